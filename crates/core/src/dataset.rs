@@ -1,0 +1,196 @@
+//! A source laid out on a scan grid.
+
+use crate::{DataSource, Error, Presence, Result, Shape};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Frames of a [`DataSource`] placed on navigation positions.
+///
+/// Position `p` (C order) shows frame `p + sync_offset`. Positions for which there is no such
+/// frame have no data: they are skipped and marked as invalid in every result.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    source: Arc<dyn DataSource>,
+    shape: Shape,
+    sync_offset: i64,
+}
+
+/// How many frames were left out and how many positions stay empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncInfo {
+    /// Frames at the start of the file that no position shows.
+    pub frames_skipped_start: u64,
+    /// Frames at the end of the file that no position shows.
+    pub frames_ignored_end: u64,
+    /// Positions at the start of the scan without a frame.
+    pub frames_inserted_start: u64,
+    /// Positions at the end of the scan without a frame.
+    pub frames_inserted_end: u64,
+}
+
+impl Dataset {
+    /// Lays `source` out on `nav_shape` (or on the shape it suggests itself).
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the shape is unusable, or `sync_offset` is not in the open interval
+    /// `(-n_frames, n_frames)`.
+    pub fn try_new(
+        source: Arc<dyn DataSource>,
+        nav_shape: Option<&[usize]>,
+        sync_offset: i64,
+    ) -> Result<Self> {
+        let info = source.info();
+        let shape = Shape::try_new(nav_shape.unwrap_or(&info.nav_shape), &info.sig_shape)?;
+        let n_frames = info.n_frames;
+        if sync_offset.unsigned_abs() >= n_frames.max(1) {
+            return Err(Error::invalid(format!(
+                "sync_offset {sync_offset} is outside of the open interval ({}, {n_frames}) \
+                 that {n_frames} frames allow",
+                -i128::from(n_frames)
+            )));
+        }
+        Ok(Dataset { source, shape, sync_offset })
+    }
+
+    /// Where the frames come from.
+    pub fn source(&self) -> &Arc<dyn DataSource> {
+        &self.source
+    }
+
+    /// Scan and frame shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// The offset between positions and frames.
+    pub fn sync_offset(&self) -> i64 {
+        self.sync_offset
+    }
+
+    /// The frame shown at flat position `position`, if the file has it.
+    pub fn frame_at(&self, position: usize) -> Option<u64> {
+        let frame = i128::try_from(position).ok()? + i128::from(self.sync_offset);
+        let frame = u64::try_from(frame).ok()?;
+        let info = self.source.info();
+        let there = frame < info.n_frames
+            && match &info.presence {
+                Presence::All => true,
+                Presence::Ranges(ranges) => {
+                    let i = ranges.partition_point(|range| range.end <= frame);
+                    ranges.get(i).is_some_and(|range| range.contains(&frame))
+                }
+            };
+        there.then_some(frame)
+    }
+
+    /// The ranges of flat positions that have data: ascending, disjoint, not empty.
+    pub fn positions_with_data(&self) -> Vec<Range<usize>> {
+        let info = self.source.info();
+        let everything = 0..info.n_frames;
+        let ranges: &[Range<u64>] = match &info.presence {
+            Presence::All => std::slice::from_ref(&everything),
+            Presence::Ranges(ranges) => ranges,
+        };
+        let n_positions = i128::try_from(self.shape.n_frames()).unwrap_or(i128::MAX);
+        let to_position = |frame: u64| {
+            let position = (i128::from(frame) - i128::from(self.sync_offset)).clamp(0, n_positions);
+            usize::try_from(position).unwrap_or(0)
+        };
+        ranges
+            .iter()
+            .map(|range| to_position(range.start)..to_position(range.end.min(info.n_frames)))
+            .filter(|range| !range.is_empty())
+            .collect()
+    }
+
+    /// What the offset and the scan shape leave out.
+    pub fn sync_info(&self) -> SyncInfo {
+        let n = i128::from(self.source.info().n_frames);
+        let m = i128::try_from(self.shape.n_frames()).unwrap_or(i128::MAX);
+        let s = i128::from(self.sync_offset);
+        let count = |value: i128| u64::try_from(value.max(0)).unwrap_or(u64::MAX);
+        SyncInfo {
+            frames_skipped_start: count(s),
+            frames_ignored_end: count(n - m - s),
+            frames_inserted_start: count(-s),
+            frames_inserted_end: count(m - n + s),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DType, FrameReader, SourceInfo, StoredDType};
+
+    #[derive(Debug)]
+    struct Nothing(SourceInfo);
+
+    impl DataSource for Nothing {
+        fn info(&self) -> &SourceInfo {
+            &self.0
+        }
+        fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+            Err(Error::unsupported("geometry only"))
+        }
+    }
+
+    fn source(n_frames: u64, presence: Presence) -> Arc<dyn DataSource> {
+        Arc::new(Nothing(SourceInfo {
+            format: "nothing",
+            paths: vec![],
+            n_frames,
+            presence,
+            sig_shape: vec![2, 2],
+            nav_shape: vec![usize::try_from(n_frames).unwrap()],
+            dtype: StoredDType::native(DType::U8),
+            base_shape: vec![1, 2],
+            lends: false,
+            details: vec![],
+            warnings: vec![],
+        }))
+    }
+
+    #[test]
+    fn sync_offset_shifts_and_clips() {
+        let shown = |s: i64| {
+            let dataset = Dataset::try_new(source(20, Presence::All), None, s).unwrap();
+            (0..20).map(|p| dataset.frame_at(p)).collect::<Vec<_>>()
+        };
+        assert_eq!(shown(3)[..17], (3..20).map(Some).collect::<Vec<_>>());
+        assert_eq!(shown(3)[17..], [None; 3]);
+        assert_eq!(shown(-3)[..4], [None, None, None, Some(0)]);
+        assert_eq!(shown(19)[..2], [Some(19), None]);
+        for s in [20, -20, i64::MIN, i64::MAX] {
+            assert!(Dataset::try_new(source(20, Presence::All), None, s).is_err());
+        }
+    }
+
+    #[test]
+    fn bookkeeping_as_documented() {
+        let info = |nav: usize, s| {
+            let source = source(20, Presence::All);
+            Dataset::try_new(source, Some(&[nav]), s).unwrap().sync_info()
+        };
+        let expect = |a, b, c, d| SyncInfo {
+            frames_skipped_start: a,
+            frames_ignored_end: b,
+            frames_inserted_start: c,
+            frames_inserted_end: d,
+        };
+        assert_eq!(info(20, 3), expect(3, 0, 0, 3));
+        assert_eq!(info(20, -3), expect(0, 3, 3, 0));
+        assert_eq!(info(10, 0), expect(0, 10, 0, 0));
+    }
+
+    #[test]
+    fn gaps_have_no_data() {
+        let presence = Presence::Ranges(vec![0..3, 5..8]);
+        let dataset = Dataset::try_new(source(8, presence), Some(&[10]), 1).unwrap();
+        assert_eq!(dataset.positions_with_data(), [0..2, 4..7]);
+        for position in 0..10 {
+            let expected = dataset.positions_with_data().iter().any(|r| r.contains(&position));
+            assert_eq!(dataset.frame_at(position).is_some(), expected);
+        }
+    }
+}

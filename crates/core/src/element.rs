@@ -1,0 +1,95 @@
+//! The Rust types behind the dtypes.
+
+use crate::{DType, TileFrames, TypedVec};
+use bytemuck::{Pod, Zeroable};
+use std::fmt::Debug;
+
+/// Half-precision float.
+pub type F16 = half::f16;
+/// Complex number of two `f32`: NumPy's complex64.
+pub type Complex64 = num_complex::Complex<f32>;
+/// Complex number of two `f64`: NumPy's complex128.
+pub type Complex128 = num_complex::Complex<f64>;
+
+/// A truth value as it lies in memory: one byte.
+///
+/// Unlike `bool`, any byte is a valid `Bool8`; files are not trusted to hold 0 and 1 only.
+/// Readers normalise to 0 and 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Pod, Zeroable)]
+#[repr(transparent)]
+pub struct Bool8(pub u8);
+
+impl Bool8 {
+    /// The truth value: any byte but 0 is true.
+    pub fn get(self) -> bool {
+        self.0 != 0
+    }
+}
+
+impl From<bool> for Bool8 {
+    fn from(value: bool) -> Self {
+        Bool8(u8::from(value))
+    }
+}
+
+/// A type that pixels and results are made of.
+pub trait Element: Pod + Debug + PartialEq + Send + Sync + Default {
+    /// The dtype of this type.
+    const DTYPE: DType;
+
+    /// Wraps a vector without copying it.
+    fn wrap(values: Vec<Self>) -> TypedVec;
+
+    /// The values, if `values` has this element type.
+    fn values(values: &TypedVec) -> Option<&[Self]>;
+
+    /// The values for writing, if `values` has this element type.
+    fn values_mut(values: &mut TypedVec) -> Option<&mut [Self]>;
+
+    /// Wraps the frames of a tile.
+    fn wrap_frames(frames: crate::FramesView<'_, Self>) -> TileFrames<'_>;
+}
+
+/// Calls `$macro!` with the list of `(Variant, type)` of every dtype.
+macro_rules! for_each_element {
+    ($macro:ident) => {
+        $macro! {
+            (Bool, $crate::Bool8), (U8, u8), (U16, u16), (U32, u32), (U64, u64),
+            (I8, i8), (I16, i16), (I32, i32), (I64, i64),
+            (F16, $crate::F16), (F32, f32), (F64, f64),
+            (C64, $crate::Complex64), (C128, $crate::Complex128),
+        }
+    };
+}
+pub(crate) use for_each_element;
+
+macro_rules! implement {
+    ($(($variant:ident, $type:ty)),* $(,)?) => {$(
+        impl Element for $type {
+            const DTYPE: DType = DType::$variant;
+
+            fn wrap(values: Vec<Self>) -> TypedVec {
+                TypedVec::$variant(values)
+            }
+
+            fn values(values: &TypedVec) -> Option<&[Self]> {
+                match values {
+                    TypedVec::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+
+            fn values_mut(values: &mut TypedVec) -> Option<&mut [Self]> {
+                match values {
+                    TypedVec::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+
+            fn wrap_frames(frames: $crate::FramesView<'_, Self>) -> TileFrames<'_> {
+                TileFrames::$variant(frames)
+            }
+        }
+    )*};
+}
+for_each_element!(implement);

@@ -1,0 +1,58 @@
+//! What a frame, a tile, a partition and a result *are*.
+//!
+//! `framefold-core` holds the vocabulary that every other crate speaks: shapes, regions of
+//! interest, dtypes, the sealed tiling scheme, result buffers, and the three contracts
+//! [`Udf`], [`Accumulator`] and [`DataSource`]. It reads no file, starts no thread and knows no
+//! Python; it has no `unsafe` code.
+//!
+//! The key choice: *declaring* and *running* are two things. A [`Udf`] says what it needs before
+//! the first pixel is read and can be shared between threads; an [`Accumulator`] lives for one
+//! partition on one worker; a [`Merger`] folds partial results on the main side. Whoever drives
+//! them cannot tell a native kernel from a Python class.
+//!
+//! ```
+//! use framefold_core::{DType, Shape};
+//!
+//! let scan = Shape::try_new(&[128, 128], &[256, 256])?;
+//! assert_eq!(scan.n_frames(), 128 * 128);
+//! assert_eq!(DType::promote(DType::U16, DType::F32), DType::F32);
+//! # Ok::<(), framefold_core::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod cast;
+mod dataset;
+mod dtype;
+mod element;
+mod error;
+mod frames;
+mod job;
+mod partition;
+mod promote;
+mod roi;
+mod scratch;
+mod shape;
+mod source;
+mod tile;
+mod tiling;
+mod typed;
+mod udf;
+
+pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
+pub use cast::convert_tile;
+pub use dataset::{Dataset, SyncInfo};
+pub use dtype::{ByteOrder, DType, StoredDType};
+pub use element::{Bool8, Complex64, Complex128, Element, F16};
+pub use error::{Error, ErrorKind, Result};
+pub use frames::FrameIndices;
+pub use job::{JobMeta, RunMeta};
+pub use partition::Partition;
+pub use roi::Roi;
+pub use scratch::Scratch;
+pub use shape::{Shape, checked_product};
+pub use source::{DataSource, FrameReader, Presence, SourceInfo};
+pub use tile::{DenseTile, FramesView, Owner, Tile, TileFrames, TilePosition};
+pub use tiling::{SigSlice, TilingScheme};
+pub use typed::TypedVec;
+pub use udf::{Accumulator, ArrayFormat, InputDType, Merger, Method, Partial, Requirements, Udf};

@@ -1,0 +1,60 @@
+//! Which navigation positions take part in a run.
+
+use crate::{Error, Result};
+
+/// A region of interest: the selected positions of the flattened navigation axes.
+///
+/// Inside a run, frames are counted by their *compressed* index: the k-th selected position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Roi {
+    mask: Vec<bool>,
+    positions: Vec<usize>,
+}
+
+impl Roi {
+    /// A region of interest from one truth value per flat navigation position.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no position is selected.
+    pub fn try_new(mask: Vec<bool>) -> Result<Self> {
+        let positions: Vec<usize> =
+            mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
+        if positions.is_empty() {
+            return Err(Error::invalid("the ROI selects no position")
+                .with_hint("set at least one element of the ROI to True, or pass no ROI"));
+        }
+        Ok(Roi { mask, positions })
+    }
+
+    /// One truth value per flat navigation position.
+    pub fn mask(&self) -> &[bool] {
+        &self.mask
+    }
+
+    /// The selected flat positions, ascending.
+    pub fn positions(&self) -> &[usize] {
+        &self.positions
+    }
+
+    /// The number of selected positions.
+    pub fn n_selected(&self) -> usize {
+        self.positions.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_ascending() {
+        let roi = Roi::try_new(vec![false, true, true, false, true]).unwrap();
+        assert_eq!(roi.positions(), [1, 2, 4]);
+        assert_eq!(roi.n_selected(), 3);
+    }
+
+    #[test]
+    fn an_empty_roi_is_refused() {
+        assert!(Roi::try_new(vec![false; 4]).is_err());
+    }
+}

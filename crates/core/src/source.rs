@@ -1,0 +1,82 @@
+//! The contract of a data source: frames in file order, nothing about scans.
+
+use crate::{DenseTile, FrameIndices, Result, SigSlice, StoredDType};
+use std::fmt::Debug;
+use std::ops::Range;
+use std::path::PathBuf;
+
+/// Which of the frames `0..n_frames` a source can deliver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// All of them.
+    All,
+    /// Those in these ranges: ascending, disjoint, not empty. The others are known to be
+    /// missing (a file of a set is not there, say).
+    Ranges(Vec<Range<u64>>),
+}
+
+/// What is known about a source after its headers were read, and before any pixel is.
+#[derive(Clone, Debug)]
+pub struct SourceInfo {
+    /// The format's short name, as in `framefold.load(name, …)`.
+    pub format: &'static str,
+    /// The files it is made of, in order; empty for memory.
+    pub paths: Vec<PathBuf>,
+    /// The number of frames, missing ones in between included.
+    pub n_frames: u64,
+    /// Which of them are there.
+    pub presence: Presence,
+    /// The shape of a frame.
+    pub sig_shape: Vec<usize>,
+    /// The scan shape that the file itself suggests; its product need not be `n_frames`.
+    pub nav_shape: Vec<usize>,
+    /// The dtype of the pixels, and their byte order where they lie in the file.
+    pub dtype: StoredDType,
+    /// The smallest sensible tile on the signal axes: tile edges fall on multiples of it.
+    pub base_shape: Vec<usize>,
+    /// Whether tiles can be lent as they lie in memory, without decoding into a buffer.
+    pub lends: bool,
+    /// Meta data worth showing to a person, in order: ("detector chips", "4").
+    pub details: Vec<(String, String)>,
+    /// What is odd but not an error: a dropped partial frame, surplus bytes.
+    pub warnings: Vec<String>,
+}
+
+/// A stack of frames that can be read from many threads at once.
+///
+/// Opening reads headers only. After that the geometry never changes: a file that grows is
+/// read as it was, a file that shrinks gives an error when the missing part is read.
+pub trait DataSource: Send + Sync + Debug {
+    /// The geometry. Called by the planner and by users, often; must not read anything.
+    fn info(&self) -> &SourceInfo;
+
+    /// A reader for one worker. Called by the run machine once per partition, from the thread
+    /// that will use it; must be cheap. Many readers may exist at once.
+    ///
+    /// # Errors
+    /// `Io` or `BadFile` if the files can no longer be read.
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>>;
+}
+
+/// One worker's way into a source.
+pub trait FrameReader {
+    /// The cells `sig` of each of `frames`, in the source's dtype and native byte order.
+    ///
+    /// Called by the run machine for every tile, from one thread. The source either lends the
+    /// bytes as they lie in memory, or decodes them into a buffer of its own, which it may use
+    /// again on the next call (see [`crate::Scratch`]). Every frame asked for is present.
+    ///
+    /// # Errors
+    /// `BadFile` or `Io`, with path, offset and frame. The run ends; the reader may be asked
+    /// again or dropped.
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>>;
+
+    /// Confirms that all that was read so far was really in the file.
+    ///
+    /// Called by the run machine after the last tile of a partition and before its partial
+    /// result is used. Memory-mapped sources find out here that the file shrank under them.
+    ///
+    /// # Errors
+    /// `BadFile` that names the file and where it now ends.
+    fn verify(&mut self) -> Result<()>;
+}

@@ -1,0 +1,215 @@
+//! How frames are cut into tiles: sealed, so that cover and disjointness are proven once.
+
+use crate::{Error, Result, checked_product};
+use std::ops::Range;
+
+/// A rectangular part of the signal axes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SigSlice {
+    origin: Vec<usize>,
+    shape: Vec<usize>,
+    linear: Option<Range<usize>>,
+    index: usize,
+}
+
+impl SigSlice {
+    /// The first cell of the slice on each signal axis.
+    pub fn origin(&self) -> &[usize] {
+        &self.origin
+    }
+
+    /// The length of the slice on each signal axis.
+    pub fn shape(&self) -> &[usize] {
+        &self.shape
+    }
+
+    /// The number of cells.
+    pub fn len(&self) -> usize {
+        self.shape.iter().product()
+    }
+
+    /// Always false: a slice holds at least one cell.
+    pub fn is_empty(&self) -> bool {
+        false
+    }
+
+    /// The cells as one run of the C-order frame, where the slice is one.
+    pub fn linear(&self) -> Option<Range<usize>> {
+        self.linear.clone()
+    }
+
+    /// The number of this slice in its scheme.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The runs of the C-order frame of shape `sig` that make up the slice, in order.
+    pub fn runs(&self, sig: &[usize]) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (starts, len) = run_starts(&self.origin, &self.shape, sig);
+        starts.into_iter().map(move |start| start..start + len)
+    }
+}
+
+/// Where each run of the slice starts, and how long all of them are.
+fn run_starts(origin: &[usize], shape: &[usize], sig: &[usize]) -> (Vec<usize>, usize) {
+    // Trailing axes that are taken in full join the run; so does the first one that is not.
+    let mut joined = 1;
+    let mut axes = sig.len();
+    while axes > 0 {
+        axes -= 1;
+        joined *= shape[axes];
+        if shape[axes] != sig[axes] {
+            break;
+        }
+    }
+    let stride_of = |axis: usize| sig[axis + 1..].iter().product::<usize>();
+    let first: usize = origin.iter().enumerate().map(|(a, o)| o * stride_of(a)).sum();
+    let mut starts = vec![first];
+    for axis in (0..axes).rev() {
+        let stride = stride_of(axis);
+        starts = (0..shape[axis])
+            .flat_map(|i| starts.iter().map(move |start| start + i * stride))
+            .collect();
+    }
+    (starts, joined)
+}
+
+/// A tiling of every frame of a run: a grid of signal slices and a depth in frames.
+///
+/// There is no way to make one but [`TilingScheme::try_new`], which cuts a grid; the slices
+/// therefore always cover the frame and never overlap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TilingScheme {
+    sig_shape: Vec<usize>,
+    tile_shape: Vec<usize>,
+    depth: usize,
+    slices: Vec<SigSlice>,
+}
+
+impl TilingScheme {
+    /// Cuts frames of `sig_shape` into slices of at most `tile_shape`, `depth` frames at a time.
+    ///
+    /// Slices are numbered in C order; those at the far borders may be smaller.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the shapes differ in length, or an axis or the depth is 0.
+    pub fn try_new(sig_shape: &[usize], tile_shape: &[usize], depth: usize) -> Result<Self> {
+        if sig_shape.is_empty() || sig_shape.len() != tile_shape.len() {
+            return Err(Error::invalid(format!(
+                "a tile of shape {tile_shape:?} does not fit frames of shape {sig_shape:?}"
+            )));
+        }
+        if depth == 0 || sig_shape.contains(&0) || tile_shape.contains(&0) {
+            return Err(Error::invalid(format!(
+                "tile shape {tile_shape:?} with depth {depth} has an axis of length 0"
+            )));
+        }
+        if checked_product(sig_shape).is_none_or(|n| isize::try_from(n).is_err()) {
+            return Err(Error::invalid(format!("frames of shape {sig_shape:?} are too large")));
+        }
+        let tile_shape: Vec<usize> =
+            tile_shape.iter().zip(sig_shape).map(|(&tile, &sig)| tile.min(sig)).collect();
+        let mut corners = vec![Vec::new()];
+        for (&tile, &sig) in tile_shape.iter().zip(sig_shape) {
+            corners = corners
+                .into_iter()
+                .flat_map(|corner: Vec<usize>| {
+                    (0..sig).step_by(tile).map(move |start| {
+                        let mut corner = corner.clone();
+                        corner.push(start);
+                        corner
+                    })
+                })
+                .collect();
+        }
+        let slices = corners
+            .into_iter()
+            .enumerate()
+            .map(|(index, origin)| {
+                let shape: Vec<usize> = origin
+                    .iter()
+                    .zip(tile_shape.iter().zip(sig_shape))
+                    .map(|(&start, (&tile, &sig))| tile.min(sig - start))
+                    .collect();
+                let (starts, len) = run_starts(&origin, &shape, sig_shape);
+                let linear = match starts.as_slice() {
+                    [start] => Some(*start..start + len),
+                    _ => None,
+                };
+                SigSlice { origin, shape, linear, index }
+            })
+            .collect();
+        Ok(TilingScheme { sig_shape: sig_shape.to_vec(), tile_shape, depth, slices })
+    }
+
+    /// The shape of a whole frame.
+    pub fn sig_shape(&self) -> &[usize] {
+        &self.sig_shape
+    }
+
+    /// The shape of an inner slice; those at the borders may be smaller.
+    pub fn tile_shape(&self) -> &[usize] {
+        &self.tile_shape
+    }
+
+    /// The largest number of frames in a tile.
+    pub fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// The slices, in C order.
+    pub fn slices(&self) -> &[SigSlice] {
+        &self.slices
+    }
+
+    /// Whether every tile holds whole frames.
+    pub fn is_full_frame(&self) -> bool {
+        self.slices.len() == 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn every_cell_is_in_exactly_one_slice(
+            dims in prop::collection::vec((1usize..7, 1usize..9), 1..4),
+        ) {
+            let sig: Vec<usize> = dims.iter().map(|d| d.0).collect();
+            let tile: Vec<usize> = dims.iter().map(|d| d.1).collect();
+            let scheme = TilingScheme::try_new(&sig, &tile, 3).unwrap();
+            let mut seen = vec![0; sig.iter().product()];
+            for (index, slice) in scheme.slices().iter().enumerate() {
+                prop_assert_eq!(slice.index(), index);
+                let runs: Vec<_> = slice.runs(&sig).collect();
+                prop_assert_eq!(runs.iter().map(|run| run.len()).sum::<usize>(), slice.len());
+                if let Some(linear) = slice.linear() {
+                    prop_assert_eq!(&runs, &[linear]);
+                }
+                for cell in runs.into_iter().flatten() {
+                    seen[cell] += 1;
+                }
+            }
+            prop_assert!(seen.iter().all(|&n| n == 1));
+        }
+    }
+
+    #[test]
+    fn runs_follow_the_c_order_of_the_frame() {
+        let scheme = TilingScheme::try_new(&[4, 6], &[2, 3], 1).unwrap();
+        let slice = &scheme.slices()[3];
+        assert_eq!((slice.origin(), slice.shape()), (&[2, 3][..], &[2, 3][..]));
+        assert_eq!(slice.runs(&[4, 6]).collect::<Vec<_>>(), [15..18, 21..24]);
+        assert_eq!(slice.linear(), None);
+    }
+
+    #[test]
+    fn full_rows_are_one_run() {
+        let scheme = TilingScheme::try_new(&[5, 6], &[2, 6], 1).unwrap();
+        assert_eq!(scheme.slices()[1].linear(), Some(12..24));
+        assert_eq!(scheme.slices()[2].linear(), Some(24..30));
+    }
+}

@@ -1,0 +1,208 @@
+//! The contracts of a user-defined function: declare, accumulate, merge.
+
+use crate::{
+    Array, BufferDecl, DType, JobMeta, NativeArray, Partition, Result, RunMeta, SourceInfo, Tile,
+};
+
+/// How much of the data a UDF wants to see in one call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Method {
+    /// Any tile will do: part of the frame, some frames deep.
+    Tile,
+    /// Whole frames.
+    Frame,
+    /// A whole partition in one tile.
+    Partition,
+}
+
+impl Method {
+    /// The name used in `explain()`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Tile => "tile",
+            Method::Frame => "frame",
+            Method::Partition => "partition",
+        }
+    }
+}
+
+/// Which dtype a UDF wants its tiles in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputDType {
+    /// As the data set has it, whatever other UDFs of the run ask for.
+    Native,
+    /// The common dtype of the data set, this one, and those of all UDFs that share.
+    Shared(DType),
+}
+
+/// The layout of a tile's cells in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ArrayFormat {
+    /// A dense array in host memory.
+    Dense,
+}
+
+impl ArrayFormat {
+    /// The name used in `explain()`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ArrayFormat::Dense => "dense",
+        }
+    }
+}
+
+/// What a UDF asks of the planner.
+#[derive(Clone, Debug)]
+pub struct Requirements {
+    /// How much data it wants to see in one call.
+    pub method: Method,
+    /// In which dtype.
+    pub input: InputDType,
+    /// In which layouts, best first.
+    pub formats: Vec<ArrayFormat>,
+    /// The number of frames a tile should hold; `None` leaves it to the planner.
+    pub tile_depth: Option<usize>,
+    /// The largest useful size of a tile in bytes; `None` leaves it to the planner.
+    pub tile_bytes: Option<usize>,
+}
+
+impl Requirements {
+    /// Native dense tiles of the planner's choice.
+    pub fn native_tiles() -> Self {
+        Requirements {
+            method: Method::Tile,
+            input: InputDType::Native,
+            formats: vec![ArrayFormat::Dense],
+            tile_depth: None,
+            tile_bytes: None,
+        }
+    }
+}
+
+/// One partition's result.
+#[derive(Debug)]
+pub struct Partial {
+    arrays: Vec<(String, Array)>,
+}
+
+impl Partial {
+    /// No arrays yet.
+    pub fn new() -> Self {
+        Partial { arrays: Vec::new() }
+    }
+
+    /// Adds an array; names are a matter between an accumulator and its merger.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, array: impl Into<Array>) -> Self {
+        self.arrays.push((name.into(), array.into()));
+        self
+    }
+
+    /// Takes the array of that name out.
+    ///
+    /// # Errors
+    /// `Bug` if there is none.
+    pub fn take(&mut self, name: &str) -> Result<Array> {
+        match self.arrays.iter().position(|(n, _)| n == name) {
+            Some(i) => Ok(self.arrays.swap_remove(i).1),
+            None => Err(crate::Error::bug(format!("the partial result has no array '{name}'"))),
+        }
+    }
+
+    /// Takes the native array of that name out.
+    ///
+    /// # Errors
+    /// `Bug` if there is none, or it is foreign.
+    pub fn take_native(&mut self, name: &str) -> Result<NativeArray> {
+        self.take(name)?.try_native()
+    }
+
+    /// The arrays with their names.
+    pub fn arrays(&self) -> &[(String, Array)] {
+        &self.arrays
+    }
+
+    /// Size in bytes, for the memory budget.
+    pub fn len_bytes(&self) -> usize {
+        self.arrays.iter().map(|(_, array)| array.len_bytes()).sum()
+    }
+}
+
+impl Default for Partial {
+    fn default() -> Self {
+        Partial::new()
+    }
+}
+
+/// A user-defined function: says what it needs and makes the objects that do the work.
+///
+/// Plain data, shared between threads. Laws, checked by `framefold_testkit::check_udf`:
+/// each method gives the same answer every time; results do not depend on how the frames are
+/// cut into tiles and partitions, up to rounding of floating-point sums.
+pub trait Udf: Send + Sync {
+    /// The name used in messages and by the command line.
+    fn name(&self) -> &str;
+
+    /// What it asks of the planner. Called once per plan, first of all, on the main side.
+    ///
+    /// # Errors
+    /// `InvalidArgument` or `Unsupported` if it cannot work on this source at all.
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements>;
+
+    /// Its result buffers, in the order in which results are returned. Called once per plan,
+    /// after [`Udf::requirements`] of all UDFs of the run, on the main side.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if its parameters do not fit the data set; `UserCode` from user code.
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>>;
+
+    /// The worker for one partition. Called by the run machine on the thread that will process
+    /// the partition, once per partition (or again, if a partition is repeated).
+    ///
+    /// # Errors
+    /// As [`Udf::buffers`]; the run ends.
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>>;
+
+    /// The keeper of the merged result. Called once per run, on the main side, after planning
+    /// and before the first partition.
+    ///
+    /// # Errors
+    /// As [`Udf::buffers`]; the run does not start.
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>>;
+}
+
+/// The worker for one partition; lives on one thread.
+pub trait Accumulator {
+    /// Takes in one tile. Called 0..n times: by the end, every (frame, cell) of the partition
+    /// was in exactly one tile. Within a signal slice, tiles come in frame order; nothing else
+    /// about their order is promised. The tile's memory is valid during the call only.
+    ///
+    /// # Errors
+    /// Ends the run; the accumulator is dropped.
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()>;
+
+    /// Gives the partial result. Called once, last, on the same thread.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn finish(self: Box<Self>) -> Result<Partial>;
+}
+
+/// The keeper of the merged result.
+pub trait Merger: Send {
+    /// Folds one partition in. Called once per partition, in partition order, never at the same
+    /// time from two threads; not always from the same thread.
+    ///
+    /// # Errors
+    /// Ends the run; results so far stay readable.
+    fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()>;
+
+    /// The results so far: one array per declared public or result-only buffer, in the declared
+    /// order, of [`BufferDecl::flat_shape`] for all selected frames. May be called at any time
+    /// between merges, any number of times; changes nothing.
+    ///
+    /// # Errors
+    /// `UserCode` from user code.
+    fn results(&self) -> Result<Vec<Array>>;
+}
