@@ -50,7 +50,7 @@ pub trait DataSource: Send + Sync + Debug {
     /// The geometry. Called by the planner and by users, often; must not read anything.
     fn info(&self) -> &SourceInfo;
 
-    /// A reader for one worker. Called by the run machine once per partition, from the thread
+    /// A reader for one worker. Called by the run machine once per worker, from the thread
     /// that will use it; must be cheap. Many readers may exist at once.
     ///
     /// # Errors

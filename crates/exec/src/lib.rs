@@ -1,1 +1,33 @@
-//! Placeholder.
+//! Plans runs and carries them out: one engine, four verbs.
+//!
+//! ```text
+//! Plan::try_new(dataset, udfs, roi, options)   pure, cheap, printable; no pixel is read
+//!   → Worker::run_partition(i)                 one partial result per UDF
+//!   → Results::merge(partial)                  always in partition order
+//!   → Results::snapshot()                      repeatable; complete or so far
+//! ```
+//!
+//! Every executor is another way of calling these four; [`run`] is the loop for [`Executor::Inline`]
+//! and [`Executor::Threads`]. Partitions and tiles follow from data, UDFs, region of interest and
+//! options, never from the number of workers, and partial results are merged in partition order;
+//! so every executor gives the same bits. A worker may only run a bounded number of partitions
+//! ahead of the merge, which bounds memory.
+//!
+//! This crate knows no file format and no Python, and has no `unsafe` code.
+#![forbid(unsafe_code)]
+
+mod cancel;
+mod driver;
+mod options;
+mod plan;
+mod progress;
+mod results;
+mod worker;
+
+pub use cancel::Cancel;
+pub use driver::{Executor, RunOptions, run};
+pub use options::PlanOptions;
+pub use plan::{Explanation, Plan, UdfExplanation};
+pub use progress::{Event, Observer, Silent};
+pub use results::{ResultBuffer, Results, RunResults, UdfResults, expand_nav};
+pub use worker::{PartialResult, Worker};

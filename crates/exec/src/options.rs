@@ -1,0 +1,15 @@
+//! What a caller may decide about a plan.
+
+/// Overrides of the planner's choices; the default leaves everything to it.
+///
+/// None of these changes results, other than the rounding of floating-point sums.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanOptions {
+    /// The number of partitions (at least 1, at most the number of frames; gaps in the data may
+    /// need more).
+    pub num_partitions: Option<usize>,
+    /// The largest number of frames in a tile.
+    pub tile_depth: Option<usize>,
+    /// The shape of a tile on the signal axes; ignored if a UDF needs whole frames.
+    pub tile_shape: Option<Vec<usize>>,
+}

@@ -1,0 +1,234 @@
+//! Everything decided before the first pixel is read.
+
+mod explain;
+mod inputs;
+mod partitions;
+mod tiling;
+
+pub use explain::{Explanation, UdfExplanation};
+
+use crate::PlanOptions;
+use framefold_core::{
+    BufferDecl, Dataset, Error, FrameIndices, JobMeta, Partition, Requirements, Result, Roi,
+    RunMeta, TilingScheme, Udf,
+};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A run, decided but not begun: cheap to make, printable, and shared by all workers.
+pub struct Plan {
+    pub(crate) dataset: Dataset,
+    pub(crate) roi: Option<Arc<Roi>>,
+    pub(crate) udfs: Vec<PlannedUdf>,
+    pub(crate) tiling: Arc<TilingScheme>,
+    pub(crate) partitions: Arc<[Partition]>,
+    reasons: Reasons,
+}
+
+/// A UDF with what was decided for it.
+pub(crate) struct PlannedUdf {
+    pub(crate) udf: Arc<dyn Udf>,
+    pub(crate) requirements: Requirements,
+    pub(crate) buffers: Vec<BufferDecl>,
+    pub(crate) meta: RunMeta,
+}
+
+/// Why partitions and tiles are as they are.
+pub(crate) struct Reasons {
+    pub(crate) partitions: String,
+    pub(crate) tiling: String,
+}
+
+impl Plan {
+    /// Decides how `udfs` run over the positions of `dataset` that `roi` selects.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no UDF, the ROI does not fit the scan, a UDF declares two
+    /// buffers of one name, or an option is out of range; whatever the UDFs report.
+    pub fn try_new(
+        dataset: &Dataset,
+        udfs: Vec<Arc<dyn Udf>>,
+        roi: Option<Arc<Roi>>,
+        options: &PlanOptions,
+    ) -> Result<Plan> {
+        check_arguments(dataset, &udfs, roi.as_deref())?;
+        let info = dataset.source().info();
+        let native_dtype = info.dtype.dtype;
+        let mut requirements = Vec::with_capacity(udfs.len());
+        for udf in &udfs {
+            let required = udf.requirements(info).map_err(|error| error.with_udf(udf.name()))?;
+            requirements.push(required);
+        }
+        let shared = inputs::shared_dtype(native_dtype, &requirements);
+        let mut jobs = Vec::with_capacity(udfs.len());
+        for (udf, required) in udfs.iter().zip(&requirements) {
+            let meta = JobMeta {
+                shape: dataset.shape().clone(),
+                native_dtype,
+                input_dtype: inputs::input_dtype(native_dtype, shared, required),
+                roi: roi.clone(),
+            };
+            let buffers = udf.buffers(&meta).map_err(|error| error.with_udf(udf.name()))?;
+            check_names(udf.as_ref(), &buffers)?;
+            jobs.push((meta, buffers));
+        }
+
+        let runs = runs_with_data(dataset, roi.as_deref());
+        let (partitions, why_partitions) =
+            partitions::choose(dataset, &jobs, &requirements, runs, options)?;
+        let (tiling, why_tiling) =
+            tiling::choose(info, &jobs, &requirements, &partitions, options)?;
+        let (tiling, partitions) = (Arc::new(tiling), Arc::<[Partition]>::from(partitions));
+        let udfs = udfs
+            .into_iter()
+            .zip(requirements)
+            .zip(jobs)
+            .map(|((udf, requirements), (job, buffers))| PlannedUdf {
+                udf,
+                requirements,
+                buffers,
+                meta: RunMeta { job, tiling: tiling.clone(), partitions: partitions.clone() },
+            })
+            .collect();
+        Ok(Plan {
+            dataset: dataset.clone(),
+            roi,
+            udfs,
+            tiling,
+            partitions,
+            reasons: Reasons { partitions: why_partitions, tiling: why_tiling },
+        })
+    }
+
+    /// The data set.
+    pub fn dataset(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    /// The region of interest.
+    pub fn roi(&self) -> Option<&Arc<Roi>> {
+        self.roi.as_ref()
+    }
+
+    /// The partitions, in merge order. Positions without data are in none of them.
+    pub fn partitions(&self) -> &[Partition] {
+        &self.partitions
+    }
+
+    /// How frames are cut into tiles.
+    pub fn tiling(&self) -> &TilingScheme {
+        &self.tiling
+    }
+
+    /// The number of UDFs.
+    pub fn n_udfs(&self) -> usize {
+        self.udfs.len()
+    }
+
+    /// The number of selected positions, with or without data.
+    pub fn n_selected(&self) -> usize {
+        match &self.roi {
+            Some(roi) => roi.n_selected(),
+            None => self.dataset.shape().n_frames(),
+        }
+    }
+
+    /// The number of frames that will be read.
+    pub fn n_frames(&self) -> usize {
+        self.partitions.iter().map(Partition::n_frames).sum()
+    }
+
+    /// The size of one frame in the data set's dtype.
+    pub fn frame_bytes(&self) -> u64 {
+        let info = self.dataset.source().info();
+        saturating_u64(self.dataset.shape().frame_len())
+            .saturating_mul(saturating_u64(info.dtype.dtype.size()))
+    }
+
+    /// What was decided, and why, for people to read.
+    pub fn explain(&self) -> Explanation {
+        explain::explain(self, &self.reasons)
+    }
+
+    /// The frames, in file order, that the selected frames `range` show.
+    pub(crate) fn source_frames<'b>(
+        &self,
+        range: Range<usize>,
+        buffer: &'b mut Vec<u64>,
+    ) -> Result<FrameIndices<'b>> {
+        let frame_of = |index: usize| {
+            let position = match &self.roi {
+                Some(roi) => roi.positions().get(index).copied(),
+                None => Some(index),
+            };
+            position.and_then(|position| self.dataset.frame_at(position)).ok_or_else(|| {
+                Error::bug(format!("selected frame {index} has no data but is in a partition"))
+            })
+        };
+        let (first, last) = (frame_of(range.start)?, frame_of(range.end.saturating_sub(1))?);
+        if last - first == saturating_u64(range.len()) - 1 {
+            return Ok(FrameIndices::Run(first..last + 1));
+        }
+        buffer.clear();
+        for index in range {
+            buffer.push(frame_of(index)?);
+        }
+        Ok(FrameIndices::List(buffer))
+    }
+}
+
+pub(crate) fn saturating_u64(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+fn check_arguments(dataset: &Dataset, udfs: &[Arc<dyn Udf>], roi: Option<&Roi>) -> Result<()> {
+    if udfs.is_empty() {
+        return Err(Error::invalid("there is no UDF to run").with_hint("pass at least one UDF"));
+    }
+    if let Some(roi) = roi {
+        let (found, expected) = (roi.mask().len(), dataset.shape().n_frames());
+        if found != expected {
+            return Err(Error::invalid(format!(
+                "the ROI has {found} elements, but the scan of shape {:?} has {expected} positions",
+                dataset.shape().nav()
+            ))
+            .with_hint("use a boolean array of the shape of the navigation axes"));
+        }
+    }
+    Ok(())
+}
+
+fn check_names(udf: &dyn Udf, buffers: &[BufferDecl]) -> Result<()> {
+    let mut seen = HashSet::new();
+    for decl in buffers {
+        if !seen.insert(decl.name.as_str()) {
+            return Err(Error::invalid(format!("two buffers are called '{}'", decl.name))
+                .with_udf(udf.name())
+                .with_hint("give each result buffer a name of its own"));
+        }
+    }
+    Ok(())
+}
+
+/// The ranges of selected frames that have data: ascending, disjoint, not empty.
+fn runs_with_data(dataset: &Dataset, roi: Option<&Roi>) -> Vec<Range<usize>> {
+    let mut runs = dataset.positions_with_data();
+    if let Some(roi) = roi {
+        let positions = roi.positions();
+        let index_of = |position| positions.partition_point(|&p| p < position);
+        for run in &mut runs {
+            *run = index_of(run.start)..index_of(run.end);
+        }
+        runs.retain(|run| !run.is_empty());
+        // Runs that only the unselected positions between them kept apart are one run now.
+        runs.dedup_by(|next, run| {
+            let joins = run.end == next.start;
+            if joins {
+                run.end = next.end;
+            }
+            joins
+        });
+    }
+    runs
+}

@@ -1,0 +1,171 @@
+//! A plan in words.
+
+use super::{Plan, Reasons, saturating_u64};
+use framefold_core::{BufferUse, Partition};
+use std::fmt;
+
+/// What was decided, and why.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// The data set: format, shape, dtype.
+    pub dataset: String,
+    /// The number of positions that the ROI selects.
+    pub n_selected: usize,
+    /// The number of frames that will be read.
+    pub n_frames: usize,
+    /// The number of bytes of pixels that will be read.
+    pub bytes_to_read: u64,
+    /// The number of partitions.
+    pub n_partitions: usize,
+    /// The fewest and the most frames in a partition.
+    pub frames_per_partition: (usize, usize),
+    /// Why there are so many partitions.
+    pub why_partitions: String,
+    /// The largest number of frames in a tile.
+    pub tile_depth: usize,
+    /// The shape of a tile on the signal axes.
+    pub tile_shape: Vec<usize>,
+    /// The number of signal slices a frame is cut into.
+    pub n_slices: usize,
+    /// Why tiles have that size.
+    pub why_tiling: String,
+    /// Whether the data set can lend its memory.
+    pub zero_copy: bool,
+    /// Each UDF.
+    pub udfs: Vec<UdfExplanation>,
+}
+
+/// What was decided for one UDF.
+#[derive(Clone, Debug)]
+pub struct UdfExplanation {
+    /// Its name.
+    pub name: String,
+    /// Whether it sees tiles, frames or partitions.
+    pub method: &'static str,
+    /// The array format it gets.
+    pub format: &'static str,
+    /// The dtype conversion: `uint16 → float32`, or `uint16, as it is`.
+    pub dtype: String,
+    /// Its buffers: `intensity: sig (256, 256) float32`.
+    pub buffers: Vec<String>,
+}
+
+pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
+    let info = plan.dataset.source().info();
+    let shape = plan.dataset.shape();
+    let sizes = || plan.partitions.iter().map(Partition::n_frames);
+    let udfs = plan.udfs.iter().map(|planned| {
+        let (native, input) = (info.dtype.dtype, planned.meta.job.input_dtype);
+        let buffers = planned.buffers.iter().map(|decl| {
+            let dims = decl.flat_shape(shape, plan.n_selected());
+            let usage = match decl.usage {
+                BufferUse::Public => "",
+                BufferUse::Private => ", private",
+                BufferUse::ResultOnly => ", computed from the merged result",
+            };
+            format!("{}: {} {dims:?} {}{usage}", decl.name, decl.kind.name(), decl.dtype)
+        });
+        UdfExplanation {
+            name: planned.udf.name().to_owned(),
+            method: planned.requirements.method.name(),
+            format: planned.requirements.formats.first().map_or("dense", |f| f.name()),
+            dtype: if native == input {
+                format!("{native}, as it is")
+            } else {
+                format!("{native} → {input}")
+            },
+            buffers: buffers.collect(),
+        }
+    });
+    let n_frames = plan.n_frames();
+    Explanation {
+        dataset: format!("{}, shape {shape}, {}", info.format, info.dtype),
+        n_selected: plan.n_selected(),
+        n_frames,
+        bytes_to_read: saturating_u64(n_frames).saturating_mul(plan.frame_bytes()),
+        n_partitions: plan.partitions.len(),
+        frames_per_partition: (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)),
+        why_partitions: reasons.partitions.clone(),
+        tile_depth: plan.tiling.depth(),
+        tile_shape: plan.tiling.tile_shape().to_vec(),
+        n_slices: plan.tiling.slices().len(),
+        why_tiling: reasons.tiling.clone(),
+        zero_copy: info.lends,
+        udfs: udfs.collect(),
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "data set    {}", self.dataset)?;
+        write!(f, "read        {} frames, {}", self.n_frames, bytes(self.bytes_to_read))?;
+        match self.n_selected - self.n_frames.min(self.n_selected) {
+            0 => writeln!(f)?,
+            n => writeln!(f, " ({n} of {} selected positions have no data)", self.n_selected)?,
+        }
+        let how =
+            if self.zero_copy { "lent as it lies in memory" } else { "decoded into a buffer" };
+        let (least, most) = self.frames_per_partition;
+        let frames = if least == most { format!("{most}") } else { format!("{least} to {most}") };
+        writeln!(
+            f,
+            "partitions  {} of {frames} frames: {}",
+            self.n_partitions, self.why_partitions
+        )?;
+        writeln!(
+            f,
+            "tiles       up to {} frames × {:?} ({} per frame), {how}: {}",
+            self.tile_depth, self.tile_shape, self.n_slices, self.why_tiling
+        )?;
+        for udf in &self.udfs {
+            writeln!(
+                f,
+                "udf         {}: by {}, {}, {}",
+                udf.name, udf.method, udf.format, udf.dtype
+            )?;
+            for buffer in &udf.buffers {
+                writeln!(f, "              {buffer}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A size with a binary unit and three digits: `1.50 MiB`.
+pub(super) fn bytes(n: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut value = n as f64;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    if unit == 0 {
+        return format!("{n} B");
+    }
+    let digits = if value >= 100.0 {
+        0
+    } else if value >= 10.0 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {}", UNITS[unit])
+}
+
+pub(super) fn bytes_usize(n: usize) -> String {
+    bytes(saturating_u64(n))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bytes;
+
+    #[test]
+    fn sizes_have_three_digits() {
+        assert_eq!(bytes(17), "17 B");
+        assert_eq!(bytes(1 << 20), "1.00 MiB");
+        assert_eq!(bytes(1536 << 10), "1.50 MiB");
+        assert_eq!(bytes(123 << 30), "123 GiB");
+    }
+}

@@ -1,0 +1,103 @@
+//! How large tiles are.
+//!
+//! A tile fits the cache in the widest dtype that any UDF gets it in. Whole frames are kept
+//! together as long as they fit; larger frames are cut into slices of whole rows (or of
+//! whatever unit the format prefers), several frames deep.
+
+use super::explain;
+use crate::PlanOptions;
+use framefold_core::{
+    BufferDecl, JobMeta, Method, Partition, Requirements, Result, SourceInfo, TilingScheme,
+};
+
+/// What fits a core's share of the cache together with a slice of a result buffer.
+const TILE_BYTES: usize = 1 << 20;
+/// How many frames deep a tile of part of a frame should be.
+const SLICED_DEPTH: usize = 32;
+/// Parts of a frame that are shorter than this make reading inefficient.
+const SMALLEST_SLICE_BYTES: usize = 16 << 10;
+
+pub(super) fn choose(
+    info: &SourceInfo,
+    jobs: &[(JobMeta, Vec<BufferDecl>)],
+    requirements: &[Requirements],
+    partitions: &[Partition],
+    options: &PlanOptions,
+) -> Result<(TilingScheme, String)> {
+    let sig = &info.sig_shape;
+    let longest = partitions.iter().map(Partition::n_frames).max().unwrap_or(1).max(1);
+    let method = requirements.iter().map(|r| r.method).max().unwrap_or(Method::Tile);
+    if method == Method::Partition {
+        let scheme = TilingScheme::try_new(sig, sig, longest)?;
+        return Ok((scheme, "a UDF takes whole partitions".into()));
+    }
+
+    let pixel_bytes = jobs
+        .iter()
+        .map(|(job, _)| job.input_dtype.size())
+        .chain([info.dtype.dtype.size()])
+        .max()
+        .unwrap_or(1);
+    let budget =
+        requirements.iter().filter_map(|r| r.tile_bytes).fold(TILE_BYTES, usize::min).max(1);
+    let frame_bytes = sig.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
+    let wanted_depth = requirements.iter().filter_map(|r| r.tile_depth).max();
+    let fits = frame_bytes <= budget;
+    if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
+        let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
+        return Ok((TilingScheme::try_new(sig, shape, depth)?, "as asked for".into()));
+    }
+    if method == Method::Frame || fits {
+        let depth = (budget / frame_bytes).max(1);
+        let depth = options.tile_depth.unwrap_or(depth).min(longest);
+        let why = if fits {
+            format!("whole frames that fit {} together", explain::bytes_usize(budget))
+        } else {
+            "a UDF takes whole frames, one at a time".into()
+        };
+        return Ok((TilingScheme::try_new(sig, sig, depth)?, why));
+    }
+
+    let depth = options.tile_depth.or(wanted_depth).unwrap_or(SLICED_DEPTH).clamp(1, longest);
+    let smallest = SMALLEST_SLICE_BYTES.min(budget);
+    let slice_bytes = (budget / depth).max(smallest);
+    let shape = grow(&info.base_shape, sig, slice_bytes / pixel_bytes);
+    let slice_bytes = shape.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
+    let depth = options.tile_depth.unwrap_or((budget / slice_bytes).max(1)).min(longest);
+    let why = format!(
+        "a frame of {} is cut into parts, so that a tile fits {}",
+        explain::bytes_usize(frame_bytes),
+        explain::bytes_usize(budget)
+    );
+    Ok((TilingScheme::try_new(sig, &shape, depth)?, why))
+}
+
+/// The base shape, grown by whole multiples, fastest axis first, to at most `cells` cells.
+fn grow(base: &[usize], sig: &[usize], cells: usize) -> Vec<usize> {
+    let mut shape: Vec<usize> = base.iter().zip(sig).map(|(&b, &s)| b.clamp(1, s)).collect();
+    shape.resize(sig.len(), 1);
+    for axis in (0..sig.len()).rev() {
+        let unit = shape[axis];
+        let others = shape.iter().product::<usize>() / unit;
+        let units = (cells / (others * unit).max(1)).max(1);
+        shape[axis] = unit.saturating_mul(units).min(sig[axis]);
+        if shape[axis] < sig[axis] {
+            break;
+        }
+    }
+    shape
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_grow_by_whole_rows() {
+        assert_eq!(grow(&[1, 4096], &[4096, 4096], 16384), [4, 4096]);
+        assert_eq!(grow(&[1, 4096], &[4096, 4096], 100), [1, 4096]);
+        assert_eq!(grow(&[1, 100], &[50, 100], 1 << 20), [50, 100]);
+        assert_eq!(grow(&[930, 16], &[1860, 2048], 930 * 16 * 3), [930, 48]);
+        assert_eq!(grow(&[1], &[1000], 64), [64]);
+    }
+}

@@ -1,0 +1,59 @@
+//! What a run tells about itself while it goes on.
+
+use crate::Results;
+use framefold_core::Result;
+
+/// Something that happened in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// The first partition is about to be handed out.
+    Started {
+        /// The number of partitions of the run.
+        partitions: usize,
+        /// The number of frames that will be read.
+        frames: usize,
+        /// The number of bytes of pixels that will be read, as stored in memory.
+        bytes: u64,
+    },
+    /// A partial result was merged.
+    Merged {
+        /// The partition.
+        partition: usize,
+        /// The number of frames merged since the start.
+        frames: usize,
+        /// The number of bytes of pixels merged since the start.
+        bytes: u64,
+    },
+    /// The last partial result was merged.
+    Finished,
+}
+
+/// Somebody who watches a run. All methods are called on the thread that called [`crate::run`].
+pub trait Observer {
+    /// Called for every [`Event`], in order, after it happened; `results` may be looked at.
+    ///
+    /// # Errors
+    /// Any error ends the run and is returned from it.
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()>;
+
+    /// Called several times a second, whatever else happens: the place to look for signals.
+    ///
+    /// # Errors
+    /// Any error ends the run and is returned from it.
+    fn poll(&mut self) -> Result<()>;
+}
+
+/// An observer that does nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Silent;
+
+impl Observer for Silent {
+    fn event(&mut self, _: &Event, _: &Results) -> Result<()> {
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+}

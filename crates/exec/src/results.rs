@@ -1,0 +1,233 @@
+//! Merged results: complete or so far.
+
+use crate::{PartialResult, Plan};
+use framefold_core::{
+    Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Result, Roi, Shape, TypedVec,
+};
+use std::sync::Arc;
+
+/// The merged results of a run; folds partial results in, in partition order.
+pub struct Results {
+    plan: Arc<Plan>,
+    mergers: Vec<Box<dyn Merger>>,
+    merged: usize,
+}
+
+impl Results {
+    /// Empty results for a plan.
+    ///
+    /// # Errors
+    /// Whatever the UDFs report when they set up their buffers.
+    pub fn try_new(plan: Arc<Plan>) -> Result<Self> {
+        let mut mergers = Vec::with_capacity(plan.udfs.len());
+        for planned in &plan.udfs {
+            let merger = planned.udf.merger(&planned.meta);
+            mergers.push(merger.map_err(|error| error.with_udf(planned.udf.name()))?);
+        }
+        Ok(Results { plan, mergers, merged: 0 })
+    }
+
+    /// The plan these are the results of.
+    pub fn plan(&self) -> &Arc<Plan> {
+        &self.plan
+    }
+
+    /// The number of partitions merged so far.
+    pub fn n_merged(&self) -> usize {
+        self.merged
+    }
+
+    /// Folds the next partition in.
+    ///
+    /// # Errors
+    /// `Bug` if it is not the next one; whatever a UDF's merge reports. Results stay readable.
+    pub fn merge(&mut self, partial: PartialResult) -> Result<()> {
+        let partition = self
+            .plan
+            .partitions
+            .get(self.merged)
+            .filter(|next| next.index == partial.partition)
+            .ok_or_else(|| {
+                Error::bug(format!(
+                    "partition {} was to be merged after {} others",
+                    partial.partition, self.merged
+                ))
+            })?;
+        let udfs = self.mergers.iter_mut().zip(partial.partials).zip(&self.plan.udfs);
+        for ((merger, partial), planned) in udfs {
+            merger.merge(partition, partial).map_err(|error| {
+                error.with_udf(planned.udf.name()).with_partition(partition.index)
+            })?;
+        }
+        self.merged += 1;
+        Ok(())
+    }
+
+    /// One truth value per selected frame: whether it has been merged.
+    pub fn valid(&self) -> Vec<bool> {
+        let mut valid = vec![false; self.plan.n_selected()];
+        for partition in &self.plan.partitions[..self.merged] {
+            valid[partition.frames.clone()].fill(true);
+        }
+        valid
+    }
+
+    /// The results so far; changes nothing.
+    ///
+    /// # Errors
+    /// `UserCode` from a UDF's own post-processing.
+    pub fn snapshot(&self) -> Result<RunResults> {
+        let mut udfs = Vec::with_capacity(self.mergers.len());
+        for (merger, planned) in self.mergers.iter().zip(&self.plan.udfs) {
+            let arrays = merger.results().map_err(|e| e.with_udf(planned.udf.name()))?;
+            let public = || planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
+            if arrays.len() != public().count() {
+                return Err(Error::bug(format!(
+                    "{} results for {} result buffers",
+                    arrays.len(),
+                    public().count()
+                ))
+                .with_udf(planned.udf.name()));
+            }
+            let buffers = public()
+                .zip(arrays)
+                .map(|(decl, array)| ResultBuffer { decl: decl.clone(), array })
+                .collect();
+            udfs.push(UdfResults { name: planned.udf.name().to_owned(), buffers });
+        }
+        Ok(RunResults {
+            shape: self.plan.dataset.shape().clone(),
+            roi: self.plan.roi.clone(),
+            valid: self.valid(),
+            udfs,
+        })
+    }
+}
+
+/// The results of a run.
+#[derive(Debug)]
+pub struct RunResults {
+    /// Scan and frame shape of the data set.
+    pub shape: Shape,
+    /// The region of interest, if there was one.
+    pub roi: Option<Arc<Roi>>,
+    /// One truth value per selected frame: whether it had data and was merged.
+    pub valid: Vec<bool>,
+    /// One entry per UDF, in the order in which they were passed.
+    pub udfs: Vec<UdfResults>,
+}
+
+/// The results of one UDF.
+#[derive(Debug)]
+pub struct UdfResults {
+    /// The UDF's name.
+    pub name: String,
+    /// Its public buffers, in the declared order.
+    pub buffers: Vec<ResultBuffer>,
+}
+
+impl UdfResults {
+    /// The buffer of that name.
+    pub fn get(&self, name: &str) -> Option<&ResultBuffer> {
+        self.buffers.iter().find(|buffer| buffer.decl.name == name)
+    }
+}
+
+/// One result buffer.
+#[derive(Debug)]
+pub struct ResultBuffer {
+    /// Its declaration.
+    pub decl: BufferDecl,
+    /// Its contents; `nav` buffers have one entry per selected frame.
+    pub array: Array,
+}
+
+impl RunResults {
+    /// One truth value per flat navigation position: whether the results hold a value for it.
+    pub fn valid_nav(&self) -> Vec<bool> {
+        match &self.roi {
+            None => self.valid.clone(),
+            Some(roi) => {
+                let mut nav = vec![false; roi.mask().len()];
+                for (&position, &valid) in roi.positions().iter().zip(&self.valid) {
+                    nav[position] = valid;
+                }
+                nav
+            }
+        }
+    }
+
+    /// A `nav` buffer in the shape of the scan. Positions outside of the ROI or without data are
+    /// NaN, or 0 or false if the dtype has no NaN: see [`RunResults::valid_nav`].
+    ///
+    /// # Errors
+    /// `Bug` if the array does not have one entry per selected frame.
+    pub fn expand_nav(&self, array: &NativeArray) -> Result<NativeArray> {
+        expand_nav(array, &self.shape, self.roi.as_deref(), &self.valid)
+    }
+}
+
+/// Spreads one entry per selected frame over the scan; see [`RunResults::expand_nav`].
+///
+/// # Errors
+/// `Bug` if `array` or `valid` do not have one entry per selected frame.
+pub fn expand_nav(
+    array: &NativeArray,
+    shape: &Shape,
+    roi: Option<&Roi>,
+    valid: &[bool],
+) -> Result<NativeArray> {
+    let n_selected = roi.map_or(shape.n_frames(), Roi::n_selected);
+    if array.shape().first() != Some(&n_selected) || valid.len() != n_selected {
+        return Err(Error::bug(format!(
+            "a nav buffer of shape {:?} for {n_selected} selected frames",
+            array.shape()
+        )));
+    }
+    let extra = &array.shape()[1..];
+    let dims: Vec<usize> = shape.nav().iter().chain(extra).copied().collect();
+    let entry_bytes = extra.iter().product::<usize>() * array.dtype().size();
+    let mut values = missing(array.dtype(), dims.iter().product());
+    if entry_bytes > 0 {
+        let source = array.values().as_bytes();
+        let target = values.as_bytes_mut();
+        for (index, entry) in source.chunks_exact(entry_bytes).enumerate() {
+            if valid[index] {
+                let position = roi.map_or(index, |roi| roi.positions()[index]);
+                let start = position * entry_bytes;
+                target[start..start + entry_bytes].copy_from_slice(entry);
+            }
+        }
+    }
+    NativeArray::try_new(&dims, values)
+}
+
+/// `len` values that stand for "no value".
+fn missing(dtype: DType, len: usize) -> TypedVec {
+    use framefold_core::{Complex64, Complex128, F16};
+    match dtype {
+        DType::F16 => TypedVec::F16(vec![F16::NAN; len]),
+        DType::F32 => TypedVec::F32(vec![f32::NAN; len]),
+        DType::F64 => TypedVec::F64(vec![f64::NAN; len]),
+        DType::C64 => TypedVec::C64(vec![Complex64::new(f32::NAN, f32::NAN); len]),
+        DType::C128 => TypedVec::C128(vec![Complex128::new(f64::NAN, f64::NAN); len]),
+        _ => TypedVec::zeros(dtype, len),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_without_a_value_are_nan() {
+        let shape = Shape::try_new(&[2, 2], &[1]).unwrap();
+        let roi = Roi::try_new(vec![true, false, true, true]).unwrap();
+        let array = NativeArray::try_new(&[3, 1], vec![1f32, 2.0, 3.0]).unwrap();
+        let full = expand_nav(&array, &shape, Some(&roi), &[true, false, true]).unwrap();
+        assert_eq!(full.shape(), [2, 2, 1]);
+        let values = full.as_slice::<f32>().unwrap();
+        assert_eq!((values[0], values[3]), (1.0, 3.0));
+        assert!(values[1].is_nan() && values[2].is_nan());
+    }
+}

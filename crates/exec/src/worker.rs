@@ -1,0 +1,148 @@
+//! One worker: reads, tiles, converts, and feeds the accumulators.
+
+use crate::Plan;
+use framefold_core::{
+    Accumulator, DType, DenseTile, Error, FrameReader, Partial, Partition, Result, Scratch, Tile,
+    TilePosition, convert_tile,
+};
+use std::ops::Range;
+
+/// The result of one partition: one partial result per UDF of the plan.
+#[derive(Debug)]
+pub struct PartialResult {
+    /// The partition's number.
+    pub partition: usize,
+    /// One partial result per UDF, in the plan's order.
+    pub partials: Vec<Partial>,
+}
+
+impl PartialResult {
+    /// Size in bytes, for the memory budget.
+    pub fn len_bytes(&self) -> usize {
+        self.partials.iter().map(Partial::len_bytes).sum()
+    }
+}
+
+/// Runs partitions of one plan on one thread, using its reader and its memory again and again.
+pub struct Worker<'p> {
+    plan: &'p Plan,
+    reader: Box<dyn FrameReader + 'p>,
+    /// One buffer per dtype that some UDF wants and the data do not have.
+    converted: Vec<(DType, Scratch)>,
+    frames: Vec<u64>,
+}
+
+impl<'p> Worker<'p> {
+    /// A worker with a reader of its own.
+    ///
+    /// # Errors
+    /// Whatever the source reports when it is opened for reading.
+    pub fn try_new(plan: &'p Plan) -> Result<Self> {
+        let native = plan.dataset.source().info().dtype.dtype;
+        let mut converted: Vec<(DType, Scratch)> = Vec::new();
+        for planned in &plan.udfs {
+            let dtype = planned.meta.job.input_dtype;
+            if dtype != native && !converted.iter().any(|(known, _)| *known == dtype) {
+                converted.push((dtype, Scratch::new()));
+            }
+        }
+        Ok(Worker { plan, reader: plan.dataset.source().reader()?, converted, frames: Vec::new() })
+    }
+
+    /// Processes partition `index`; a pure function of the plan and the index.
+    ///
+    /// `tick` is called before every tile; an error from it ends the partition.
+    ///
+    /// # Errors
+    /// From the source, from a UDF, or from `tick`; with the partition, and the UDF if it was one.
+    pub fn run_partition(
+        &mut self,
+        index: usize,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PartialResult> {
+        let plan = self.plan;
+        let partition = plan
+            .partitions
+            .get(index)
+            .ok_or_else(|| Error::bug(format!("there is no partition {index}")))?;
+        self.process(partition, tick).map_err(|error| error.with_partition(index))
+    }
+
+    fn process(
+        &mut self,
+        partition: &Partition,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PartialResult> {
+        let plan = self.plan;
+        let mut accumulators = Vec::with_capacity(plan.udfs.len());
+        for planned in &plan.udfs {
+            let accumulator = planned
+                .udf
+                .accumulator(&planned.meta, partition)
+                .map_err(|error| error.with_udf(planned.udf.name()))?;
+            accumulators.push(accumulator);
+        }
+        for frames in chunks(partition.frames.clone(), plan.tiling.depth()) {
+            for sig in plan.tiling.slices() {
+                tick()?;
+                let start = partition.frames.start;
+                let position = TilePosition {
+                    in_partition: frames.start - start..frames.end - start,
+                    frames: frames.clone(),
+                    sig,
+                };
+                self.process_tile(position, &mut accumulators)?;
+            }
+        }
+        // Before anybody uses the result: were all bytes really there?
+        self.reader.verify()?;
+        let mut partials = Vec::with_capacity(accumulators.len());
+        for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
+            let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
+            partials.push(partial);
+        }
+        Ok(PartialResult { partition: partition.index, partials })
+    }
+
+    fn process_tile(
+        &mut self,
+        position: TilePosition<'_>,
+        accumulators: &mut [Box<dyn Accumulator>],
+    ) -> Result<()> {
+        let plan = self.plan;
+        let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
+        let native = self.reader.read(frames, position.sig)?;
+        check_geometry(&native, &position)?;
+        let mut tiles = Vec::with_capacity(self.converted.len());
+        for (dtype, scratch) in &mut self.converted {
+            tiles.push((*dtype, convert_tile(&native, *dtype, scratch)?));
+        }
+        for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
+            let dtype = planned.meta.job.input_dtype;
+            let data = tiles.iter().find(|(known, _)| *known == dtype).map_or(&native, |t| &t.1);
+            let tile = Tile { position: position.clone(), data: data.clone() };
+            accumulator.process(&tile).map_err(|error| error.with_udf(planned.udf.name()))?;
+        }
+        Ok(())
+    }
+}
+
+/// A source that hands out another tile than was asked for must not get any further.
+fn check_geometry(tile: &DenseTile<'_>, position: &TilePosition<'_>) -> Result<()> {
+    let (found, expected) = (
+        (tile.frames.depth(), tile.frames.frame_len()),
+        (position.frames.len(), position.sig.len()),
+    );
+    if found == expected {
+        return Ok(());
+    }
+    Err(Error::bug(format!(
+        "the source gave {} frames of {} cells, but {} of {} were asked for",
+        found.0, found.1, expected.0, expected.1
+    )))
+}
+
+fn chunks(range: Range<usize>, depth: usize) -> impl Iterator<Item = Range<usize>> {
+    let end = range.end;
+    range.step_by(depth).map(move |start| start..end.min(start.saturating_add(depth)))
+}
