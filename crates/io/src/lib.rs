@@ -1,1 +1,5 @@
-//! Placeholder.
+//! Readers of detector file formats.
+
+mod options;
+
+pub use options::{Backend, OpenOptions, QuadGap};

@@ -1,0 +1,139 @@
+//! What a caller may say about a file beyond its path.
+
+use framefold_core::{Error, Result, StoredDType};
+
+/// How the bytes of a file are brought into memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Backend {
+    /// The file is mapped; tiles are lent as they lie in it where dtype and layout allow.
+    #[default]
+    Mmap,
+    /// The file is read piece by piece. Slower on a local disk; robust on network file systems.
+    Buffered,
+}
+
+impl Backend {
+    /// The name used by callers: `mmap` or `buffered`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Backend::Mmap => "mmap",
+            Backend::Buffered => "buffered",
+        }
+    }
+}
+
+/// What to do about the gap between the chips of a quad detector where the file has no pixels
+/// for it (MIB raw modes with layout `2x2G`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QuadGap {
+    /// The chips touch: 512 × 512 pixels.
+    #[default]
+    Omit,
+    /// Two empty rows and columns between the chips: 514 × 514 pixels.
+    Insert,
+}
+
+/// What a caller may say about a file beyond its path; the default says nothing.
+///
+/// An option given to a format that has no use for it is an error, never ignored.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The scan shape. Its product may differ from the number of frames: surplus frames are
+    /// left out, positions without a frame have no data. `None` takes what the file suggests.
+    pub nav_shape: Option<Vec<usize>>,
+    /// The shape of a frame. `None` takes what the file says.
+    pub sig_shape: Option<Vec<usize>>,
+    /// How many trailing axes of an array file are signal axes; 2 if neither this nor
+    /// `sig_shape` is given.
+    pub sig_dims: Option<usize>,
+    /// The dtype of the pixels in a file that does not say so itself.
+    pub dtype: Option<StoredDType>,
+    /// Scan position `p` shows frame `p + sync_offset`.
+    pub sync_offset: i64,
+    /// Bytes before the first frame of each file.
+    pub file_header: u64,
+    /// Bytes after the last frame of each file.
+    pub file_footer: u64,
+    /// Bytes before the pixels of each frame.
+    pub frame_header: u64,
+    /// Bytes after the pixels of each frame.
+    pub frame_footer: u64,
+    /// How the bytes are brought into memory.
+    pub backend: Backend,
+    /// Reads only the file that is named, not the other members of its set.
+    pub disable_glob: bool,
+    /// What to do about the gap between chips where the file has no pixels for it.
+    pub quad_gap: QuadGap,
+}
+
+impl OpenOptions {
+    /// The names of all options, as callers spell them, and whether they differ from the default.
+    fn given(&self) -> [(&'static str, bool); 12] {
+        [
+            ("nav_shape", self.nav_shape.is_some()),
+            ("sig_shape", self.sig_shape.is_some()),
+            ("sig_dims", self.sig_dims.is_some()),
+            ("dtype", self.dtype.is_some()),
+            ("sync_offset", self.sync_offset != 0),
+            ("file_header", self.file_header != 0),
+            ("file_footer", self.file_footer != 0),
+            ("frame_header", self.frame_header != 0),
+            ("frame_footer", self.frame_footer != 0),
+            ("backend", self.backend != Backend::default()),
+            ("disable_glob", self.disable_glob),
+            ("quad_gap", self.quad_gap != QuadGap::default()),
+        ]
+    }
+
+    /// Refuses options that `format` has no use for; `used` are those that it has.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the option and the format.
+    pub(crate) fn refuse_unused(&self, format: &'static str, used: &[&str]) -> Result<()> {
+        match self.given().iter().find(|(name, given)| *given && !used.contains(name)) {
+            None => Ok(()),
+            Some((name, _)) => Err(Error::invalid(format!(
+                "the option '{name}' has no meaning for the format '{format}'"
+            ))
+            .with_hint(format!("leave it out; '{format}' takes {}", used.join(", ")))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::DType;
+
+    #[test]
+    fn the_default_gives_no_option() {
+        assert!(OpenOptions::default().given().iter().all(|(_, given)| !given));
+        assert!(OpenOptions::default().refuse_unused("npy", &[]).is_ok());
+    }
+
+    #[test]
+    fn an_option_without_use_is_named() {
+        let every_option = OpenOptions {
+            nav_shape: Some(vec![1]),
+            sig_shape: Some(vec![1]),
+            sig_dims: Some(1),
+            dtype: Some(DType::U8.into()),
+            sync_offset: 1,
+            file_header: 1,
+            file_footer: 1,
+            frame_header: 1,
+            frame_footer: 1,
+            backend: Backend::Buffered,
+            disable_glob: true,
+            quad_gap: QuadGap::Insert,
+        };
+        let names = every_option.given().map(|(name, _)| name);
+        assert!(every_option.given().iter().all(|(_, given)| *given));
+        for unused in names {
+            let used: Vec<&str> = names.into_iter().filter(|name| *name != unused).collect();
+            let error = every_option.refuse_unused("npy", &used).unwrap_err().to_string();
+            assert!(error.contains(&format!("'{unused}'")) && error.contains("'npy'"), "{error}");
+        }
+        assert!(every_option.refuse_unused("npy", &names).is_ok());
+    }
+}
