@@ -1,0 +1,227 @@
+//! Byte access to one file, or to memory that looks like one.
+//!
+//! Readers see a file through [`Storage`] alone. Its length is that at open, for ever: a file that
+//! grows is read as it was. A file that shrinks is noticed by whoever reads the missing part
+//! (buffered), or by [`Storage::verify`] (mapped); neither crashes the process. What cannot be
+//! noticed is a mapped file that was rewritten in place, or that shrank and grew back.
+
+mod buffered;
+#[cfg(unix)]
+mod guard;
+mod mapped;
+#[cfg(unix)]
+mod registry;
+#[cfg(test)]
+mod tests;
+
+use crate::Backend;
+use buffered::BufferedFile;
+use framefold_core::{Error, Owner, Result};
+use mapped::MappedFile;
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::ErrorKind as IoKind;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Memory owned by somebody else, such as a NumPy array.
+///
+/// Implementers promise to return the same bytes on every call; a shorter slice gives errors.
+pub trait SharedBytes: Send + Sync {
+    /// The bytes.
+    fn bytes(&self) -> &[u8];
+}
+
+impl SharedBytes for Vec<u8> {
+    fn bytes(&self) -> &[u8] {
+        self
+    }
+}
+
+/// Byte access to one file, or to shared memory. Clones share one mapping or file handle.
+#[derive(Clone)]
+pub struct Storage(Arc<Kind>);
+
+enum Kind {
+    Mapped(MappedFile),
+    Buffered(BufferedFile),
+    Shared { bytes: Arc<dyn SharedBytes>, len: u64 },
+}
+
+impl Storage {
+    /// Opens a regular file.
+    ///
+    /// # Errors
+    /// `Io` if the file is missing or unreadable, `InvalidArgument` if it is a directory or
+    /// another thing that is not a file.
+    pub fn open(path: impl AsRef<Path>, backend: Backend) -> Result<Self> {
+        let path = path.as_ref();
+        let (file, meta) = open_regular(path)?;
+        Ok(Storage(Arc::new(match backend {
+            Backend::Mmap => Kind::Mapped(MappedFile::try_new(path, &file, &meta)?),
+            Backend::Buffered => Kind::Buffered(BufferedFile::new(path, file, meta.len())),
+        })))
+    }
+
+    /// Wraps memory.
+    pub fn shared(bytes: Arc<dyn SharedBytes>) -> Self {
+        let len = u64::try_from(bytes.bytes().len()).unwrap_or(u64::MAX);
+        Storage(Arc::new(Kind::Shared { bytes, len }))
+    }
+
+    /// The length in bytes when it was opened.
+    pub fn len(&self) -> u64 {
+        match &*self.0 {
+            Kind::Mapped(file) => file.len(),
+            Kind::Buffered(file) => file.len(),
+            Kind::Shared { len, .. } => *len,
+        }
+    }
+
+    /// Whether there are no bytes at all.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The file; `None` for memory.
+    pub fn path(&self) -> Option<&Path> {
+        match &*self.0 {
+            Kind::Mapped(file) => Some(file.path()),
+            Kind::Buffered(file) => Some(file.path()),
+            Kind::Shared { .. } => None,
+        }
+    }
+
+    /// Whether [`Storage::bytes`] can lend memory.
+    pub fn lends(&self) -> bool {
+        !matches!(&*self.0, Kind::Buffered(_))
+    }
+
+    /// The bytes of `range` where they lie; `None` if it leaves the file, or the file is buffered.
+    ///
+    /// If the file shrinks meanwhile, what is missing reads as zeros, and [`Storage::verify`] says
+    /// so afterwards.
+    pub fn bytes(&self, range: Range<u64>) -> Option<&[u8]> {
+        let all = match &*self.0 {
+            Kind::Mapped(file) => file.bytes(),
+            Kind::Buffered(_) => return None,
+            Kind::Shared { bytes, .. } => bytes.bytes(),
+        };
+        all.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
+    }
+
+    /// Fills `out` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// `BadFile` if the file ends (or ended when it was opened) before `out` is full; `Io`.
+    pub fn read_at(&self, offset: u64, out: &mut [u8]) -> Result<()> {
+        let end = u64::try_from(out.len()).ok().and_then(|len| offset.checked_add(len));
+        let Some(end) = end.filter(|&end| end <= self.len()) else {
+            let error = Error::bad_file(format!(
+                "{} bytes were asked for, but there are only {} bytes in all",
+                out.len(),
+                self.len()
+            ));
+            return Err(self.locate(error).with_offset(offset));
+        };
+        if let Kind::Buffered(file) = &*self.0 {
+            return file.read_at(offset, out);
+        }
+        match self.bytes(offset..end) {
+            Some(bytes) => {
+                out.copy_from_slice(bytes);
+                Ok(())
+            }
+            None => Err(self.locate(Error::bug("shared memory became shorter"))),
+        }
+    }
+
+    /// Keeps the bytes lent by [`Storage::bytes`] where they are while a clone of it is held.
+    pub fn owner(&self) -> Owner {
+        self.0.clone()
+    }
+
+    /// Confirms that everything read so far was in the file.
+    ///
+    /// # Errors
+    /// `BadFile` that names the file, its present length and that at open, if it shrank; `Io` if
+    /// the disk or network failed under a mapping.
+    pub fn verify(&self) -> Result<()> {
+        match &*self.0 {
+            Kind::Mapped(file) => file.verify(),
+            Kind::Buffered(file) => file.verify(),
+            Kind::Shared { .. } => Ok(()),
+        }
+    }
+
+    /// Adds the path to an error, if there is one.
+    pub(crate) fn locate(&self, error: Error) -> Error {
+        match self.path() {
+            Some(path) => error.with_path(path),
+            None => error,
+        }
+    }
+}
+
+impl fmt::Debug for Storage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &*self.0 {
+            Kind::Mapped(_) => "mapped",
+            Kind::Buffered(_) => "buffered",
+            Kind::Shared { .. } => "shared memory",
+        };
+        write!(f, "Storage({kind}, {} bytes, {:?})", self.len(), self.path())
+    }
+}
+
+/// Opens a file for reading and makes sure that it is one.
+fn open_regular(path: &Path) -> Result<(File, Metadata)> {
+    // Asked first: opening a named pipe would wait for a writer for ever.
+    let meta = std::fs::metadata(path).map_err(|source| open_error(path, source))?;
+    if meta.is_dir() {
+        return Err(Error::invalid("this is a directory, not a file")
+            .with_path(path)
+            .with_hint("name one of the files in it"));
+    }
+    if !meta.is_file() {
+        return Err(Error::invalid("this is not a regular file")
+            .with_path(path)
+            .with_hint("copy its contents to a file first"));
+    }
+    let file = File::open(path).map_err(|source| open_error(path, source))?;
+    let meta = file.metadata().map_err(|source| open_error(path, source))?;
+    Ok((file, meta))
+}
+
+fn open_error(path: &Path, source: std::io::Error) -> Error {
+    let hint = match source.kind() {
+        IoKind::NotFound => "check the path; relative paths start at the current directory",
+        IoKind::PermissionDenied => "ask for permission to read it, or copy it",
+        _ if too_many_files(&source) => {
+            "raise the limit on open files (ulimit -n), or use the mmap backend"
+        }
+        _ => "check the disk or the network connection",
+    };
+    Error::io("open the file", source).with_path(path).with_hint(hint)
+}
+
+#[cfg(unix)]
+fn too_many_files(source: &std::io::Error) -> bool {
+    matches!(source.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+#[cfg(not(unix))]
+fn too_many_files(_: &std::io::Error) -> bool {
+    false
+}
+
+/// The error for a file that lost bytes after it was opened.
+fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
+    Error::bad_file(format!(
+        "the file was {len_at_open} bytes long when it was opened and is {present_len} bytes long now"
+    ))
+    .with_path(path)
+    .with_offset(present_len)
+    .with_hint("do not overwrite or truncate files while they are read; open it again")
+}

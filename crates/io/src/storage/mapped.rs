@@ -1,0 +1,115 @@
+//! A file that is mapped into memory.
+
+use super::shrunk;
+#[cfg(unix)]
+use super::{guard, registry};
+use framefold_core::{Error, Result};
+use memmap2::Mmap;
+use std::fs::{File, Metadata};
+use std::path::{Path, PathBuf};
+
+/// A mapped file. Its handle is closed again, so that sets of many files need no raised limit.
+pub(super) struct MappedFile {
+    path: PathBuf,
+    len: u64,
+    #[cfg(unix)]
+    identity: (u64, u64),
+    /// Declared before `map`, so that it is dropped before it: what is not mapped any more must
+    /// not be guarded.
+    #[cfg(unix)]
+    guarded: Option<registry::Registration>,
+    /// `None` for an empty file, which cannot be mapped.
+    map: Option<Mmap>,
+}
+
+impl MappedFile {
+    pub(super) fn try_new(path: &Path, file: &File, meta: &Metadata) -> Result<Self> {
+        let map = if meta.len() == 0 { None } else { Some(map(path, file, meta.len())?) };
+        #[cfg(unix)]
+        let guarded = match &map {
+            None => None,
+            Some(map) => {
+                guard::ensure_installed().map_err(|source| {
+                    Error::io("guard the mapped file", source)
+                        .with_path(path)
+                        .with_hint("use the buffered backend")
+                })?;
+                Some(registry::register(map.as_ptr() as usize, map.len()))
+            }
+        };
+        Ok(MappedFile {
+            path: path.to_path_buf(),
+            len: meta.len(),
+            #[cfg(unix)]
+            identity: identity(meta),
+            #[cfg(unix)]
+            guarded,
+            map,
+        })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn len(&self) -> u64 {
+        self.len
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or_default()
+    }
+
+    #[cfg(unix)]
+    pub(super) fn verify(&self) -> Result<()> {
+        // Whatever lies at the path now matters only if it is still the file that is mapped; a
+        // file that was deleted or replaced lives on, whole, for as long as it is mapped.
+        let present_len = std::fs::metadata(&self.path)
+            .ok()
+            .filter(|meta| identity(meta) == self.identity)
+            .map(|meta| meta.len());
+        let damaged = self.guarded.as_ref().is_some_and(registry::Registration::is_damaged);
+        match present_len {
+            Some(present_len) if present_len < self.len => {
+                Err(shrunk(&self.path, present_len, self.len))
+            }
+            _ if damaged => Err(Error::bad_file(
+                "part of the file could not be read: it was truncated, or the disk or network \
+                 failed",
+            )
+            .with_path(&self.path)
+            .with_hint("open it again; if it keeps happening, use the buffered backend")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Here the system keeps mapped files from being truncated.
+    #[cfg(not(unix))]
+    pub(super) fn verify(&self) -> Result<()> {
+        match std::fs::metadata(&self.path) {
+            Ok(meta) if meta.len() < self.len => Err(shrunk(&self.path, meta.len(), self.len)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn map(path: &Path, file: &File, len: u64) -> Result<Mmap> {
+    let len = usize::try_from(len).map_err(|_| {
+        Error::limit(format!("{len} bytes do not fit in the address space"))
+            .with_path(path)
+            .with_hint("use the buffered backend")
+    })?;
+    // SAFETY: the mapping is read-only. Another process may change or truncate the file, as with
+    // every mapping: changed bytes are plain data, of which every pattern is valid, and missing
+    // ones are replaced by zeros by the guard and reported by `verify`.
+    unsafe { memmap2::MmapOptions::new().len(len).map(file) }.map_err(|source| {
+        Error::io("map the file", source).with_path(path).with_hint("use the buffered backend")
+    })
+}
+
+/// Tells files apart, whatever their names.
+#[cfg(unix)]
+fn identity(meta: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino())
+}

@@ -1,0 +1,141 @@
+//! The live mappings, in a form that a signal handler can search.
+//!
+//! A list of blocks of slots that only ever grows. A slot's version is odd while it is in use and
+//! even while it is free or being changed. The handler takes no lock and never waits: a mapping
+//! whose page just faulted is in use by the faulting thread, so its own slot cannot change during
+//! the search, and any slot that does change belongs to somebody else.
+
+use std::ptr;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::{Mutex, PoisonError};
+
+const SLOTS_PER_BLOCK: usize = 64;
+
+struct Slot {
+    version: AtomicUsize,
+    start: AtomicUsize,
+    end: AtomicUsize,
+    damaged: AtomicBool,
+}
+
+struct Block {
+    slots: [Slot; SLOTS_PER_BLOCK],
+    next: AtomicPtr<Block>,
+}
+
+impl Block {
+    const fn new() -> Self {
+        Block {
+            slots: [const {
+                Slot {
+                    version: AtomicUsize::new(0),
+                    start: AtomicUsize::new(0),
+                    end: AtomicUsize::new(0),
+                    damaged: AtomicBool::new(false),
+                }
+            }; SLOTS_PER_BLOCK],
+            next: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
+
+    fn next(&self) -> Option<&'static Block> {
+        // SAFETY: the pointer is null or came from `Box::leak`, and was published only after the
+        // block was complete.
+        unsafe { self.next.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+static FIRST: Block = Block::new();
+
+/// Serialises writers; the handler never takes it.
+static WRITERS: Mutex<()> = Mutex::new(());
+
+/// A mapping that is guarded until this is dropped.
+pub(super) struct Registration(&'static Slot);
+
+/// Guards the mapping of `len` bytes at address `start`.
+pub(super) fn register(start: usize, len: usize) -> Registration {
+    let _writer = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let slot = free_slot();
+    slot.damaged.store(false, Ordering::Relaxed);
+    slot.start.store(start, Ordering::Relaxed);
+    slot.end.store(start.saturating_add(len), Ordering::Relaxed);
+    slot.version.fetch_add(1, Ordering::Release);
+    Registration(slot)
+}
+
+/// A slot with an even version. Called by the one writer.
+fn free_slot() -> &'static Slot {
+    let mut block = &FIRST;
+    loop {
+        let free = |slot: &&Slot| slot.version.load(Ordering::Relaxed).is_multiple_of(2);
+        if let Some(slot) = block.slots.iter().find(free) {
+            return slot;
+        }
+        block = match block.next() {
+            Some(next) => next,
+            None => {
+                let new: &'static mut Block = Box::leak(Box::new(Block::new()));
+                let new: *mut Block = new;
+                block.next.store(new, Ordering::Release);
+                // SAFETY: just leaked, so it lives for ever; only shared references follow.
+                unsafe { &*new }
+            }
+        };
+    }
+}
+
+impl Registration {
+    /// Whether part of the mapping turned out to be missing.
+    pub(super) fn is_damaged(&self) -> bool {
+        self.0.damaged.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let _writer = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
+        self.0.version.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Marks the mapping that holds `address` as damaged and gives its end, if it is one of ours.
+///
+/// Called from the signal handler: touches nothing but atomics.
+pub(super) fn mark_damaged(address: usize) -> Option<usize> {
+    let mut block = Some(&FIRST);
+    while let Some(present) = block {
+        for slot in &present.slots {
+            let before = slot.version.load(Ordering::Acquire);
+            let start = slot.start.load(Ordering::Relaxed);
+            let end = slot.end.load(Ordering::Relaxed);
+            fence(Ordering::Acquire);
+            let unchanged = slot.version.load(Ordering::Relaxed) == before;
+            if unchanged && !before.is_multiple_of(2) && (start..end).contains(&address) {
+                slot.damaged.store(true, Ordering::SeqCst);
+                return Some(end);
+            }
+        }
+        block = present.next();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_mappings_than_one_block_holds() {
+        // Addresses in the first page are never mapped.
+        let held: Vec<_> = (0..200).map(|i| register(1 + i * 4, 4)).collect();
+        assert_eq!(mark_damaged(1 + 150 * 4 + 3), Some(1 + 151 * 4));
+        for (i, registration) in held.iter().enumerate() {
+            assert_eq!(registration.is_damaged(), i == 150);
+        }
+        drop(held);
+        assert_eq!(mark_damaged(1 + 150 * 4), None);
+        let again = register(1 + 150 * 4, 4);
+        assert!(!again.is_damaged());
+    }
+}
