@@ -1,0 +1,1 @@
+"""Helpers around the engine: simulated data and an encoder for test files."""
