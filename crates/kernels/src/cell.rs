@@ -1,0 +1,289 @@
+//! How each element type is summed: the numbers behind the loops.
+
+use crate::total::{Total, Value};
+use framefold_core::{
+    Bool8, Complex64, Complex128, Element, Error, F16, FramesView, Result, TileFrames,
+};
+use std::ops::{Add, AddAssign};
+
+/// A pixel.
+///
+/// Sums are built in two steps. Inside a loop they are kept in a `Block`, as narrow as can be so
+/// that vector registers hold many; after at most [`Cell::BLOCK_TERMS`] terms the block is folded
+/// into a [`Total`].
+pub(crate) trait Cell: Element {
+    /// What inner loops sum in.
+    type Block: Copy + Default + Add<Output = Self::Block> + AddAssign;
+    /// What sums are kept in.
+    type Total: Total;
+    /// The number of pixels that a block takes without overflow.
+    const BLOCK_TERMS: usize;
+    /// The number of pixels that a total takes without overflow.
+    const TOTAL_TERMS: u64;
+
+    /// The cells of a tile.
+    ///
+    /// # Errors
+    /// `Bug` if the tile has another dtype than was planned.
+    fn view(frames: TileFrames<'_>) -> Result<FramesView<'_, Self>>;
+
+    /// The pixel, to be added to a block.
+    fn block(self) -> Self::Block;
+
+    /// A block, to be added to a total.
+    fn total(block: Self::Block) -> Self::Total;
+
+    /// The pixel in double precision.
+    fn value(self) -> <Self::Total as Total>::Value;
+}
+
+/// A pixel that is a real number.
+pub(crate) trait Real: Cell {
+    /// What first moments are kept in: exact for integers.
+    type Moment: Moment;
+    /// The smallest value: the maximum of nothing.
+    const LOWEST: Self;
+
+    /// The pixel times its distance from the start of the block, below [`MOMENT_CELLS`].
+    fn weighed(self, distance: i32) -> Self::Block;
+
+    /// A block of at most [`MOMENT_CELLS`] weighed or plain pixels as a moment.
+    fn moment(block: Self::Block) -> Self::Moment;
+
+    /// The larger of both, or NaN if either is.
+    fn larger(self, other: Self) -> Self;
+
+    /// The smaller of both, or NaN if either is.
+    fn smaller(self, other: Self) -> Self;
+
+    /// The difference to a pixel that is not larger, exact where both are integers.
+    fn above(self, floor: Self) -> f64;
+}
+
+/// The number of weighed pixels that any block takes without overflow:
+/// `(0 + 1 + … + 255) * 65535` is just below 2^32.
+pub(crate) const MOMENT_CELLS: usize = 256;
+
+/// A sum of pixels times coordinates.
+pub(crate) trait Moment: Copy + Default + AddAssign + Send + Sync + 'static {
+    /// Itself times a coordinate.
+    fn times(self, coordinate: usize) -> Self;
+
+    /// Itself divided by the sum of pixels, or `None` if that is zero.
+    fn over(self, sum: Self) -> Option<f64>;
+}
+
+impl Moment for i128 {
+    fn times(self, coordinate: usize) -> Self {
+        self * coordinate as i128
+    }
+
+    fn over(self, sum: Self) -> Option<f64> {
+        (sum != 0).then(|| self as f64 / sum as f64)
+    }
+}
+
+impl Moment for f64 {
+    fn times(self, coordinate: usize) -> Self {
+        self * coordinate as f64
+    }
+
+    fn over(self, sum: Self) -> Option<f64> {
+        (sum != 0.0).then(|| self / sum)
+    }
+}
+
+macro_rules! cell {
+    ($variant:ident: $type:ty, $block:ty, $total:ty, $block_terms:expr, $total_terms:expr,
+        |$cell:ident| $to_block:expr, |$value:ident| $to_value:expr) => {
+        impl Cell for $type {
+            type Block = $block;
+            type Total = $total;
+            const BLOCK_TERMS: usize = $block_terms;
+            const TOTAL_TERMS: u64 = $total_terms;
+
+            #[inline]
+            fn view(frames: TileFrames<'_>) -> Result<FramesView<'_, Self>> {
+                match frames {
+                    TileFrames::$variant(view) => Ok(view),
+                    other => Err(Error::bug(format!(
+                        "a tile of {} was processed as {}",
+                        other.dtype(),
+                        Self::DTYPE
+                    ))),
+                }
+            }
+
+            #[inline(always)]
+            fn block(self) -> $block {
+                let $cell = self;
+                $to_block
+            }
+
+            #[inline(always)]
+            fn total(block: $block) -> $total {
+                block as $total
+            }
+
+            #[inline(always)]
+            fn value(self) -> <$total as Total>::Value {
+                let $value = self;
+                $to_value
+            }
+        }
+    };
+}
+
+macro_rules! integers {
+    ($($variant:ident: $type:ty, $block:ty, $total:ty, $block_terms:expr, $total_terms:expr);*
+        $(;)?) => {$(
+        cell!($variant: $type, $block, $total, $block_terms, $total_terms,
+            |cell| cell as $block, |cell| cell as f64);
+
+        impl Real for $type {
+            type Moment = i128;
+            const LOWEST: Self = <$type>::MIN;
+
+            #[inline(always)]
+            fn weighed(self, distance: i32) -> $block {
+                self as $block * distance as $block
+            }
+
+            #[inline(always)]
+            fn moment(block: $block) -> i128 {
+                i128::from(block)
+            }
+
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                self.max(other)
+            }
+
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                self.min(other)
+            }
+
+            #[inline(always)]
+            fn above(self, floor: Self) -> f64 {
+                self.abs_diff(floor) as f64
+            }
+        }
+    )*};
+}
+integers! {
+    U8: u8, u32, i64, 1 << 16, 1 << 47;
+    I8: i8, i32, i64, 1 << 16, 1 << 47;
+    U16: u16, u32, i64, 1 << 16, 1 << 47;
+    I16: i16, i32, i64, 1 << 15, 1 << 47;
+    U32: u32, i64, i64, 1 << 30, 1 << 31;
+    I32: i32, i64, i64, 1 << 30, 1 << 31;
+    U64: u64, i128, i128, 1 << 30, 1 << 62;
+    I64: i64, i128, i128, 1 << 30, 1 << 62;
+}
+
+macro_rules! floats {
+    ($($variant:ident: $type:ty, $to_f64:path, $nan:path);* $(;)?) => {$(
+        cell!($variant: $type, f64, f64, usize::MAX, u64::MAX,
+            |cell| $to_f64(cell), |cell| $to_f64(cell));
+
+        impl Real for $type {
+            type Moment = f64;
+            const LOWEST: Self = <$type>::NEG_INFINITY;
+
+            #[inline(always)]
+            fn weighed(self, distance: i32) -> f64 {
+                $to_f64(self) * f64::from(distance)
+            }
+
+            #[inline(always)]
+            fn moment(block: f64) -> f64 {
+                block
+            }
+
+            // One comparison with the other value and one with itself, and no branch.
+            #[inline(always)]
+            fn larger(self, other: Self) -> Self {
+                if (other > self) | $nan(other) { other } else { self }
+            }
+
+            #[inline(always)]
+            fn smaller(self, other: Self) -> Self {
+                if (other < self) | $nan(other) { other } else { self }
+            }
+
+            #[inline(always)]
+            fn above(self, floor: Self) -> f64 {
+                $to_f64(self) - $to_f64(floor)
+            }
+        }
+    )*};
+}
+floats! {
+    F16: F16, f64::from, F16::is_nan;
+    F32: f32, f64::from, f32::is_nan;
+    F64: f64, std::convert::identity, f64::is_nan;
+}
+
+cell!(Bool: Bool8, u32, i64, 1 << 16, 1 << 47,
+    |cell| u32::from(cell.get()), |cell| f64::from(u8::from(cell.get())));
+cell!(C64: Complex64, Complex128, Complex128, usize::MAX, u64::MAX,
+    |cell| widen(cell), |cell| widen(cell));
+cell!(C128: Complex128, Complex128, Complex128, usize::MAX, u64::MAX,
+    |cell| cell, |cell| cell);
+
+fn widen(cell: Complex64) -> Complex128 {
+    Complex128::new(f64::from(cell.re), f64::from(cell.im))
+}
+
+impl Real for Bool8 {
+    type Moment = i128;
+    const LOWEST: Self = Bool8(0);
+
+    #[inline(always)]
+    fn weighed(self, distance: i32) -> u32 {
+        self.block() * distance as u32
+    }
+
+    #[inline(always)]
+    fn moment(block: u32) -> i128 {
+        i128::from(block)
+    }
+
+    #[inline(always)]
+    fn larger(self, other: Self) -> Self {
+        Bool8::from(self.get() | other.get())
+    }
+
+    #[inline(always)]
+    fn smaller(self, other: Self) -> Self {
+        Bool8::from(self.get() & other.get())
+    }
+
+    #[inline(always)]
+    fn above(self, floor: Self) -> f64 {
+        self.value() - floor.value()
+    }
+}
+
+/// Refuses sums of more terms than a total of `T` can hold.
+///
+/// # Errors
+/// `Limit` that says how many there are and how many would do.
+pub(crate) fn check_terms<T: Cell>(terms: usize, of_what: &str) -> Result<()> {
+    if u64::try_from(terms).is_ok_and(|terms| terms <= T::TOTAL_TERMS) {
+        return Ok(());
+    }
+    Err(Error::limit(format!(
+        "{terms} {of_what} of {} are too many for an exact sum: at most {}",
+        T::DTYPE,
+        T::TOTAL_TERMS
+    ))
+    .with_hint("select fewer positions with a ROI and add the results"))
+}
+
+/// The squared distance of a pixel from a value.
+#[inline(always)]
+pub(crate) fn deviation<T: Cell>(cell: T, from: <T::Total as Total>::Value) -> f64 {
+    (cell.value() - from).norm_sqr()
+}

@@ -1,0 +1,295 @@
+//! The centre of mass of each frame.
+
+use crate::cell::{Moment, Real};
+use crate::dispatch::dispatch_dtype;
+use crate::loops::moments;
+use crate::masks::geometry::{RowSpans, row_spans};
+use crate::nav::NavRows;
+use crate::total::convert;
+use framefold_core::{
+    Accumulator, Array, BufferDecl, BufferKind, BufferUse, DType, Error, JobMeta, Merger,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+};
+use std::ops::Range;
+
+/// Finds the centre of mass of each selected frame, whole or within a disk or ring.
+///
+/// Buffers of kind `nav`, in the common dtype of the data and float32:
+///
+/// | buffer | extra shape | what |
+/// |---|---|---|
+/// | `raw_com` | (2,) | (y, x) in pixels of the frame |
+/// | `raw_shifts` | (2,) | `raw_com` relative to (`cy`, `cx`) |
+/// | `field` | (2,) | `raw_shifts` flipped, then rotated into scan coordinates |
+/// | `field_y`, `field_x` | – | its components |
+/// | `magnitude` | – | its length |
+///
+/// A frame whose pixels sum to zero has its centre of mass at (`cy`, `cx`). Pixels outside of the
+/// ring are not looked at: NaN there does no harm. Row sums of integers are exact.
+#[derive(Clone, Debug)]
+pub struct Com {
+    /// The row of the reference point and of the centre of the ring; half of the rows, rounded
+    /// down, if it is not given.
+    pub cy: Option<f64>,
+    /// Its column, likewise.
+    pub cx: Option<f64>,
+    /// The radius of the disk to look at, in pixels; the rim is part of it. Infinite for all.
+    pub r: f64,
+    /// The radius of the disk to leave out, in pixels, rim included; none if it is not above 0.
+    pub ri: f64,
+    /// The angle between detector and scan in degrees; a positive angle turns shifts clockwise
+    /// (as seen with y pointing down).
+    pub scan_rotation: f64,
+    /// Whether the y axis of the detector points up.
+    pub flip_y: bool,
+}
+
+impl Default for Com {
+    fn default() -> Self {
+        Com { cy: None, cx: None, r: f64::INFINITY, ri: 0.0, scan_rotation: 0.0, flip_y: false }
+    }
+}
+
+/// The array in which raw centres travel, in double precision.
+const CENTRES: &str = "centres";
+
+/// Parameters that have been checked against a data set.
+#[derive(Clone, Copy, Debug)]
+struct Geometry {
+    rows: usize,
+    columns: usize,
+    cy: f64,
+    cx: f64,
+}
+
+impl Com {
+    fn geometry(&self, job: &JobMeta) -> Result<Geometry> {
+        check_frames(job.shape.sig(), job.input_dtype)?;
+        let &[rows, columns] = job.shape.sig() else {
+            return Err(Error::bug("the shape of a frame changed"));
+        };
+        if self.r.is_nan() || self.ri.is_nan() || self.ri >= self.r {
+            return Err(Error::invalid(format!(
+                "the inner radius {} is not below the outer radius {}",
+                self.ri, self.r
+            ))
+            .with_hint("choose ri < r"));
+        }
+        let cy = self.cy.unwrap_or((rows / 2) as f64);
+        let cx = self.cx.unwrap_or((columns / 2) as f64);
+        for (name, value) in [("cy", cy), ("cx", cx), ("scan_rotation", self.scan_rotation)] {
+            if !value.is_finite() {
+                return Err(Error::invalid(format!("{name} is {value}, not a finite number")));
+            }
+        }
+        Ok(Geometry { rows, columns, cy, cx })
+    }
+
+    /// A shift on the detector in scan coordinates.
+    fn to_scan(&self, shift: [f64; 2]) -> [f64; 2] {
+        let [y, x] = shift;
+        let y = if self.flip_y { -y } else { y };
+        if self.scan_rotation == 0.0 {
+            return [y, x];
+        }
+        let (sin, cos) = self.scan_rotation.to_radians().sin_cos();
+        [y * cos + x * sin, x * cos - y * sin]
+    }
+}
+
+fn check_frames(sig: &[usize], dtype: DType) -> Result<()> {
+    if sig.len() != 2 {
+        return Err(Error::unsupported(format!(
+            "a centre of mass needs frames with two axes, these have shape {sig:?}"
+        ))
+        .with_hint("load the data with a two-dimensional signal shape"));
+    }
+    if dtype.is_complex() {
+        return Err(Error::unsupported("complex frames have no centre of mass")
+            .with_hint("use their intensity, the squared magnitude"));
+    }
+    Ok(())
+}
+
+impl Udf for Com {
+    fn name(&self) -> &str {
+        "com"
+    }
+
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        check_frames(&source.sig_shape, source.dtype.dtype)?;
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        self.geometry(job)?;
+        let dtype = DType::promote(job.input_dtype, DType::F32);
+        let decl = |name, extra: &[usize]| {
+            let decl = BufferDecl::new(name, BufferKind::Nav, dtype).with_extra_shape(extra);
+            BufferDecl { usage: BufferUse::ResultOnly, ..decl }
+        };
+        Ok(vec![
+            BufferDecl { usage: BufferUse::Public, ..decl("raw_com", &[2]) },
+            decl("raw_shifts", &[2]),
+            decl("field", &[2]),
+            decl("field_y", &[]),
+            decl("field_x", &[]),
+            decl("magnitude", &[]),
+        ])
+    }
+
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        let geometry = self.geometry(&run.job)?;
+        let spans = row_spans(
+            [geometry.rows, geometry.columns],
+            [geometry.cy, geometry.cx],
+            self.r,
+            (self.ri > 0.0).then_some(self.ri),
+        );
+        Ok(dispatch_dtype!(
+            real run.job.input_dtype, T => Box::new(Worker::<T> {
+                centre: [geometry.cy, geometry.cx],
+                spans,
+                sums: vec![Default::default(); partition.n_frames()],
+            }),
+            complex => return Err(Error::bug("a centre of mass of complex frames was planned"))
+        ))
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        let geometry = self.geometry(&run.job)?;
+        Ok(Box::new(Merged {
+            com: self.clone(),
+            centre: [geometry.cy, geometry.cx],
+            dtype: DType::promote(run.job.input_dtype, DType::F32),
+            centres: NavRows::new(CENTRES, DType::F64, run.job.n_selected(), &[2]),
+        }))
+    }
+}
+
+/// Sums over a frame: of the pixels, of pixels times row, and of pixels times column.
+#[derive(Clone, Copy, Default)]
+struct FrameSums<M> {
+    plain: M,
+    by_row: M,
+    by_column: M,
+}
+
+struct Worker<T: Real> {
+    centre: [f64; 2],
+    spans: Vec<RowSpans>,
+    sums: Vec<FrameSums<T::Moment>>,
+}
+
+impl<T: Real> Accumulator for Worker<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let frames = T::view(tile.frames())?;
+        let slice = tile.position.sig;
+        let (&[first_row, first_column], &[rows, columns]) = (slice.origin(), slice.shape()) else {
+            return Err(Error::bug(format!("a slice {slice:?} of a frame with two axes")));
+        };
+        let columns = first_column..first_column + columns;
+        let spans = &self.spans[first_row..first_row + rows];
+        let sums = &mut self.sums[tile.position.in_partition.clone()];
+        for (sums, frame) in sums.iter_mut().zip(frames.frames()) {
+            let cells = frame.chunks_exact(columns.len());
+            for (row, (spans, cells)) in spans.iter().zip(cells).enumerate() {
+                for span in spans {
+                    sums.add_span(first_row + row, span, cells, &columns);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        let centres: Vec<f64> = self
+            .sums
+            .iter()
+            .flat_map(|sums| {
+                [
+                    sums.by_row.over(sums.plain).unwrap_or(self.centre[0]),
+                    sums.by_column.over(sums.plain).unwrap_or(self.centre[1]),
+                ]
+            })
+            .collect();
+        Ok(Partial::new().with(CENTRES, NativeArray::try_new(&[self.sums.len(), 2], centres)?))
+    }
+}
+
+impl<M: Moment> FrameSums<M> {
+    /// Adds the part of `span` that lies in `columns`, of which `cells` are the pixels.
+    fn add_span<T: Real<Moment = M>>(
+        &mut self,
+        row: usize,
+        span: &Range<usize>,
+        cells: &[T],
+        columns: &Range<usize>,
+    ) {
+        let start = span.start.max(columns.start);
+        let end = span.end.min(columns.end);
+        if start >= end {
+            return;
+        }
+        let (plain, weighed) = moments(&cells[start - columns.start..end - columns.start]);
+        self.plain += plain;
+        self.by_row += plain.times(row);
+        self.by_column += plain.times(start);
+        self.by_column += weighed;
+    }
+}
+
+struct Merged {
+    com: Com,
+    centre: [f64; 2],
+    dtype: DType,
+    centres: NavRows,
+}
+
+impl Merger for Merged {
+    fn merge(&mut self, partition: &Partition, mut partial: Partial) -> Result<()> {
+        self.centres.put(partition, &mut partial)
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        let raw = self.centres.rows().as_slice::<f64>()?;
+        let (centres, _) = raw.as_chunks::<2>();
+        let [cy, cx] = self.centre;
+        let shifts: Vec<[f64; 2]> = centres.iter().map(|[y, x]| [y - cy, x - cx]).collect();
+        let field: Vec<[f64; 2]> = shifts.iter().map(|&shift| self.com.to_scan(shift)).collect();
+        let vectors = |values: &[[f64; 2]]| {
+            let cells = convert(values.as_flattened(), self.dtype)?;
+            NativeArray::try_new(&[values.len(), 2], cells).map(Array::from)
+        };
+        let numbers = |number: fn(&[f64; 2]) -> f64| {
+            let values: Vec<f64> = field.iter().map(number).collect();
+            let cells = convert(&values, self.dtype)?;
+            NativeArray::try_new(&[values.len()], cells).map(Array::from)
+        };
+        Ok(vec![
+            vectors(centres)?,
+            vectors(&shifts)?,
+            vectors(&field)?,
+            numbers(|field| field[0])?,
+            numbers(|field| field[1])?,
+            numbers(|field| field[0].hypot(field[1]))?,
+        ])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shifts_are_flipped_before_they_are_rotated() {
+        let com = |scan_rotation, flip_y| Com { scan_rotation, flip_y, ..Com::default() };
+        let close = |found: [f64; 2], expected: [f64; 2]| {
+            assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
+        };
+        close(com(0.0, false).to_scan([1.0, 2.0]), [1.0, 2.0]);
+        close(com(30.0, false).to_scan([1.0, 2.0]), [1.8660254037844386, 1.2320508075688774]);
+        close(com(0.0, true).to_scan([1.0, 2.0]), [-1.0, 2.0]);
+        close(com(30.0, true).to_scan([1.0, 2.0]), [0.13397459621556118, 2.232050807568877]);
+    }
+}

@@ -1,0 +1,94 @@
+//! The largest value of each pixel.
+
+use crate::cell::Real;
+use crate::dispatch::dispatch_dtype;
+use crate::layout::SigLayout;
+use crate::loops::raise;
+use framefold_core::{
+    Accumulator, Array, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial,
+    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+};
+
+/// Finds the largest value of each pixel over the selected frames: the buffer `intensity` (sig),
+/// in the dtype of the data.
+///
+/// NaN wins over any number, as in `numpy.maximum`. Before the first merge, every pixel holds the
+/// smallest value of the dtype. Complex data have no order and are refused.
+#[derive(Clone, Debug, Default)]
+pub struct Max;
+
+fn refuse_complex() -> Error {
+    Error::unsupported("complex numbers have no largest value")
+        .with_hint("take the maximum of their magnitude instead")
+}
+
+impl Udf for Max {
+    fn name(&self) -> &str {
+        "max"
+    }
+
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        if source.dtype.dtype.is_complex() {
+            return Err(refuse_complex());
+        }
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        Ok(vec![BufferDecl::new("intensity", BufferKind::Sig, job.input_dtype)])
+    }
+
+    fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        Ok(dispatch_dtype!(
+            real run.job.input_dtype, T => Box::new(Tops::<T>::new(run)),
+            complex => return Err(refuse_complex())
+        ))
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        Ok(dispatch_dtype!(
+            real run.job.input_dtype, T => Box::new(Tops::<T>::new(run)),
+            complex => return Err(refuse_complex())
+        ))
+    }
+}
+
+/// The largest values so far, of a partition or of the run.
+struct Tops<T: Real> {
+    layout: SigLayout,
+    tops: Vec<T>,
+}
+
+impl<T: Real> Tops<T> {
+    fn new(run: &RunMeta) -> Self {
+        let layout = SigLayout::new(&run.tiling);
+        let tops = vec![T::LOWEST; layout.len()];
+        Tops { layout, tops }
+    }
+}
+
+impl<T: Real> Accumulator for Tops<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let tops = &mut self.tops[self.layout.range(tile.position.sig)];
+        for frame in T::view(tile.frames())?.frames() {
+            raise(tops, frame);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        Ok(Partial::new().with("tops", NativeArray::try_new(&[self.tops.len()], self.tops)?))
+    }
+}
+
+impl<T: Real> Merger for Tops<T> {
+    fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
+        raise(&mut self.tops, partial.take_native("tops")?.as_slice()?);
+        Ok(())
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        let tops = self.layout.in_frame_order(&self.tops);
+        Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops)?.into()])
+    }
+}

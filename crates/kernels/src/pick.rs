@@ -1,0 +1,105 @@
+//! The selected frames themselves.
+
+use crate::nav::NavRows;
+use framefold_core::{
+    Accumulator, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial, Partition,
+    Requirements, Result, RunMeta, SourceInfo, Tile, TilingScheme, Udf,
+};
+use std::sync::Arc;
+
+/// Copies the selected frames: the buffer `intensity` (nav, extra shape of a frame), in the dtype
+/// of the data.
+///
+/// Meant for a few frames, chosen with a ROI.
+#[derive(Clone, Debug)]
+pub struct Pick {
+    /// The largest result in bytes; more is refused rather than filling the memory by mistake.
+    pub max_bytes: u64,
+}
+
+impl Default for Pick {
+    fn default() -> Self {
+        Pick { max_bytes: 1 << 30 }
+    }
+}
+
+const INTENSITY: &str = "intensity";
+
+impl Pick {
+    fn decl(&self, job: &JobMeta) -> Result<BufferDecl> {
+        let decl = BufferDecl::new(INTENSITY, BufferKind::Nav, job.input_dtype)
+            .with_extra_shape(job.shape.sig());
+        let len_bytes = decl.len_bytes(&job.shape, job.n_selected());
+        if len_bytes <= self.max_bytes {
+            return Ok(decl);
+        }
+        Err(Error::limit(format!(
+            "{} frames take {len_bytes} bytes, more than the limit of {}",
+            job.n_selected(),
+            self.max_bytes
+        ))
+        .with_hint("select fewer positions with a ROI, or raise the limit"))
+    }
+}
+
+impl Udf for Pick {
+    fn name(&self) -> &str {
+        "pick"
+    }
+
+    fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        Ok(vec![self.decl(job)?])
+    }
+
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        self.decl(&run.job)?;
+        let shape = [&[partition.n_frames()], run.job.shape.sig()].concat();
+        let frames = NativeArray::zeros(run.job.input_dtype, &shape);
+        Ok(Box::new(Worker { tiling: Arc::clone(&run.tiling), frames }))
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        self.decl(&run.job)?;
+        let job = &run.job;
+        Ok(Box::new(NavRows::new(INTENSITY, job.input_dtype, job.n_selected(), job.shape.sig())))
+    }
+}
+
+struct Worker {
+    tiling: Arc<TilingScheme>,
+    frames: NativeArray,
+}
+
+impl Accumulator for Worker {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let cells = tile.frames();
+        if cells.dtype() != self.frames.dtype() {
+            return Err(Error::bug(format!("a tile of {} was picked", cells.dtype())));
+        }
+        // Pixels are copied as bytes: their dtype makes no difference.
+        let size = cells.dtype().size();
+        let sig_shape = self.tiling.sig_shape();
+        let frame_bytes = sig_shape.iter().product::<usize>() * size;
+        let place = &tile.position.in_partition;
+        let target = self.frames.values_mut().as_bytes_mut();
+        let target = &mut target[place.start * frame_bytes..place.end * frame_bytes];
+        let source = cells.as_bytes().chunks(cells.stride() * size);
+        for (target, source) in target.chunks_exact_mut(frame_bytes).zip(source) {
+            let mut rest = source;
+            for run in tile.position.sig.runs(sig_shape) {
+                let (here, later) = rest.split_at(run.len() * size);
+                target[run.start * size..run.end * size].copy_from_slice(here);
+                rest = later;
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        Ok(Partial::new().with(INTENSITY, self.frames))
+    }
+}

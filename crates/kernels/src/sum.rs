@@ -1,0 +1,104 @@
+//! The sum of all frames, pixel by pixel.
+
+use crate::cell::{Cell, check_terms};
+use crate::dispatch::dispatch_dtype;
+use crate::layout::SigLayout;
+use crate::loops::add_frames;
+use crate::total::{Total, add_all, pack, round};
+use framefold_core::{
+    Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial,
+    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+};
+
+/// Sums each pixel over the selected frames into the buffer `intensity` (sig).
+///
+/// The result has the common dtype of the data, float32 and [`Sum::dtype`]. Integers are summed
+/// exactly and rounded once; floating-point numbers are summed in double precision.
+#[derive(Clone, Debug)]
+pub struct Sum {
+    /// The dtype that the result is promoted with.
+    pub dtype: DType,
+}
+
+impl Default for Sum {
+    fn default() -> Self {
+        Sum { dtype: DType::F32 }
+    }
+}
+
+impl Sum {
+    fn result_dtype(&self, job: &JobMeta) -> DType {
+        DType::promote(DType::promote(job.input_dtype, DType::F32), self.dtype)
+    }
+}
+
+impl Udf for Sum {
+    fn name(&self) -> &str {
+        "sum"
+    }
+
+    fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        Ok(vec![BufferDecl::new("intensity", BufferKind::Sig, self.result_dtype(job))])
+    }
+
+    fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        let layout = SigLayout::new(&run.tiling);
+        Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(Worker::<T>::new(layout))))
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        let layout = SigLayout::new(&run.tiling);
+        let dtype = self.result_dtype(&run.job);
+        dispatch_dtype!(run.job.input_dtype, T => {
+            check_terms::<T>(run.job.n_selected(), "frames")?;
+            let totals = vec![<T as Cell>::Total::default(); layout.len()];
+            Ok(Box::new(Merged { layout, totals, dtype }))
+        })
+    }
+}
+
+struct Worker<T: Cell> {
+    layout: SigLayout,
+    totals: Vec<T::Total>,
+}
+
+impl<T: Cell> Worker<T> {
+    fn new(layout: SigLayout) -> Self {
+        let totals = vec![T::Total::default(); layout.len()];
+        Worker { layout, totals }
+    }
+}
+
+impl<T: Cell> Accumulator for Worker<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let place = self.layout.range(tile.position.sig);
+        add_frames(T::view(tile.frames())?, &mut self.totals[place]);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        Ok(Partial::new().with("totals", pack(self.totals)?))
+    }
+}
+
+struct Merged<A: Total> {
+    layout: SigLayout,
+    totals: Vec<A>,
+    dtype: DType,
+}
+
+impl<A: Total> Merger for Merged<A> {
+    fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
+        add_all(&mut self.totals, &A::unpack(partial.take_native("totals")?)?)
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        let totals = self.layout.in_frame_order(&self.totals);
+        let sum = NativeArray::try_new(self.layout.sig_shape(), round(&totals, self.dtype)?)?;
+        Ok(vec![sum.into()])
+    }
+}

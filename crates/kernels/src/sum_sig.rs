@@ -1,0 +1,74 @@
+//! The sum of each frame.
+
+use crate::cell::{Cell, check_terms};
+use crate::dispatch::dispatch_dtype;
+use crate::loops::sum_cells;
+use crate::nav::NavRows;
+use crate::total::round;
+use framefold_core::{
+    Accumulator, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial, Partition,
+    Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+};
+
+/// Sums all pixels of each selected frame into the buffer `intensity` (nav).
+///
+/// The result has the common dtype of the data and float32. Integers are summed exactly and
+/// rounded once; floating-point numbers are summed in double precision.
+#[derive(Clone, Debug, Default)]
+pub struct SumSig;
+
+const INTENSITY: &str = "intensity";
+
+fn result_dtype(job: &JobMeta) -> DType {
+    DType::promote(job.input_dtype, DType::F32)
+}
+
+impl Udf for SumSig {
+    fn name(&self) -> &str {
+        "sum_sig"
+    }
+
+    fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        Ok(vec![BufferDecl::new(INTENSITY, BufferKind::Nav, result_dtype(job))])
+    }
+
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        let dtype = result_dtype(&run.job);
+        dispatch_dtype!(run.job.input_dtype, T => {
+            check_terms::<T>(run.job.shape.frame_len(), "pixels")?;
+            let totals = vec![<T as Cell>::Total::default(); partition.n_frames()];
+            Ok(Box::new(Worker::<T> { totals, dtype }))
+        })
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        let dtype = result_dtype(&run.job);
+        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[])))
+    }
+}
+
+struct Worker<T: Cell> {
+    totals: Vec<T::Total>,
+    dtype: DType,
+}
+
+impl<T: Cell> Accumulator for Worker<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let frames = T::view(tile.frames())?;
+        let totals = &mut self.totals[tile.position.in_partition.clone()];
+        for (total, frame) in totals.iter_mut().zip(frames.frames()) {
+            *total += sum_cells(frame);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        // Every frame lies in one partition, so that this is the only rounding.
+        let sums = round(&self.totals, self.dtype)?;
+        Ok(Partial::new().with(INTENSITY, NativeArray::try_new(&[sums.len()], sums)?))
+    }
+}

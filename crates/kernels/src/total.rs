@@ -1,0 +1,209 @@
+//! What sums are kept in, from the first tile to the final rounding.
+
+use framefold_core::{Complex64, Complex128, DType, Error, NativeArray, Result, TypedVec};
+use std::ops::{AddAssign, Sub};
+
+/// A running sum: `i64` or `i128` for integers, in which nothing is ever lost, `f64` or
+/// [`Complex128`] for floating-point numbers.
+pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
+    /// The same number for arithmetic other than sums.
+    type Value: Value;
+
+    /// Rounds to a value.
+    fn value(self) -> Self::Value;
+
+    /// Sums as an array for a partial result.
+    fn pack(totals: Vec<Self>) -> TypedVec;
+
+    /// The reverse of [`Total::pack`].
+    ///
+    /// # Errors
+    /// `Bug` if the array was not made by it.
+    fn unpack(array: NativeArray) -> Result<Vec<Self>>;
+
+    /// Rounds to `f32`, once.
+    fn to_f32(self) -> f32;
+}
+
+/// A real or complex number in double precision.
+pub(crate) trait Value: Copy + Default + Sub<Output = Self> + Send + Sync + 'static {
+    /// The square of its magnitude.
+    fn norm_sqr(self) -> f64;
+
+    /// Itself divided by a real number.
+    fn over(self, divisor: f64) -> Self;
+
+    /// As a complex number.
+    fn complex(self) -> Complex128;
+}
+
+impl Value for f64 {
+    fn norm_sqr(self) -> f64 {
+        self * self
+    }
+
+    fn over(self, divisor: f64) -> f64 {
+        self / divisor
+    }
+
+    fn complex(self) -> Complex128 {
+        Complex128::new(self, 0.0)
+    }
+}
+
+impl Value for Complex128 {
+    fn norm_sqr(self) -> f64 {
+        self.re * self.re + self.im * self.im
+    }
+
+    fn over(self, divisor: f64) -> Complex128 {
+        Complex128::new(self.re / divisor, self.im / divisor)
+    }
+
+    fn complex(self) -> Complex128 {
+        self
+    }
+}
+
+macro_rules! total {
+    ($type:ty, $value:ty, |$total:ident| $to_value:expr, |$narrow:ident| $to_f32:expr) => {
+        impl Total for $type {
+            type Value = $value;
+
+            fn value(self) -> $value {
+                let $total = self;
+                $to_value
+            }
+
+            fn pack(totals: Vec<Self>) -> TypedVec {
+                totals.into()
+            }
+
+            fn unpack(array: NativeArray) -> Result<Vec<Self>> {
+                let values = array.as_slice::<$type>()?;
+                Ok(values.to_vec())
+            }
+
+            fn to_f32(self) -> f32 {
+                let $narrow = self;
+                $to_f32
+            }
+        }
+    };
+}
+total!(i64, f64, |total| total as f64, |total| total as f32);
+total!(f64, f64, |total| total, |total| total as f32);
+total!(Complex128, Complex128, |total| total, |total| total.re as f32);
+
+impl Total for i128 {
+    type Value = f64;
+
+    fn value(self) -> f64 {
+        self as f64
+    }
+
+    // There is no 128-bit dtype: each sum travels as two 64-bit halves.
+    fn pack(totals: Vec<Self>) -> TypedVec {
+        let halves: Vec<u64> = totals
+            .into_iter()
+            .flat_map(|total| {
+                let bits = total as u128;
+                [bits as u64, (bits >> 64) as u64]
+            })
+            .collect();
+        halves.into()
+    }
+
+    fn unpack(array: NativeArray) -> Result<Vec<Self>> {
+        let halves = array.as_slice::<u64>()?;
+        let join = |pair: &[u64; 2]| (u128::from(pair[0]) | u128::from(pair[1]) << 64) as i128;
+        let (pairs, rest) = halves.as_chunks::<2>();
+        if rest.is_empty() {
+            Ok(pairs.iter().map(join).collect())
+        } else {
+            Err(Error::bug("half of a 128-bit sum is missing from a partial result"))
+        }
+    }
+
+    fn to_f32(self) -> f32 {
+        self as f32
+    }
+}
+
+/// Sums as an array for a partial result, whatever its shape.
+pub(crate) fn pack<T: Total>(totals: Vec<T>) -> Result<NativeArray> {
+    let packed = T::pack(totals);
+    NativeArray::try_new(&[packed.len()], packed)
+}
+
+/// Adds each of `others` to its counterpart.
+pub(crate) fn add_all<T: Total>(totals: &mut [T], others: &[T]) -> Result<()> {
+    if totals.len() != others.len() {
+        return Err(Error::bug(format!(
+            "a partial result of {} sums was merged into {}",
+            others.len(),
+            totals.len()
+        )));
+    }
+    for (total, other) in totals.iter_mut().zip(others) {
+        *total += *other;
+    }
+    Ok(())
+}
+
+/// Sums as values of a result buffer of `dtype`, each rounded once.
+///
+/// # Errors
+/// `Bug` if the dtype cannot hold sums: buffers are declared as float or complex.
+pub(crate) fn round<T: Total>(totals: &[T], dtype: DType) -> Result<TypedVec> {
+    match dtype {
+        DType::F32 => Ok(totals.iter().map(|total| total.to_f32()).collect::<Vec<_>>().into()),
+        DType::C64 => Ok(totals
+            .iter()
+            .map(|total| Complex64::new(total.to_f32(), total.value().complex().im as f32))
+            .collect::<Vec<_>>()
+            .into()),
+        _ => {
+            let values: Vec<T::Value> = totals.iter().map(|total| total.value()).collect();
+            convert(&values, dtype)
+        }
+    }
+}
+
+/// Values of double precision as values of a result buffer of `dtype`.
+///
+/// # Errors
+/// `Bug` if the dtype is neither float nor complex.
+pub(crate) fn convert<V: Value>(values: &[V], dtype: DType) -> Result<TypedVec> {
+    let values = values.iter().map(|value| value.complex());
+    Ok(match dtype {
+        DType::F32 => values.map(|z| z.re as f32).collect::<Vec<_>>().into(),
+        DType::F64 => values.map(|z| z.re).collect::<Vec<_>>().into(),
+        DType::C64 => {
+            values.map(|z| Complex64::new(z.re as f32, z.im as f32)).collect::<Vec<_>>().into()
+        }
+        DType::C128 => values.collect::<Vec<_>>().into(),
+        other => return Err(Error::bug(format!("a result buffer of {other} was to hold sums"))),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wide_sums_survive_packing() {
+        let totals = vec![0, 1, -1, i128::MAX, i128::MIN, 1 << 64, -(1 << 64)];
+        assert_eq!(i128::unpack(pack(totals.clone()).unwrap()).unwrap(), totals);
+    }
+
+    #[test]
+    fn integers_are_rounded_once() {
+        // By way of f64 this would first become 2^60 + 2^36, a tie, and then 2^60.
+        let total = (1i64 << 60) + (1 << 36) + 1;
+        assert_ne!(total as f32, total as f64 as f32);
+        assert_eq!(round(&[total], DType::F32).unwrap(), TypedVec::F32(vec![total as f32]));
+        let wide = round(&[i128::from(total)], DType::C64).unwrap();
+        assert_eq!(wide, TypedVec::C64(vec![Complex64::new(total as f32, 0.0)]));
+    }
+}
