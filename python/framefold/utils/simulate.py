@@ -318,7 +318,7 @@ class StrainedCrystal:
             yield self.row(row)
 
     def row(self, row: int) -> npt.NDArray[np.uint16]:
-        """Simulate the counts of one row of the scan: shape (nav_shape[1], *sig_shape), dtype uint16.
+        """Simulate one row of the scan: shape (nav_shape[1], *sig_shape), dtype uint16.
 
         Counters of 12 bits stop at 4095, as the detector's do.
         """

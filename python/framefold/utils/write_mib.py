@@ -270,7 +270,7 @@ def _frame_header(
     exposure: float,
     time: datetime.datetime,
 ) -> bytes:
-    """Compose one frame's ASCII header: 384 bytes for one chip and 128 more for each further one."""
+    """Compose one frame's ASCII header: 384 bytes, and 128 more for each further chip."""
     height, width = shape
     n_chips = _n_chips(layout, width)
     pixel_format = "R64" if raw else _PROCESSED[depth][0]

@@ -1,0 +1,143 @@
+# Entry points of the repository. All that must be there beforehand is Rust (stable) and
+# CPython 3.11 or newer with its venv module; the rest is set up in .venv on first use.
+
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+
+# rustup installs here, and not every shell knows.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_REQUIRE_VIRTUALENV := 1
+# Pictures are written to files; there may be no display.
+export MPLBACKEND := Agg
+
+# The first interpreter that is new enough; set PYTHON to choose another.
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; \
+	done || true)
+PYTHON_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])'))
+
+VENV := .venv
+BIN := $(VENV)/bin
+WHEEL_VENV := target/wheel-venv
+# Cargo takes dependencies as Cargo.lock has them, or not at all.
+LOCKED := --locked
+# Stamps carry the interpreter's version, so that another one starts afresh.
+TOOLS := $(VENV)/.tools-$(PYTHON_VERSION)
+DEVELOP := $(VENV)/.develop-$(PYTHON_VERSION)
+ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
+	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
+
+DATA ?=
+OUT ?= demo-output
+
+.PHONY: help
+help:
+	@echo 'make demo             simulate a scan, analyse it, leave pictures in $(OUT)/'
+	@echo 'make demo DATA=path   the same with your own file'
+	@echo 'make test             every check; what continuous integration runs'
+	@echo 'make bench            compare with NumPy; answers first, then times'
+	@echo 'make wheel            build the wheel into dist/'
+	@echo 'make fmt              format Rust and Python'
+	@echo 'make clean            remove all that the other targets made'
+
+# --- Set-up ---------------------------------------------------------------------------------
+
+$(TOOLS): requirements-dev.txt
+	@if [ -z "$(PYTHON)" ]; then \
+		echo 'found no CPython 3.11 or newer; install one, or run make PYTHON=/path/to/python3' >&2; \
+		exit 1; \
+	fi
+	@command -v cargo >/dev/null || { \
+		echo 'found no cargo; install Rust as https://rustup.rs says' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	@touch $@
+
+$(DEVELOP): $(TOOLS) $(ENGINE_SOURCES)
+	VIRTUAL_ENV="$(CURDIR)/$(VENV)" $(BIN)/maturin develop --release $(LOCKED)
+	@touch $@
+
+# --- Use ------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: $(DEVELOP)
+	$(BIN)/python examples/demo.py $(if $(DATA),"$(DATA)") --out "$(OUT)"
+
+.PHONY: bench
+bench: $(DEVELOP)
+	$(BIN)/python bench/run.py
+
+.PHONY: wheel
+wheel: $(TOOLS)
+	rm -f dist/framefold-*.whl
+	$(BIN)/maturin build --release $(LOCKED) --out dist
+
+.PHONY: fmt
+fmt: $(TOOLS)
+	cargo fmt --all
+	$(BIN)/ruff check --quiet --fix-only .
+	$(BIN)/ruff format .
+
+.PHONY: clean
+clean:
+	cargo clean
+	rm -rf target $(VENV) dist "$(OUT)" bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find python tests examples bench -name '__pycache__' -type d -prune -exec rm -rf {} +
+	rm -f python/framefold/_engine*.so python/framefold/_engine*.pyd
+
+# --- Checks ---------------------------------------------------------------------------------
+
+.PHONY: test
+test: test-format test-lints test-rust test-docs test-types test-python
+	@echo 'all checks passed'
+
+.PHONY: test-format
+test-format: $(TOOLS)
+	cargo fmt --all --check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	cargo run --quiet $(LOCKED) -p xtask -- tidy
+
+# The extension module is built against the interpreter of .venv, and only linted here: it can
+# be linked into an interpreter, but not into a test.
+.PHONY: test-lints
+test-lints: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+test-lints: $(TOOLS)
+	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
+
+.PHONY: test-rust
+test-rust:
+	if cargo nextest --version >/dev/null 2>&1; then \
+		cargo nextest run $(LOCKED); \
+	else \
+		cargo test $(LOCKED) --lib --bins --tests; \
+	fi
+	cargo test $(LOCKED) --doc
+
+.PHONY: test-docs
+test-docs: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
+test-docs: export RUSTDOCFLAGS := -D warnings
+test-docs: $(TOOLS)
+	cargo doc $(LOCKED) --workspace --no-deps --lib
+
+.PHONY: test-types
+test-types: $(TOOLS)
+	$(BIN)/mypy --strict python/framefold
+
+# The wheel has to work with what it declares to need and nothing else; only then come the
+# tools of the tests. They see the installed package: python/ is not on their path.
+.PHONY: test-python
+test-python: wheel
+	rm -rf $(WHEEL_VENV)
+	$(PYTHON) -m venv $(WHEEL_VENV)
+	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/framefold-*.whl
+	$(WHEEL_VENV)/bin/python -c 'import framefold; framefold.Context()'
+	$(WHEEL_VENV)/bin/framefold --version
+	$(WHEEL_VENV)/bin/python -m pip install --quiet -r requirements-dev.txt
+	$(WHEEL_VENV)/bin/stubtest framefold._engine
+	PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" $(WHEEL_VENV)/bin/python -m pytest tests
+	cd target && wheel-venv/bin/python -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
