@@ -1,0 +1,99 @@
+"""The forms in which a region of interest can be given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+
+
+def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
+    """A boolean array of shape ``nav``, or None for all positions.
+
+    Parameters
+    ----------
+    roi
+        None, a boolean array of shape ``nav``, a coordinate tuple, or a list of coordinate
+        tuples or of ``(coordinates, bool)``. The first entry of a list of the latter decides
+        what all others are: the opposite.
+    nav
+        The navigation axes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the shape, the dtype or a coordinate does not fit, or nothing is selected.
+    """
+    if roi is None:
+        return None
+    if isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi)):
+        mask = _from_coordinates(roi, nav)
+    else:
+        mask = _from_array(roi, nav)
+    if not mask.any():
+        raise InvalidArgumentError(
+            "the ROI selects no position; set at least one element to True, or pass no ROI"
+        )
+    return mask
+
+
+def _is_coordinates(roi: list[Any]) -> bool:
+    """Whether a list holds coordinates rather than the rows of a boolean array."""
+    return bool(roi) and all(
+        isinstance(entry, tuple) or (isinstance(entry, int) and not isinstance(entry, bool))
+        for entry in roi
+    )
+
+
+def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    if hasattr(roi, "toarray"):
+        roi = roi.toarray()
+    elif hasattr(roi, "todense"):
+        roi = roi.todense()
+    mask = np.asarray(roi)
+    if mask.dtype != np.bool_:
+        raise InvalidArgumentError(
+            f"the ROI has dtype {mask.dtype}, expected bool; use roi.astype(bool), "
+            f"or pass positions as a list of coordinate tuples"
+        )
+    if mask.shape != nav:
+        raise InvalidArgumentError(
+            f"the ROI has shape {mask.shape}, but the scan has shape {nav}; "
+            f"use a boolean array of shape dataset.shape.nav"
+        )
+    return mask
+
+
+def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    if isinstance(roi, tuple) and all(_is_index(i) for i in roi):
+        entries: list[tuple[tuple[int, ...], bool]] = [(roi, True)]
+    else:
+        entries = [_entry(entry) for entry in roi]
+    mask = np.full(nav, not entries[0][1] if entries else False)
+    for coordinates, value in entries:
+        if len(coordinates) != len(nav) or not all(_is_index(i) for i in coordinates):
+            raise InvalidArgumentError(
+                f"the ROI coordinates {coordinates} do not fit a scan of shape {nav}; "
+                f"give one integer per navigation axis"
+            )
+        if not all(-length <= i < length for i, length in zip(coordinates, nav, strict=True)):
+            raise InvalidArgumentError(
+                f"the ROI coordinates {coordinates} are outside of the scan of shape {nav}"
+            )
+        mask[coordinates] = value
+    return mask
+
+
+def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
+    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], tuple):
+        return entry[0], bool(entry[1])
+    if _is_index(entry):
+        return (entry,), True
+    return tuple(entry), True
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)

@@ -1,0 +1,15 @@
+"""The ``framefold`` command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+from framefold import _engine
+
+
+def main() -> None:
+    """Run the command line; exits with its code."""
+    # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.exit(_engine.cli_main(sys.argv))

@@ -1,0 +1,1 @@
+"""Vocabulary shared by data sets and UDFs: shapes, slices, buffers."""

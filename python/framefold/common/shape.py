@@ -1,0 +1,97 @@
+"""The shape of a data set: navigation axes first, then signal axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from math import prod
+from typing import overload
+
+
+class Shape(Sequence[int]):
+    """A shape with navigation and signal parts; otherwise behaves like a tuple.
+
+    Parameters
+    ----------
+    shape
+        All axes, navigation first.
+    sig_dims
+        How many of the last axes are signal axes.
+    """
+
+    __slots__ = ("_dims", "_nav_dims")
+
+    def __init__(self, shape: Iterable[int], sig_dims: int) -> None:
+        self._dims = tuple(int(dim) for dim in shape)
+        if not 0 <= sig_dims <= len(self._dims):
+            raise ValueError(f"sig_dims {sig_dims} does not fit the shape {self._dims}")
+        self._nav_dims = len(self._dims) - sig_dims
+
+    @property
+    def nav(self) -> Shape:
+        """The navigation axes."""
+        return Shape(self._dims[: self._nav_dims], sig_dims=0)
+
+    @property
+    def sig(self) -> Shape:
+        """The signal axes."""
+        dims = self._dims[self._nav_dims :]
+        return Shape(dims, sig_dims=len(dims))
+
+    @property
+    def dims(self) -> int:
+        """The number of axes."""
+        return len(self._dims)
+
+    @property
+    def size(self) -> int:
+        """The number of cells."""
+        return prod(self._dims)
+
+    def flatten_nav(self) -> Shape:
+        """The same shape with one navigation axis."""
+        sig = self._dims[self._nav_dims :]
+        return Shape((prod(self._dims[: self._nav_dims]), *sig), sig_dims=len(sig))
+
+    def flatten_sig(self) -> Shape:
+        """The same shape with one signal axis."""
+        nav = self._dims[: self._nav_dims]
+        return Shape((*nav, prod(self._dims[self._nav_dims :])), sig_dims=1)
+
+    def to_tuple(self) -> tuple[int, ...]:
+        """All axes as a plain tuple."""
+        return self._dims
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[int, ...]: ...
+    def __getitem__(self, index: int | slice) -> int | tuple[int, ...]:
+        return self._dims[index]
+
+    def __len__(self) -> int:
+        return len(self._dims)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._dims)
+
+    def __add__(self, other: Iterable[int]) -> tuple[int, ...]:
+        return self._dims + tuple(other)
+
+    def __radd__(self, other: Iterable[int]) -> tuple[int, ...]:
+        return tuple(other) + self._dims
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Shape):
+            return self._dims == other._dims and self._nav_dims == other._nav_dims
+        if isinstance(other, tuple | list):
+            return self._dims == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._dims)
+
+    def __repr__(self) -> str:
+        return repr(self._dims)
+
+    def __reduce__(self) -> tuple[type[Shape], tuple[tuple[int, ...], int]]:
+        return (Shape, (self._dims, len(self._dims) - self._nav_dims))

@@ -1,0 +1,54 @@
+"""Exceptions raised by framefold, sorted by who has to act.
+
+Each class derives from :class:`FramefoldError` and from the builtin exception that callers
+would expect. Exceptions from user code are not wrapped: they come back as themselves.
+"""
+
+from __future__ import annotations
+
+
+class FramefoldError(Exception):
+    """Base of all exceptions of framefold.
+
+    Attributes
+    ----------
+    path : str or None
+        The file concerned.
+    hint : str or None
+        The next step, if there is one.
+    """
+
+    path: str | None = None
+    hint: str | None = None
+
+
+class InvalidArgumentError(FramefoldError, ValueError):
+    """The call cannot work: change the arguments."""
+
+
+class BadFileError(FramefoldError, ValueError):
+    """A file is damaged, or is not what it claims to be."""
+
+
+class UnsupportedError(FramefoldError, NotImplementedError):
+    """Valid input that framefold cannot process."""
+
+
+class LimitError(FramefoldError, MemoryError):
+    """A size limit was exceeded."""
+
+
+class FileAccessError(FramefoldError, OSError):
+    """The operating system refused."""
+
+
+class UDFError(FramefoldError, RuntimeError):
+    """A user-defined function broke one of the rules of the interface."""
+
+
+class UDFRunCancelled(FramefoldError, RuntimeError):  # noqa: N818 - the interface's own name
+    """The run was cancelled on request."""
+
+
+class EngineError(FramefoldError, RuntimeError):
+    """framefold broke one of its own promises: please report it."""

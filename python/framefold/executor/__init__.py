@@ -1,0 +1,1 @@
+"""Where partitions are processed."""

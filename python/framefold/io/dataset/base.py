@@ -1,0 +1,75 @@
+"""A data set as users see it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold import _engine
+from framefold.common.shape import Shape
+
+
+class DataSet:
+    """Frames of a file or array, laid out on a scan.
+
+    Made by :meth:`framefold.Context.load` and :meth:`framefold.Context.open`.
+    """
+
+    def __init__(self, engine: _engine.Dataset) -> None:
+        self._engine = engine
+        shape = engine.shape
+        self._shape = Shape(shape, sig_dims=len(shape) - engine.nav_dims)
+
+    @property
+    def shape(self) -> Shape:
+        """All axes, navigation first, with ``.nav`` and ``.sig``."""
+        return self._shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the pixels."""
+        return np.dtype(self._engine.dtype)
+
+    @property
+    def format(self) -> str:
+        """The name of the format: ``raw``, ``npy``, ``mib`` or ``memory``."""
+        return self._engine.format
+
+    @property
+    def paths(self) -> list[str]:
+        """The files the data are read from; empty for ``memory``."""
+        return self._engine.paths
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """What the file says about itself, for people to read."""
+        return dict(self._engine.details)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What is odd about the file but not an error, such as a partial last frame."""
+        return self._engine.warnings
+
+    @property
+    def diagnostics(self) -> list[dict[str, str]]:
+        """:attr:`meta` and :attr:`warnings` as a list of ``{"name": …, "value": …}``."""
+        rows = [{"name": name, "value": value} for name, value in self._engine.details]
+        rows += [{"name": "warning", "value": warning} for warning in self.warnings]
+        return rows
+
+    @property
+    def valid_mask(self) -> npt.NDArray[np.bool_]:
+        """Which positions of the scan have data; shape ``shape.nav``."""
+        valid = np.zeros(self._shape.nav.size, dtype=bool)
+        for start, stop in self._engine.positions_with_data:
+            valid[start:stop] = True
+        return valid.reshape(tuple(self._shape.nav))
+
+    def get_sync_offset_info(self) -> dict[str, int]:
+        """How many frames are left out, and how many positions stay empty, at either end."""
+        return self._engine.sync_info
+
+    def __repr__(self) -> str:
+        return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"

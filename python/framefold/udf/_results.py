@@ -1,0 +1,98 @@
+"""From merged buffers and ``get_results`` to the arrays that the user gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.buffers import BufferDeclaration
+from framefold.common.shape import Shape
+from framefold.exceptions import UDFError
+
+
+def final_results(
+    udf: str,
+    buffers: Mapping[str, BufferDeclaration],
+    merged: Mapping[str, npt.NDArray[Any]],
+    computed: Any,
+    shape: Shape,
+    n_selected: int,
+) -> list[npt.NDArray[Any]]:
+    """The public results in the order of their declaration; checks what was computed.
+
+    Parameters
+    ----------
+    udf
+        The name of the UDF, for messages.
+    buffers
+        The declarations.
+    merged
+        The merged buffers, navigation flattened.
+    computed
+        What ``get_results`` returned.
+    shape, n_selected
+        Shape of the data set and number of selected frames.
+    """
+    if computed is None:
+        computed = {}
+    if not isinstance(computed, Mapping):
+        raise UDFError(
+            f"{udf}.get_results returned {type(computed).__name__}, "
+            f"expected a dict of buffer name to array"
+        )
+    for name in computed:
+        if name not in buffers:
+            raise UDFError(
+                f"{udf}.get_results returned {name!r}, which is not declared in "
+                f"get_result_buffers; declared are {', '.join(buffers)}"
+            )
+        if buffers[name].use == "private":
+            raise UDFError(
+                f"{udf}.get_results returned {name!r}, which is declared with use='private'; "
+                f"leave it out, or declare it without"
+            )
+    results = []
+    for name, decl in buffers.items():
+        if decl.use == "private":
+            continue
+        if name in computed:
+            results.append(_checked(udf, name, decl, computed[name], shape, n_selected))
+        elif decl.use == "result_only":
+            raise UDFError(
+                f"{udf}.get_results did not return {name!r}, which is declared with "
+                f"use='result_only' and so can come from nowhere else"
+            )
+        else:
+            # A copy: the merged buffer goes on changing with every further merge.
+            results.append(merged[name].copy())
+    return results
+
+
+def _checked(
+    udf: str,
+    name: str,
+    decl: BufferDeclaration,
+    value: Any,
+    shape: Shape,
+    n_selected: int,
+) -> npt.NDArray[Any]:
+    array = np.asarray(value)
+    expected = decl.flat_shape(shape, n_selected)
+    full_nav = (*shape.nav, *decl.extra_shape)
+    if decl.kind == "nav" and array.shape == full_nav and n_selected == shape.nav.size:
+        array = array.reshape(expected)
+    if array.shape != expected:
+        raise UDFError(
+            f"{udf}.get_results returned {name!r} with shape {array.shape}; "
+            f"declared as kind={decl.kind!r}, extra_shape={decl.extra_shape} "
+            f"it must have shape {expected}"
+        )
+    if not np.can_cast(array.dtype, decl.dtype, casting="same_kind"):
+        raise UDFError(
+            f"{udf}.get_results returned {name!r} with dtype {array.dtype}, which cannot become "
+            f"the declared {decl.dtype} without losing information of another kind"
+        )
+    return array.astype(decl.dtype, copy=True)

@@ -1,0 +1,74 @@
+"""Named arrays and values as attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+
+class UDFData:
+    """Named values, reached as attributes: ``self.results.intensity``.
+
+    Values live in the instance's ``__dict__``: reading one costs no more than reading any
+    attribute, and the engine exchanges views there without calling Python. Assigning to a
+    name that holds an array writes into the array.
+    """
+
+    __slots__ = ("__dict__", "_what")
+    _what: str
+
+    def __init__(self, what: str, values: Mapping[str, Any] | None = None) -> None:
+        object.__setattr__(self, "_what", what)
+        self.__dict__.update(values or {})
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        known = ", ".join(self.__dict__) or "none"
+        raise AttributeError(f"there is no {self._what} {name!r}; there are: {known}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        try:
+            present = self.__dict__[name]
+        except KeyError:
+            known = ", ".join(self.__dict__) or "none"
+            raise AttributeError(
+                f"there is no {self._what} {name!r} to assign to; there are: {known}"
+            ) from None
+        if present is value:
+            return  # the end of an in-place operation: `results.x += y`
+        if not isinstance(present, np.ndarray):
+            raise AttributeError(f"{self._what} {name!r} cannot be replaced")
+        present[...] = value
+
+    def __getitem__(self, name: str) -> Any:
+        try:
+            return self.__dict__[name]
+        except KeyError:
+            raise KeyError(f"there is no {self._what} {name!r}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.__dict__
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__dict__)
+
+    def __len__(self) -> int:
+        return len(self.__dict__)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of that name, or ``default``."""
+        return self.__dict__.get(name, default)
+
+    def keys(self) -> Any:
+        """The names."""
+        return self.__dict__.keys()
+
+    def items(self) -> Any:
+        """Names and values."""
+        return self.__dict__.items()
+
+    def __repr__(self) -> str:
+        return f"<UDFData {', '.join(self.__dict__)}>"

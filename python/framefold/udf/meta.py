@@ -1,0 +1,134 @@
+"""What a UDF can find out about the run and about the data it is looking at."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.shape import Shape
+from framefold.common.slice import Slice
+
+if TYPE_CHECKING:
+    from framefold._engine import TileCursor
+    from framefold.udf._bridge import RunDescription
+
+
+class UDFMeta:
+    """Meta information about the current run, available as ``self.meta`` in a UDF."""
+
+    def __init__(
+        self,
+        *,
+        dataset_shape: Shape,
+        dataset_dtype: npt.DTypeLike,
+        input_dtype: npt.DTypeLike,
+        roi: npt.NDArray[np.bool_] | None,
+        run: RunDescription | None = None,
+        partition: tuple[int, int] | None = None,
+        cursor: TileCursor | None = None,
+    ) -> None:
+        self._dataset_shape = dataset_shape
+        self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
+        self._input_dtype: np.dtype[Any] = np.dtype(input_dtype)
+        self._roi = roi
+        self._run = run
+        self._partition = partition
+        self._cursor = cursor
+
+    @property
+    def dataset_shape(self) -> Shape:
+        """The shape of the data set, for example ``(16, 16, 128, 128)``."""
+        return self._dataset_shape
+
+    @property
+    def dataset_dtype(self) -> np.dtype[Any]:
+        """The dtype of the data set."""
+        return self._dataset_dtype
+
+    @property
+    def input_dtype(self) -> np.dtype[Any]:
+        """The dtype of the frames or tiles that the UDF gets."""
+        return self._input_dtype
+
+    @property
+    def roi(self) -> npt.NDArray[np.bool_] | None:
+        """The region of interest in the shape of the navigation axes, or None."""
+        return self._roi
+
+    @property
+    def partition_shape(self) -> Shape:
+        """The shape of the partition, navigation flattened: ``(frames, *sig)``.
+
+        Raises
+        ------
+        ValueError
+            Outside of the processing of a partition.
+        """
+        if self._partition is None:
+            raise ValueError("partition_shape is only known while a partition is processed")
+        sig = self._dataset_shape.sig
+        return Shape((self._partition[1] - self._partition[0], *sig), sig_dims=len(sig))
+
+    @property
+    def slice(self) -> Slice | None:
+        """The part being processed, navigation flattened and counted within the ROI.
+
+        None on the main side, where there is no such part.
+        """
+        if self._cursor is None:
+            return None
+        sig = self._sig_slice()
+        n_frames = self._cursor.stop - self._cursor.start
+        shape = Shape((n_frames, *sig.shape), sig_dims=len(sig.shape))
+        return Slice((self._cursor.start, *sig.origin), shape)
+
+    @property
+    def sig_slice(self) -> Slice:
+        """The signal part of :attr:`slice`."""
+        return self._sig_slice()
+
+    @property
+    def tiling_scheme_idx(self) -> int:
+        """The number of :attr:`sig_slice` in the tiling scheme."""
+        return 0 if self._cursor is None else self._cursor.slice_index
+
+    @property
+    def coordinates(self) -> npt.NDArray[np.int_]:
+        """Coordinates of the frames being processed, shape ``(frames, nav_dims)``.
+
+        In ``get_results`` and ``merge``: of all selected frames.
+        """
+        nav = tuple(self._dataset_shape.nav)
+        if self._cursor is None:
+            part = slice(None)
+        else:
+            part = slice(self._cursor.start, self._cursor.stop)
+        if self._roi is None:
+            start, stop, _ = part.indices(self._dataset_shape.nav.size)
+            positions = np.arange(start, stop)
+        else:
+            positions = np.flatnonzero(self._roi)[part]
+        return np.stack(np.unravel_index(positions, nav), axis=-1)
+
+    @property
+    def device_class(self) -> str:
+        """The kind of device in use: ``'cpu'``."""
+        return "cpu"
+
+    @property
+    def array_backend(self) -> str:
+        """The array format of frames and tiles: ``'numpy'``."""
+        return "numpy"
+
+    @property
+    def threads_per_worker(self) -> int:
+        """How many threads a UDF may use by itself."""
+        return 1
+
+    def _sig_slice(self) -> Slice:
+        sig = self._dataset_shape.sig
+        if self._run is None or self._cursor is None:
+            return Slice((0,) * len(sig), sig)
+        return self._run.sig_slices[self._cursor.slice_index]

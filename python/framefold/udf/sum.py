@@ -1,0 +1,50 @@
+"""Sum of all frames."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.buffers import BufferDeclaration
+from framefold.udf.base import UDF
+
+
+class SumUDF(UDF):
+    """Sum of all frames, pixel by pixel.
+
+    Runs on a native kernel: sums over integer data are exact before they are rounded to the
+    result's dtype.
+
+    Parameters
+    ----------
+    dtype
+        Lower bound for the dtype of the result.
+
+    Results
+    -------
+    intensity : kind ``sig``, dtype ``result_type(data, float32, dtype)``
+    """
+
+    _native_kernel = "sum"
+
+    def __init__(self, dtype: npt.DTypeLike = "float32") -> None:
+        super().__init__(dtype=dtype)
+
+    def get_preferred_input_dtype(self) -> npt.DTypeLike:
+        """The ``dtype`` parameter."""
+        return np.dtype(self.params.dtype)
+
+    def get_result_buffers(self) -> dict[str, BufferDeclaration]:
+        """One buffer of the shape of a frame."""
+        dtype = np.result_type(self.meta.input_dtype, self.params.dtype)
+        return {"intensity": self.buffer(kind="sig", dtype=dtype, where="device")}
+
+    def process_tile(self, tile: Any) -> None:
+        """Add the frames of the tile."""
+        self.results.intensity[:] += np.sum(tile, axis=0)
+
+    def merge(self, dest: Any, src: Any) -> None:
+        """Add."""
+        dest.intensity[:] += src.intensity

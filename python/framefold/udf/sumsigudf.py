@@ -1,0 +1,35 @@
+"""Sum of each frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framefold.common.buffers import BufferDeclaration
+from framefold.udf.base import UDF
+
+
+class SumSigUDF(UDF):
+    """Sum of all pixels of each frame: a picture of the scan.
+
+    Runs on a native kernel: sums over integer data are exact before they are rounded.
+
+    Results
+    -------
+    intensity : kind ``nav``, dtype ``result_type(data, float32)``
+    """
+
+    _native_kernel = "sumsig"
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    def get_result_buffers(self) -> dict[str, BufferDeclaration]:
+        """One number per frame."""
+        dtype = np.result_type(self.meta.input_dtype, np.float32)
+        return {"intensity": self.buffer(kind="nav", dtype=dtype, where="device")}
+
+    def process_tile(self, tile: Any) -> None:
+        """Add the pixels of each frame of the tile."""
+        self.results.intensity[:] += np.sum(tile.reshape((tile.shape[0], -1)), axis=1)
