@@ -1,0 +1,129 @@
+"""Runs the code of the README and of the guide, so that what they show works.
+
+The ``python`` blocks of a page run from top to bottom in one namespace, in a folder of their
+own that holds the files which the guide talks about (see :func:`prepare`). ``sh`` blocks run
+only if the line before them is ``<!-- run -->``. A Python block is left out by a line
+``<!-- not run: reason -->`` before it; the reason is required.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from framefold.utils.simulate import StrainedCrystal, write_mib
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+
+FENCE = re.compile(r"^```(\w*)")
+NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of code; ``line`` is that of its first line, counted from 1."""
+
+    language: str
+    code: str
+    line: int
+    before: str
+
+
+def blocks(text: str) -> list[Block]:
+    """Find the fenced blocks of a page."""
+    found: list[Block] = []
+    lines = text.splitlines()
+    index = 0
+    while index < len(lines):
+        fence = FENCE.match(lines[index])
+        if fence is None:
+            index += 1
+            continue
+        end = next((i for i in range(index + 1, len(lines)) if lines[i] == "```"), None)
+        if end is None:
+            raise ValueError(f"line {index + 1}: the block is not closed")
+        before = next((line for line in reversed(lines[:index]) if line.strip()), "")
+        found.append(Block(fence[1], "\n".join(lines[index + 1 : end]), index + 2, before))
+        index = end + 1
+    return found
+
+
+def prepare(folder: Path) -> None:
+    """Write the files that the guide talks about: one scan, in every format."""
+    crystal = StrainedCrystal(
+        nav_shape=(8, 10), sig_shape=(64, 64), camera_step=0.22, disk_radius=3.0, scan_step=6.0
+    )
+    counts = crystal.counts()
+    write_mib(folder / "scan.mib", counts)
+    np.save(folder / "scan.npy", counts)
+    counts.tofile(folder / "scan.raw")
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Prepare the files once; each page gets a copy."""
+    folder = tmp_path_factory.mktemp("guide")
+    prepare(folder)
+    return folder
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_code_of_a_page_runs(
+    page: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "Agg")
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.language == "python" and not NOT_RUN.match(block.before):
+            # Tracebacks show the page and the line in it.
+            code = "\n" * (block.line - 1) + block.code + "\n"
+            exec(compile(code, str(page), "exec"), namespace)
+        elif block.language == "sh" and block.before == "<!-- run -->":
+            shell = ["bash", "-eu", "-o", "pipefail", "-c", block.code]
+            done = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
+            assert done.returncode == 0, (
+                f"{page}:{block.line}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+            )
+
+
+def test_every_page_has_code_that_is_run() -> None:
+    assert len(PAGES) > 5
+    for page in PAGES:
+        runs = [
+            block
+            for block in blocks(page.read_text(encoding="utf-8"))
+            if (block.language == "python" and not NOT_RUN.match(block.before))
+            or (block.language == "sh" and block.before == "<!-- run -->")
+        ]
+        assert runs, f"{page} shows no code that is run"
+
+
+def test_every_block_names_its_language() -> None:
+    for page in PAGES:
+        for block in blocks(page.read_text(encoding="utf-8")):
+            assert block.language, f"{page}:{block.line}: the block names no language"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    for page in [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page} links to '{target}'"
+
+
+def test_blocks_are_found_with_their_place() -> None:
+    text = "a\n<!-- not run: why -->\n```python\nx = 1\n```\n\n```sh\ny\nz\n```\n"
+    assert blocks(text) == [
+        Block("python", "x = 1", 4, "<!-- not run: why -->"),
+        Block("sh", "y\nz", 8, "```"),
+    ]
+    with pytest.raises(ValueError, match="line 1"):
+        blocks("```python\nx")
