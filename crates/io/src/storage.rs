@@ -142,6 +142,18 @@ impl Storage {
         self.0.clone()
     }
 
+    /// Readies the file for reading by a new worker: whatever the process did since the last
+    /// call, faults in mapped files end in [`Storage::verify`] again.
+    ///
+    /// # Errors
+    /// `Io` if the system refuses a signal handler.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        match &*self.0 {
+            Kind::Mapped(file) => file.prepare(),
+            Kind::Buffered(_) | Kind::Shared { .. } => Ok(()),
+        }
+    }
+
     /// Confirms that everything read so far was in the file.
     ///
     /// # Errors

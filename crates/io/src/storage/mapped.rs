@@ -29,11 +29,7 @@ impl MappedFile {
         let guarded = match &map {
             None => None,
             Some(map) => {
-                guard::ensure_installed().map_err(|source| {
-                    Error::io("guard the mapped file", source)
-                        .with_path(path)
-                        .with_hint("use the buffered backend")
-                })?;
+                install_guard(path)?;
                 Some(registry::register(map.as_ptr() as usize, map.len()))
             }
         };
@@ -58,6 +54,14 @@ impl MappedFile {
 
     pub(super) fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
+    }
+
+    pub(super) fn prepare(&self) -> Result<()> {
+        #[cfg(unix)]
+        if self.map.is_some() {
+            install_guard(&self.path)?;
+        }
+        Ok(())
     }
 
     #[cfg(unix)]
@@ -91,6 +95,15 @@ impl MappedFile {
             _ => Ok(()),
         }
     }
+}
+
+#[cfg(unix)]
+fn install_guard(path: &Path) -> Result<()> {
+    guard::ensure_installed().map_err(|source| {
+        Error::io("guard the mapped file", source)
+            .with_path(path)
+            .with_hint("use the buffered backend")
+    })
 }
 
 fn map(path: &Path, file: &File, len: u64) -> Result<Mmap> {

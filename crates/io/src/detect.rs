@@ -1,0 +1,166 @@
+//! The formats, finding out which one a file is, and opening it.
+
+use crate::{Backend, OpenOptions, Storage, npy, raw};
+use framefold_core::{Dataset, Error, Result};
+use std::path::Path;
+
+/// One format: what the registry knows about it.
+pub struct Format {
+    /// The short name, as callers spell it.
+    pub name: &'static str,
+    /// What it is, in a few words.
+    pub title: &'static str,
+    /// Its usual file extensions: lower case, without the dot.
+    pub extensions: &'static [&'static str],
+    /// The fields of [`OpenOptions`] that mean something to it.
+    pub options: &'static [&'static str],
+    /// Says whether a file is of this format, from its first bytes and its path. Called once per
+    /// detection. Reads nothing itself.
+    pub detect: fn(&Prefix<'_>) -> Verdict,
+    /// Opens a file as this format. Called after options without use were refused.
+    pub open: fn(&Path, &OpenOptions) -> Result<Dataset>,
+}
+
+/// Every format, in the order in which detection asks them.
+///
+/// Formats with the longest signature come first, so that a chance match of a short one cannot
+/// shadow them; `raw`, which any file could be, comes last and never detects.
+pub const FORMATS: &[Format] = &[npy::FORMAT, raw::FORMAT];
+
+/// The number of bytes from the start of a file that detection looks at.
+pub const PREFIX_LEN: usize = 4096;
+
+/// What detection gets to see of a file.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix<'a> {
+    /// The file.
+    pub path: &'a Path,
+    /// Its first bytes: [`PREFIX_LEN`] of them, or all if there are fewer.
+    pub bytes: &'a [u8],
+    /// Its length.
+    pub len: u64,
+}
+
+impl Prefix<'_> {
+    /// The first bytes, up to eight, for messages: `'MQ1,0000'` or `89 50 4e 47`.
+    pub fn describe(&self) -> String {
+        let start = self.bytes.get(..8).unwrap_or(self.bytes);
+        if !start.is_empty() && start.iter().all(|b| b.is_ascii_graphic() || *b == b' ') {
+            format!("'{}'", String::from_utf8_lossy(start))
+        } else {
+            let hex: Vec<String> = start.iter().map(|b| format!("{b:02x}")).collect();
+            format!("bytes {}", hex.join(" "))
+        }
+    }
+
+    /// The extension of the path: lower case, empty if there is none.
+    pub fn extension(&self) -> String {
+        self.path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
+    }
+}
+
+/// Whether a file is of some format, and why; reasons read on after "it is X: " or "not X: ".
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It is.
+    Match(String),
+    /// It is not.
+    No(String),
+}
+
+/// Which format a file is, and why.
+#[derive(Clone, Debug)]
+pub struct Detection {
+    /// The format.
+    pub format: &'static Format,
+    /// Why, in one line: "it starts with the NPY signature".
+    pub reason: String,
+}
+
+/// Finds out which format a file is by its content; its extension only decides who is asked first.
+///
+/// # Errors
+/// `Unsupported` that says for every format why it is not that one; `BadFile` if the file is
+/// empty, or its extension promises a format that it is not; `Io` or `InvalidArgument` if it
+/// cannot be read at all.
+pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
+    let path = path.as_ref();
+    let storage = Storage::open(path, Backend::Buffered)?;
+    let len = storage.len();
+    let mut bytes = vec![0; usize::try_from(len).map_or(PREFIX_LEN, |len| len.min(PREFIX_LEN))];
+    storage.read_at(0, &mut bytes)?;
+    detect_in(FORMATS, &Prefix { path, bytes: &bytes, len })
+}
+
+/// Opens a file of whatever format it turns out to be.
+///
+/// # Errors
+/// As [`detect`] and the format's reader; `InvalidArgument` if an option has no meaning for the
+/// format.
+pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Dataset> {
+    let path = path.as_ref();
+    open_with(detect(path)?.format, path, options)
+}
+
+/// Opens a file as the format of that name; `auto` finds out by itself.
+///
+/// # Errors
+/// As [`open`]; `InvalidArgument` that lists the formats if there is none of that name.
+pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> Result<Dataset> {
+    let path = path.as_ref();
+    if format == "auto" {
+        return open(path, options);
+    }
+    match FORMATS.iter().find(|known| known.name == format) {
+        Some(known) => open_with(known, path, options),
+        None => {
+            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            Err(Error::invalid(format!("unknown format '{format}'"))
+                .with_hint(format!("use 'auto' or one of {}", known.join(", "))))
+        }
+    }
+}
+
+fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let opened = options
+        .refuse_unused(format.name, format.options)
+        .and_then(|()| (format.open)(path, options));
+    opened.map_err(|error| error.with_path(path).with_format(format.name))
+}
+
+/// Asks the formats whose extension fits first, then the others, each in the table's order.
+fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detection> {
+    if prefix.len == 0 {
+        return Err(Error::bad_file("the file is empty")
+            .with_path(prefix.path)
+            .with_hint("copy it again, or check how it was written"));
+    }
+    let extension = prefix.extension();
+    let fits = |format: &&Format| format.extensions.contains(&extension.as_str());
+    let in_order = formats.iter().filter(fits).chain(formats.iter().filter(|f| !fits(f)));
+    let mut reasons = Vec::new();
+    for format in in_order {
+        match (format.detect)(prefix) {
+            Verdict::Match(reason) => return Ok(Detection { format, reason }),
+            Verdict::No(reason) => reasons.push(format!("not {}: {reason}", format.name)),
+        }
+    }
+    let promised = formats.iter().find(|format| fits(format) && format.name != raw::FORMAT.name);
+    let error = match promised {
+        Some(format) => Error::bad_file(format!(
+            "the extension '.{extension}' promises {}, but the content is something else ({})",
+            format.title,
+            reasons.join("; ")
+        )),
+        None => Error::unsupported(format!("no format matches ({})", reasons.join("; "))),
+    };
+    Err(error.with_path(prefix.path).with_hint(
+        "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape",
+    ))
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,306 @@
+//! One worker's way through a set of linear files.
+
+use super::{LinearFile, LinearSource};
+use framefold_core::{
+    DType, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
+};
+use std::collections::BTreeSet;
+
+/// The largest piece that is read at once from a buffered file, unless one frame takes more.
+const MAX_READ: usize = 8 << 20;
+/// Gaps between frames up to this size are read along rather than skipped.
+const MAX_GAP: u64 = 64 << 10;
+
+pub(super) struct LinearReader<'s> {
+    source: &'s LinearSource,
+    scratch: Scratch,
+    /// What was read from a buffered file, before it is decoded.
+    buffer: Vec<u8>,
+    /// Which files were read from since the last [`FrameReader::verify`].
+    touched: BTreeSet<usize>,
+}
+
+/// Frames of one file, next to each other in the file and in the tile.
+#[derive(Clone, Copy)]
+struct Run<'f> {
+    file: &'f LinearFile,
+    /// Counted in the file.
+    first: u64,
+    n_frames: usize,
+}
+
+/// What one call asks for, in bytes.
+#[derive(Clone, Copy)]
+struct Slice<'a> {
+    sig: &'a SigSlice,
+    /// Where the needed bytes start in a stored frame, and how many there are.
+    start: u64,
+    len: usize,
+    /// Bytes of one frame's cells in the tile.
+    out_len: usize,
+}
+
+impl<'s> LinearReader<'s> {
+    pub(super) fn try_new(source: &'s LinearSource) -> Result<Self> {
+        if let Some(file) = source.files.first() {
+            file.storage.prepare()?;
+        }
+        Ok(LinearReader {
+            source,
+            scratch: Scratch::new(),
+            buffer: Vec::new(),
+            touched: BTreeSet::new(),
+        })
+    }
+
+    /// The file that holds `frame`.
+    fn file_of(&self, frame: u64) -> Result<usize> {
+        let files = &self.source.files;
+        let index = files.partition_point(|file| file.frames.end <= frame);
+        match files.get(index) {
+            Some(file) if file.frames.contains(&frame) => Ok(index),
+            _ => Err(Error::bug("a frame was read that no file holds").with_frame(frame)),
+        }
+    }
+
+    /// The tile as it lies in memory, if it lies there as it is needed.
+    fn lend(&mut self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<Option<Lent<'s>>> {
+        let source = self.source;
+        let dtype = source.info.dtype.dtype;
+        let (Some((first, step)), true) = (spacing(frames), source.as_stored) else {
+            return Ok(None);
+        };
+        let index = self.file_of(first)?;
+        let Some(file) = source.files.get(index) else {
+            return Ok(None);
+        };
+        let depth = frames.len();
+        let last = to_u64(depth - 1).checked_mul(step).and_then(|gap| first.checked_add(gap));
+        if slice.sig.linear().is_none() || last.is_none_or(|last| last >= file.frames.end) {
+            return Ok(None);
+        }
+        // A single frame has no neighbour; any stride will do.
+        let stride =
+            if depth == 1 { to_u64(slice.len) } else { overflow(file.stride.checked_mul(step))? };
+        let start = file.pixel(first - file.frames.start, slice.start)?;
+        let end = to_u64(depth - 1).checked_mul(stride);
+        let end = end.and_then(|gaps| gaps.checked_add(start)?.checked_add(to_u64(slice.len)));
+        let Some(bytes) = file.storage.bytes(start..overflow(end)?) else {
+            return Ok(None);
+        };
+        let size = dtype.size();
+        let stride = usize::try_from(stride).map_err(|_| Error::bug("a stride beyond memory"))?;
+        if !(bytes.as_ptr() as usize).is_multiple_of(dtype.swap_size())
+            || !stride.is_multiple_of(size)
+        {
+            return Ok(None);
+        }
+        self.touched.insert(index);
+        Ok(Some(Lent { file, bytes, dtype, depth, len: slice.len / size, stride: stride / size }))
+    }
+
+    /// Decodes all frames into the scratch buffer.
+    fn gather(&mut self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
+        let total = overflow(slice.out_len.checked_mul(frames.len()))?;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let result = self.decode_all(frames, slice, scratch.prepare(total));
+        self.scratch = scratch;
+        result
+    }
+
+    /// Decodes all frames into `out`, one run after the other.
+    fn decode_all(
+        &mut self,
+        frames: &FrameIndices<'_>,
+        slice: Slice<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let source = self.source;
+        let mut rest = out;
+        let mut position = 0;
+        while let Some(frame) = frames.get(position) {
+            let index = self.file_of(frame)?;
+            self.touched.insert(index);
+            let Some(file) = source.files.get(index) else { break };
+            let mut n_frames = 1;
+            while frames.get(position + n_frames) == Some(frame + to_u64(n_frames))
+                && frame + to_u64(n_frames) < file.frames.end
+            {
+                n_frames += 1;
+            }
+            let run = Run { file, first: frame - file.frames.start, n_frames };
+            let (out, after) = rest.split_at_mut(n_frames * slice.out_len);
+            if file.storage.lends() {
+                self.decode_in_place(&run, slice, out)?;
+            } else {
+                self.decode_read(&run, slice, out)?;
+            }
+            rest = after;
+            position += n_frames;
+        }
+        Ok(())
+    }
+
+    /// Decodes frames from a mapped file or from memory.
+    fn decode_in_place(&self, run: &Run<'_>, slice: Slice<'_>, out: &mut [u8]) -> Result<()> {
+        for (i, out) in out.chunks_exact_mut(slice.out_len).enumerate() {
+            let frame = run.first + to_u64(i);
+            let start = run.file.pixel(frame, slice.start)?;
+            let end = overflow(start.checked_add(to_u64(slice.len)))?;
+            let stored = run.file.storage.bytes(start..end).ok_or_else(|| {
+                let error = Error::bug("a frame lies outside of its file");
+                run.file.storage.locate(error).with_offset(start)
+            })?;
+            self.decode(run, i, stored, slice.sig, out)?;
+        }
+        Ok(())
+    }
+
+    /// Reads frames from a buffered file, several at a time where they lie close together.
+    fn decode_read(&mut self, run: &Run<'_>, slice: Slice<'_>, out: &mut [u8]) -> Result<()> {
+        let file = run.file;
+        let len = to_u64(slice.len);
+        let straight = self.source.as_stored && slice.sig.linear().is_some();
+        if straight && (file.stride == len || run.n_frames == 1) {
+            return file.storage.read_at(file.pixel(run.first, slice.start)?, out);
+        }
+        let gap = file.stride.saturating_sub(len);
+        let at_once = if gap <= len.max(MAX_GAP) {
+            (to_u64(MAX_READ) / file.stride.max(1)).max(1)
+        } else {
+            1
+        };
+        let at_once = usize::try_from(at_once).unwrap_or(usize::MAX).min(run.n_frames);
+        for (i, out) in out.chunks_mut(at_once * slice.out_len).enumerate() {
+            let first = run.first + to_u64(i * at_once);
+            let piece = Run { file, first, n_frames: out.len() / slice.out_len };
+            let start = file.pixel(piece.first, slice.start)?;
+            if straight && piece.n_frames == 1 {
+                file.storage.read_at(start, out)?;
+            } else {
+                self.read_piece(&piece, start, slice, out)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a run that starts at offset `start`, in one piece, and decodes it.
+    fn read_piece(
+        &mut self,
+        run: &Run<'_>,
+        start: u64,
+        slice: Slice<'_>,
+        out: &mut [u8],
+    ) -> Result<()> {
+        let stride = if run.n_frames == 1 { 0 } else { run.file.stride };
+        let stride = overflow(usize::try_from(stride).ok())?;
+        let span =
+            (run.n_frames - 1).checked_mul(stride).and_then(|gaps| gaps.checked_add(slice.len));
+        let span = overflow(span)?;
+        if self.buffer.len() < span {
+            self.buffer.resize(span, 0);
+        }
+        run.file.storage.read_at(start, &mut self.buffer[..span])?;
+        for (i, out) in out.chunks_exact_mut(slice.out_len).enumerate() {
+            let stored = &self.buffer[i * stride..i * stride + slice.len];
+            self.decode(run, i, stored, slice.sig, out)?;
+        }
+        Ok(())
+    }
+
+    /// Decodes the `i`-th frame of a run.
+    fn decode(
+        &self,
+        run: &Run<'_>,
+        i: usize,
+        stored: &[u8],
+        sig: &SigSlice,
+        out: &mut [u8],
+    ) -> Result<()> {
+        self.source.decoder.decode(stored, sig, out).map_err(|error| {
+            let in_file = run.first + to_u64(i);
+            let error = error.with_frame(run.file.frames.start + in_file);
+            match run.file.pixel(in_file, 0) {
+                Ok(offset) => run.file.storage.locate(error).with_offset(offset),
+                Err(_) => run.file.storage.locate(error),
+            }
+        })
+    }
+}
+
+/// A tile that lies in memory as it is needed.
+struct Lent<'s> {
+    file: &'s LinearFile,
+    bytes: &'s [u8],
+    dtype: DType,
+    depth: usize,
+    len: usize,
+    stride: usize,
+}
+
+impl FrameReader for LinearReader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        let dtype = self.source.info.dtype.dtype;
+        let depth = frames.len();
+        let range = self.source.decoder.stored_range(sig);
+        let slice = Slice {
+            sig,
+            start: to_u64(range.start),
+            len: range.len(),
+            out_len: overflow(sig.len().checked_mul(dtype.size()))?,
+        };
+        if depth == 0 || slice.out_len == 0 {
+            return Err(Error::bug("a tile without cells was asked for"));
+        }
+        if let Some(lent) = self.lend(&frames, slice)? {
+            let Lent { bytes, depth, len, stride, .. } = lent;
+            let frames = TileFrames::from_bytes(lent.dtype, bytes, depth, len, stride)?;
+            return Ok(DenseTile { frames, owner: Some(lent.file.storage.owner()) });
+        }
+        self.gather(&frames, slice).map_err(|e| e.with_format(self.source.info.format))?;
+        let bytes = &self.scratch.bytes()[..depth * slice.out_len];
+        let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
+        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        for file in self.touched.iter().filter_map(|&index| self.source.files.get(index)) {
+            file.storage.verify().map_err(|e| e.with_format(self.source.info.format))?;
+        }
+        self.touched.clear();
+        Ok(())
+    }
+}
+
+impl LinearFile {
+    /// The offset of byte `within` of the `frame`-th frame of this file.
+    fn pixel(&self, frame: u64, within: u64) -> Result<u64> {
+        let offset = frame.checked_mul(self.stride);
+        overflow(offset.and_then(|o| o.checked_add(self.first_pixel)?.checked_add(within)))
+    }
+}
+
+/// The first frame and the constant distance between frames, if there is one.
+fn spacing(frames: &FrameIndices<'_>) -> Option<(u64, u64)> {
+    let first = frames.get(0)?;
+    match frames {
+        FrameIndices::Run(_) => Some((first, 1)),
+        FrameIndices::List(list) => {
+            let step = list.get(1).map_or(Some(1), |second| second.checked_sub(first))?;
+            let even = list.windows(2).all(|pair| match pair {
+                [a, b] => b.checked_sub(*a) == Some(step),
+                _ => true,
+            });
+            (even && step > 0).then_some((first, step))
+        }
+    }
+}
+
+fn to_u64(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
+
+/// Offsets were checked against the files when they were opened, so this cannot happen.
+fn overflow<T>(value: Option<T>) -> Result<T> {
+    value.ok_or_else(|| Error::bug("an offset or size does not fit in 64 bits"))
+}

@@ -1,0 +1,124 @@
+//! Raw binary: pixels and nothing else.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | `file_header` | skipped, once per file |
+//! | `frame_header` | skipped, once per frame |
+//! | product of `sig_shape` × size of `dtype` | one frame, C order |
+//! | `frame_footer` | skipped, once per frame |
+//! | `file_footer` | skipped, once per file |
+//!
+//! Byte order: that of `dtype`. Known writers: many; the common exchange form of other tools.
+//! The file says nothing about itself, so that the caller has to, and it is never detected.
+//! Limits: one file; bytes after the last whole frame are left out, with a warning.
+
+use crate::detect::{Format, Prefix, Verdict};
+use crate::linear::frame_bytes;
+use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
+use framefold_core::{Dataset, Error, Result};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The registry's entry.
+pub(crate) const FORMAT: Format = Format {
+    name: "raw",
+    title: "raw binary",
+    extensions: &["raw", "bin", "dat"],
+    options: &[
+        "dtype",
+        "nav_shape",
+        "sig_shape",
+        "sync_offset",
+        "file_header",
+        "file_footer",
+        "frame_header",
+        "frame_footer",
+        "backend",
+    ],
+    detect,
+    open,
+};
+
+fn detect(_: &Prefix<'_>) -> Verdict {
+    Verdict::No("raw files have no signature and are never guessed".into())
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let storage = Storage::open(path, options.backend)?;
+    let (Some(stored), Some(sig_shape)) = (options.dtype, &options.sig_shape) else {
+        let missing = if options.dtype.is_none() { "dtype" } else { "sig_shape" };
+        return Err(Error::invalid(format!("raw files need the option '{missing}'"))
+            .with_hint("give dtype, nav_shape and sig_shape: the file itself holds pixels only"));
+    };
+    let frame = frame_bytes(sig_shape, stored)?;
+    let geometry = Geometry::try_new(options, frame, storage.len())?;
+    let Some(nav_shape) = &options.nav_shape else {
+        return Err(Error::invalid("raw files need the option 'nav_shape'").with_hint(format!(
+            "the file holds {0} frames: give, for example, nav_shape=({0},)",
+            geometry.n_frames
+        )));
+    };
+    let source = LinearSource::try_new(LinearSpec {
+        format: FORMAT.name,
+        files: vec![LinearFile {
+            storage,
+            frames: 0..geometry.n_frames,
+            first_pixel: geometry.first_pixel,
+            stride: geometry.stride,
+        }],
+        pixels: Pixels::Plain { stored, trusted: false },
+        sig_shape: sig_shape.clone(),
+        nav_shape: nav_shape.clone(),
+        details: Vec::new(),
+        warnings: geometry.warning(frame).into_iter().collect(),
+    })?;
+    Dataset::try_new(Arc::new(source), Some(nav_shape), options.sync_offset)
+}
+
+/// Where the frames lie in a file.
+#[derive(Debug)]
+struct Geometry {
+    n_frames: u64,
+    first_pixel: u64,
+    stride: u64,
+    /// Bytes between the last whole frame and the file's footer.
+    surplus: u64,
+}
+
+impl Geometry {
+    fn try_new(options: &OpenOptions, frame: u64, len: u64) -> Result<Self> {
+        let around = options.file_header.checked_add(options.file_footer);
+        let body = around.and_then(|around| len.checked_sub(around));
+        let stride = options
+            .frame_header
+            .checked_add(frame)
+            .and_then(|bytes| bytes.checked_add(options.frame_footer));
+        match (body, stride, options.file_header.checked_add(options.frame_header)) {
+            (Some(body), Some(stride), Some(first_pixel)) if body >= stride => Ok(Geometry {
+                n_frames: body / stride,
+                first_pixel,
+                stride,
+                surplus: body % stride,
+            }),
+            _ => Err(Error::bad_file(format!(
+                "the file is {len} bytes long, which is less than one frame: {frame} bytes of \
+                 pixels, {} + {} bytes around each frame and {} + {} around all of them",
+                options.frame_header,
+                options.frame_footer,
+                options.file_header,
+                options.file_footer,
+            ))
+            .with_hint("check dtype, sig_shape and the header and footer options")),
+        }
+    }
+
+    fn warning(&self, frame: u64) -> Option<String> {
+        (self.surplus > 0).then(|| {
+            format!(
+                "{} bytes after the last of {} whole frames were left out (a frame takes {} \
+                 bytes, {frame} of them pixels)",
+                self.surplus, self.n_frames, self.stride
+            )
+        })
+    }
+}

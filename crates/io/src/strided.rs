@@ -1,0 +1,137 @@
+//! The reader for arrays whose axes lie in any order: Fortran-ordered NPY files, NumPy views.
+//!
+//! Frames are gathered element by element. A frame's elements and one element's frames are both
+//! lists of offsets; whichever list lies closer together in memory is walked in the inner loop, so
+//! that neighbours in memory are read one after the other.
+
+mod reader;
+
+use crate::Storage;
+use crate::linear::{frame_bytes, full_row};
+use crate::recut::Axis;
+use framefold_core::{DataSource, Error, FrameReader, Presence, Result, SourceInfo, StoredDType};
+use reader::StridedReader;
+
+/// Where the elements of an array lie.
+#[derive(Clone, Debug)]
+pub(crate) struct StridedLayout {
+    /// Their dtype and byte order.
+    pub(crate) stored: StoredDType,
+    /// The offset of the very first.
+    pub(crate) first_byte: u64,
+    /// The axes that count frames, slowest first.
+    pub(crate) nav_axes: Vec<Axis>,
+    /// The axes that count cells of a frame, slowest first.
+    pub(crate) sig_axes: Vec<Axis>,
+    /// Whether truth values are known to be 0 and 1.
+    pub(crate) trusted: bool,
+}
+
+/// All that makes a [`StridedSource`].
+pub(crate) struct StridedSpec {
+    pub(crate) format: &'static str,
+    pub(crate) storage: Storage,
+    pub(crate) layout: StridedLayout,
+    pub(crate) sig_shape: Vec<usize>,
+    pub(crate) nav_shape: Vec<usize>,
+    pub(crate) details: Vec<(String, String)>,
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Frames of an array in arbitrary axis order.
+#[derive(Debug)]
+pub(crate) struct StridedSource {
+    info: SourceInfo,
+    storage: Storage,
+    layout: StridedLayout,
+}
+
+impl StridedSource {
+    /// Checks that every element lies within the storage.
+    ///
+    /// # Errors
+    /// `BadFile` if one does not; `InvalidArgument` if the frame shape is unusable.
+    pub(crate) fn try_new(spec: StridedSpec) -> Result<Self> {
+        let StridedSpec { storage, layout, .. } = spec;
+        frame_bytes(&spec.sig_shape, layout.stored)?;
+        let needed = layout.end();
+        if needed.is_none_or(|needed| needed > storage.len()) {
+            return Err(storage.locate(Error::bad_file(format!(
+                "the array does not fit into {} bytes",
+                storage.len()
+            ))));
+        }
+        let n_frames = count(&layout.nav_axes);
+        let (Some(n_frames), Some(n_cells)) = (n_frames, count(&layout.sig_axes)) else {
+            return Err(storage.locate(Error::bad_file("the array has too many elements")));
+        };
+        if n_frames == 0 || Some(n_cells) != framefold_core::checked_product(&spec.sig_shape) {
+            return Err(Error::bug(format!(
+                "{n_frames} frames of {n_cells} cells for the shape {:?}",
+                spec.sig_shape
+            )));
+        }
+        let info = SourceInfo {
+            format: spec.format,
+            paths: storage.path().map(Into::into).into_iter().collect(),
+            n_frames,
+            presence: Presence::All,
+            base_shape: full_row(&spec.sig_shape),
+            sig_shape: spec.sig_shape,
+            nav_shape: spec.nav_shape,
+            dtype: layout.stored,
+            lends: false,
+            details: spec.details,
+            warnings: spec.warnings,
+        };
+        let merged = StridedLayout {
+            nav_axes: merge(&layout.nav_axes),
+            sig_axes: merge(&layout.sig_axes),
+            ..layout
+        };
+        Ok(StridedSource { info, storage, layout: merged })
+    }
+}
+
+impl DataSource for StridedSource {
+    fn info(&self) -> &SourceInfo {
+        &self.info
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        Ok(Box::new(StridedReader::try_new(self)?))
+    }
+}
+
+impl StridedLayout {
+    /// Where the last element ends.
+    pub(crate) fn end(&self) -> Option<u64> {
+        let mut end = self.first_byte.checked_add(u64::try_from(self.stored.dtype.size()).ok()?)?;
+        for axis in self.nav_axes.iter().chain(&self.sig_axes) {
+            let gaps = u64::try_from(axis.len).ok()?.checked_sub(1)?;
+            end = end.checked_add(gaps.checked_mul(axis.stride)?)?;
+        }
+        Some(end)
+    }
+}
+
+/// The number of positions on all axes together.
+fn count(axes: &[Axis]) -> Option<u64> {
+    axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::try_from(axis.len).ok()?))
+}
+
+/// The same positions in the same order with as few axes as possible.
+pub(crate) fn merge(axes: &[Axis]) -> Vec<Axis> {
+    let mut merged: Vec<Axis> = Vec::new();
+    for &axis in axes.iter().filter(|axis| axis.len != 1) {
+        let inner_bytes = u64::try_from(axis.len).ok().and_then(|len| len.checked_mul(axis.stride));
+        match merged.last_mut() {
+            Some(outer) if inner_bytes == Some(outer.stride) => {
+                // The product was checked to fit when all axes were counted.
+                *outer = Axis { len: outer.len.saturating_mul(axis.len), stride: axis.stride };
+            }
+            _ => merged.push(axis),
+        }
+    }
+    merged
+}

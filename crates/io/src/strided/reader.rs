@@ -1,0 +1,244 @@
+//! One worker's way through an array of arbitrary axis order.
+
+use super::StridedSource;
+use crate::Storage;
+use crate::linear::{normalise_in_place, swap_in_place};
+use crate::recut::Axis;
+use framefold_core::{
+    DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
+};
+use std::ops::Range;
+
+/// The longest piece of a buffered file that is read for the sake of the elements in it.
+const MAX_WINDOW: u64 = 1 << 20;
+
+pub(super) struct StridedReader<'s> {
+    source: &'s StridedSource,
+    scratch: Scratch,
+    /// Pieces of a buffered file.
+    buffer: Vec<u8>,
+    /// The slice that `cells` is about.
+    slice: Option<SigSlice>,
+    cells: Vec<Place>,
+    frames: Vec<Place>,
+}
+
+/// Elements next to each other, both where they come from and in the tile.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Bytes from the first element of the array.
+    offset: u64,
+    /// Elements from the start of the tile.
+    to: usize,
+    n: usize,
+}
+
+impl<'s> StridedReader<'s> {
+    pub(super) fn try_new(source: &'s StridedSource) -> Result<Self> {
+        source.storage.prepare()?;
+        Ok(StridedReader {
+            source,
+            scratch: Scratch::new(),
+            buffer: Vec::new(),
+            slice: None,
+            cells: Vec::new(),
+            frames: Vec::new(),
+        })
+    }
+
+    /// Finds the places of the cells of a slice; remembers those of the last one.
+    fn locate_cells(&mut self, sig: &SigSlice) {
+        if self.slice.as_ref() == Some(sig) {
+            return;
+        }
+        let layout = &self.source.layout;
+        let size = to_u64(layout.stored.dtype.size());
+        self.cells.clear();
+        let cells = sig.runs(&self.source.info.sig_shape).flatten();
+        for (to, cell) in cells.enumerate() {
+            let offset = offset_of(to_u64(cell), &layout.sig_axes);
+            match self.cells.last_mut() {
+                Some(last) if last.offset + to_u64(last.n) * size == offset => last.n += 1,
+                _ => self.cells.push(Place { offset, to, n: 1 }),
+            }
+        }
+        self.slice = Some(sig.clone());
+    }
+
+    fn locate_frames(&mut self, frames: &FrameIndices<'_>, frame_len: usize) -> Result<()> {
+        self.frames.clear();
+        for (i, frame) in frames.iter().enumerate() {
+            if frame >= self.source.info.n_frames {
+                return Err(Error::bug("a frame beyond the last was read").with_frame(frame));
+            }
+            let offset = offset_of(frame, &self.source.layout.nav_axes);
+            self.frames.push(Place { offset, to: i * frame_len, n: 1 });
+        }
+        Ok(())
+    }
+
+    fn gather(&mut self, len_bytes: usize) -> Result<()> {
+        let stored = self.source.layout.stored;
+        let cell_span = span(&self.cells, 0);
+        let frame_span = span(&self.frames, 0);
+        let cells_lie_closer = cell_span.end - cell_span.start <= frame_span.end - frame_span.start;
+        let (outer, inner) = if cells_lie_closer {
+            (&self.frames, &self.cells)
+        } else {
+            (&self.cells, &self.frames)
+        };
+        let out = self.scratch.prepare(len_bytes);
+        let mut copy = Copy {
+            storage: &self.source.storage,
+            first_byte: self.source.layout.first_byte,
+            buffer: &mut self.buffer,
+            outer,
+            inner,
+            out,
+        };
+        match stored.dtype.size() {
+            1 => copy.run::<1>(),
+            2 => copy.run::<2>(),
+            4 => copy.run::<4>(),
+            8 => copy.run::<8>(),
+            _ => copy.run::<16>(),
+        }?;
+        swap_in_place(stored, out);
+        if !self.source.layout.trusted {
+            normalise_in_place(stored, out);
+        }
+        Ok(())
+    }
+}
+
+impl FrameReader for StridedReader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        let dtype = self.source.layout.stored.dtype;
+        let (depth, len) = (frames.len(), sig.len());
+        let len_bytes = depth.checked_mul(len).and_then(|n| n.checked_mul(dtype.size()));
+        let len_bytes = len_bytes.ok_or_else(|| Error::bug("a tile does not fit in memory"))?;
+        if len_bytes == 0 {
+            return Err(Error::bug("a tile without cells was asked for"));
+        }
+        self.locate_cells(sig);
+        self.locate_frames(&frames, len)?;
+        self.gather(len_bytes).map_err(|error| error.with_format(self.source.info.format))?;
+        let bytes = &self.scratch.bytes()[..len_bytes];
+        let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
+        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        self.source.storage.verify().map_err(|error| error.with_format(self.source.info.format))
+    }
+}
+
+/// Copies, for each place of `outer`, all places of `inner` relative to it.
+struct Copy<'a> {
+    storage: &'a Storage,
+    first_byte: u64,
+    buffer: &'a mut Vec<u8>,
+    outer: &'a [Place],
+    inner: &'a [Place],
+    out: &'a mut [u8],
+}
+
+impl Copy<'_> {
+    fn run<const SIZE: usize>(&mut self) -> Result<()> {
+        let lends = self.storage.lends();
+        let mut rest = self.inner;
+        while !rest.is_empty() {
+            // Mapped files need no windows: all of them is in memory anyway.
+            let n = if lends { rest.len() } else { window(rest, SIZE) };
+            let (inner, after) = rest.split_at(n);
+            for outer in self.outer {
+                let span = span(inner, SIZE * outer.n);
+                let start = self.first_byte + outer.offset;
+                let range = start + span.start..start + span.end;
+                let storage = self.storage;
+                let bytes = match storage.bytes(range.clone()) {
+                    Some(bytes) => bytes,
+                    None => fill(self.buffer, storage, range)?,
+                };
+                copy_places::<SIZE>(bytes, span.start, inner, outer, self.out)?;
+            }
+            rest = after;
+        }
+        Ok(())
+    }
+}
+
+/// Copies elements of `SIZE` bytes from a window that begins at offset `base`.
+fn copy_places<const SIZE: usize>(
+    window: &[u8],
+    base: u64,
+    places: &[Place],
+    outer: &Place,
+    out: &mut [u8],
+) -> Result<()> {
+    for place in places {
+        let from = usize::try_from(place.offset - base).unwrap_or(usize::MAX);
+        let to = (outer.to + place.to) * SIZE;
+        // One of the two is a frame and counts 1; the other is a run of cells.
+        let n = outer.n * place.n;
+        // Single elements are the common case, and a copy of known size is a single move.
+        let done = if n == 1 {
+            let from = window.get(from..).and_then(|window| window.first_chunk::<SIZE>());
+            let to = out.get_mut(to..).and_then(|out| out.first_chunk_mut::<SIZE>());
+            from.zip(to).map(|(from, to)| *to = *from)
+        } else {
+            let len = n * SIZE;
+            let from = from.checked_add(len).and_then(|end| window.get(from..end));
+            from.zip(out.get_mut(to..to + len)).map(|(from, to)| to.copy_from_slice(from))
+        };
+        done.ok_or_else(|| Error::bug("an element lies outside of its window"))?;
+    }
+    Ok(())
+}
+
+/// Reads a piece of a buffered file.
+fn fill<'b>(buffer: &'b mut Vec<u8>, storage: &Storage, range: Range<u64>) -> Result<&'b [u8]> {
+    let len = usize::try_from(range.end - range.start)
+        .map_err(|_| Error::limit("a window does not fit in memory"))?;
+    if buffer.len() < len {
+        buffer.resize(len, 0);
+    }
+    storage.read_at(range.start, &mut buffer[..len])?;
+    Ok(&buffer[..len])
+}
+
+/// From the first to the last byte of all places.
+fn span(places: &[Place], size: usize) -> Range<u64> {
+    let start = places.iter().map(|place| place.offset).min().unwrap_or(0);
+    let end = places.iter().map(|place| place.offset + to_u64(place.n * size)).max().unwrap_or(0);
+    start..end
+}
+
+/// How many of the first places lie within one window; at least one.
+fn window(places: &[Place], size: usize) -> usize {
+    let mut whole: Option<Range<u64>> = None;
+    for (i, place) in places.iter().enumerate() {
+        let own = place.offset..place.offset + to_u64(place.n * size);
+        let joined = whole.map_or(own.clone(), |w| w.start.min(own.start)..w.end.max(own.end));
+        if i > 0 && joined.end - joined.start > MAX_WINDOW {
+            return i;
+        }
+        whole = Some(joined);
+    }
+    places.len()
+}
+
+/// The offset of the `flat`-th position in C order. The layout was checked, so nothing overflows.
+fn offset_of(mut flat: u64, axes: &[Axis]) -> u64 {
+    let mut offset = 0;
+    for axis in axes.iter().rev() {
+        let len = to_u64(axis.len).max(1);
+        offset += flat % len * axis.stride;
+        flat /= len;
+    }
+    offset
+}
+
+fn to_u64(n: usize) -> u64 {
+    u64::try_from(n).unwrap_or(u64::MAX)
+}
