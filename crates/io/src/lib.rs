@@ -2,6 +2,8 @@
 
 mod detect;
 mod linear;
+mod memory;
+mod mib;
 mod npy;
 mod options;
 mod raw;
@@ -11,5 +13,6 @@ mod strided;
 
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};
 pub use linear::{FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, PlainDecoder};
+pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};
 pub use storage::{SharedBytes, Storage};
