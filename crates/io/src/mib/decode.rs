@@ -6,28 +6,168 @@
 //! words in reverse order, each as it lies in the file.
 
 use super::layout::{Chips, Depth, RawLayout};
+use crate::FrameDecoder;
+use bytemuck::Pod;
 use framefold_core::{Error, Result, SigSlice};
 use std::ops::Range;
 
-/// Writes the cells `sig` of the frame with pixels `stored` to `out`, in C order of the slice
-/// and native byte order.
-///
-/// # Errors
-/// `Bug` if the lengths do not fit the layout: callers cut both to measure.
-pub(super) fn decode(
-    layout: &RawLayout,
-    stored: &[u8],
-    sig: &SigSlice,
-    out: &mut [u8],
-) -> Result<()> {
-    match layout.depth {
-        Depth::One => decode_as::<u8>(layout, stored, sig, out, unpack_1),
-        Depth::Six => decode_as::<u8>(layout, stored, sig, out, unpack_6),
-        Depth::Twelve => decode_as::<u16>(layout, stored, sig, out, unpack_12),
-        Depth::TwentyFour => {
-            let (high, low) = stored.split_at(stored.len() / 2);
-            decode_as::<u32>(layout, high, sig, out, unpack_24_high)?;
-            decode_as::<u32>(layout, low, sig, out, add_24_low)
+/// Decodes frames of one layout.
+#[derive(Clone, Debug)]
+pub(super) struct RawDecoder {
+    layout: RawLayout,
+    /// The shape that frames are to have: that of the layout, or another one with as many cells.
+    sig_shape: Vec<usize>,
+    /// Bytes of one of the images that a frame is stored as: two with 24 bits, else one.
+    plane_bytes: usize,
+    n_planes: usize,
+}
+
+impl RawDecoder {
+    /// A decoder for frames of `layout`, cut into rows as in `sig_shape`.
+    ///
+    /// # Errors
+    /// `Bug` if the cells of `sig_shape` are not as many as those of the layout.
+    pub(super) fn try_new(layout: RawLayout, sig_shape: &[usize]) -> Result<Self> {
+        let [rows, columns] = layout.sig_shape();
+        if sig_shape.iter().product::<usize>() != rows * columns {
+            return Err(Error::bug(format!("raw frames of {layout:?} in shape {sig_shape:?}")));
+        }
+        Ok(RawDecoder {
+            plane_bytes: layout.chip_rows * row_bytes(&layout),
+            n_planes: if layout.depth == Depth::TwentyFour { 2 } else { 1 },
+            sig_shape: sig_shape.to_vec(),
+            layout,
+        })
+    }
+
+    /// Unpacks one of the images of a frame; `stored` starts at byte `skipped` of that image.
+    fn decode_plane<T: Pod>(
+        &self,
+        stored: &[u8],
+        skipped: usize,
+        sig: &SigSlice,
+        out: &mut [T],
+        unpack: Unpack<T>,
+    ) -> Option<()> {
+        let [all_rows, all_columns] = self.layout.sig_shape();
+        let mut rest = out;
+        for run in sig.runs(&self.sig_shape) {
+            if run.end > all_rows * all_columns {
+                return None;
+            }
+            let mut at = run.start;
+            while at < run.end {
+                let (row, column) = (at / all_columns, at % all_columns);
+                let n = (all_columns - column).min(run.end - at);
+                let (now, later) = rest.split_at_mut_checked(n)?;
+                self.decode_row(stored, skipped, row, column..column + n, now, unpack)?;
+                (at, rest) = (at + n, later);
+            }
+        }
+        rest.is_empty().then_some(())
+    }
+
+    /// Unpacks the columns `wanted` of one row.
+    fn decode_row<T: Pod>(
+        &self,
+        stored: &[u8],
+        skipped: usize,
+        row: usize,
+        wanted: Range<usize>,
+        out: &mut [T],
+        unpack: Unpack<T>,
+    ) -> Option<()> {
+        for piece in pieces(&self.layout, row) {
+            let start = wanted.start.max(piece.columns.start);
+            let end = wanted.end.min(piece.columns.end);
+            if start >= end {
+                continue;
+            }
+            let out = out.get_mut(start - wanted.start..end - wanted.start)?;
+            match piece.source {
+                Source::Gap => out.fill(T::zeroed()),
+                Source::Chip { offset, direction } => {
+                    let offset = offset.checked_sub(skipped)?;
+                    let words = stored.get(offset..offset + self.layout.chip_row_bytes())?;
+                    let pixels = start - piece.columns.start..end - piece.columns.start;
+                    let per_word = self.layout.depth.pixels_per_word();
+                    unpack_part(words, per_word, direction, pixels, out, unpack)?;
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// The bytes of one image that hold the cells from the first to the last one of `sig`.
+    fn plane_range(&self, sig: &SigSlice) -> Range<usize> {
+        let columns = self.layout.sig_shape()[1];
+        let (mut first, mut last) = (0, 0);
+        let axes = self.sig_shape.iter().zip(sig.origin().iter().zip(sig.shape()));
+        for (&len, (&origin, &n)) in axes {
+            (first, last) = (first * len + origin, last * len + origin + n - 1);
+        }
+        let stored_rows = self.layout.stored_rows(first / columns..last / columns + 1);
+        let row_bytes = row_bytes(&self.layout);
+        stored_rows.start * row_bytes..stored_rows.end * row_bytes
+    }
+}
+
+impl FrameDecoder for RawDecoder {
+    fn stored_len(&self) -> usize {
+        self.n_planes * self.plane_bytes
+    }
+
+    fn stored_range(&self, sig: &SigSlice) -> Range<usize> {
+        // From the start of the part of the first image to the end of that of the last one.
+        let plane = self.plane_range(sig);
+        plane.start..plane.end + (self.n_planes - 1) * self.plane_bytes
+    }
+
+    fn decode(&self, stored: &[u8], sig: &SigSlice, out: &mut [u8]) -> Result<()> {
+        let misfit = || Error::bug(format!("a raw frame does not fit {:?}, {sig:?}", self.layout));
+        let skipped = self.plane_range(sig).start;
+        match self.layout.depth {
+            Depth::One => self.decode_plane(stored, skipped, sig, out, unpack_1),
+            Depth::Six => self.decode_plane(stored, skipped, sig, out, unpack_6),
+            Depth::Twelve => {
+                let out = bytemuck::try_cast_slice_mut(out).map_err(|_| misfit())?;
+                self.decode_plane(stored, skipped, sig, out, unpack_12)
+            }
+            Depth::TwentyFour => {
+                let out = bytemuck::try_cast_slice_mut(out).map_err(|_| misfit())?;
+                let low = stored.get(self.plane_bytes..).ok_or_else(misfit)?;
+                self.decode_plane(stored, skipped, sig, out, unpack_24_high)
+                    .and_then(|()| self.decode_plane(low, skipped, sig, out, add_24_low))
+            }
+        }
+        .ok_or_else(misfit)
+    }
+}
+
+/// Bytes of one stored row: a row of each chip.
+fn row_bytes(layout: &RawLayout) -> usize {
+    let n_chips = if layout.chips == Chips::One { 1 } else { 4 };
+    n_chips * layout.chip_row_bytes()
+}
+
+impl RawLayout {
+    /// The stored rows that hold the rows `rows` of the assembled frame, gap rows aside.
+    fn stored_rows(&self, rows: Range<usize>) -> Range<usize> {
+        let Chips::Quad { gap } = self.chips else {
+            return rows;
+        };
+        let top = rows.start..rows.end.min(self.chip_rows);
+        let bottom_start = rows.start.max(self.chip_rows + gap);
+        let last = 2 * self.chip_rows + gap;
+        // The bottom chips are upside down.
+        let bottom = last.saturating_sub(rows.end)..last.saturating_sub(bottom_start);
+        let has_bottom = rows.end > bottom_start;
+        match (top.is_empty(), has_bottom) {
+            (false, true) => top.start.min(bottom.start)..top.end.max(bottom.end),
+            (false, false) => top,
+            (true, true) => bottom,
+            // Nothing but gap.
+            (true, false) => 0..0,
         }
     }
 }
@@ -42,49 +182,6 @@ enum Direction {
 /// Unpacks whole words into pixels. The words are those of the pixels wanted; in backward
 /// direction the last word holds the first pixels.
 type Unpack<T> = fn(words: &[u8], direction: Direction, out: &mut [T]);
-
-fn decode_as<T: bytemuck::Pod>(
-    layout: &RawLayout,
-    stored: &[u8],
-    sig: &SigSlice,
-    out: &mut [u8],
-    unpack: Unpack<T>,
-) -> Result<()> {
-    let misfit = || Error::bug(format!("a raw frame does not fit {layout:?} with slice {sig:?}"));
-    let (&[row, column], &[rows, columns]) = (sig.origin(), sig.shape()) else {
-        return Err(misfit());
-    };
-    let out: &mut [T] = bytemuck::try_cast_slice_mut(out).map_err(|_| misfit())?;
-    let [all_rows, all_columns] = layout.sig_shape();
-    let inside = row.checked_add(rows).is_some_and(|end| end <= all_rows)
-        && column.checked_add(columns).is_some_and(|end| end <= all_columns);
-    if !inside || rows.checked_mul(columns) != Some(out.len()) || columns == 0 {
-        return Err(misfit());
-    }
-    let wanted = column..column + columns;
-    for (row, out) in (row..row + rows).zip(out.chunks_exact_mut(columns)) {
-        for piece in pieces(layout, row) {
-            let start = wanted.start.max(piece.columns.start);
-            let end = wanted.end.min(piece.columns.end);
-            if start >= end {
-                continue;
-            }
-            let out = out.get_mut(start - wanted.start..end - wanted.start).ok_or_else(misfit)?;
-            let pixels = start - piece.columns.start..end - piece.columns.start;
-            match piece.source {
-                Source::Gap => out.fill(T::zeroed()),
-                Source::Chip { offset, direction } => {
-                    let end = offset + layout.chip_row_bytes();
-                    let words = stored.get(offset..end).ok_or_else(misfit)?;
-                    let per_word = layout.depth.pixels_per_word();
-                    unpack_part(words, per_word, direction, pixels, out, unpack)
-                        .ok_or_else(misfit)?;
-                }
-            }
-        }
-    }
-    Ok(())
-}
 
 /// A part of one row of the assembled frame.
 struct Piece {
@@ -134,7 +231,7 @@ fn pieces(layout: &RawLayout, row: usize) -> impl Iterator<Item = Piece> {
 }
 
 /// Unpacks pixels `pixels` of a chip row into `out`; `None` if the lengths do not fit.
-fn unpack_part<T: bytemuck::Pod>(
+fn unpack_part<T: Pod>(
     words: &[u8],
     per_word: usize,
     direction: Direction,

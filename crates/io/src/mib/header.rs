@@ -9,8 +9,8 @@ use std::ops::Range;
 /// for four; the limit only keeps a damaged length from turning into a huge read.
 pub(super) const MAX_HEADER_LEN: u64 = 64 * 1024;
 
-/// How much of a file must be read to parse any header that is believed.
-pub(super) const HEADER_PREFIX_LEN: usize = 64 * 1024;
+/// Sequence numbers from here on are not believed, so that adding to them never overflows.
+const MAX_SEQUENCE: u64 = 1 << 48;
 
 /// Numbers of pixels along one axis above this are not believed.
 const MAX_AXIS: u64 = 1 << 16;
@@ -100,7 +100,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Header, HeaderProblem> {
     // The length is needed before the end of the header is known; it is the third field.
     let mut opening = Fields::new(bytes);
     opening.next("magic", "'MQ1'")?;
-    let sequence = opening.number("sequence number", "a decimal number", 0..u64::MAX)?;
+    let sequence =
+        opening.number("sequence number", "a decimal number below 2^48", 0..MAX_SEQUENCE)?;
     let len_bytes = opening.number(
         "header length",
         "a decimal number of bytes from 32 to 65536",

@@ -261,7 +261,8 @@ impl Geometry {
         let divisor = if depth == Depth::TwentyFour { 2 } else { chip_rows_across };
         let word = u64::try_from(depth.pixels_per_word()).unwrap_or(u64::MAX);
         let chip_width = header.width / divisor;
-        if header.width % divisor != 0 || chip_width % word != 0 || chip_width == 0 {
+        let whole = header.width.is_multiple_of(divisor) && chip_width.is_multiple_of(word);
+        if !whole || chip_width == 0 {
             return Err(Error::bad_file(format!(
                 "raw frames {} pixels wide cannot be cut into {divisor} x {word} pixels",
                 header.width

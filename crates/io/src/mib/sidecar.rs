@@ -119,7 +119,11 @@ impl Sidecar {
             match fit_scan(y, x, n_frames) {
                 Some((shape, warning)) => {
                     warnings.extend(warning);
-                    return NavSuggestion { shape, origin: "ScanY and ScanX of the .hdr file", warnings };
+                    return NavSuggestion {
+                        shape,
+                        origin: "ScanY and ScanX of the .hdr file",
+                        warnings,
+                    };
                 }
                 None => warnings.push(format!(
                     "the .hdr file describes a scan of {y} x {x} positions, which {n_frames} \
@@ -128,7 +132,11 @@ impl Sidecar {
             }
         }
         if let Some(shape) = self.trigger_grid(n_frames) {
-            return NavSuggestion { shape, origin: "frames per trigger of the .hdr file", warnings };
+            return NavSuggestion {
+                shape,
+                origin: "frames per trigger of the .hdr file",
+                warnings,
+            };
         }
         let (shape, origin) = guess(n_frames);
         NavSuggestion { shape, origin, warnings }
@@ -174,7 +182,7 @@ fn fit_scan(y: u64, x: u64, n_frames: u64) -> Option<(Vec<usize>, Option<String>
     if positions == n_frames {
         return Some((shape, None));
     }
-    if n_frames > positions && n_frames % positions == 0 {
+    if n_frames > positions && n_frames.is_multiple_of(positions) {
         let repeats = n_frames / positions;
         let warning = format!(
             "there are {repeats} times as many frames as the {y} x {x} positions of the .hdr file; \
@@ -235,7 +243,8 @@ mod tests {
 
     #[test]
     fn latin_1_does_no_harm() {
-        let parsed = Sidecar::parse(b"HDR,\t\r\nGain:\t5 \xB5s\r\nScanX:\t3\r\nScanY:\t2\r\n").unwrap();
+        let parsed =
+            Sidecar::parse(b"HDR,\t\r\nGain:\t5 \xB5s\r\nScanX:\t3\r\nScanY:\t2\r\n").unwrap();
         assert_eq!(parsed.details, [("Gain".to_owned(), "5 µs".to_owned())]);
         assert_eq!(parsed.scan, Some((2, 3)));
     }
@@ -257,7 +266,8 @@ mod tests {
 
     #[test]
     fn truncated_or_senseless_sidecars_are_no_error() {
-        let text = b"HDR,\t\r\nFrames per Trigger (Number):\tmany\r\nScanX:\t-4\r\nScanY:\t2\r\nEnd\t";
+        let text =
+            b"HDR,\t\r\nFrames per Trigger (Number):\tmany\r\nScanX:\t-4\r\nScanY:\t2\r\nEnd\t";
         for len in 3..text.len() {
             let parsed = Sidecar::parse(&text[..len]).unwrap();
             assert_eq!(parsed.nav_shape(9).shape, [3, 3], "{len}");
@@ -278,7 +288,10 @@ mod tests {
         assert_eq!(shape("ScanX:\t0\r\nScanY:\t2", 9), (vec![3, 3], 0));
         assert_eq!(shape("ScanX:\t999999\r\nScanY:\t999999", 9), (vec![3, 3], 1));
         assert_eq!(shape("ScanX:\t18446744073709551615\r\nScanY:\t2", 9), (vec![3, 3], 1));
-        assert_eq!(shape("Frames in Acquisition:\t100\r\nFrames per Trigger:\t1", 9), (vec![3, 3], 1));
+        assert_eq!(
+            shape("Frames in Acquisition:\t100\r\nFrames per Trigger:\t1", 9),
+            (vec![3, 3], 1)
+        );
     }
 
     #[test]

@@ -18,21 +18,28 @@ fn whole(layout: &RawLayout, stored: &[u8]) -> Vec<u32> {
 }
 
 fn slice(layout: &RawLayout, stored: &[u8], sig: &SigSlice) -> Vec<u32> {
+    slice_of(layout, &layout.sig_shape(), stored, sig)
+}
+
+fn slice_of(layout: &RawLayout, sig_shape: &[usize], stored: &[u8], sig: &SigSlice) -> Vec<u32> {
+    let decoder = RawDecoder::try_new(*layout, sig_shape).unwrap();
+    assert_eq!(decoder.stored_len(), stored.len());
+    let stored = &stored[decoder.stored_range(sig)];
     // Filled with what was there before: decoding must not depend on it.
     match layout.depth.dtype().size() {
         1 => {
             let mut out = vec![0xAAu8; sig.len()];
-            decode(layout, stored, sig, &mut out).unwrap();
+            decoder.decode(stored, sig, &mut out).unwrap();
             out.into_iter().map(u32::from).collect()
         }
         2 => {
             let mut out = vec![0xAAAAu16; sig.len()];
-            decode(layout, stored, sig, bytemuck::cast_slice_mut(&mut out)).unwrap();
+            decoder.decode(stored, sig, bytemuck::cast_slice_mut(&mut out)).unwrap();
             out.into_iter().map(u32::from).collect()
         }
         _ => {
             let mut out = vec![0xAAAA_AAAAu32; sig.len()];
-            decode(layout, stored, sig, bytemuck::cast_slice_mut(&mut out)).unwrap();
+            decoder.decode(stored, sig, bytemuck::cast_slice_mut(&mut out)).unwrap();
             out
         }
     }
@@ -184,12 +191,31 @@ fn lengths_that_do_not_fit_are_errors() {
     let layout = layout(Depth::Six, 16, 4, Chips::Quad { gap: 0 });
     let scheme = TilingScheme::try_new(&[8, 32], &[8, 32], 1).unwrap();
     let sig = &scheme.slices()[0];
+    let decoder = RawDecoder::try_new(layout, &[8, 32]).unwrap();
     let stored = vec![0; 8 * 32];
-    assert!(decode(&layout, &stored, sig, &mut [0; 8 * 32]).is_ok());
-    assert!(decode(&layout, &stored[1..], sig, &mut [0; 8 * 32]).is_err());
-    assert!(decode(&layout, &stored, sig, &mut [0; 8 * 32 - 1]).is_err());
-    let too_large = TilingScheme::try_new(&[9, 32], &[9, 32], 1).unwrap();
-    assert!(decode(&layout, &stored, &too_large.slices()[0], &mut [0; 9 * 32]).is_err());
+    assert!(decoder.decode(&stored, sig, &mut [0; 8 * 32]).is_ok());
+    assert!(decoder.decode(&stored[1..], sig, &mut [0; 8 * 32]).is_err());
+    assert!(decoder.decode(&[], sig, &mut [0; 8 * 32]).is_err());
+    assert!(decoder.decode(&stored, sig, &mut [0; 8 * 32 - 1]).is_err());
+    assert!(decoder.decode(&stored, sig, &mut [0; 8 * 32 + 1]).is_err());
+    assert!(RawDecoder::try_new(layout, &[9, 32]).is_err());
+}
+
+#[test]
+fn only_the_rows_that_are_needed_are_asked_for() {
+    let scheme = TilingScheme::try_new(&[514, 514], &[64, 514], 1).unwrap();
+    let quad_layout = layout(Depth::Six, 256, 256, Chips::Quad { gap: 2 });
+    let decoder = RawDecoder::try_new(quad_layout, &[514, 514]).unwrap();
+    let quad: Vec<_> = scheme.slices().iter().map(|sig| decoder.stored_range(sig)).collect();
+    assert_eq!(quad[0], 0..64 * 1024);
+    // Rows 256 and 257 are gap, row 258 is raw row 255 upside down.
+    assert_eq!(quad[4], (256 - 62) * 1024..256 * 1024);
+    assert_eq!(quad[8], 0..2 * 1024);
+    let single = TilingScheme::try_new(&[256, 256], &[64, 256], 1).unwrap();
+    let layout = layout(Depth::TwentyFour, 256, 256, Chips::One);
+    let decoder = RawDecoder::try_new(layout, &[256, 256]).unwrap();
+    let plane = 256 * 256 * 2;
+    assert_eq!(decoder.stored_range(&single.slices()[1]), 64 * 512..plane + 128 * 512);
 }
 
 prop_compose! {
@@ -232,6 +258,13 @@ proptest! {
             let expected: Vec<u32> =
                 sig.runs(&[rows, columns]).flat_map(|run| frame[run].to_vec()).collect();
             prop_assert_eq!(slice(&layout, &stored, sig), expected);
+        }
+        // The same cells in another shape.
+        let flat = [rows * columns];
+        let scheme = TilingScheme::try_new(&flat, &[tile.1], 1).unwrap();
+        for sig in scheme.slices() {
+            let expected = &frame[sig.linear().unwrap()];
+            prop_assert_eq!(slice_of(&layout, &flat, &stored, sig), expected);
         }
     }
 }
