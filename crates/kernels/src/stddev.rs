@@ -135,7 +135,8 @@ fn fold_tile<T: Cell>(
         let mut tile_sums = [T::Total::default(); COLUMN_CELLS];
         let mut tile_varsums = [0.0; COLUMN_CELLS];
         add_columns(frames, cells.clone(), &mut tile_sums[..n]);
-        if depth > 1 {
+        // A frame on its own is its mean, but for NaN and infinities, which must leave a trace.
+        if depth > 1 || !T::DTYPE.is_integer() {
             // The second pass finds the pixels in the cache.
             let mut means = [<T::Total as Total>::Value::default(); COLUMN_CELLS];
             for (mean, sum) in means.iter_mut().zip(&tile_sums) {

@@ -1,0 +1,143 @@
+//! The laws of a UDF.
+
+use crate::compare::{assert_same, numbers};
+use crate::evaluate::{Results, Run, cut, evaluate, runs_with_data};
+use crate::random::Random;
+use framefold_core::{
+    Dataset, Error, Method, NativeArray, Partition, Result, Roi, TilingScheme, Udf,
+};
+use std::sync::Arc;
+
+/// How far results may differ between one tiling and another.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Agreement {
+    /// Not at all.
+    Exact,
+    /// By this much, relative to the largest finite magnitude in the buffer.
+    Relative(f64),
+}
+
+/// Holds `udf` to the laws of its contract on this data set.
+///
+/// - Declarations are the same every time they are asked for.
+/// - Results have the declared shapes and dtypes.
+/// - `results()` may be called after any merge, any number of times, and changes nothing.
+/// - A partition can be repeated: a second run gives the same bits.
+/// - Merging the partial result of an accumulator that saw no tile changes nothing, if the true
+///   one follows.
+/// - Results do not depend on tiling and partitions, within `agreement`.
+///
+/// Tilings and partitions are random, from `seed`.
+///
+/// # Errors
+/// `Bug` that names the law, or whatever error the UDF gives.
+pub fn check_udf(
+    udf: &dyn Udf,
+    dataset: &Dataset,
+    roi: Option<&Arc<Roi>>,
+    agreement: Agreement,
+    seed: u64,
+) -> Result<()> {
+    let mut random = Random::new(seed);
+    let runs = runs_with_data(dataset, roi.map(Arc::as_ref));
+    let sig = dataset.shape().sig();
+    let whole = (Arc::new(TilingScheme::try_new(sig, sig, usize::MAX)?), cut(&runs, &[]));
+    let law = |law: &'static str| move |e: Error| Error::bug(format!("{law}: {e}"));
+    let whole = evaluate(udf, dataset, roi, &whole.0, &whole.1)?;
+    for _ in 0..3 {
+        let (tiling, partitions) = random_cut(udf, dataset, &runs, &mut random)?;
+        let run = Run::try_new(udf, dataset, roi, &tiling, &partitions)?;
+        check_declarations(udf, dataset, &run)?;
+        let results = evaluate(udf, dataset, roi, &tiling, &partitions)?;
+        let repeated = evaluate(udf, dataset, roi, &tiling, &partitions)?;
+        same(&repeated, &results).map_err(law("a second run gives the same"))?;
+        check_merges(&run, udf, dataset, &results)?;
+        for ((found, expected), decl) in results.arrays.iter().zip(&whole.arrays).zip(&whole.decls)
+        {
+            agree(found, expected, agreement).map_err(|e| {
+                let how = format!("tiling {:?} × {}", tiling.tile_shape(), tiling.depth());
+                Error::bug(format!("'{}' does not depend on tiling ({how}): {e}", decl.name))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn check_declarations(udf: &dyn Udf, dataset: &Dataset, run: &Run) -> Result<()> {
+    let info = dataset.source().info();
+    let requirements = || udf.requirements(info).map(|r| format!("{r:?}"));
+    if requirements()? != requirements()? || udf.buffers(&run.meta.job)? != run.decls {
+        return Err(Error::bug("declarations are the same every time"));
+    }
+    let names: Vec<&str> = run.decls.iter().map(|decl| decl.name.as_str()).collect();
+    match names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+        Some((_, name)) => Err(Error::bug(format!("the buffer '{name}' is declared twice"))),
+        None => Ok(()),
+    }
+}
+
+/// Merges every partition after a fresh partial of itself, asking for results all the time.
+fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results) -> Result<()> {
+    let mut merger = udf.merger(&run.meta)?;
+    let mut watched = udf.merger(&run.meta)?;
+    for partition in run.meta.partitions.iter() {
+        let fresh = udf.accumulator(&run.meta, partition)?.finish()?;
+        merger.merge(partition, fresh)?;
+        merger.merge(partition, run.accumulate(udf, dataset, partition)?.finish()?)?;
+
+        let before = run.results(watched.as_ref())?;
+        same(&run.results(watched.as_ref())?, &before)
+            .map_err(|e| Error::bug(format!("results() is repeatable: {e}")))?;
+        watched.merge(partition, run.accumulate(udf, dataset, partition)?.finish()?)?;
+    }
+    same(&run.results(merger.as_ref())?, expected)
+        .map_err(|e| Error::bug(format!("a fresh partial changes nothing: {e}")))?;
+    same(&run.results(watched.as_ref())?, expected)
+        .map_err(|e| Error::bug(format!("results() changes nothing: {e}")))
+}
+
+fn random_cut(
+    udf: &dyn Udf,
+    dataset: &Dataset,
+    runs: &[std::ops::Range<usize>],
+    random: &mut Random,
+) -> Result<(Arc<TilingScheme>, Vec<Partition>)> {
+    let sig = dataset.shape().sig();
+    let method = udf.requirements(dataset.source().info())?.method;
+    let tile: Vec<usize> = match method {
+        Method::Tile => sig.iter().map(|&axis| 1 + random.below(axis)).collect(),
+        Method::Frame | Method::Partition => sig.to_vec(),
+    };
+    let depth = match method {
+        Method::Partition => usize::MAX,
+        Method::Tile | Method::Frame => 1 + random.below(9),
+    };
+    let lengths: Vec<usize> = (0..3).map(|_| 1 + random.below(12)).collect();
+    Ok((Arc::new(TilingScheme::try_new(sig, &tile, depth)?), cut(runs, &lengths)))
+}
+
+fn same(found: &Results, expected: &Results) -> Result<()> {
+    let arrays = found.arrays.iter().zip(&expected.arrays).zip(&expected.decls);
+    for ((found, expected), decl) in arrays {
+        assert_same(found, expected)
+            .map_err(|e| Error::bug(format!("'{}': {}", decl.name, e.message())))?;
+    }
+    Ok(())
+}
+
+fn agree(found: &NativeArray, expected: &NativeArray, agreement: Agreement) -> Result<()> {
+    let relative = match agreement {
+        Agreement::Exact => return assert_same(found, expected),
+        Agreement::Relative(relative) => relative,
+    };
+    let (found, expected) = (numbers(found.values()), numbers(expected.values()));
+    let size = expected.iter().map(|z| z.norm()).filter(|n| n.is_finite()).fold(0.0, f64::max);
+    let near =
+        |a: f64, b: f64| a == b || (a.is_nan() && b.is_nan()) || (a - b).abs() <= relative * size;
+    for (cell, (a, b)) in found.iter().zip(&expected).enumerate() {
+        if !near(a.re, b.re) || !near(a.im, b.im) {
+            return Err(Error::bug(format!("cell {cell} is {a} here and {b} there")));
+        }
+    }
+    Ok(())
+}
