@@ -67,7 +67,7 @@ def find_disk(
     found = np.array(np.unravel_index(np.argmax(blurred), window.shape), dtype=float)
     for _ in range(3):
         found = center_of_mass(window, found, 1.3 * radius)
-    return found + (top, left)
+    return found + np.array([top, left])
 
 
 def box_sum(frame: npt.NDArray[Any], size: int) -> npt.NDArray[np.float64]:

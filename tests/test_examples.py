@@ -1,0 +1,54 @@
+"""The programs in ``examples`` and ``bench`` run, and do what they say."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PICTURES = ["bright-field", "com-x", "com-y", "dark-field", "mean-pattern", "strain"]
+
+
+def run(script: str, *arguments: str, folder: Path) -> str:
+    """Run a script of the repository in a folder of its own; gives what it prints."""
+    done = subprocess.run(
+        [sys.executable, str(ROOT / script), *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def pictures(folder: Path) -> list[str]:
+    """List the pictures in a folder: those files that really are."""
+    magic = b"\x89PNG\r\n\x1a\n"
+    return sorted(p.stem for p in folder.glob("*.png") if p.read_bytes().startswith(magic))
+
+
+def test_the_demo_simulates_and_then_takes_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    printed = run("examples/demo.py", "--scan", "12", "10", "--out", "first", folder=tmp_path)
+    assert pictures(tmp_path / "first") == PICTURES
+    assert "pictures in first" in printed
+    # The second run reads what the first one wrote, as a file of the user's.
+    printed = run("examples/demo.py", "first/scan.hdr", "--out", "second", folder=tmp_path)
+    assert pictures(tmp_path / "second") == PICTURES
+    assert "(12, 10, 128, 128)" in printed
+    assert "simulating" not in printed
+
+
+def test_the_benchmark_checks_answers_and_reports_times(tmp_path: Path) -> None:
+    printed = run("bench/run.py", "--runs", "1", "--repeat-data", "1", folder=tmp_path)
+    assert "all answers agree" in printed
+    (report,) = (tmp_path / "bench-results").glob("*.json")
+    cases = json.loads(report.read_text())["cases"]
+    assert len(cases) == 6
+    assert all(case["ratio"] > 0 for case in cases)
