@@ -164,3 +164,6 @@ impl std::fmt::Debug for Format {
         f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -59,6 +59,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         .ok_or_else(|| {
             Error::bad_file(format!("the shape {:?} has too many cells", header.shape))
         })?;
+    if frame > promised {
+        return Err(Error::invalid(format!(
+            "a frame of shape {sig_shape:?} is larger than the whole array of shape {:?}",
+            header.shape
+        ))
+        .with_hint("check sig_shape"));
+    }
     let found = storage.len().saturating_sub(header.data_start);
     let contents = Contents { header, storage, frame, promised, found, sig_shape, nav_shape };
     let source: Arc<dyn DataSource> =

@@ -85,6 +85,12 @@ impl OpenOptions {
         ]
     }
 
+    /// The names of all options.
+    #[cfg(test)]
+    pub(crate) fn names(&self) -> [&'static str; 12] {
+        self.given().map(|(name, _)| name)
+    }
+
     /// Refuses options that `format` has no use for; `used` are those that it has.
     ///
     /// # Errors
@@ -127,7 +133,7 @@ mod tests {
             disable_glob: true,
             quad_gap: QuadGap::Insert,
         };
-        let names = every_option.given().map(|(name, _)| name);
+        let names = every_option.names();
         assert!(every_option.given().iter().all(|(_, given)| *given));
         for unused in names {
             let used: Vec<&str> = names.into_iter().filter(|name| *name != unused).collect();

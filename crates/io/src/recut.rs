@@ -14,19 +14,17 @@ pub struct Axis {
 /// Splits the axes of an array, walked in C order, into those of the frames and those of a frame
 /// of `n_cells` cells. An axis that the boundary falls into becomes two.
 ///
+/// The array must hold at least one frame.
+///
 /// # Errors
-/// `InvalidArgument` if the array is smaller than one frame; `Unsupported` if frames would begin
-/// where no axis can be split.
+/// `Unsupported` if frames would begin where no axis can be split.
 pub(crate) fn recut(axes: &[Axis], n_cells: u64) -> Result<(Vec<Axis>, Vec<Axis>)> {
     let mut remaining = n_cells;
     let mut sig = Vec::new();
     let mut nav = axes.to_vec();
     while remaining > 1 {
         let Some(axis) = nav.pop() else {
-            return Err(Error::invalid(format!(
-                "a frame of {n_cells} cells is larger than the whole array"
-            ))
-            .with_hint("check sig_shape"));
+            return Err(Error::bug(format!("a frame of {n_cells} cells in a smaller array")));
         };
         let len = u64::try_from(axis.len).unwrap_or(u64::MAX).max(1);
         if remaining.is_multiple_of(len) {

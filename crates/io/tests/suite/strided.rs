@@ -1,0 +1,96 @@
+//! Arrays in memory with axes in any order, gaps, and repetition.
+
+use crate::oracle::{Frames, all, any_frames, any_questions, check};
+use framefold_core::{DType, DataSource, ErrorKind};
+use framefold_io::{MemoryArray, MemorySource};
+use proptest::prelude::*;
+use std::sync::Arc;
+
+proptest! {
+    #[test]
+    fn any_axis_order(
+        mut frames in any_frames(),
+        ask in any_questions(),
+        keys in prop::collection::vec(any::<u32>(), 4),
+        gaps in prop::collection::vec(0usize..3, 4),
+        offset in 0usize..9,
+    ) {
+        if frames.stored.dtype == DType::Bool {
+            // Memory is trusted to hold 0 and 1.
+            frames.bytes.iter_mut().for_each(|b| *b &= 1);
+        }
+        let mut shape = vec![frames.n_frames];
+        shape.extend(&frames.sig_shape);
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        order.sort_by_key(|&axis| keys[axis]);
+        let mut strides = vec![0; shape.len()];
+        let mut stride = frames.size();
+        for &axis in &order {
+            strides[axis] = stride;
+            stride = stride * shape[axis] + gaps[axis] * frames.size();
+        }
+        let mut memory = vec![0xA5; offset + stride];
+        for (flat, element) in frames.bytes.chunks(frames.size()).enumerate() {
+            let (mut rest, mut place) = (flat, offset);
+            for axis in (0..shape.len()).rev() {
+                place += rest % shape[axis] * strides[axis];
+                rest /= shape[axis];
+            }
+            memory[place..][..frames.size()].copy_from_slice(element);
+        }
+        let source = MemorySource::try_new(Arc::new(memory), MemoryArray {
+            sig_dims: frames.sig_shape.len(),
+            shape,
+            strides_bytes: Some(strides),
+            offset_bytes: offset,
+            stored: frames.stored,
+        }).unwrap();
+        check(&source, &frames, &all(frames.n_frames), &ask);
+    }
+}
+
+fn array(shape: &[usize], sig_dims: usize) -> MemoryArray {
+    MemoryArray {
+        shape: shape.to_vec(),
+        strides_bytes: None,
+        offset_bytes: 0,
+        stored: DType::U16.into(),
+        sig_dims,
+    }
+}
+
+#[test]
+fn one_frame_repeated() {
+    let once = Frames::random(DType::U16.into(), 1, &[3, 4], 5);
+    let repeated = Frames { n_frames: 5, bytes: once.bytes.repeat(5), ..once.clone() };
+    let source = MemorySource::try_new(
+        Arc::new(once.bytes),
+        MemoryArray { strides_bytes: Some(vec![0, 8, 2]), ..array(&[5, 3, 4], 2) },
+    )
+    .unwrap();
+    let ask =
+        crate::oracle::Questions { tile_shape: vec![2, 4], picks: vec![crate::npy::any_index()] };
+    check(&source, &repeated, &all(5), &ask);
+}
+
+#[test]
+fn arrays_that_do_not_fit_are_refused() {
+    let refused = |array: MemoryArray| {
+        let error = MemorySource::try_new(Arc::new(vec![0; 120]), array).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+    };
+    assert!(MemorySource::try_new(Arc::new(vec![0; 120]), array(&[3, 4, 5], 2)).is_ok());
+    refused(array(&[3, 4, 6], 2));
+    refused(array(&[3, 4, 5], 0));
+    refused(array(&[3, 4, 5], 4));
+    refused(array(&[3, 0, 5], 2));
+    refused(array(&[], 0));
+    refused(array(&[usize::MAX, usize::MAX, 2], 2));
+    refused(array(&[usize::MAX, 2, 2], 2));
+    refused(MemoryArray { offset_bytes: 1, ..array(&[3, 4, 5], 2) });
+    refused(MemoryArray { offset_bytes: usize::MAX, ..array(&[3, 4, 5], 2) });
+    refused(MemoryArray { strides_bytes: Some(vec![40, 10]), ..array(&[3, 4, 5], 2) });
+    refused(MemoryArray { strides_bytes: Some(vec![40, usize::MAX, 2]), ..array(&[3, 4, 5], 2) });
+    let one_frame = MemorySource::try_new(Arc::new(vec![0; 120]), array(&[3, 4, 5], 3)).unwrap();
+    assert_eq!(one_frame.info().nav_shape, [1]);
+}
