@@ -49,7 +49,7 @@ impl FileSet {
 pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     let mut warnings = Vec::new();
     let opened_sidecar = is_sidecar(path)?;
-    let sidecar = if opened_sidecar {
+    let mut sidecar = if opened_sidecar {
         Some((path.to_path_buf(), read_sidecar(path)?))
     } else {
         find_sidecar(path, &mut warnings)
@@ -81,6 +81,13 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     let anchor = probe.open(&anchor_path)?;
     neighbours.retain(|neighbour| *neighbour != anchor_path);
     let files = select(anchor, &neighbours, probe, &mut warnings)?;
+    if !opened_sidecar {
+        // `scan.hdr` next to `scan2.mib` may describe the separate acquisition `scan.mib`.
+        sidecar = sidecar.filter(|(path, _)| {
+            let partner = path.with_extension("mib");
+            files.iter().any(|file| file.path == partner) || !partner.is_file()
+        });
+    }
     warn_about_frames(&files, &mut warnings);
     Ok(FileSet { files, sidecar, warnings })
 }

@@ -201,6 +201,21 @@ fn the_file_is_trusted_more_than_its_sidecar() {
 }
 
 #[test]
+fn the_sidecar_of_a_separate_acquisition_is_not_used() {
+    let dir = tempfile::tempdir().unwrap();
+    sidecar(&dir, "scan.hdr", "ScanX:\t4\r\nScanY:\t2");
+    let nav = |name: &str| {
+        let dataset = open(dir.path().join(name), &OpenOptions::default()).unwrap();
+        dataset.shape().nav().to_vec()
+    };
+    write(&dir, &[("scan.mib", 1, 8), ("scan2.mib", 1, 7)]);
+    assert_eq!((nav("scan.mib"), nav("scan2.mib")), (vec![2, 4], vec![7]));
+    // Here the second file continues the first one.
+    write(&dir, &[("scan.mib", 1, 4), ("scan2.mib", 5, 4)]);
+    assert_eq!((nav("scan.mib"), nav("scan2.mib")), (vec![2, 4], vec![2, 4]));
+}
+
+#[test]
 fn a_sidecar_without_data_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     sidecar(&dir, "run.hdr", "ScanX:\t4");
