@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 /// A mapped file. Its handle is closed again, so that sets of many files need no raised limit.
 pub(super) struct MappedFile {
     path: PathBuf,
+    /// The same, whatever becomes the current directory.
+    absolute: PathBuf,
     len: u64,
     #[cfg(unix)]
     identity: (u64, u64),
@@ -35,6 +37,7 @@ impl MappedFile {
         };
         Ok(MappedFile {
             path: path.to_path_buf(),
+            absolute: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
             len: meta.len(),
             #[cfg(unix)]
             identity: identity(meta),
@@ -68,7 +71,7 @@ impl MappedFile {
     pub(super) fn verify(&self) -> Result<()> {
         // Whatever lies at the path now matters only if it is still the file that is mapped; a
         // file that was deleted or replaced lives on, whole, for as long as it is mapped.
-        let present_len = std::fs::metadata(&self.path)
+        let present_len = std::fs::metadata(&self.absolute)
             .ok()
             .filter(|meta| identity(meta) == self.identity)
             .map(|meta| meta.len());
@@ -90,7 +93,7 @@ impl MappedFile {
     /// Here the system keeps mapped files from being truncated.
     #[cfg(not(unix))]
     pub(super) fn verify(&self) -> Result<()> {
-        match std::fs::metadata(&self.path) {
+        match std::fs::metadata(&self.absolute) {
             Ok(meta) if meta.len() < self.len => Err(shrunk(&self.path, meta.len(), self.len)),
             _ => Ok(()),
         }
