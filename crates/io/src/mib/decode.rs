@@ -276,16 +276,17 @@ fn unpack_part<T: Pod>(
     Some(())
 }
 
-/// Calls `each` with every word, in the order of the pixels, and the pixels it fills.
-fn for_each_word<T>(
+/// Calls `each` with every word, in the order of the pixels, and the `N` pixels it fills.
+///
+/// `N` is known when this is compiled, so that the loops below become shuffles of whole vectors.
+fn for_each_word<T, const N: usize>(
     words: &[u8],
     direction: Direction,
     out: &mut [T],
-    per_word: usize,
-    mut each: impl FnMut(u64, &mut [T]),
+    mut each: impl FnMut(u64, &mut [T; N]),
 ) {
     let words = words.as_chunks::<8>().0.iter();
-    let out = out.chunks_exact_mut(per_word);
+    let out = out.as_chunks_mut::<N>().0.iter_mut();
     match direction {
         Direction::Forward => words.zip(out).for_each(|(w, o)| each(u64::from_be_bytes(*w), o)),
         // Turned around as bytes here, so that pixel 0 is in the least significant place again
@@ -302,7 +303,7 @@ fn unpack_1(words: &[u8], direction: Direction, out: &mut [u8]) {
         Direction::Forward => 0x8040_2010_0804_0201_u64,
         Direction::Backward => 0x0102_0408_1020_4080,
     };
-    for_each_word(words, direction, out, 64, |word, out| {
+    for_each_word::<u8, 64>(words, direction, out, |word, out| {
         for (byte, out) in word.to_le_bytes().iter().zip(out.as_chunks_mut::<8>().0) {
             let bits = (u64::from(*byte) * 0x0101_0101_0101_0101) & spread;
             // Any set bit carries into the top bit of its byte, and no further.
@@ -313,28 +314,24 @@ fn unpack_1(words: &[u8], direction: Direction, out: &mut [u8]) {
 }
 
 fn unpack_6(words: &[u8], direction: Direction, out: &mut [u8]) {
-    for_each_word(words, direction, out, 8, |word, out| out.copy_from_slice(&word.to_le_bytes()));
+    for_each_word::<u8, 8>(words, direction, out, |word, out| *out = word.to_le_bytes());
 }
 
 fn unpack_12(words: &[u8], direction: Direction, out: &mut [u16]) {
-    for_each_word(words, direction, out, 4, |word, out| {
-        for (pixel, out) in pixels_of_16_bits(word, direction).into_iter().zip(out) {
-            *out = pixel;
-        }
+    for_each_word::<u16, 4>(words, direction, out, |word, out| {
+        *out = pixels_of_16_bits(word, direction);
     });
 }
 
 fn unpack_24_high(words: &[u8], direction: Direction, out: &mut [u32]) {
-    for_each_word(words, direction, out, 4, |word, out| {
-        for (pixel, out) in pixels_of_16_bits(word, direction).into_iter().zip(out) {
-            *out = u32::from(pixel) << 12;
-        }
+    for_each_word::<u32, 4>(words, direction, out, |word, out| {
+        *out = pixels_of_16_bits(word, direction).map(|pixel| u32::from(pixel) << 12);
     });
 }
 
 fn add_24_low(words: &[u8], direction: Direction, out: &mut [u32]) {
-    for_each_word(words, direction, out, 4, |word, out| {
-        for (pixel, out) in pixels_of_16_bits(word, direction).into_iter().zip(out) {
+    for_each_word::<u32, 4>(words, direction, out, |word, out| {
+        for (out, pixel) in out.iter_mut().zip(pixels_of_16_bits(word, direction)) {
             // At most 0xFFFF000 + 0xFFFF: never wraps.
             *out += u32::from(pixel);
         }
