@@ -15,7 +15,6 @@ def from_array(
     array: npt.NDArray[Any],
     sig_dims: int,
     nav_shape: tuple[int, ...] | None = None,
-    sig_shape: tuple[int, ...] | None = None,
     sync_offset: int = 0,
     num_partitions: int | None = None,
 ) -> Dataset: ...

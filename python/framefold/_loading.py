@@ -53,6 +53,22 @@ def load_memory(
         )
     if array.ndim == sig_dims:
         array = array[np.newaxis]
+    if sig_shape is not None and tuple(sig_shape) != array.shape[array.ndim - sig_dims :]:
+        array = _with_sig_shape(array, tuple(sig_shape), sig_dims)
     if any(stride < 0 for stride in array.strides):
         array = np.ascontiguousarray(array)  # the engine reads forward only
-    return _engine.from_array(array, sig_dims, nav_shape, sig_shape, sync_offset, num_partitions)
+    return _engine.from_array(array, sig_dims, nav_shape, sync_offset, num_partitions)
+
+
+def _with_sig_shape(
+    array: npt.NDArray[Any], sig_shape: tuple[int, ...], sig_dims: int
+) -> npt.NDArray[Any]:
+    """The same frames in another shape; a view where the array's layout allows."""
+    nav = array.shape[: array.ndim - sig_dims]
+    try:
+        return array.reshape(nav + sig_shape)
+    except ValueError:
+        raise InvalidArgumentError(
+            f"sig_shape {sig_shape} does not have as many pixels as frames of shape "
+            f"{array.shape[len(nav) :]}"
+        ) from None

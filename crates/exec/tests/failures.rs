@@ -1,0 +1,289 @@
+//! What happens when something goes wrong in the middle of a run.
+
+use framefold_core::{
+    Accumulator, Array, BufferDecl, BufferKind, DType, Dataset, Error, ErrorKind, JobMeta, Merger,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+};
+use framefold_exec::{
+    Cancel, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent, Worker, run,
+};
+use framefold_kernels::Sum;
+use framefold_testkit::{MemoryOptions, MemorySource};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// What the UDF does when it meets the frame `at`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Trouble {
+    Fail,
+    Panic,
+    PanicInMerge,
+    FailInMerge,
+    None,
+}
+
+struct Troubled {
+    trouble: Trouble,
+    at: Vec<usize>,
+    running: Arc<AtomicUsize>,
+    unmerged: Arc<AtomicUsize>,
+    most_unmerged: Arc<AtomicUsize>,
+}
+
+impl Troubled {
+    fn new(trouble: Trouble, at: &[usize]) -> Self {
+        Troubled {
+            trouble,
+            at: at.to_vec(),
+            running: Arc::default(),
+            unmerged: Arc::default(),
+            most_unmerged: Arc::default(),
+        }
+    }
+}
+
+impl Udf for Troubled {
+    fn name(&self) -> &str {
+        "troubled"
+    }
+
+    fn requirements(&self, _: &SourceInfo) -> Result<Requirements> {
+        Ok(Requirements::native_tiles())
+    }
+
+    fn buffers(&self, _: &JobMeta) -> Result<Vec<BufferDecl>> {
+        Ok(vec![BufferDecl::new("frames", BufferKind::Single, DType::U64)])
+    }
+
+    fn accumulator(&self, _: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        self.running.fetch_add(1, Ordering::SeqCst);
+        // Later partitions finish first.
+        std::thread::sleep(Duration::from_micros(
+            300 * (20 - u64::try_from(partition.index.min(20)).unwrap()),
+        ));
+        Ok(Box::new(TroubledAccumulator {
+            trouble: self.trouble,
+            at: self.at.clone(),
+            seen: 0,
+            running: self.running.clone(),
+            unmerged: self.unmerged.clone(),
+            most_unmerged: self.most_unmerged.clone(),
+        }))
+    }
+
+    fn merger(&self, _: &RunMeta) -> Result<Box<dyn Merger>> {
+        Ok(Box::new(TroubledMerger {
+            trouble: self.trouble,
+            seen: 0,
+            next: 0,
+            unmerged: self.unmerged.clone(),
+        }))
+    }
+}
+
+struct TroubledAccumulator {
+    trouble: Trouble,
+    at: Vec<usize>,
+    seen: u64,
+    running: Arc<AtomicUsize>,
+    unmerged: Arc<AtomicUsize>,
+    most_unmerged: Arc<AtomicUsize>,
+}
+
+impl Accumulator for TroubledAccumulator {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        for frame in tile.position.frames.clone() {
+            self.seen += 1;
+            match self.trouble {
+                Trouble::Fail if self.at.contains(&frame) => {
+                    return Err(Error::user_code(format!("failed at {frame}")));
+                }
+                Trouble::Panic if self.at.contains(&frame) => panic!("panicked at {frame}"),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        let now = self.unmerged.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_unmerged.fetch_max(now, Ordering::SeqCst);
+        let array = NativeArray::try_new(&[1], vec![self.seen])?;
+        Ok(Partial::new().with("frames", array))
+    }
+}
+
+impl Drop for TroubledAccumulator {
+    fn drop(&mut self) {
+        self.running.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+struct TroubledMerger {
+    trouble: Trouble,
+    seen: u64,
+    next: usize,
+    unmerged: Arc<AtomicUsize>,
+}
+
+impl Merger for TroubledMerger {
+    fn merge(&mut self, partition: &Partition, mut partial: Partial) -> Result<()> {
+        assert_eq!(partition.index, self.next, "merges come in partition order");
+        self.next += 1;
+        self.unmerged.fetch_sub(1, Ordering::SeqCst);
+        match self.trouble {
+            Trouble::PanicInMerge if partition.index == 3 => panic!("panicked in merge"),
+            Trouble::FailInMerge if partition.index == 3 => {
+                return Err(Error::user_code("failed in merge"));
+            }
+            _ => {}
+        }
+        self.seen += partial.take_native("frames")?.as_slice::<u64>()?[0];
+        Ok(())
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        Ok(vec![NativeArray::try_new(&[1], vec![self.seen])?.into()])
+    }
+}
+
+fn dataset(n_frames: usize) -> Dataset {
+    let frames = NativeArray::zeros(DType::U8, &[n_frames, 4, 4]);
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    Dataset::try_new(Arc::new(source), None, 0).unwrap()
+}
+
+fn plan(udf: Troubled) -> Arc<Plan> {
+    let options = PlanOptions { num_partitions: Some(40), ..PlanOptions::default() };
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default()), Arc::new(udf)];
+    Arc::new(Plan::try_new(&dataset(200), udfs, None, &options).unwrap())
+}
+
+fn executors() -> [Executor; 3] {
+    [
+        Executor::Inline,
+        Executor::Threads(NonZeroUsize::new(2)),
+        Executor::Threads(NonZeroUsize::new(9)),
+    ]
+}
+
+fn fails(udf: Troubled, executor: Executor) -> Error {
+    let running = udf.running.clone();
+    let plan = plan(udf);
+    let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+    let error = run(&plan, options).err().expect("the run must fail");
+    assert_eq!(running.load(Ordering::SeqCst), 0, "no worker is left behind");
+    error
+}
+
+#[test]
+fn the_first_error_in_partition_order_is_reported() {
+    for executor in executors() {
+        let error = fails(Troubled::new(Trouble::Fail, &[120, 17, 95]), executor);
+        assert_eq!(error.kind(), ErrorKind::UserCode, "{executor:?}: {error}");
+        assert_eq!(error.to_string(), "troubled: failed at 17 (partition 3)", "{executor:?}");
+    }
+}
+
+#[test]
+fn a_panic_becomes_an_error() {
+    for executor in executors() {
+        for trouble in [Trouble::Panic, Trouble::PanicInMerge] {
+            let error = fails(Troubled::new(trouble, &[17]), executor);
+            assert_eq!(error.kind(), ErrorKind::Bug, "{executor:?}: {error}");
+            assert!(error.message().contains("panicked"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn an_error_in_merge_ends_the_run() {
+    for executor in executors() {
+        let error = fails(Troubled::new(Trouble::FailInMerge, &[]), executor);
+        assert_eq!(error.to_string(), "troubled: failed in merge (partition 3)");
+    }
+}
+
+#[test]
+fn workers_stay_within_the_window() {
+    for threads in [1, 3, 8] {
+        let udf = Troubled::new(Trouble::None, &[]);
+        let most = udf.most_unmerged.clone();
+        let plan = plan(udf);
+        let executor = Executor::Threads(NonZeroUsize::new(threads));
+        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+        let results = run(&plan, options).unwrap().snapshot().unwrap();
+        let frames = results.udfs[1].buffers[0].array.len_bytes();
+        assert_eq!(frames, 8);
+        assert!(most.load(Ordering::SeqCst) <= 5 * threads, "{most:?} for {threads} threads");
+    }
+}
+
+/// Cancels, or fails, after some merges; looks at the results in between.
+struct Meddler {
+    cancel: Cancel,
+    fail: bool,
+    merges: usize,
+}
+
+impl Observer for Meddler {
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
+        if let Event::Merged { .. } = event {
+            self.merges += 1;
+            let first = results.snapshot()?;
+            let again = results.snapshot()?;
+            let valid = first.valid.iter().filter(|valid| **valid).count();
+            assert_eq!(valid, 5 * self.merges, "five frames a partition");
+            assert_eq!(format!("{:?}", first.udfs), format!("{:?}", again.udfs));
+        }
+        if self.merges == 5 {
+            if self.fail {
+                return Err(Error::user_code("seen enough"));
+            }
+            self.cancel.cancel();
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn the_observer_can_stop_a_run() {
+    for executor in executors() {
+        for fail in [false, true] {
+            let udf = Troubled::new(Trouble::None, &[]);
+            let running = udf.running.clone();
+            let plan = plan(udf);
+            let cancel = Cancel::new();
+            let mut observer = Meddler { cancel: cancel.clone(), fail, merges: 0 };
+            let options = RunOptions { executor, cancel, observer: &mut observer };
+            let error = run(&plan, options).err().expect("stopped");
+            let expected = if fail { ErrorKind::UserCode } else { ErrorKind::Cancelled };
+            assert_eq!(error.kind(), expected);
+            assert_eq!(observer.merges, 5);
+            assert_eq!(running.load(Ordering::SeqCst), 0, "no worker is left behind");
+        }
+    }
+}
+
+#[test]
+fn partitions_can_be_repeated_and_merged_by_hand() {
+    let plan = plan(Troubled::new(Trouble::None, &[]));
+    let mut worker = Worker::try_new(&plan).unwrap();
+    let mut results = Results::try_new(plan.clone()).unwrap();
+    let first = worker.run_partition(0, &mut || Ok(())).unwrap();
+    let again = worker.run_partition(0, &mut || Ok(())).unwrap();
+    assert_eq!(format!("{first:?}"), format!("{again:?}"));
+    assert_eq!(
+        results.merge(worker.run_partition(1, &mut || Ok(())).unwrap()).unwrap_err().kind(),
+        ErrorKind::Bug
+    );
+    results.merge(first).unwrap();
+    assert_eq!(results.n_merged(), 1);
+    assert!(worker.run_partition(40, &mut || Ok(())).is_err());
+}

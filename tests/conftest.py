@@ -1,0 +1,51 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import framefold as ff
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(params=["inline", "threads"])
+def ctx(request: pytest.FixtureRequest) -> Iterator[ff.Context]:
+    """A context on each executor."""
+    with ff.Context.make_with(request.param, cpus=2) as context:
+        yield context
+
+
+@pytest.fixture
+def data() -> np.ndarray[Any, np.dtype[Any]]:
+    """Frames of 10 x 12 pixels on a scan of 6 x 7, no two of them alike."""
+    rng = np.random.default_rng(17)
+    return rng.integers(0, 4000, size=(6, 7, 10, 12), dtype=np.uint16)
+
+
+@pytest.fixture
+def dataset(ctx: ff.Context, data: np.ndarray[Any, np.dtype[Any]]) -> Any:
+    """The same as a data set of several partitions."""
+    return ctx.load("memory", data=data, sig_dims=2, num_partitions=5)
+
+
+def real_data() -> Path:
+    """Where real files lie: FRAMEFOLD_TEST_DATA, or a folder beside the repository."""
+    default = REPOSITORY.parent / "shared" / "data"
+    return Path(os.environ.get("FRAMEFOLD_TEST_DATA", default))
+
+
+def manifest(kind: str) -> list[dict[str, Any]]:
+    """What independent readers say of the real files of one format."""
+    path = real_data() / "MANIFEST.json"
+    if not path.exists():
+        return []
+    entries = json.loads(path.read_text())["entries"]
+    return [entry for entry in entries if entry["format"] == kind]

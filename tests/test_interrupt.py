@@ -1,0 +1,127 @@
+"""Ctrl-C and cancellation stop a run within a fraction of a second and leave nothing behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import UDFRunCancelled
+from framefold.udf import UDF
+
+if sys.platform == "win32":
+    pytest.skip("signals work differently here", allow_module_level=True)
+
+SCRIPT = """
+    import sys, time, threading
+    import numpy as np
+    import framefold as ff
+    from framefold.udf import UDF
+
+    class Slow(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            print("working", flush=True)
+            time.sleep(0.02)
+
+    ctx = ff.Context.make_with(sys.argv[1], cpus=2)
+    dataset = ctx.load("memory", data=np.zeros((100, 100, 8, 8), dtype=np.float32),
+                       num_partitions=4)
+    try:
+        ctx.run_udf(dataset=dataset, udf=Slow())
+    except KeyboardInterrupt:
+        print("threads left:", threading.active_count() - 1)
+        result = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())
+        print("next run:", result["intensity"].data.shape)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_ctrl_c(executor):
+    process = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(SCRIPT), executor],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout.readline() == "working\n"
+        os.kill(process.pid, signal.SIGINT)
+        # The whole run would take over three minutes.
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 0, err
+    assert "threads left: 0" in out
+    assert "next run: (100, 100)" in out
+
+
+def test_cancel_from_another_thread():
+    from framefold.udf._bridge import Bridge
+
+    started = threading.Event()
+
+    class Slow(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            started.set()
+            time.sleep(0.01)
+
+    ctx = ff.Context()
+    dataset = ctx.load("memory", data=np.zeros((100, 100, 4, 4), dtype=np.float32))
+    bridge = Bridge(Slow(), dataset.shape, dataset.dtype, None)
+    plan = ff._engine.Plan(dataset._engine, [("Slow", bridge)])
+
+    def stop():
+        started.wait(30)
+        plan.cancel()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with pytest.raises(UDFRunCancelled):
+        plan.run(2)
+    stopper.join()
+
+
+def test_an_exception_from_a_progress_callback_ends_the_run():
+    ctx = ff.Context()
+    dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32))
+    plan = ff._engine.Plan(dataset._engine, [ff._native.native_udf(ff.SumUDF(), dataset)])
+
+    def callback(kind, frames, n_bytes, partitions):
+        if kind == "merged":
+            raise LookupError("enough")
+
+    with pytest.raises(LookupError, match="enough"):
+        plan.run(2, callback)
+
+
+def test_progress_events_add_up():
+    ctx = ff.Context()
+    dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32), num_partitions=7)
+    plan = ff._engine.Plan(dataset._engine, [ff._native.native_udf(ff.SumUDF(), dataset)])
+    events = []
+    plan.run(2, lambda *event: events.append(event))
+    assert events[0] == ("started", 100, 100 * 64, 7)
+    assert [event[0] for event in events[1:]] == ["merged"] * 7 + ["finished"]
+    assert events[-2][1:3] == (100, 100 * 64)
+    frames = [event[1] for event in events[1:-1]]
+    assert frames == sorted(frames)
+
+
+def test_a_progress_bar_is_shown(capsys, dataset):
+    pytest.importorskip("tqdm")
+    ff.Context().run_udf(dataset=dataset, udf=ff.SumUDF(), progress=True)
+    assert "42" in capsys.readouterr().err

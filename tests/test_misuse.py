@@ -1,0 +1,272 @@
+"""Each misuse gives an error that names the culprit and the way out; nothing hangs or dies."""
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import (
+    BadFileError,
+    FramefoldError,
+    InvalidArgumentError,
+    LimitError,
+    UDFError,
+)
+from framefold.udf import UDF
+
+
+class Nav(UDF):
+    """One number per frame."""
+
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.x[:] = frame.sum()
+
+
+def declares(buffers, **methods):
+    """A UDF class with the given declarations."""
+
+    def get_result_buffers(self):
+        return buffers(self)
+
+    methods = {"process_frame": lambda self, frame: None, **methods}
+    return type("Culprit", (UDF,), {"get_result_buffers": get_result_buffers, **methods})()
+
+
+@pytest.mark.parametrize(
+    ("roi", "message"),
+    [
+        (np.ones((3, 3), dtype=bool), r"shape \(3, 3\).*shape \(6, 7\)"),
+        (np.ones((6, 7), dtype=int), "dtype int64, expected bool"),
+        (np.zeros((6, 7), dtype=bool), "selects no position"),
+        ((9, 9), r"\(9, 9\) are outside of the scan"),
+        ((1, 2, 3), r"\(1, 2, 3\) do not fit a scan of shape \(6, 7\)"),
+        ([(1, 2), (3,)], r"\(3,\) do not fit"),
+    ],
+)
+def test_unusable_roi(ctx, dataset, roi, message):
+    with pytest.raises(InvalidArgumentError, match=message):
+        ctx.run_udf(dataset=dataset, udf=Nav(), roi=roi)
+
+
+@pytest.mark.parametrize(
+    ("udf", "message"),
+    [
+        (declares(lambda self: {"s": self.buffer(kind="sig")}), r"Culprit needs a merge.*'s' \(sig"),
+        (declares(lambda self: {"not a name": self.buffer(kind="nav")}), "'not a name'.*identifier"),
+        (declares(lambda self: {"x": self.buffer(kind="navi")}), "'x' with kind 'navi'"),
+        (declares(lambda self: {"x": self.buffer(kind="nav", use="secret")}), "use='secret'"),
+        (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
+        (declares(lambda self: [1]), "returned list, expected a dict"),
+        (
+            declares(lambda self: {"x": self.buffer(kind="nav", use="result_only")}),
+            "did not return 'x'",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav", use="private")},
+                get_results=lambda self: {"x": self.results.x},
+            ),
+            "returned 'x', which is declared with use='private'",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav")}, get_results=lambda self: {"y": 1}
+            ),
+            "returned 'y', which is not declared",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav")},
+                get_results=lambda self: {"x": np.zeros(3)},
+            ),
+            r"'x' with shape \(3,\).*must have shape \(42,\)",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav", dtype=int)},
+                get_results=lambda self: {"x": np.zeros(42)},
+            ),
+            "dtype float64.*declared int64",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav")}, get_results=lambda self: [1, 2]
+            ),
+            "get_results returned list",
+        ),
+        (
+            declares(
+                lambda self: {"x": self.buffer(kind="nav")}, get_method=lambda self: "pixel"
+            ),
+            "get_method returned 'pixel'",
+        ),
+    ],
+)
+def test_broken_rules(ctx, dataset, udf, message):
+    with pytest.raises(UDFError, match=message):
+        ctx.run_udf(dataset=dataset, udf=udf)
+
+
+def test_rules_are_checked_before_any_frame_is_read(ctx, dataset):
+    def process_frame(self, frame):
+        raise AssertionError("a frame was read")
+
+    udf = declares(lambda self: {"s": self.buffer(kind="sig")}, process_frame=process_frame)
+    with pytest.raises(UDFError, match="needs a merge"):
+        ctx.run_udf(dataset=dataset, udf=udf)
+
+
+def test_no_process_method(ctx, dataset):
+    class Idle(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+    with pytest.raises(TypeError, match="Idle implements none of process_tile"):
+        ctx.run_udf(dataset=dataset, udf=Idle())
+
+
+def test_constructor_that_does_not_round_trip(ctx, dataset):
+    class Renames(Nav):
+        def __init__(self, mine=1):
+            super().__init__(theirs=mine)
+
+    with pytest.raises(TypeError, match="theirs") as caught:
+        ctx.run_udf(dataset=dataset, udf=Renames())
+    assert any("clean copy of Renames" in note for note in caught.value.__notes__)
+
+
+class SpecialError(Exception):
+    """An exception with a constructor of its own."""
+
+    def __init__(self, code, text):
+        super().__init__(code, text)
+        self.code = code
+
+
+@pytest.mark.parametrize("hook", ["process_frame", "process_tile", "process_partition"])
+def test_exceptions_from_user_code_come_back_as_themselves(ctx, dataset, hook):
+    def process(self, pixels):
+        if (self.meta.coordinates == (3, 4)).all(axis=-1).any():
+            raise SpecialError(42, "at (3, 4)")
+
+    methods = {"get_result_buffers": Nav.get_result_buffers, hook: process}
+    udf = type("Failing", (UDF,), methods)()
+    with pytest.raises(SpecialError) as caught:
+        ctx.run_udf(dataset=dataset, udf=[Nav(), udf])
+    assert caught.value.code == 42
+    (note,) = caught.value.__notes__
+    assert "UDF Failing" in note
+    assert "partition 2" in note  # frames 18 to 25; (3, 4) is number 25
+    assert caught.traceback[-1].name == "process", "the traceback must end in user code"
+    # Nothing is left behind: the next run works.
+    assert ctx.run_udf(dataset=dataset, udf=Nav())["x"].data.shape == (6, 7)
+
+
+@pytest.mark.parametrize("hook", ["preprocess", "postprocess", "get_results", "get_task_data"])
+def test_exceptions_in_other_hooks(ctx, dataset, hook):
+    def fail(self):
+        raise SpecialError(1, hook)
+
+    with pytest.raises(SpecialError, match=hook):
+        ctx.run_udf(dataset=dataset, udf=type("Failing", (Nav,), {hook: fail})())
+
+
+def test_the_first_error_in_partition_order_is_reported(ctx, dataset):
+    class AllFail(Nav):
+        def process_frame(self, frame):
+            raise ValueError(f"at {self.meta.slice.origin[0]}")
+
+    with pytest.raises(ValueError, match="^at 0\\n"):
+        ctx.run_udf(dataset=dataset, udf=AllFail())
+
+
+def test_unknown_names_say_which_there_are(ctx, dataset):
+    class Typo(Nav):
+        def process_frame(self, frame):
+            self.results.y[:] = 1
+
+    with pytest.raises(AttributeError, match="no result buffer 'y'; there are: x"):
+        ctx.run_udf(dataset=dataset, udf=Typo())
+
+    class TypoInParameter(Nav):
+        def process_frame(self, frame):
+            self.results.x[:] = self.params.scael
+
+    with pytest.raises(AttributeError, match="no parameter 'scael'; there are: scale"):
+        ctx.run_udf(dataset=dataset, udf=TypoInParameter(scale=3))
+
+    class TypoInAssignment(Nav):
+        def process_frame(self, frame):
+            self.results.z = 1
+
+    with pytest.raises(AttributeError, match="no result buffer 'z' to assign to"):
+        ctx.run_udf(dataset=dataset, udf=TypoInAssignment())
+
+
+def test_wrong_arguments(ctx, dataset):
+    with pytest.raises(InvalidArgumentError, match="not a UDF; pass an instance"):
+        ctx.run_udf(dataset=dataset, udf=[Nav])
+    with pytest.raises(InvalidArgumentError, match="no UDF"):
+        ctx.run_udf(dataset=dataset, udf=[])
+    with pytest.raises(InvalidArgumentError, match="dataset is a ndarray"):
+        ctx.run_udf(dataset=np.zeros((2, 2, 2, 2)), udf=Nav())
+    with pytest.raises(InvalidArgumentError, match="no executor 'dusk'"):
+        ff.Context.make_with("dusk")
+    with pytest.raises(InvalidArgumentError, match="n_threads is 0"):
+        ff.Context.make_with("threads", cpus=0)
+    with pytest.raises(InvalidArgumentError, match="executor is a str"):
+        ff.Context(executor="threads")
+
+
+def test_wrong_arguments_of_load(ctx, tmp_path, data):
+    path = tmp_path / "a.raw"
+    data.tofile(path)
+    options = {"nav_shape": (6, 7), "sig_shape": (10, 12), "dtype": "uint16"}
+    assert ctx.load("raw", path, **options).shape == (6, 7, 10, 12)
+    for wrong, message in [
+        ({"dtype": "uint17"}, "uint17"),
+        ({"dtype": None}, "dtype"),
+        ({"nav_shape": "ab"}, "nav_shape='ab' is not a tuple"),
+        ({"sig_shape": (0, 3)}, "0"),
+        ({"sync_offset": 42}, r"sync_offset 42.*\(-42, 42\)"),
+        ({"sync_offset": 1.5}, "sync_offset=1.5"),
+        ({"io_backend": "telepathy"}, "telepathy"),
+        ({"colour": "red"}, "no option 'colour'"),
+        ({"sig_shape": (1000, 1000)}, "a.raw"),
+    ]:
+        with pytest.raises((InvalidArgumentError, BadFileError), match=message):
+            ctx.load("raw", path, **{**options, **wrong})
+    with pytest.raises(InvalidArgumentError, match=r"no format.*'rwa'|'rwa'"):
+        ctx.load("rwa", path)
+    with pytest.raises(OSError, match="nowhere"):
+        ctx.open(tmp_path / "nowhere.mib")
+    with pytest.raises(FramefoldError):
+        ctx.open(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="takes one path"):
+        ctx.load("raw")
+
+
+def test_wrong_arrays(ctx):
+    with pytest.raises(InvalidArgumentError, match="dtype object"):
+        ctx.load("memory", data=np.array([[None]]), sig_dims=1)
+    with pytest.raises(InvalidArgumentError, match="sig_dims=3 does not fit"):
+        ctx.load("memory", data=np.zeros((2, 2)), sig_dims=3)
+    with pytest.raises(InvalidArgumentError):
+        ctx.load("memory", data=np.zeros((0, 2, 2, 2)))
+    with pytest.raises(InvalidArgumentError, match="pass data="):
+        ctx.load("memory")
+
+
+def test_masks_of_the_wrong_shape(ctx, dataset):
+    udf = ff.ApplyMasksUDF(mask_factories=[lambda: np.ones((3, 4))])
+    with pytest.raises(InvalidArgumentError, match=r"ApplyMasksUDF.*3.*4.*10.*12"):
+        ctx.run_udf(dataset=dataset, udf=udf)
+
+
+def test_picking_too_much(ctx):
+    data = np.zeros((1, 1, 1), dtype=np.uint8)
+    huge = np.broadcast_to(data, (40000, 200, 200))
+    with pytest.raises((LimitError, MemoryError)):
+        ctx.run_udf(dataset=ctx.load("memory", data=huge), udf=ff.PickUDF())

@@ -1,0 +1,113 @@
+"""Built-in UDFs: the native kernel equals the Python implementation, and overriding is honoured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold import masks
+
+
+def in_python(cls):
+    """A subclass that overrides a hook without changing it, and so runs in Python."""
+
+    def get_result_buffers(self):
+        return super(derived, self).get_result_buffers()
+
+    derived = type(f"Python{cls.__name__}", (cls,), {"get_result_buffers": get_result_buffers})
+    return derived
+
+
+MASKS = [
+    lambda: masks.circular(6, 5, 12, 10, 3),
+    lambda: masks.ring(6, 5, 12, 10, 4, 2),
+    lambda: masks.gradient_x(12, 10),
+]
+
+CASES = [
+    (ff.SumUDF, {}),
+    (ff.SumUDF, {"dtype": "float64"}),
+    (ff.SumSigUDF, {}),
+    (ff.MaxUDF, {}),
+    (ff.StdDevUDF, {}),
+    (ff.LogsumUDF, {}),
+    (ff.ApplyMasksUDF, {"mask_factories": MASKS}),
+    (ff.ApplyMasksUDF, {"mask_factories": lambda: np.arange(240).reshape(2, 10, 12) * 1j}),
+    (ff.CoMUDF, {}),
+]
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+@pytest.mark.parametrize(("cls", "params"), CASES)
+def test_native_equals_python(ctx, dataset, cls, params, with_roi):
+    roi = None
+    if with_roi:
+        roi = np.random.default_rng(2).random((6, 7)) < 0.4
+    native, python = ctx.run_udf(dataset, [cls(**params), in_python(cls)(**params)], roi=roi)
+    assert set(native) == set(python)
+    for name, expected in python.items():
+        found = native[name]
+        assert found.kind == expected.kind, name
+        assert found.dtype == expected.dtype, name
+        assert found.data.shape == expected.data.shape, name
+        np.testing.assert_allclose(
+            found.raw_data, expected.raw_data, rtol=2e-5, atol=1e-3, err_msg=name
+        )
+
+
+def test_native_udfs_run_on_native_kernels(ctx, dataset):
+    plan = ctx.explain(dataset, [ff.SumUDF(), in_python(ff.SumUDF)()])
+    assert "SumUDF: by tile, dense, uint16, as it is" in plan
+    assert "PythonSumUDF: by tile, dense, uint16 → float32" in plan
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [
+        ({}, [-2, -3]),
+        ({"cy": 1, "cx": 2}, [2, 1]),
+        ({"cy": 1, "cx": 2, "scan_rotation": 90}, [1, -2]),
+        ({"cy": 1, "cx": 2, "flip_y": True}, [-2, 1]),
+        ({"cy": 1, "cx": 2, "r": 1}, [0, 0]),
+        ({"cy": 3, "cx": 3, "r": 1}, [0, 0]),
+    ],
+)
+def test_centre_of_mass_of_one_pixel(ctx, params, expected):
+    data = np.zeros((1, 2, 10, 12), dtype=np.uint8)
+    data[..., 3, 3] = 7
+    dataset = ctx.load("memory", data=data)
+    for cls in (ff.CoMUDF, in_python(ff.CoMUDF)):
+        result = ctx.run_udf(dataset, cls.with_params(**params))
+        np.testing.assert_allclose(result["field"].data[0, 0], expected, atol=1e-6)
+        np.testing.assert_allclose(
+            result["magnitude"].data[0, 1], np.hypot(*expected), atol=1e-6
+        )
+
+
+def test_pick(ctx, dataset, data):
+    result = ctx.run_udf(dataset, ff.PickUDF(), roi=(2, 3))
+    assert result["intensity"].data.dtype == data.dtype
+    assert np.array_equal(np.squeeze(result["intensity"].raw_data), data[2, 3])
+    roi = np.zeros((6, 7), dtype=bool)
+    roi[1, 1] = roi[5, 6] = True
+    native, python = ctx.run_udf(dataset, [ff.PickUDF(), in_python(ff.PickUDF)()], roi=roi)
+    assert np.array_equal(native["intensity"].raw_data, data[roi])
+    assert np.array_equal(python["intensity"].raw_data, data[roi])
+
+
+def test_integer_sums_are_exact(ctx):
+    data = np.full((64, 64, 2, 2), 2**62 + 12345, dtype=np.uint64)
+    data[0, 0] = 1
+    dataset = ctx.load("memory", data=data)
+    total = ctx.run_udf(dataset, ff.SumUDF(dtype="float64"))["intensity"].data
+    exact = (2**62 + 12345) * (64 * 64 - 1) + 1
+    assert (total == float(exact)).all()
+
+
+def test_a_native_result_does_not_change_when_another_udf_joins(ctx):
+    data = np.random.default_rng(0).integers(0, 2**40, (5, 5, 8, 8), dtype=np.int64)
+    dataset = ctx.load("memory", data=data)
+    alone = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    joined, _ = ctx.run_udf(dataset, [ff.SumUDF(), in_python(ff.SumUDF)("complex64")])
+    assert alone.tobytes() == joined["intensity"].data.tobytes()
