@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The `framefold` command: detector files through reductions to arrays and pictures.
+//!
+//! It is a library with a tiny binary on top, so that other front ends (the Python wheel's console
+//! script) run the very same code: [`run`] takes the arguments and gives the exit code. It knows
+//! no Python, computes nothing itself, and touches no output file before its contents are
+//! complete: results are written to a temporary file that is renamed at the end.
+//!
+//! [`render`] turns arrays into colours; it is made of pure functions and can be used by itself.
+//!
+//! ```
+//! assert_eq!(framefold_cli::run(["framefold", "formats"]), 0);
+//! assert_eq!(framefold_cli::run(["framefold", "no-such-command"]), 2);
+//! ```
+#![forbid(unsafe_code)]
+
+mod app;
+mod args;
+mod command;
+mod exit;
+mod field;
+mod interrupt;
+mod npy_input;
+mod numbers;
+mod output;
+mod progress;
+mod reduction;
+pub mod render;
+mod roi;
+mod summary;
+mod terminal;
+
+pub use app::run;
+pub use exit::{EXIT_CODES, exit_code};

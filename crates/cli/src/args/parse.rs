@@ -1,0 +1,85 @@
+//! Parsers of single values on the command line.
+
+use framefold::core::StoredDType;
+
+/// A shape: `128,128` or `128x128`.
+pub(super) fn shape(text: &str) -> Result<Shape, String> {
+    let number = |part: &str| {
+        part.trim()
+            .parse::<usize>()
+            .map_err(|_| format!("'{}' is not a length; write a shape like 128,128", part.trim()))
+    };
+    text.trim_end_matches(',').split([',', 'x']).map(number).collect()
+}
+
+/// An index into an array: `3,4,0`.
+pub(super) fn index(text: &str) -> Result<Shape, String> {
+    shape(text).map_err(|_| format!("'{text}' is not an index; write one number per axis: 3,4,0"))
+}
+
+/// A list of lengths or indices; named so that clap takes the list for one value.
+pub(super) type Shape = Vec<usize>;
+
+/// A NumPy dtype name or type string.
+pub(super) fn dtype(text: &str) -> Result<StoredDType, String> {
+    StoredDType::parse(text).map_err(|error| error.to_string())
+}
+
+/// Two percentiles: `0.1,99.9`.
+pub(super) fn percentiles(text: &str) -> Result<(f64, f64), String> {
+    match numbers(text)?.as_slice() {
+        &[low, high] if 0.0 <= low && low < high && high <= 100.0 => Ok((low, high)),
+        _ => Err("expected two percentiles between 0 and 100, the lower first: 0.1,99.9".into()),
+    }
+}
+
+/// A finite number.
+pub(super) fn finite(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value.is_finite() => Ok(value),
+        _ => Err("expected a finite number".into()),
+    }
+}
+
+/// A length: a number that is not negative; `inf` is allowed.
+pub(super) fn radius(text: &str) -> Result<f64, String> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value >= 0.0 => Ok(value),
+        _ => Err("expected a radius in pixels, 0 or more".into()),
+    }
+}
+
+/// Numbers separated by commas.
+pub(super) fn numbers(text: &str) -> Result<Vec<f64>, String> {
+    text.split(',').map(finite).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes() {
+        assert_eq!(shape("128,64"), Ok(vec![128, 64]));
+        assert_eq!(shape("128x64"), Ok(vec![128, 64]));
+        assert_eq!(shape("128,"), Ok(vec![128]));
+        assert_eq!(shape(" 3 , 4 "), Ok(vec![3, 4]));
+        for bad in ["", "a", "1,,2", "-1", "1.5", "99999999999999999999"] {
+            assert!(shape(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn percentile_pairs() {
+        assert_eq!(percentiles("1,99"), Ok((1.0, 99.0)));
+        for bad in ["99,1", "0", "0,101", "-1,5", "nan,5", "0,50,100"] {
+            assert!(percentiles(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn radii_may_be_infinite_but_not_negative() {
+        assert_eq!(radius("inf"), Ok(f64::INFINITY));
+        assert!(radius("-1").is_err() && radius("nan").is_err());
+    }
+}

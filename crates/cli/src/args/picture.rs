@@ -1,0 +1,92 @@
+//! Options about pictures (`-o NAME.png`).
+
+use super::parse;
+use crate::output::PictureStyle;
+use crate::render::{COLORMAPS, Center, Colormap, ScaleOptions};
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+
+/// How results are drawn.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options about pictures")]
+pub(crate) struct PictureArgs {
+    /// The colour map
+    #[arg(
+        long,
+        global = true,
+        default_value = COLORMAPS[0],
+        value_parser = PossibleValuesParser::new(COLORMAPS),
+        value_name = "NAME"
+    )]
+    pub cmap: String,
+    /// The ends of the colour scale as percentiles of the values
+    #[arg(
+        long,
+        global = true,
+        default_value = "0.1,99.9",
+        value_parser = parse::percentiles,
+        value_name = "LOW,HIGH"
+    )]
+    pub percentile: (f64, f64),
+    /// The value at the lower end of the colour scale
+    #[arg(
+        long,
+        global = true,
+        value_parser = parse::finite,
+        allow_negative_numbers = true,
+        value_name = "VALUE"
+    )]
+    pub vmin: Option<f64>,
+    /// The value at the upper end of the colour scale
+    #[arg(
+        long,
+        global = true,
+        value_parser = parse::finite,
+        allow_negative_numbers = true,
+        value_name = "VALUE"
+    )]
+    pub vmax: Option<f64>,
+    /// Use a logarithmic colour scale
+    #[arg(long, global = true)]
+    pub log: bool,
+    /// Draw each value as N × N pixels; small results are enlarged by default
+    #[arg(long, global = true, value_name = "N")]
+    pub upscale: Option<std::num::NonZeroUsize>,
+    /// What to subtract from a vector field before its directions are drawn as colours
+    #[arg(long, global = true, value_enum, default_value_t = CenterArg::Median)]
+    pub center: CenterArg,
+    /// Add the colour scale (a bar, or a wheel for vector fields) on the right
+    #[arg(long, global = true)]
+    pub legend: bool,
+}
+
+/// What is subtracted from a vector field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CenterArg {
+    None,
+    Mean,
+    Median,
+}
+
+impl PictureArgs {
+    /// The way results are to be drawn.
+    pub(crate) fn style(&self) -> PictureStyle {
+        PictureStyle {
+            scale: ScaleOptions {
+                percentiles: self.percentile,
+                min: self.vmin,
+                max: self.vmax,
+                log: self.log,
+            },
+            colours: Colormap::by_name(&self.cmap).unwrap_or_default(),
+            colours_name: self.cmap.clone(),
+            center: match self.center {
+                CenterArg::None => Center::None,
+                CenterArg::Mean => Center::Mean,
+                CenterArg::Median => Center::Median,
+            },
+            upscale: self.upscale,
+            legend: self.legend,
+        }
+    }
+}

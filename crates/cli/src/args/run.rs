@@ -1,0 +1,40 @@
+//! Options about a run and its result.
+
+use super::parse;
+use clap::Args;
+use std::num::NonZeroUsize;
+
+/// How a reduction is run and where its result goes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Options about the run")]
+pub(crate) struct RunArgs {
+    /// Where the result goes: NAME.npy, .npz (all buffers), .tif or .png; '{stem}' stands for
+    /// the name of the input file without extension
+    #[arg(short, long, global = true, value_name = "OUT")]
+    pub output: Option<String>,
+    /// Replace OUT if it exists
+    #[arg(long, global = true)]
+    pub force: bool,
+    /// Which result buffer to write; see 'framefold reductions'
+    #[arg(long, global = true, value_name = "NAME")]
+    pub buffer: Option<String>,
+    /// Scan positions to use: a boolean NAME.npy of the scan's shape, or slices as in NumPy:
+    /// '0:64,10:20' (a block), '3,4' (one position), '0:8;3,4' (both)
+    #[arg(long, global = true, value_name = "ROI")]
+    pub roi: Option<String>,
+    /// Print what would be done and why, and do not run
+    #[arg(long, global = true)]
+    pub explain: bool,
+    /// The number of threads [default: as many as the machine has]
+    #[arg(long, global = true, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Print one JSON object per file that sums up the result
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Print the value of the written buffer at this index; may be repeated
+    #[arg(long, global = true, value_parser = parse::index, value_name = "INDEX")]
+    pub probe: Vec<parse::Shape>,
+    /// Print errors and what was asked for only: no progress, no warnings
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+}

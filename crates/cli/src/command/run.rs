@@ -1,0 +1,235 @@
+//! `framefold run`: runs a reduction over files, writes its result and sums it up.
+
+use super::{for_each_file, tuple};
+use crate::args::{RunArgs, RunCommand};
+use crate::field::Field;
+use crate::interrupt::cancel_on_interrupt;
+use crate::output::Target;
+use crate::progress::Progress;
+use crate::reduction::Reduction;
+use crate::roi::parse_roi;
+use crate::summary::{self, Stats, probe};
+use crate::terminal;
+use framefold::exec::Explanation;
+use framefold::{
+    Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults, open_as,
+};
+use serde_json::{Value, json};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// Runs the reduction over each file.
+pub(crate) fn run(command: &RunCommand) -> Result<u8> {
+    let files = command.reduction.files();
+    let args = &command.run;
+    let mut targets = match &args.output {
+        Some(template) if !args.explain => {
+            Target::for_files(template, files, args.force)?.into_iter()
+        }
+        _ => Vec::new().into_iter(),
+    };
+    for_each_file(files, |file| {
+        let target = targets.next();
+        let dataset = open_as(&command.data.format, file, &command.data.open_options())?;
+        let reduction = Reduction::try_new(&command.reduction, &dataset)?;
+        let plan = Arc::new(plan(args, &dataset, &reduction)?);
+        if args.explain {
+            let explanation = plan.explain();
+            return terminal::print(&if args.json {
+                explanation_json(file, &explanation).to_string()
+            } else {
+                explanation.to_string().trim_end().to_owned()
+            });
+        }
+        if let Some(target) = &target {
+            target.check_not_input(&dataset.source().info().paths)?;
+        }
+        warn_about(args, &dataset, &plan);
+        let job = Job { command, file, reduction, plan, target };
+        job.run(&cancel_on_interrupt())
+    })
+}
+
+fn plan(args: &RunArgs, dataset: &Dataset, reduction: &Reduction) -> Result<Plan> {
+    let roi = args.roi.as_deref().map(|text| parse_roi(text, dataset.shape().nav()));
+    let roi = roi.transpose()?.map(Arc::new);
+    Plan::try_new(dataset, vec![reduction.udf.clone()], roi, &PlanOptions::default())
+}
+
+/// Says what is odd about the data before time is spent on it.
+fn warn_about(args: &RunArgs, dataset: &Dataset, plan: &Plan) {
+    if args.quiet {
+        return;
+    }
+    for warning in &dataset.source().info().warnings {
+        terminal::warn(warning);
+    }
+    let n_empty = plan.n_selected().saturating_sub(plan.n_frames());
+    if n_empty > 0 {
+        terminal::warn(&format!(
+            "{n_empty} of {} selected scan positions have no data; they do not count",
+            plan.n_selected()
+        ));
+    }
+}
+
+/// One file with all that was decided about it.
+struct Job<'a> {
+    command: &'a RunCommand,
+    file: &'a Path,
+    reduction: Reduction,
+    plan: Arc<Plan>,
+    target: Option<Target>,
+}
+
+impl Job<'_> {
+    fn run(&self, cancel: &Cancel) -> Result<()> {
+        let args = &self.command.run;
+        let start = Instant::now();
+        let results = self.results(cancel)?;
+        let seconds = start.elapsed().as_secs_f64();
+        let valid_nav = results.valid_nav();
+        let (fields, main) = self.fields(results)?;
+        let main_field = fields.get(main).ok_or_else(|| Error::bug("the main buffer is gone"))?;
+        let mut probed = Vec::with_capacity(args.probe.len());
+        for index in &args.probe {
+            probed.push(probe(&main_field.array, index)?);
+        }
+        let mut caption = None;
+        if let Some(target) = &self.target {
+            let style = self.command.picture.style();
+            let nav = self.plan.dataset().shape().nav();
+            caption = target.write(&fields, main_field, (nav, &valid_nav), &style, cancel)?;
+        }
+        if args.json {
+            let json = self.to_json(&fields, main, caption, seconds)?;
+            return terminal::print(&json.to_string());
+        }
+        for (index, value) in args.probe.iter().zip(probed) {
+            terminal::print(&format!("{}{index:?} = {value}", main_field.name))?;
+        }
+        if args.quiet {
+            return Ok(());
+        }
+        match &self.target {
+            Some(target) => {
+                let caption = caption.unwrap_or_else(|| match target.takes_all() {
+                    true => fields.iter().map(in_words).collect::<Vec<_>>().join("; "),
+                    false => in_words(main_field),
+                });
+                terminal::print(&format!("{}: {caption}", target.path().display()))
+            }
+            None => fields.iter().try_for_each(|field| {
+                terminal::print(&format!("{}: {}", self.file.display(), in_words(field)))
+            }),
+        }
+    }
+
+    fn results(&self, cancel: &Cancel) -> Result<RunResults> {
+        let args = &self.command.run;
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let executor = match args.threads {
+            Some(count) if count.get() == 1 => Executor::Inline,
+            count => Executor::Threads(count),
+        };
+        let mut progress = Progress::new(name, args.quiet);
+        let options = RunOptions { executor, cancel: cancel.clone(), observer: &mut progress };
+        framefold::run(&self.plan, options)?.snapshot()
+    }
+
+    /// The result buffers, and which of them is the main one.
+    fn fields(&self, mut results: RunResults) -> Result<(Vec<Field>, usize)> {
+        let udf = results.udfs.pop().ok_or_else(|| Error::bug("there are no results"))?;
+        let wanted = self.command.run.buffer.as_deref().unwrap_or(self.reduction.main_buffer);
+        let names: Vec<String> = udf.buffers.iter().map(|b| b.decl.name.clone()).collect();
+        let main = names.iter().position(|name| name == wanted).ok_or_else(|| {
+            Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
+                .with_hint(format!("choose one of {}", names.join(", ")))
+        })?;
+        let fields = udf
+            .buffers
+            .into_iter()
+            .map(|buffer| Field::try_new(buffer, &results, self.reduction.look))
+            .collect::<Result<Vec<Field>>>()?;
+        Ok((fields, main))
+    }
+
+    fn to_json(
+        &self,
+        fields: &[Field],
+        main: usize,
+        caption: Option<String>,
+        seconds: f64,
+    ) -> Result<Value> {
+        let dataset = self.plan.dataset();
+        let info = dataset.source().info();
+        let probes = &self.command.run.probe;
+        let buffers = fields
+            .iter()
+            .enumerate()
+            .map(|(i, field)| summary::to_json(field, if i == main { probes } else { &[] }))
+            .collect::<Result<Vec<Value>>>()?;
+        Ok(json!({
+            "file": self.file.display().to_string(),
+            "format": info.format,
+            "reduction": self.reduction.udf.name(),
+            "nav_shape": dataset.shape().nav(),
+            "sig_shape": dataset.shape().sig(),
+            "dtype": info.dtype.dtype.name(),
+            "n_selected": self.plan.n_selected(),
+            "n_frames": self.plan.n_frames(),
+            "warnings": info.warnings,
+            "seconds": seconds,
+            "main_buffer": fields.get(main).map(|field| field.name.as_str()),
+            "buffers": buffers,
+            "output": self.target.as_ref().map(|target| target.path().display().to_string()),
+            "caption": caption,
+        }))
+    }
+}
+
+/// A buffer in one line.
+fn in_words(field: &Field) -> String {
+    let stats = Stats::of(field);
+    let extremes = match (stats.min, stats.max) {
+        (Some(min), Some(max)) => format!(", from {min} to {max}"),
+        _ => String::new(),
+    };
+    let nan =
+        if stats.n_nan > 0 { format!(", {} not a number", stats.n_nan) } else { String::new() };
+    let (shape, dtype) = (tuple(field.array.shape()), field.array.dtype());
+    format!("{} {shape} {dtype}{extremes}, sum {}{nan}", field.name, stats.sum)
+}
+
+fn explanation_json(file: &Path, explanation: &Explanation) -> Value {
+    let udfs: Vec<Value> = explanation
+        .udfs
+        .iter()
+        .map(|udf| {
+            json!({
+                "name": udf.name,
+                "method": udf.method,
+                "format": udf.format,
+                "dtype": udf.dtype,
+                "buffers": udf.buffers,
+            })
+        })
+        .collect();
+    json!({
+        "file": file.display().to_string(),
+        "dataset": explanation.dataset,
+        "n_selected": explanation.n_selected,
+        "n_frames": explanation.n_frames,
+        "bytes_to_read": explanation.bytes_to_read,
+        "n_partitions": explanation.n_partitions,
+        "frames_per_partition": explanation.frames_per_partition,
+        "why_partitions": explanation.why_partitions,
+        "tile_depth": explanation.tile_depth,
+        "tile_shape": explanation.tile_shape,
+        "n_slices": explanation.n_slices,
+        "why_tiling": explanation.why_tiling,
+        "zero_copy": explanation.zero_copy,
+        "udfs": udfs,
+    })
+}

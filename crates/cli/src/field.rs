@@ -1,0 +1,257 @@
+//! A result buffer laid out for people: in the shape of the scan, with its gaps known.
+
+use crate::numbers::{components, reals};
+use crate::render::Plane;
+use framefold::core::{BufferKind, NativeArray, TypedVec};
+use framefold::exec::{ResultBuffer, expand_nav};
+use framefold::{Error, Result, RunResults, Shape};
+use std::borrow::Cow;
+
+/// What the extra axes of a buffer mean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// Numbers; extra axes count channels, such as masks.
+    Values,
+    /// The last axis holds the y and x components of vectors.
+    Vectors,
+    /// Frames: extra axes are those of a frame.
+    Frames,
+}
+
+/// A result buffer with all that is needed to write and draw it.
+#[derive(Clone, Debug)]
+pub(crate) struct Field {
+    /// The buffer's name.
+    pub name: String,
+    /// Its kind, as declared.
+    pub kind: BufferKind,
+    /// Its values; entries without data are NaN, or 0 if the dtype has no NaN.
+    pub array: NativeArray,
+    /// The number of trailing axes that count channels rather than pixels.
+    pub n_channel_axes: usize,
+    /// What they mean.
+    pub look: Look,
+    /// One truth value per entry of the leading axes: whether there is data. `None` if all are.
+    pub valid: Option<Vec<bool>>,
+}
+
+/// Two planes of one page: values, or y and x components.
+#[derive(Clone, Debug)]
+pub(crate) enum Page {
+    /// Real numbers.
+    Scalars(Plane),
+    /// Vectors, or complex numbers as (imaginary, real).
+    Vectors(Plane, Plane),
+}
+
+/// The pages that show one quantity, and so share a scale.
+#[derive(Clone, Debug)]
+pub(crate) struct Channel {
+    /// In C order of the leading axes.
+    pub pages: Vec<Page>,
+}
+
+impl Field {
+    /// Lays out `buffer`. Buffers of kind `nav` get the shape of the scan; frames that were
+    /// selected by a ROI stay a stack in scan order instead, or they would drown in gaps.
+    ///
+    /// # Errors
+    /// `Bug` if the buffer is not what it was declared to be.
+    pub(crate) fn try_new(buffer: ResultBuffer, results: &RunResults, look: Look) -> Result<Self> {
+        let n_extra = buffer.decl.extra_shape.len();
+        let kind = buffer.decl.kind;
+        let array = buffer.array.try_native()?;
+        let is_vector = look == Look::Vectors && buffer.decl.extra_shape == [2];
+        let look = if look == Look::Vectors && !is_vector { Look::Values } else { look };
+        let (array, valid) = match kind {
+            BufferKind::Sig | BufferKind::Single => (array, None),
+            BufferKind::Nav if look == Look::Frames && results.roi.is_some() => {
+                let stack = Shape::try_new(&[results.valid.len()], results.shape.sig())?;
+                (expand_nav(&array, &stack, None, &results.valid)?, Some(results.valid.clone()))
+            }
+            BufferKind::Nav => (results.expand_nav(&array)?, Some(results.valid_nav())),
+        };
+        Ok(Field {
+            name: buffer.decl.name,
+            kind,
+            array,
+            n_channel_axes: match (kind, look) {
+                (BufferKind::Single, _) | (_, Look::Frames) => 0,
+                _ => n_extra,
+            },
+            look,
+            valid: valid.filter(|valid| valid.contains(&false)),
+        })
+    }
+
+    /// The number of values that belong to each entry of `valid`.
+    pub(crate) fn entry_len(&self) -> usize {
+        let n_entries = self.valid.as_ref().map_or(1, Vec::len);
+        self.array.values().len().checked_div(n_entries).unwrap_or(0)
+    }
+
+    /// The array with NaN in every gap. Integers with gaps become floats that hold them exactly.
+    ///
+    /// # Errors
+    /// `Unsupported` if no float can hold the integers.
+    pub(crate) fn with_nan(&self) -> Result<Cow<'_, NativeArray>> {
+        let dtype = self.array.dtype();
+        let has_nan = dtype.is_float() || dtype.is_complex();
+        let Some(valid) = self.valid.as_ref().filter(|_| !has_nan) else {
+            return Ok(Cow::Borrowed(&self.array));
+        };
+        if !fits_f64(self.array.values()) {
+            return Err(Error::unsupported(format!(
+                "'{}' has positions without data, and its integers are too large for a float",
+                self.name
+            ))
+            .with_hint("write a .npz file: it keeps integers and holds a mask 'valid'"));
+        }
+        let mut values = reals(self.array.values());
+        let entry_len = self.entry_len().max(1);
+        for (entry, _) in values.chunks_mut(entry_len).zip(valid).filter(|(_, valid)| !**valid) {
+            entry.fill(f64::NAN);
+        }
+        let values = if dtype.size() <= 2 {
+            TypedVec::from(values.into_iter().map(|value| value as f32).collect::<Vec<f32>>())
+        } else {
+            TypedVec::from(values)
+        };
+        NativeArray::try_new(self.array.shape(), values).map(Cow::Owned)
+    }
+
+    /// The axes that are not channels.
+    pub(crate) fn base_shape(&self) -> &[usize] {
+        let shape = self.array.shape();
+        &shape[..shape.len().saturating_sub(self.n_channel_axes)]
+    }
+
+    /// Height and width of a page: the last two axes, or one row of the only one.
+    pub(crate) fn page_shape(&self) -> (usize, usize) {
+        match self.base_shape() {
+            [.., height, width] => (*height, *width),
+            [width] => (1, *width),
+            [] => (1, 1),
+        }
+    }
+
+    /// The planes to draw; gaps are NaN.
+    pub(crate) fn channels(&self) -> Vec<Channel> {
+        let (mut re, mut im) = components(self.array.values());
+        if let Some(valid) = &self.valid {
+            let entry_len = self.entry_len().max(1);
+            for values in [&mut re, &mut im] {
+                let entries = values.chunks_mut(entry_len).zip(valid);
+                for (entry, _) in entries.filter(|(_, valid)| !**valid) {
+                    entry.fill(f64::NAN);
+                }
+            }
+        }
+        let (height, width) = self.page_shape();
+        let page_len = height * width;
+        let n_base: usize = self.base_shape().iter().product();
+        let n_channels = re.len().checked_div(n_base).unwrap_or(0);
+        let n_pages = n_base.checked_div(page_len).unwrap_or(0);
+        let plane = |values: &[f64], page: usize, channel: usize| {
+            let cells = page * page_len..(page + 1) * page_len;
+            Plane::new(width, cells.map(|cell| values[cell * n_channels + channel]).collect())
+        };
+        if self.look == Look::Vectors {
+            let page = |page| Page::Vectors(plane(&re, page, 0), plane(&re, page, 1));
+            return vec![Channel { pages: (0..n_pages).map(page).collect() }];
+        }
+        let is_complex = self.array.dtype().is_complex();
+        let page = |page, channel| {
+            if is_complex {
+                Page::Vectors(plane(&im, page, channel), plane(&re, page, channel))
+            } else {
+                Page::Scalars(plane(&re, page, channel))
+            }
+        };
+        (0..n_channels)
+            .map(|channel| Channel { pages: (0..n_pages).map(|p| page(p, channel)).collect() })
+            .collect()
+    }
+}
+
+/// Whether every value is one that `f64` holds exactly.
+fn fits_f64(values: &TypedVec) -> bool {
+    match values {
+        TypedVec::U64(values) => values.iter().all(|&value| value as f64 as u128 == value.into()),
+        TypedVec::I64(values) => values.iter().all(|&value| value as f64 as i128 == value.into()),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use framefold::core::DType;
+
+    /// A field of values of kind `nav`.
+    pub(crate) fn field(
+        shape: &[usize],
+        values: impl Into<TypedVec>,
+        n_channel_axes: usize,
+        valid: Option<Vec<bool>>,
+    ) -> Field {
+        Field {
+            name: "x".into(),
+            kind: BufferKind::Nav,
+            array: NativeArray::try_new(shape, values).unwrap(),
+            n_channel_axes,
+            look: Look::Values,
+            valid,
+        }
+    }
+
+    #[test]
+    fn integers_with_gaps_become_floats() {
+        let gaps = Some(vec![true, false]);
+        let small = field(&[2], vec![7u16, 0], 0, gaps.clone());
+        let array = small.with_nan().unwrap().into_owned();
+        let values = array.as_slice::<f32>().unwrap();
+        assert!(values[0] == 7.0 && values[1].is_nan());
+        let large = field(&[2], vec![u32::MAX, 0], 0, gaps.clone());
+        let array = large.with_nan().unwrap().into_owned();
+        assert_eq!(array.as_slice::<f64>().unwrap()[0], f64::from(u32::MAX));
+        let exact = field(&[2], vec![1u64 << 63, 0], 0, gaps.clone());
+        assert!(exact.with_nan().is_ok());
+        let odd = field(&[2], vec![(1u64 << 53) + 1, 0], 0, gaps.clone());
+        assert_eq!(odd.with_nan().unwrap_err().kind(), framefold::ErrorKind::Unsupported);
+        assert!(field(&[2], vec![u64::MAX, u64::MAX - 1], 0, gaps).with_nan().is_err());
+    }
+
+    #[test]
+    fn without_gaps_nothing_changes() {
+        let field = field(&[2], vec![1u8, 2], 0, None);
+        assert_eq!(field.with_nan().unwrap().dtype(), DType::U8);
+    }
+
+    #[test]
+    fn channels_are_separated_and_gaps_are_nan() {
+        let values = vec![1i32, 10, 2, 20, 3, 30, 4, 40];
+        let valid = Some(vec![true, true, false, true]);
+        let field = field(&[2, 2, 2], values, 1, valid);
+        let channels = field.channels();
+        let plane = |channel: usize| match &channels[channel].pages[0] {
+            Page::Scalars(plane) => plane.values().to_vec(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(plane(0)[..2], [1.0, 2.0]);
+        assert!(plane(0)[2].is_nan() && plane(1)[2].is_nan());
+        assert_eq!(plane(1)[3], 40.0);
+        assert_eq!(channels.len(), 2);
+    }
+
+    #[test]
+    fn leading_axes_become_pages() {
+        let field = field(&[3, 2, 2], (0..12u8).collect::<Vec<_>>(), 0, None);
+        let channels = field.channels();
+        assert_eq!(channels.len(), 1);
+        match &channels[0].pages[2] {
+            Page::Scalars(plane) => assert_eq!(plane.values(), [8.0, 9.0, 10.0, 11.0]),
+            other => panic!("{other:?}"),
+        }
+    }
+}

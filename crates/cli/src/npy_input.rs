@@ -1,0 +1,41 @@
+//! Whole arrays from NPY files: masks and regions of interest.
+
+use framefold::core::{FrameIndices, NativeArray, TilingScheme, dispatch_frames};
+use framefold::{Error, OpenOptions, Result, open_as};
+use std::path::Path;
+
+/// Reads all of the array at `path`. One-dimensional arrays come with a first axis of length 1.
+///
+/// # Errors
+/// Those of opening and reading an NPY file; `BadFile` if it is cut short.
+pub(crate) fn read_npy(path: &Path) -> Result<NativeArray> {
+    read(path).map_err(|error| error.with_path(path))
+}
+
+fn read(path: &Path) -> Result<NativeArray> {
+    let options = OpenOptions { sig_dims: Some(1), ..OpenOptions::default() };
+    let dataset = open_as("npy", path, &options)?;
+    let info = dataset.source().info();
+    let shape = [&info.nav_shape[..], &info.sig_shape[..]].concat();
+    let expected = info.nav_shape.iter().product::<usize>();
+    let depth = usize::try_from(info.n_frames).unwrap_or(usize::MAX);
+    if depth != expected {
+        return Err(Error::bad_file(format!(
+            "the array of shape {shape:?} is cut short: {depth} of {expected} rows are there"
+        ))
+        .with_hint("write the file again"));
+    }
+    let tiling = TilingScheme::try_new(&info.sig_shape, &info.sig_shape, depth.max(1))?;
+    let whole = tiling.slices().first().ok_or_else(|| Error::bug("a tiling without slices"))?;
+    let mut reader = dataset.source().reader()?;
+    let tile = reader.read(FrameIndices::Run(0..info.n_frames), whole)?;
+    let array = dispatch_frames!(tile.frames, view => {
+        let mut values = Vec::with_capacity(view.depth() * view.frame_len());
+        for row in view.frames() {
+            values.extend_from_slice(row);
+        }
+        NativeArray::try_new(&shape, values)
+    })?;
+    reader.verify()?;
+    Ok(array)
+}

@@ -1,0 +1,316 @@
+//! Laying a result out as one picture.
+
+use crate::field::{Channel, Field, Page};
+use crate::render::{
+    Center, Colormap, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale, bar,
+    draw_line, draw_scalars, draw_vectors, montage, wheel,
+};
+use framefold::{Error, Result};
+use std::num::NonZeroUsize;
+
+/// The longer side that small pictures are enlarged to, at most.
+const COMFORTABLE: usize = 512;
+/// The most columns of a line; longer data is drawn as the range within each column.
+const LINE_COLUMNS: usize = 4096;
+const LINE_HEIGHT: usize = 256;
+/// The height of a one-dimensional vector field.
+const STRIP_HEIGHT: usize = 48;
+/// The most pixels of a picture: 512 MiB of memory.
+const MAX_PIXELS: usize = 1 << 27;
+const GAP: usize = 8;
+const BAR_WIDTH: usize = 16;
+
+/// How results are drawn.
+#[derive(Clone, Debug)]
+pub(crate) struct PictureStyle {
+    /// How the ends of the colour scale are chosen.
+    pub scale: ScaleOptions,
+    /// The colour map.
+    pub colours: Colormap,
+    /// Its name, for the caption.
+    pub colours_name: String,
+    /// What is subtracted from vector fields.
+    pub center: Center,
+    /// The factor of enlargement; chosen by the size if not given.
+    pub upscale: Option<NonZeroUsize>,
+    /// Whether the colour scale is added on the right.
+    pub legend: bool,
+}
+
+/// Draws `field`; gives the picture and what its colours mean.
+///
+/// Pages (leading axes, channels) are laid out on a grid. Pages of one channel share a colour
+/// scale; channels, which show different quantities, have one each.
+///
+/// # Errors
+/// `Limit` if the picture would be too large; `Unsupported` if there is nothing to draw.
+pub(crate) fn draw(field: &Field, style: &PictureStyle) -> Result<(Picture, String)> {
+    let layout = Layout::try_new(field, style)?;
+    let mut pictures = Vec::new();
+    let mut captions = Vec::new();
+    for channel in &field.channels() {
+        captions.push(layout.draw_channel(channel, style, &mut pictures));
+    }
+    let sheet = montage(&pictures, GAP);
+    let vectors = matches!(captions.first(), Some(Meaning::Vectors(_)));
+    let sheet = match (style.legend, vectors, layout.line.is_some()) {
+        (true, true, _) => {
+            let diameter = (sheet.height() / 3).clamp(48, 128);
+            sheet.beside(&wheel(diameter), GAP)
+        }
+        (true, false, false) => {
+            let height = sheet.height();
+            sheet.beside(&bar(&style.colours, BAR_WIDTH, height), GAP)
+        }
+        _ => sheet,
+    };
+    Ok((sheet, caption(field, style, &layout, &captions)))
+}
+
+/// The colours of a channel.
+enum Meaning {
+    Scalars(Scale),
+    Vectors(Vec<VectorScale>),
+}
+
+/// The sizes of things.
+struct Layout {
+    factor: usize,
+    /// The columns of a line, where pages are lines.
+    line: Option<usize>,
+    one_dimensional: bool,
+}
+
+impl Layout {
+    fn try_new(field: &Field, style: &PictureStyle) -> Result<Self> {
+        let (height, width) = field.page_shape();
+        let page_len = width.saturating_mul(height);
+        let n_pages = field.array.values().len().checked_div(page_len).unwrap_or(0);
+        if n_pages == 0 {
+            return Err(Error::unsupported(format!("'{}' has nothing to draw", field.name)));
+        }
+        let one_dimensional = field.base_shape().len() <= 1;
+        let is_line = one_dimensional
+            && field.look != crate::field::Look::Vectors
+            && !field.array.dtype().is_complex();
+        let columns = (n_pages as f64).sqrt().ceil() as usize;
+        let sheet = width.max(height).saturating_mul(if one_dimensional { 1 } else { columns });
+        let factor = style.upscale.map_or((COMFORTABLE / sheet.max(1)).max(1), NonZeroUsize::get);
+        let line = is_line.then(|| width.saturating_mul(factor).min(LINE_COLUMNS));
+        let (drawn_height, drawn_width) = match (line, one_dimensional) {
+            (Some(columns), _) => (LINE_HEIGHT, columns),
+            (None, true) => (STRIP_HEIGHT, width.saturating_mul(factor)),
+            (None, false) => (height.saturating_mul(factor), width.saturating_mul(factor)),
+        };
+        let n_pixels =
+            (drawn_height + GAP).saturating_mul(drawn_width + GAP).saturating_mul(n_pages);
+        if n_pixels > MAX_PIXELS {
+            return Err(Error::limit(format!(
+                "a picture of {n_pages} × {drawn_width} × {drawn_height} pixels is too large"
+            ))
+            .with_hint("write .tif or .npy, select fewer frames, or use a smaller --upscale"));
+        }
+        Ok(Layout { factor, line, one_dimensional })
+    }
+
+    fn draw_channel(
+        &self,
+        channel: &Channel,
+        style: &PictureStyle,
+        pictures: &mut Vec<Picture>,
+    ) -> Meaning {
+        let scalars = channel.pages.iter().filter_map(|page| match page {
+            Page::Scalars(plane) => Some(plane.values()),
+            Page::Vectors(..) => None,
+        });
+        let scale = Scale::fit(scalars.flatten(), &style.scale);
+        let mut vector_scales = Vec::new();
+        for page in &channel.pages {
+            pictures.push(match page {
+                Page::Scalars(plane) => self.draw_scalars(plane, &scale, style),
+                Page::Vectors(y, x) => {
+                    let options =
+                        VectorOptions { scale: style.scale.clone(), center: style.center };
+                    let (picture, scale) = draw_vectors(y, x, &options);
+                    vector_scales.push(scale);
+                    self.enlarged(picture)
+                }
+            });
+        }
+        if vector_scales.is_empty() {
+            Meaning::Scalars(scale)
+        } else {
+            Meaning::Vectors(vector_scales)
+        }
+    }
+
+    fn draw_scalars(&self, plane: &Plane, scale: &Scale, style: &PictureStyle) -> Picture {
+        match self.line {
+            Some(columns) => draw_line(plane.values(), scale, columns, LINE_HEIGHT),
+            None => self.enlarged(draw_scalars(plane, scale, &style.colours)),
+        }
+    }
+
+    fn enlarged(&self, picture: Picture) -> Picture {
+        if !self.one_dimensional {
+            return picture.enlarged(self.factor);
+        }
+        let width = picture.width() * self.factor;
+        Picture::from_fn(width, STRIP_HEIGHT, |_, x| picture.pixel(0, x / self.factor))
+    }
+}
+
+/// What the picture shows, in one line.
+fn caption(field: &Field, style: &PictureStyle, layout: &Layout, meanings: &[Meaning]) -> String {
+    let shown = match layout.line {
+        Some(_) => "bottom to top".to_owned(),
+        None => format!("colours of {}", style.colours_name),
+    };
+    let parts: Vec<String> = meanings
+        .iter()
+        .map(|meaning| match meaning {
+            Meaning::Scalars(scale) => {
+                let kind = if scale.log { ", logarithmic" } else { "" };
+                format!("{shown} from {} to {}{kind}", Short(scale.min), Short(scale.max))
+            }
+            Meaning::Vectors(scales) => {
+                let parts: Vec<String> = scales.iter().map(vector_caption).collect();
+                parts.join("; ")
+            }
+        })
+        .collect();
+    format!("{}: {}", field.name, parts.join("; "))
+}
+
+fn vector_caption(scale: &VectorScale) -> String {
+    let (y, x) = scale.offset;
+    let offset = if (y, x) == (0.0, 0.0) {
+        String::new()
+    } else {
+        format!(", relative to y {}, x {}", Short(y), Short(x))
+    };
+    format!(
+        "hue is the direction (red right, green down), brightness the length from {} to {}{offset}",
+        Short(scale.min),
+        Short(scale.max)
+    )
+}
+
+/// A number with six significant digits.
+struct Short(f64);
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let value = self.0;
+        let rounded: f64 = format!("{value:.5e}").parse().unwrap_or(value);
+        if value != 0.0 && !(1e-4..1e9).contains(&value.abs()) {
+            write!(f, "{rounded:e}")
+        } else {
+            write!(f, "{rounded}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::Look;
+    use crate::field::tests::field;
+    use crate::render::MISSING;
+    use framefold::core::Complex64;
+
+    fn style() -> PictureStyle {
+        PictureStyle {
+            scale: ScaleOptions { percentiles: (0.0, 100.0), ..ScaleOptions::default() },
+            colours: Colormap::by_name("gray").unwrap(),
+            colours_name: "gray".into(),
+            center: Center::None,
+            upscale: None,
+            legend: false,
+        }
+    }
+
+    #[test]
+    fn small_results_are_enlarged_by_a_whole_factor() {
+        let (picture, caption) =
+            draw(&field(&[2, 3], vec![0u8, 1, 2, 3, 4, 5], 0, None), &style()).unwrap();
+        assert_eq!((picture.width(), picture.height()), (510, 340));
+        assert_eq!(picture.pixel(0, 0), [0, 0, 0, 255]);
+        assert_eq!(picture.pixel(339, 509), [255; 4]);
+        assert_eq!(caption, "x: colours of gray from 0 to 5");
+    }
+
+    #[test]
+    fn gaps_are_transparent() {
+        let valid = Some(vec![true, false, true, true]);
+        let unscaled = PictureStyle { upscale: NonZeroUsize::new(1), ..style() };
+        let (picture, _) = draw(&field(&[2, 2], vec![1u8, 0, 2, 3], 0, valid), &unscaled).unwrap();
+        assert_eq!(picture.pixel(0, 1), MISSING);
+        assert_eq!(picture.pixel(0, 0), [0, 0, 0, 255]);
+    }
+
+    #[test]
+    fn channels_have_their_own_scale_and_frames_share_one() {
+        let unscaled = PictureStyle { upscale: NonZeroUsize::new(1), ..style() };
+        let channels = field(&[1, 2, 2], vec![0.0, 0.0, 1.0, 100.0], 1, None);
+        let (picture, _) = draw(&channels, &unscaled).unwrap();
+        let whites = picture.pixels().iter().filter(|pixel| **pixel == [255; 4]).count();
+        assert_eq!(whites, 2);
+        let frames = field(&[2, 1, 2], vec![0.0, 1.0, 0.0, 100.0], 0, None);
+        let (picture, _) = draw(&frames, &unscaled).unwrap();
+        let whites = picture.pixels().iter().filter(|pixel| **pixel == [255; 4]).count();
+        assert_eq!(whites, 1);
+    }
+
+    #[test]
+    fn vectors_and_complex_numbers_get_hues() {
+        let unscaled = PictureStyle { upscale: NonZeroUsize::new(1), ..style() };
+        let mut vectors = field(&[1, 2, 2], vec![0.0, 1.0, 0.0, -1.0], 1, None);
+        vectors.look = Look::Vectors;
+        let (picture, caption) = draw(&vectors, &unscaled).unwrap();
+        assert_eq!(picture.pixels(), [[255, 0, 0, 255], [0, 255, 255, 255]]);
+        assert!(caption.contains("hue"), "{caption}");
+        let complex = vec![Complex64::new(1.0, 0.0), Complex64::new(-1.0, 0.0)];
+        let (same, _) = draw(&field(&[1, 2], complex, 0, None), &unscaled).unwrap();
+        assert_eq!(same, picture);
+    }
+
+    #[test]
+    fn one_dimension_is_a_line_or_a_strip() {
+        let (picture, _) = draw(&field(&[16], vec![1u8; 16], 0, None), &style()).unwrap();
+        assert_eq!((picture.width(), picture.height()), (512, LINE_HEIGHT));
+        let mut vectors = field(&[2, 2], vec![0.0, 1.0, 0.0, -1.0], 1, None);
+        vectors.look = Look::Vectors;
+        let (picture, _) = draw(&vectors, &style()).unwrap();
+        assert_eq!((picture.width(), picture.height()), (512, STRIP_HEIGHT));
+    }
+
+    #[test]
+    fn legends_are_beside_the_picture() {
+        let legend = PictureStyle { legend: true, ..style() };
+        let (picture, _) = draw(&field(&[2, 2], vec![1u8, 0, 2, 3], 0, None), &legend).unwrap();
+        assert_eq!((picture.width(), picture.height()), (512 + GAP + BAR_WIDTH, 512));
+        assert_eq!(picture.pixel(0, 535), [255; 4]);
+    }
+
+    #[test]
+    fn enormous_pictures_are_refused() {
+        let huge = PictureStyle { upscale: NonZeroUsize::new(100_000), ..style() };
+        let error = draw(&field(&[2, 2], vec![0u8; 4], 0, None), &huge).unwrap_err();
+        assert_eq!(error.kind(), framefold::ErrorKind::Limit);
+        assert!(draw(&field(&[0, 2], Vec::<u8>::new(), 0, None), &style()).is_err());
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (1.0 / 3.0, "0.333333"),
+            (123_456_789.0, "123457000"),
+            (1.5e-7, "1.5e-7"),
+            (-2e12, "-2e12"),
+        ] {
+            assert_eq!(Short(value).to_string(), text);
+        }
+    }
+}

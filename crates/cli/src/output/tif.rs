@@ -1,0 +1,200 @@
+//! TIFF: one page per image, uncompressed, in the dtype of the result.
+//!
+//! Pages follow each other in C order of the leading axes, channels (or y and x components) last
+//! of all: page = leading index × channels + channel. Gaps are NaN, as in NPY. Truth values
+//! become 0 and 1, 16-bit floats 32-bit ones. Files that would pass 4 GiB are BigTIFF.
+
+use super::atomic::failed;
+use crate::field::Field;
+use crate::numbers::reals;
+use framefold::core::{DType, NativeArray, TypedVec};
+use framefold::{Error, Result};
+use std::borrow::Cow;
+use std::io::{Seek, Write};
+use tiff::TiffError;
+use tiff::encoder::colortype::{
+    ColorType, Gray8, Gray16, Gray32, Gray32Float, Gray64, Gray64Float, GrayI8, GrayI16, GrayI32,
+    GrayI64,
+};
+use tiff::encoder::{TiffEncoder, TiffKind, TiffValue};
+
+/// The largest number of bytes of pixels in a file with 32-bit offsets.
+const CLASSIC_LIMIT: usize = 4_000_000_000;
+
+/// Writes `field`.
+///
+/// # Errors
+/// `Unsupported` for complex numbers; `Limit` if a page is too large; `Io`.
+pub(super) fn write(out: &mut (impl Write + Seek), field: &Field) -> Result<()> {
+    let array = storable(field)?;
+    let (height, width) = field.page_shape();
+    let side = |len: usize| {
+        u32::try_from(len).map_err(|_| Error::limit(format!("a TIFF page cannot be {len} long")))
+    };
+    let pages = Pages {
+        width: side(width)?,
+        height: side(height)?,
+        page_len: width * height,
+        n_channels: n_channels(field),
+    };
+    let result = if array.values().as_bytes().len() < CLASSIC_LIMIT {
+        TiffEncoder::new(out).and_then(|mut tiff| pages.write(&mut tiff, array.values()))
+    } else {
+        TiffEncoder::new_big(out).and_then(|mut tiff| pages.write(&mut tiff, array.values()))
+    };
+    result.map_err(|error| match error {
+        TiffError::IoError(error) => failed(error),
+        other => Error::bug(format!("the TIFF could not be made: {other}")),
+    })
+}
+
+fn n_channels(field: &Field) -> usize {
+    let n_base: usize = field.base_shape().iter().product();
+    field.array.values().len().checked_div(n_base).unwrap_or(0)
+}
+
+/// The values in a dtype that TIFF knows.
+fn storable(field: &Field) -> Result<Cow<'_, NativeArray>> {
+    let array = field.with_nan()?;
+    match array.dtype() {
+        DType::C64 | DType::C128 => Err(Error::unsupported(format!(
+            "TIFF cannot hold complex numbers as in '{}'",
+            field.name
+        ))
+        .with_hint("write .npy, .npz or .png")),
+        DType::F16 => {
+            let values: Vec<f32> =
+                reals(array.values()).into_iter().map(|value| value as f32).collect();
+            NativeArray::try_new(array.shape(), values).map(Cow::Owned)
+        }
+        DType::Bool => {
+            let values: Vec<u8> =
+                reals(array.values()).into_iter().map(|value| value as u8).collect();
+            NativeArray::try_new(array.shape(), values).map(Cow::Owned)
+        }
+        _ => Ok(array),
+    }
+}
+
+/// How an array is cut into pages.
+struct Pages {
+    width: u32,
+    height: u32,
+    page_len: usize,
+    n_channels: usize,
+}
+
+impl Pages {
+    fn write<W: Write + Seek, K: TiffKind>(
+        &self,
+        tiff: &mut TiffEncoder<W, K>,
+        values: &TypedVec,
+    ) -> Result<(), TiffError> {
+        match values {
+            TypedVec::U8(values) => self.write_as::<_, _, Gray8>(tiff, values),
+            TypedVec::U16(values) => self.write_as::<_, _, Gray16>(tiff, values),
+            TypedVec::U32(values) => self.write_as::<_, _, Gray32>(tiff, values),
+            TypedVec::U64(values) => self.write_as::<_, _, Gray64>(tiff, values),
+            TypedVec::I8(values) => self.write_as::<_, _, GrayI8>(tiff, values),
+            TypedVec::I16(values) => self.write_as::<_, _, GrayI16>(tiff, values),
+            TypedVec::I32(values) => self.write_as::<_, _, GrayI32>(tiff, values),
+            TypedVec::I64(values) => self.write_as::<_, _, GrayI64>(tiff, values),
+            TypedVec::F32(values) => self.write_as::<_, _, Gray32Float>(tiff, values),
+            TypedVec::F64(values) => self.write_as::<_, _, Gray64Float>(tiff, values),
+            TypedVec::Bool(_) | TypedVec::F16(_) | TypedVec::C64(_) | TypedVec::C128(_) => {
+                Err(tiff::TiffUnsupportedError::UnsupportedDataType.into())
+            }
+        }
+    }
+
+    fn write_as<W: Write + Seek, K: TiffKind, C: ColorType>(
+        &self,
+        tiff: &mut TiffEncoder<W, K>,
+        values: &[C::Inner],
+    ) -> Result<(), TiffError>
+    where
+        C::Inner: Copy,
+        [C::Inner]: TiffValue,
+    {
+        for block in values.chunks(self.page_len.max(1) * self.n_channels.max(1)) {
+            for channel in 0..self.n_channels {
+                let page: Vec<C::Inner> =
+                    block.iter().copied().skip(channel).step_by(self.n_channels).collect();
+                tiff.write_image::<C>(self.width, self.height, &page)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::tests::field;
+    use framefold::core::{Bool8, Complex64, F16};
+    use std::io::Cursor;
+    use tiff::decoder::{Decoder, DecodingResult};
+
+    fn written(field: &Field) -> Vec<((u32, u32), DecodingResult)> {
+        let mut bytes = Cursor::new(Vec::new());
+        write(&mut bytes, field).unwrap();
+        bytes.set_position(0);
+        let mut decoder = Decoder::new(bytes).unwrap();
+        let mut pages = vec![(decoder.dimensions().unwrap(), decoder.read_image().unwrap())];
+        while decoder.more_images() {
+            decoder.next_image().unwrap();
+            pages.push((decoder.dimensions().unwrap(), decoder.read_image().unwrap()));
+        }
+        pages
+    }
+
+    #[test]
+    fn integers_keep_their_dtype() {
+        let pages = written(&field(&[2, 3], vec![1u16, 2, 3, 4, 5, 65535], 0, None));
+        assert_eq!(pages.len(), 1);
+        assert_eq!(pages[0].0, (3, 2));
+        match &pages[0].1 {
+            DecodingResult::U16(values) => assert_eq!(values[..], [1, 2, 3, 4, 5, 65535]),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn pages_are_leading_axes_then_channels() {
+        let values: Vec<f64> = (0..2 * 2 * 3 * 2).map(f64::from).collect();
+        let pages = written(&field(&[2, 2, 3, 2], values, 1, None));
+        assert_eq!(pages.len(), 4);
+        let first = |page: usize| match &pages[page].1 {
+            DecodingResult::F64(values) => values[..2].to_vec(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(first(0), [0.0, 2.0]);
+        assert_eq!(first(1), [1.0, 3.0]);
+        assert_eq!(first(2), [12.0, 14.0]);
+    }
+
+    #[test]
+    fn gaps_are_nan() {
+        let pages = written(&field(&[2], vec![9u8, 0], 0, Some(vec![true, false])));
+        match &pages[0].1 {
+            DecodingResult::F32(values) => assert!(values[0] == 9.0 && values[1].is_nan()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn foreign_dtypes_are_converted_or_refused() {
+        let halves = vec![F16::from_f32(0.5), F16::from_f32(2.0)];
+        match &written(&field(&[2], halves, 0, None))[0].1 {
+            DecodingResult::F32(values) => assert_eq!(values[..], [0.5, 2.0]),
+            other => panic!("{other:?}"),
+        }
+        match &written(&field(&[2], vec![Bool8(1), Bool8(0)], 0, None))[0].1 {
+            DecodingResult::U8(values) => assert_eq!(values[..], [1, 0]),
+            other => panic!("{other:?}"),
+        }
+        let complex = field(&[1], vec![Complex64::new(1.0, 1.0)], 0, None);
+        let error = write(&mut Cursor::new(Vec::new()), &complex).unwrap_err();
+        assert_eq!(error.kind(), framefold::ErrorKind::Unsupported);
+    }
+}

@@ -1,0 +1,21 @@
+//! From numbers to colours: pure functions that turn planes of values into RGBA pixels.
+//!
+//! Nothing here reads or writes a file, knows a reduction, or asks the terminal anything.
+//! Values that are not a number have no colour: their pixels are transparent, with a grey
+//! below for viewers that ignore transparency.
+
+mod colormap;
+mod legend;
+mod line;
+mod picture;
+mod plane;
+mod scale;
+mod vector;
+
+pub use colormap::{COLORMAPS, Colormap};
+pub use legend::{bar, wheel};
+pub use line::draw_line;
+pub use picture::{MISSING, Picture, montage};
+pub use plane::Plane;
+pub use scale::{Scale, ScaleOptions, draw_scalars};
+pub use vector::{Center, VectorOptions, VectorScale, draw_vectors};

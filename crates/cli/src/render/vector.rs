@@ -1,0 +1,154 @@
+//! Fields of two components as colours: hue shows the direction, brightness the length.
+//!
+//! This is how differential phase contrast is usually shown. Red points to the right (+x),
+//! the hue turns with the angle from +x towards +y, which is downwards in a picture: yellow
+//! green is down, cyan left, violet up.
+
+use super::{MISSING, Picture, Plane, ScaleOptions};
+use std::f64::consts::TAU;
+
+/// What is subtracted from a field before it is drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Center {
+    /// Nothing: vectors are drawn as they are.
+    None,
+    /// The mean of each component.
+    Mean,
+    /// The median of each component: a common offset (a beam that is not on the detector's
+    /// centre, say) would otherwise paint everything in one hue.
+    #[default]
+    Median,
+}
+
+/// How a field of vectors is drawn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct VectorOptions {
+    /// How the length with full brightness is chosen: `max`, or the upper percentile. The
+    /// lower end is `min`, or 0. Logarithmic scales are not used.
+    pub scale: ScaleOptions,
+    /// What is subtracted first.
+    pub center: Center,
+}
+
+/// What the colours of a drawn field mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct VectorScale {
+    /// What was subtracted, y and x.
+    pub offset: (f64, f64),
+    /// The length drawn black.
+    pub min: f64,
+    /// The length with full brightness.
+    pub max: f64,
+}
+
+/// Draws the field with components `y` and `x`, one pixel per vector.
+///
+/// Vectors of which a component is not finite have no colour. Planes of different shape are
+/// cut to what they have in common.
+pub fn draw_vectors(y: &Plane, x: &Plane, options: &VectorOptions) -> (Picture, VectorScale) {
+    let finite = |(y, x): &(f64, f64)| y.is_finite() && x.is_finite();
+    let vectors: Vec<(f64, f64)> =
+        y.values().iter().copied().zip(x.values().iter().copied()).collect();
+    let known: Vec<(f64, f64)> = vectors.iter().copied().filter(finite).collect();
+    let (ys, xs): (Vec<f64>, Vec<f64>) = known.iter().copied().unzip();
+    let offset = match options.center {
+        Center::None => (0.0, 0.0),
+        Center::Mean => (mean(&ys), mean(&xs)),
+        Center::Median => (median(ys), median(xs)),
+    };
+    let lengths: Vec<f64> = known.iter().map(|(y, x)| (y - offset.0).hypot(x - offset.1)).collect();
+    let fit = ScaleOptions {
+        percentiles: (0.0, options.scale.percentiles.1),
+        min: Some(options.scale.min.unwrap_or(0.0)),
+        max: options.scale.max,
+        log: false,
+    };
+    let fitted = super::Scale::fit(&lengths, &fit);
+    let scale = VectorScale { offset, min: fitted.min, max: fitted.max };
+    let picture = Picture::from_fn(y.width(), y.height(), |row, column| {
+        match vectors.get(row * y.width() + column).filter(|vector| finite(vector)) {
+            Some((y, x)) => {
+                let (y, x) = (y - offset.0, x - offset.1);
+                let value = fitted.position(y.hypot(x)).unwrap_or(0.0);
+                direction_colour(y, x, value)
+            }
+            None => MISSING,
+        }
+    });
+    (picture, scale)
+}
+
+/// The colour of direction (y, x) with brightness `value`, 0 to 1.
+pub(super) fn direction_colour(y: f64, x: f64, value: f64) -> [u8; 4] {
+    let hue = (y.atan2(x) / TAU).rem_euclid(1.0);
+    let channel = |shift: f64| {
+        let distance = ((hue * 6.0 + shift).rem_euclid(6.0) - 3.0).abs();
+        ((distance - 1.0).clamp(0.0, 1.0) * value * 255.0).round() as u8
+    };
+    [channel(0.0), channel(4.0), channel(2.0), 255]
+}
+
+fn mean(values: &[f64]) -> f64 {
+    if values.is_empty() { 0.0 } else { values.iter().sum::<f64>() / values.len() as f64 }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let n = values.len();
+    match (values.get(n / 2), values.get(n.saturating_sub(1) / 2)) {
+        (Some(a), Some(b)) => 0.5 * a + 0.5 * b,
+        _ => 0.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(vectors: &[(f64, f64)], options: &VectorOptions) -> (Vec<[u8; 4]>, VectorScale) {
+        let (y, x): (Vec<f64>, Vec<f64>) = vectors.iter().copied().unzip();
+        let n = vectors.len();
+        let (picture, scale) = draw_vectors(&Plane::new(n, y), &Plane::new(n, x), options);
+        (picture.pixels().to_vec(), scale)
+    }
+
+    #[test]
+    fn hue_follows_direction_and_brightness_length() {
+        let options = VectorOptions { center: Center::None, ..VectorOptions::default() };
+        let vectors = [(0.0, 2.0), (0.0, -2.0), (2.0, 0.0), (-2.0, 0.0), (0.0, 1.0), (0.0, 0.0)];
+        let (pixels, scale) = draw(&vectors, &options);
+        assert!((scale.max - 2.0).abs() < 1e-12);
+        assert_eq!(pixels[0], [255, 0, 0, 255]);
+        assert_eq!(pixels[1], [0, 255, 255, 255]);
+        assert_eq!(pixels[2], [128, 255, 0, 255]);
+        assert_eq!(pixels[3], [128, 0, 255, 255]);
+        assert_eq!(pixels[4], [128, 0, 0, 255]);
+        assert_eq!(pixels[5], [0, 0, 0, 255]);
+    }
+
+    #[test]
+    fn a_common_offset_is_taken_away() {
+        let vectors = [(10.0, 9.0), (10.0, 10.0), (10.0, 11.0)];
+        let (pixels, scale) = draw(&vectors, &VectorOptions::default());
+        assert_eq!(scale.offset, (10.0, 10.0));
+        assert_eq!(pixels, [[0, 255, 255, 255], [0, 0, 0, 255], [255, 0, 0, 255]]);
+        let mean = VectorOptions { center: Center::Mean, ..VectorOptions::default() };
+        assert_eq!(draw(&vectors, &mean).0, pixels);
+    }
+
+    #[test]
+    fn missing_vectors_have_no_colour() {
+        let vectors = [(f64::NAN, 1.0), (1.0, f64::INFINITY), (0.0, 1.0)];
+        let options = VectorOptions { center: Center::None, ..VectorOptions::default() };
+        let (pixels, _) = draw(&vectors, &options);
+        assert_eq!(pixels, [MISSING, MISSING, [255, 0, 0, 255]]);
+        assert_eq!(draw(&[(f64::NAN, f64::NAN)], &VectorOptions::default()).0, [MISSING]);
+    }
+
+    #[test]
+    fn medians() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(vec![4.0, 1.0, 2.0, 3.0]), 2.5);
+        assert_eq!(median(vec![]), 0.0);
+    }
+}

@@ -1,0 +1,212 @@
+//! A result in a few numbers, for people and for programs.
+
+use crate::field::Field;
+use crate::numbers::{Number, ToNumber, number_at, with_values};
+use framefold::core::NativeArray;
+use framefold::{Error, Result};
+use serde_json::{Value, json};
+
+/// How many of a buffer's first values are listed.
+const N_FIRST: usize = 8;
+
+/// Extremes and sum of the values that are there.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Stats {
+    /// The number of values that have data.
+    pub n_values: usize,
+    /// How many of them are not a number.
+    pub n_nan: usize,
+    /// The smallest of the others; `None` if there are none, or for complex numbers.
+    pub min: Option<Number>,
+    /// The largest.
+    pub max: Option<Number>,
+    /// The sum of the others: exact for integers.
+    pub sum: Number,
+}
+
+impl Stats {
+    /// Looks at all values of `field` that have data.
+    pub(crate) fn of(field: &Field) -> Self {
+        let entry_len = field.entry_len().max(1);
+        let is_valid = |cell: usize| {
+            field
+                .valid
+                .as_ref()
+                .is_none_or(|valid| valid.get(cell / entry_len).copied().unwrap_or(false))
+        };
+        with_values!(field.array.values(), values => {
+            let there = values.iter().enumerate().filter(|(cell, _)| is_valid(*cell));
+            collect(there.map(|(_, value)| value.number()))
+        })
+    }
+}
+
+fn collect(numbers: impl Iterator<Item = Number>) -> Stats {
+    let mut n_values = 0;
+    let mut n_nan = 0;
+    let mut integers: Option<(i128, i128, i128)> = None;
+    let mut reals: Option<(f64, f64)> = None;
+    let mut is_bool = false;
+    let mut is_complex = false;
+    let mut sums = [CompensatedSum::default(); 2];
+    for number in numbers {
+        n_values += 1;
+        match number {
+            Number::Bool(value) => {
+                is_bool = true;
+                add_integer(&mut integers, value.into());
+            }
+            Number::Int(value) => add_integer(&mut integers, value),
+            Number::Real(value) if value.is_nan() => n_nan += 1,
+            Number::Real(value) => {
+                let (min, max) = reals.get_or_insert((value, value));
+                *min = min.min(value);
+                *max = max.max(value);
+                sums[0].add(value);
+            }
+            Number::Complex(re, im) if re.is_nan() || im.is_nan() => n_nan += 1,
+            Number::Complex(re, im) => {
+                sums[0].add(re);
+                sums[1].add(im);
+            }
+        }
+        is_complex |= matches!(number, Number::Complex(..));
+    }
+    let (min, max, sum) = match (integers, reals) {
+        (Some((min, max, sum)), _) if is_bool => {
+            (Some(Number::Bool(min != 0)), Some(Number::Bool(max != 0)), Number::Int(sum))
+        }
+        (Some((min, max, sum)), _) => {
+            (Some(Number::Int(min)), Some(Number::Int(max)), Number::Int(sum))
+        }
+        (None, Some((min, max))) => {
+            (Some(Number::Real(min)), Some(Number::Real(max)), Number::Real(sums[0].value()))
+        }
+        (None, None) if is_complex => {
+            (None, None, Number::Complex(sums[0].value(), sums[1].value()))
+        }
+        (None, None) => (None, None, Number::Real(0.0)),
+    };
+    Stats { n_values, n_nan, min, max, sum }
+}
+
+fn add_integer(integers: &mut Option<(i128, i128, i128)>, value: i128) {
+    let (min, max, sum) = integers.get_or_insert((value, value, 0));
+    *min = (*min).min(value);
+    *max = (*max).max(value);
+    *sum += value;
+}
+
+/// A sum of floats that keeps the error of each addition (Neumaier's variant of Kahan's).
+#[derive(Clone, Copy, Debug, Default)]
+struct CompensatedSum {
+    sum: f64,
+    lost: f64,
+}
+
+impl CompensatedSum {
+    fn add(&mut self, value: f64) {
+        let sum = self.sum + value;
+        self.lost += if self.sum.abs() >= value.abs() {
+            (self.sum - sum) + value
+        } else {
+            (value - sum) + self.sum
+        };
+        self.sum = sum;
+    }
+
+    fn value(&self) -> f64 {
+        if self.sum.is_finite() { self.sum + self.lost } else { self.sum }
+    }
+}
+
+/// The value of `array` at `index`.
+///
+/// # Errors
+/// `InvalidArgument` if the index does not fit its shape.
+pub(crate) fn probe(array: &NativeArray, index: &[usize]) -> Result<Number> {
+    let shape = array.shape();
+    let fits = index.len() == shape.len() && index.iter().zip(shape).all(|(i, len)| i < len);
+    let flat = index.iter().zip(shape).fold(0, |flat, (i, len)| flat * len + i);
+    number_at(array.values(), flat).filter(|_| fits).ok_or_else(|| {
+        Error::invalid(format!("there is no value at index {index:?} of shape {shape:?}"))
+    })
+}
+
+/// The summary of one buffer, with the values at `probes`.
+///
+/// # Errors
+/// As [`probe`].
+pub(crate) fn to_json(field: &Field, probes: &[Vec<usize>]) -> Result<Value> {
+    let stats = Stats::of(field);
+    let first: Vec<Value> = (0..N_FIRST)
+        .map_while(|i| number_at(field.array.values(), i).map(Number::to_json))
+        .collect();
+    let mut probed = Vec::with_capacity(probes.len());
+    for index in probes {
+        let value = probe(&field.array, index)?.to_json();
+        probed.push(json!({ "index": index, "value": value }));
+    }
+    Ok(json!({
+        "name": field.name,
+        "kind": field.kind.name(),
+        "shape": field.array.shape(),
+        "dtype": field.array.dtype().name(),
+        "n_values": stats.n_values,
+        "n_nan": stats.n_nan,
+        "min": stats.min.map(Number::to_json),
+        "max": stats.max.map(Number::to_json),
+        "sum": stats.sum.to_json(),
+        "first": first,
+        "probes": probed,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::field::tests::field;
+    use framefold::core::{Bool8, Complex64};
+
+    #[test]
+    fn integer_sums_are_exact() {
+        let stats = Stats::of(&field(&[3], vec![u64::MAX, u64::MAX, 1], 0, None));
+        assert_eq!(stats.sum, Number::Int(2 * i128::from(u64::MAX) + 1));
+        assert_eq!(stats.min, Some(Number::Int(1)));
+    }
+
+    #[test]
+    fn gaps_and_nan_do_not_count() {
+        let valid = Some(vec![true, false, true]);
+        let stats = Stats::of(&field(&[3], vec![5u8, 0, 7], 0, valid));
+        assert_eq!((stats.n_values, stats.min), (2, Some(Number::Int(5))));
+        let stats = Stats::of(&field(&[3], vec![1.0, f64::NAN, 3.0], 0, None));
+        assert_eq!((stats.n_nan, stats.sum), (1, Number::Real(4.0)));
+    }
+
+    #[test]
+    fn float_sums_keep_small_terms() {
+        let stats = Stats::of(&field(&[4], vec![1e16, 1.0, 1.0, -1e16], 0, None));
+        assert_eq!(stats.sum, Number::Real(2.0));
+        let stats = Stats::of(&field(&[2], vec![f64::INFINITY, 1.0], 0, None));
+        assert_eq!(stats.sum, Number::Real(f64::INFINITY));
+    }
+
+    #[test]
+    fn truth_and_complex_values() {
+        let stats = Stats::of(&field(&[2], vec![Bool8(1), Bool8(0)], 0, None));
+        assert_eq!((stats.max, stats.sum), (Some(Number::Bool(true)), Number::Int(1)));
+        let values = vec![Complex64::new(1.0, 2.0), Complex64::new(3.0, -1.0)];
+        let stats = Stats::of(&field(&[2], values, 0, None));
+        assert_eq!((stats.min, stats.sum), (None, Number::Complex(4.0, 1.0)));
+    }
+
+    #[test]
+    fn probes_are_checked() {
+        let field = field(&[2, 3], (0..6u8).collect::<Vec<_>>(), 0, None);
+        assert_eq!(probe(&field.array, &[1, 2]).unwrap(), Number::Int(5));
+        for bad in [&[2, 0][..], &[0, 3], &[0], &[0, 0, 0], &[]] {
+            assert!(probe(&field.array, bad).is_err(), "{bad:?}");
+        }
+    }
+}
