@@ -2,6 +2,7 @@
 
 mod explain;
 mod inputs;
+mod memory;
 mod partitions;
 mod tiling;
 
@@ -74,6 +75,7 @@ impl Plan {
             jobs.push((meta, buffers));
         }
 
+        memory::check(&jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
         let (partitions, why_partitions) =
             partitions::choose(dataset, &jobs, &requirements, runs, options)?;

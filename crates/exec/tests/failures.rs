@@ -287,3 +287,13 @@ fn partitions_can_be_repeated_and_merged_by_hand() {
     assert_eq!(results.n_merged(), 1);
     assert!(worker.run_partition(40, &mut || Ok(())).is_err());
 }
+
+#[test]
+fn results_that_fit_no_memory_are_refused() {
+    let dataset = dataset(3);
+    let dataset = Dataset::try_new(dataset.source().clone(), Some(&[1 << 50]), 0).unwrap();
+    let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(framefold_kernels::SumSig)];
+    let error = Plan::try_new(&dataset, udfs, None, &PlanOptions::default()).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::Limit);
+    assert!(error.to_string().contains("TiB"), "{error}");
+}

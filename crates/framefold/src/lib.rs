@@ -26,7 +26,9 @@ pub use framefold_io as io;
 pub use framefold_kernels as kernels;
 
 pub use framefold_core::{Dataset, Error, ErrorKind, Result, Roi, Shape};
-pub use framefold_exec::{Cancel, Executor, Plan, PlanOptions, RunOptions, RunResults, Silent, run};
+pub use framefold_exec::{
+    Cancel, Executor, Plan, PlanOptions, RunOptions, RunResults, Silent, run,
+};
 pub use framefold_io::{OpenOptions, open, open_as};
 
 mod reduce;

@@ -1,0 +1,30 @@
+//! Whether the results of a run can be held in memory at all.
+
+use super::{explain, saturating_u64};
+use framefold_core::{BufferDecl, Error, JobMeta, Result};
+
+/// Refuses a run whose merged results the system has no memory for.
+///
+/// A damaged header can promise any number of frames; without this check, the first allocation
+/// for them would end the process.
+pub(super) fn check(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> Result<()> {
+    let mut total = 0u64;
+    for (job, buffers) in jobs {
+        // One more byte per frame tells which frames are valid.
+        let n_selected = job.n_selected();
+        total = total.saturating_add(saturating_u64(n_selected));
+        for decl in buffers {
+            total = total.saturating_add(decl.len_bytes(&job.shape, n_selected));
+        }
+    }
+    let fits = usize::try_from(total)
+        .is_ok_and(|len_bytes| Vec::<u8>::new().try_reserve_exact(len_bytes).is_ok());
+    if fits {
+        return Ok(());
+    }
+    Err(Error::limit(format!(
+        "the results would take {}, more than the system has",
+        explain::bytes(total)
+    ))
+    .with_hint("select fewer positions with a ROI, or check the shape of the data set"))
+}
