@@ -141,3 +141,96 @@ fn agree(found: &NativeArray, expected: &NativeArray, agreement: Agreement) -> R
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryOptions, MemorySource};
+    use framefold_core::{
+        Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, Partial, Requirements,
+        RunMeta, SourceInfo, Tile,
+    };
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    /// Counts frames of the first slice, and breaks one law.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Count {
+        Right,
+        /// Counts tiles instead.
+        DependsOnTiling,
+        /// `results()` adds to the count.
+        ResultsChange,
+        /// A partial result without tiles counts one frame.
+        FreshCounts,
+        /// The result has one cell too many.
+        WrongShape,
+    }
+
+    impl Udf for Count {
+        fn name(&self) -> &str {
+            "count"
+        }
+        fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
+            Ok(Requirements::native_tiles())
+        }
+        fn buffers(&self, _job: &JobMeta) -> Result<Vec<BufferDecl>> {
+            Ok(vec![BufferDecl::new("n", BufferKind::Single, DType::I64)])
+        }
+        fn accumulator(&self, _run: &RunMeta, _p: &Partition) -> Result<Box<dyn Accumulator>> {
+            Ok(Box::new(Worker(*self, i64::from(*self == Count::FreshCounts))))
+        }
+        fn merger(&self, _run: &RunMeta) -> Result<Box<dyn Merger>> {
+            Ok(Box::new(Merged(*self, AtomicI64::new(0))))
+        }
+    }
+
+    struct Worker(Count, i64);
+
+    impl Accumulator for Worker {
+        fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+            match self.0 {
+                Count::DependsOnTiling => self.1 += 1,
+                _ if tile.position.sig.index() == 0 => self.1 += tile.frames().depth() as i64,
+                _ => {}
+            }
+            Ok(())
+        }
+        fn finish(self: Box<Self>) -> Result<Partial> {
+            Ok(Partial::new().with("n", NativeArray::try_new(&[1], vec![self.1])?))
+        }
+    }
+
+    struct Merged(Count, AtomicI64);
+
+    impl Merger for Merged {
+        fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
+            let n = partial.take_native("n")?.as_slice::<i64>()?[0];
+            self.1.fetch_add(n, Ordering::Relaxed);
+            Ok(())
+        }
+        fn results(&self) -> Result<Vec<Array>> {
+            let step = i64::from(self.0 == Count::ResultsChange);
+            let n = self.1.fetch_add(step, Ordering::Relaxed);
+            let len = if self.0 == Count::WrongShape { 2 } else { 1 };
+            Ok(vec![NativeArray::try_new(&[len], vec![n; len])?.into()])
+        }
+    }
+
+    #[test]
+    fn each_broken_law_is_named() {
+        let frames = NativeArray::zeros(DType::U8, &[12, 4, 4]);
+        let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+        let dataset = Dataset::try_new(Arc::new(source), None, 0).unwrap();
+        let check = |udf: Count| check_udf(&udf, &dataset, None, Agreement::Exact, 7);
+        check(Count::Right).unwrap();
+        for (udf, law) in [
+            (Count::DependsOnTiling, "does not depend on tiling"),
+            (Count::ResultsChange, "results()"),
+            (Count::FreshCounts, "fresh partial"),
+            (Count::WrongShape, "declared as int64 [1]"),
+        ] {
+            let error = check(udf).unwrap_err();
+            assert!(error.message().contains(law), "{error}");
+        }
+    }
+}

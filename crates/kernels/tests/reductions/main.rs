@@ -1,11 +1,20 @@
 //! Every reduction, held to the laws of its contract and to its definition.
 
+#[cfg(test)]
 mod com;
+#[cfg(test)]
 mod logsum;
+#[cfg(test)]
 mod masks;
+#[cfg(test)]
 mod max;
+#[cfg(test)]
 mod pick;
+#[cfg(test)]
 mod stddev;
+#[cfg(test)]
 mod sum;
+#[cfg(test)]
 mod sum_sig;
+#[cfg(test)]
 mod support;
