@@ -114,8 +114,9 @@ def main() -> None:
     few.flat[:: max(1, few.size // 100)] = True
     mean = np.asarray(ctx.run_udf(dataset=dataset, udf=SumUDF(), roi=few)["intensity"].data)
     cy, cx, r = find_beam(mean)
-    outer = min(height, width) / 2
-    inner = min(6 * r, 0.7 * outer)
+    # High angles, where diffuse scattering counts more than diffraction; up to the corners.
+    outer = np.hypot(height, width) / 2
+    inner = min(9 * r, 0.6 * outer)
     disk = find_strongest_disk(mean, cy, cx, r)
     print(f"beam at y = {cy:.1f}, x = {cx:.1f}, radius {r:.1f} pixels")
     print(f"strongest Bragg disk at y = {disk[0]:.1f}, x = {disk[1]:.1f}")
