@@ -56,7 +56,7 @@ impl Udf for LogSum {
 /// Adds one frame: `sums[p] += ln(frame[p] - floor + 1)`.
 fn add_logs<T: Real>(sums: &mut [f64], frame: &[T], floor: T) {
     for (sum, cell) in sums.iter_mut().zip(frame) {
-        *sum += cell.above(floor).ln_1p();
+        *sum += (cell.above(floor) + 1.0).ln();
     }
 }
 

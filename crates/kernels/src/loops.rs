@@ -4,8 +4,9 @@ use crate::cell::{Cell, MOMENT_CELLS, Real};
 use framefold_core::FramesView;
 use std::ops::Range;
 
-/// The number of pixels whose sums a loop over frames keeps at hand: a few KiB.
-pub(crate) const COLUMN_CELLS: usize = 256;
+/// The number of pixels whose sums a loop over frames keeps at hand: few enough for the
+/// first-level cache, enough to read each frame in runs of some KiB.
+pub(crate) const COLUMN_CELLS: usize = 1024;
 
 /// The number of independent sums in a loop along a frame, so that additions can overlap.
 const LANES: usize = 8;

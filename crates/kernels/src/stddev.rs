@@ -102,6 +102,10 @@ impl<A: Total> Moments<A> {
 }
 
 /// Folds the statistics `b` of `n_b` frames into `a` of `n_a` frames (Chan et al., eq. 2.1).
+///
+/// The difference of the means is taken as `(n_a * sum_b - n_b * sum_a) / (n_a * n_b)`: this
+/// needs no division per pixel, and is exactly zero for a pixel that never changes, as long as its
+/// sums are exact.
 fn fold<A: Total>(
     n_a: usize,
     (sums_a, varsums_a): (&mut [A], &mut [f64]),
@@ -110,10 +114,11 @@ fn fold<A: Total>(
 ) -> Result<()> {
     if n_a > 0 && n_b > 0 {
         let (a, b) = (n_a as f64, n_b as f64);
-        let weight = a * (b / (a + b));
+        let weight = 1.0 / (a * b * (a + b));
         let sums = sums_a.iter().zip(sums_b);
         for (varsum, (sum_a, sum_b)) in varsums_a.iter_mut().zip(sums) {
-            *varsum += (sum_b.value().over(b) - sum_a.value().over(a)).norm_sqr() * weight;
+            let difference = sum_b.value().times(a) - sum_a.value().times(b);
+            *varsum += difference.norm_sqr() * weight;
         }
     }
     add_all(varsums_a, varsums_b)?;

@@ -33,6 +33,9 @@ pub(crate) trait Value: Copy + Default + Sub<Output = Self> + Send + Sync + 'sta
     /// Itself divided by a real number.
     fn over(self, divisor: f64) -> Self;
 
+    /// Itself times a real number.
+    fn times(self, factor: f64) -> Self;
+
     /// As a complex number.
     fn complex(self) -> Complex128;
 }
@@ -44,6 +47,10 @@ impl Value for f64 {
 
     fn over(self, divisor: f64) -> f64 {
         self / divisor
+    }
+
+    fn times(self, factor: f64) -> f64 {
+        self * factor
     }
 
     fn complex(self) -> Complex128 {
@@ -58,6 +65,10 @@ impl Value for Complex128 {
 
     fn over(self, divisor: f64) -> Complex128 {
         Complex128::new(self.re / divisor, self.im / divisor)
+    }
+
+    fn times(self, factor: f64) -> Complex128 {
+        Complex128::new(self.re * factor, self.im * factor)
     }
 
     fn complex(self) -> Complex128 {

@@ -32,6 +32,17 @@ fn a_small_variance_on_a_large_mean_is_not_lost() {
 }
 
 #[test]
+fn pixels_that_never_change_have_no_variance_at_all() {
+    let cells: Vec<f64> = [0.1, 1e10 / 3.0, -7.7].repeat(7);
+    let results = run(&StdDev::default(), &dataset(&[7], &[3], cells)).unwrap();
+    let std = results.get("std").unwrap().as_slice::<f64>().unwrap().to_vec();
+    assert!(std.iter().zip([0.1, 1e10 / 3.0, 7.7]).all(|(s, x)| *s <= 1e-15 * x), "{std:?}");
+    let cells: Vec<u32> = [3, u32::MAX, 12345].repeat(7);
+    let results = run(&StdDev::default(), &dataset(&[7], &[3], cells)).unwrap();
+    assert_eq!(results.get("std").unwrap().as_slice::<f64>().unwrap(), [0.0; 3]);
+}
+
+#[test]
 fn one_frame_has_no_variance() {
     let results = run(&StdDev::default(), &dataset(&[1], &[3], vec![5u16, 0, 65535])).unwrap();
     assert_eq!(results.get("std").unwrap().as_slice::<f64>().unwrap(), [0.0; 3]);
