@@ -1,0 +1,172 @@
+//! Data sets.
+
+use crate::arrays::memory_of;
+use crate::errors::OrRaise;
+use crate::memory::NumpyBytes;
+use crate::options::open_options;
+use framefold::core::{Dataset, Error, StoredDType};
+use framefold::io::{self, MemoryArray, MemorySource, SharedBytes};
+use numpy::npyffi::npy_intp;
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// An open data set.
+#[pyclass(frozen, name = "Dataset", module = "framefold._engine")]
+pub(crate) struct PyDataset {
+    dataset: Dataset,
+    num_partitions: Option<usize>,
+}
+
+impl PyDataset {
+    pub(crate) fn inner(&self) -> &Dataset {
+        &self.dataset
+    }
+
+    pub(crate) fn num_partitions(&self) -> Option<usize> {
+        self.num_partitions
+    }
+}
+
+#[pymethods]
+impl PyDataset {
+    /// All axes, navigation first.
+    #[getter]
+    fn shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, pyo3::types::PyTuple>> {
+        pyo3::types::PyTuple::new(py, self.dataset.shape().dims())
+    }
+
+    /// How many of the axes are navigation axes.
+    #[getter]
+    fn nav_dims(&self) -> usize {
+        self.dataset.shape().nav().len()
+    }
+
+    /// The name of the dtype of the pixels.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        self.dataset.source().info().dtype.dtype.name()
+    }
+
+    /// The name of the format.
+    #[getter]
+    fn format(&self) -> &'static str {
+        self.dataset.source().info().format
+    }
+
+    /// The files the data are read from.
+    #[getter]
+    fn paths(&self) -> Vec<PathBuf> {
+        self.dataset.source().info().paths.clone()
+    }
+
+    /// Meta data for people to read.
+    #[getter]
+    fn details(&self) -> Vec<(String, String)> {
+        self.dataset.source().info().details.clone()
+    }
+
+    /// What is odd but not an error.
+    #[getter]
+    fn warnings(&self) -> Vec<String> {
+        self.dataset.source().info().warnings.clone()
+    }
+
+    /// The ranges of flat navigation positions that have data.
+    #[getter]
+    fn positions_with_data(&self) -> Vec<(usize, usize)> {
+        self.dataset.positions_with_data().into_iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    /// How many frames are left out, and how many positions stay empty, at either end.
+    #[getter]
+    fn sync_info<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        let info = self.dataset.sync_info();
+        let dict = PyDict::new(py);
+        dict.set_item("frames_skipped_start", info.frames_skipped_start)?;
+        dict.set_item("frames_ignored_end", info.frames_ignored_end)?;
+        dict.set_item("frames_inserted_start", info.frames_inserted_start)?;
+        dict.set_item("frames_inserted_end", info.frames_inserted_end)?;
+        Ok(dict)
+    }
+}
+
+/// Opens a file as the given format, or as the one that is detected for `"auto"`.
+#[pyfunction]
+pub(crate) fn load(
+    py: Python<'_>,
+    filetype: &str,
+    path: PathBuf,
+    options: &Bound<'_, PyDict>,
+) -> PyResult<PyDataset> {
+    let (options, num_partitions) = open_options(options)?;
+    let dataset = py.detach(|| io::open_as(filetype, &path, &options)).or_raise(py)?;
+    Ok(PyDataset { dataset, num_partitions })
+}
+
+/// The format of a file, and how it was recognized.
+#[pyfunction]
+pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, String)> {
+    let detection = py.detach(|| io::detect(&path)).or_raise(py)?;
+    Ok((detection.format.name, detection.reason))
+}
+
+/// The names of all file formats.
+#[pyfunction]
+pub(crate) fn known_formats() -> Vec<&'static str> {
+    io::FORMATS.iter().map(|format| format.name).collect()
+}
+
+/// A data set that reads `array` in place.
+#[pyfunction]
+#[pyo3(signature = (array, sig_dims, nav_shape=None, sync_offset=0, num_partitions=None))]
+pub(crate) fn from_array(
+    array: &Bound<'_, PyUntypedArray>,
+    sig_dims: usize,
+    nav_shape: Option<Vec<usize>>,
+    sync_offset: i64,
+    num_partitions: Option<usize>,
+) -> PyResult<PyDataset> {
+    let py = array.py();
+    let type_string: String = array.dtype().getattr("str")?.extract()?;
+    let strides = byte_strides(array.strides()).or_raise(py)?;
+    let layout = MemoryArray {
+        shape: array.shape().to_vec(),
+        offset_bytes: 0,
+        stored: StoredDType::parse(&type_string).or_raise(py)?,
+        sig_dims,
+        strides_bytes: None,
+    };
+    let bytes = shared_bytes(array, &strides).or_raise(py)?;
+    let layout = MemoryArray { strides_bytes: Some(strides), ..layout };
+    let source = MemorySource::try_new(bytes, layout).or_raise(py)?;
+    let dataset =
+        Dataset::try_new(Arc::new(source), nav_shape.as_deref(), sync_offset).or_raise(py)?;
+    Ok(PyDataset { dataset, num_partitions })
+}
+
+fn byte_strides(strides: &[npy_intp]) -> framefold::Result<Vec<usize>> {
+    let forward = strides.iter().map(|&stride| usize::try_from(stride)).collect::<Result<_, _>>();
+    forward.map_err(|_| Error::unsupported("an array that runs backwards in memory"))
+}
+
+/// The memory from the first to the last element of `array`.
+fn shared_bytes(
+    array: &Bound<'_, PyUntypedArray>,
+    strides: &[usize],
+) -> framefold::Result<Arc<dyn SharedBytes>> {
+    let last = array.shape().iter().zip(strides).try_fold(0usize, |offset, (&length, &stride)| {
+        offset.checked_add(length.checked_sub(1)?.checked_mul(stride)?)
+    });
+    let len = last.and_then(|last| last.checked_add(array.dtype().itemsize()));
+    let len = len.ok_or_else(|| {
+        Error::invalid(format!("data has shape {:?}: there are no elements", array.shape()))
+    })?;
+    let start = memory_of(array).start;
+    // SAFETY: the array is kept alive, and its elements lie between its first and its last one,
+    // since no stride is negative.
+    let bytes = unsafe { NumpyBytes::new(array.clone().into_any().unbind(), start, len) };
+    Ok(Arc::new(bytes))
+}

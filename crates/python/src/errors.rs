@@ -1,0 +1,81 @@
+//! Engine errors as Python exceptions, and back.
+
+use framefold::{Error, ErrorKind};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+
+/// The class in `framefold.exceptions` for each kind of error.
+fn class_name(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::InvalidArgument => "InvalidArgumentError",
+        ErrorKind::BadFile => "BadFileError",
+        ErrorKind::Unsupported => "UnsupportedError",
+        ErrorKind::Limit => "LimitError",
+        ErrorKind::Io => "FileAccessError",
+        ErrorKind::UserCode => "UDFError",
+        ErrorKind::Cancelled => "UDFRunCancelled",
+        ErrorKind::Bug => "EngineError",
+    }
+}
+
+/// The exception for an engine error.
+///
+/// An exception that user code raised comes back as itself, traceback intact, with a note that
+/// names the UDF and the partition.
+pub(crate) fn to_python(py: Python<'_>, mut error: Error) -> PyErr {
+    match error.take_source().map(|source| source.downcast::<PyErr>()) {
+        Some(Ok(exception)) => {
+            if let Some(note) = note(&error) {
+                // A class without add_note (a BaseException subclass may override it) keeps its
+                // exception; only the note is lost.
+                let _ = exception.value(py).call_method1("add_note", (note,));
+            }
+            *exception
+        }
+        Some(Err(source)) => new_exception(py, &error.with_source(source)),
+        None => new_exception(py, &error),
+    }
+}
+
+fn note(error: &Error) -> Option<String> {
+    let mut parts = Vec::new();
+    if let Some(udf) = error.udf() {
+        parts.push(format!("UDF {udf}"));
+    }
+    if let Some(partition) = error.partition() {
+        parts.push(format!("partition {partition}"));
+    }
+    if error.kind() == ErrorKind::UserCode && !error.message().is_empty() {
+        parts.push(error.message().to_owned());
+    }
+    (!parts.is_empty()).then(|| format!("raised while framefold ran {}", parts.join(", ")))
+}
+
+fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
+    let made = py.import("framefold.exceptions").and_then(|module| {
+        let class = module.getattr(class_name(error.kind()))?;
+        let exception = class.call1((error.to_string(),))?;
+        exception.setattr("path", error.path().map(|path| path.display().to_string()))?;
+        exception.setattr("hint", error.hint())?;
+        Ok(PyErr::from_value(exception))
+    });
+    made.unwrap_or_else(|_| PyRuntimeError::new_err(error.to_string()))
+}
+
+/// An exception from user code as an engine error; `doing` says what was going on.
+pub(crate) fn from_python(exception: PyErr, doing: impl Into<String>) -> Error {
+    Error::user_code(doing)
+        .with_source(Box::new(exception) as Box<dyn std::error::Error + Send + Sync>)
+}
+
+/// Turns engine results into Python ones.
+pub(crate) trait OrRaise<T> {
+    /// The value, or the exception for the error.
+    fn or_raise(self, py: Python<'_>) -> PyResult<T>;
+}
+
+impl<T> OrRaise<T> for framefold::Result<T> {
+    fn or_raise(self, py: Python<'_>) -> PyResult<T> {
+        self.map_err(|error| to_python(py, error))
+    }
+}

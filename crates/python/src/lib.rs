@@ -1,0 +1,39 @@
+//! The Python front of the engine: the only crate that names pyo3.
+//!
+//! Python passes plain descriptions in and gets NumPy arrays back. A Python UDF becomes one more
+//! implementer of the engine's `Udf` contract ([`udf::PyUdf`]); the engine cannot tell it from a
+//! native kernel. Runs are entered through one door ([`plan`]), which releases the GIL, looks for
+//! signals, and gives exceptions from user code back as themselves.
+
+mod arrays;
+mod cli;
+mod dataset;
+mod errors;
+mod memory;
+mod native;
+mod observer;
+mod options;
+mod plan;
+mod udf;
+
+use pyo3::prelude::*;
+
+#[pymodule(gil_used = false)]
+mod _engine {
+    #[pymodule_export]
+    use super::cli::cli_main;
+    #[pymodule_export]
+    use super::dataset::{PyDataset, detect, from_array, known_formats, load};
+    #[pymodule_export]
+    use super::native::{NativeUdf, native_reductions};
+    #[pymodule_export]
+    use super::plan::PyPlan;
+    #[pymodule_export]
+    use super::udf::TileCursor;
+    use super::*;
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}

@@ -1,0 +1,113 @@
+//! Native kernels for the UDFs that come with framefold.
+
+use crate::arrays::native_from_numpy;
+use crate::errors::OrRaise;
+use framefold::core::{
+    Accumulator, BufferDecl, DType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo,
+    StoredDType, Udf,
+};
+use framefold::kernels::{Com, LogSum, Masks, Max, Pick, REDUCTIONS, StdDev, Sum, SumSig};
+use framefold::{Error, Result};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::sync::Arc;
+
+/// A native kernel with its parameters, under the name of the Python class it stands for.
+#[pyclass(frozen, module = "framefold._engine")]
+pub(crate) struct NativeUdf(Arc<dyn Udf>);
+
+impl NativeUdf {
+    pub(crate) fn udf(&self) -> Arc<dyn Udf> {
+        self.0.clone()
+    }
+}
+
+#[pymethods]
+impl NativeUdf {
+    /// The kernel `kernel` with `parameters`, shown to users as `name`.
+    #[new]
+    fn new(
+        py: Python<'_>,
+        kernel: &str,
+        name: String,
+        parameters: &Bound<'_, PyDict>,
+    ) -> PyResult<Self> {
+        let kernel = build(kernel, parameters)?.or_raise(py)?;
+        Ok(NativeUdf(Arc::new(Renamed { name, kernel })))
+    }
+}
+
+/// Names, summaries and result buffers of all native kernels.
+#[pyfunction]
+pub(crate) fn native_reductions() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
+    REDUCTIONS.iter().map(|r| (r.name, r.summary, r.buffers.to_vec())).collect()
+}
+
+fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dyn Udf>>> {
+    let given = |name: &str| parameters.get_item(name).map(|item| item.filter(|v| !v.is_none()));
+    let number = |name: &str| given(name)?.map(|value| value.extract::<f64>()).transpose();
+    let udf: Arc<dyn Udf> = match kernel {
+        "sum" => match dtype(given("dtype")?)? {
+            Ok(dtype) => Arc::new(Sum { dtype: dtype.unwrap_or(DType::F32) }),
+            Err(error) => return Ok(Err(error)),
+        },
+        "sumsig" => Arc::new(SumSig),
+        "max" => Arc::new(Max),
+        "stddev" => Arc::new(StdDev::default()),
+        "logsum" => Arc::new(LogSum),
+        "pick" => Arc::new(Pick::default()),
+        "com" => Arc::new(Com {
+            cy: number("cy")?,
+            cx: number("cx")?,
+            r: number("r")?.unwrap_or(f64::INFINITY),
+            ri: number("ri")?.unwrap_or(0.0),
+            scan_rotation: number("scan_rotation")?.unwrap_or(0.0),
+            flip_y: given("flip_y")?.map_or(Ok(false), |value| value.is_truthy())?,
+        }),
+        "masks" => {
+            let Some(stack) = given("masks")? else {
+                return Ok(Err(Error::bug("masks without a stack")));
+            };
+            match Masks::try_new(native_from_numpy(&stack)?) {
+                Ok(masks) => Arc::new(masks),
+                Err(error) => return Ok(Err(error)),
+            }
+        }
+        other => return Ok(Err(Error::bug(format!("there is no native kernel '{other}'")))),
+    };
+    Ok(Ok(udf))
+}
+
+fn dtype(value: Option<Bound<'_, PyAny>>) -> PyResult<Result<Option<DType>>> {
+    let Some(value) = value else { return Ok(Ok(None)) };
+    let name = value.extract::<String>()?;
+    Ok(StoredDType::parse(&name).map(|stored| Some(stored.dtype)))
+}
+
+/// A kernel under another name: messages name the class that the user knows.
+struct Renamed {
+    name: String,
+    kernel: Arc<dyn Udf>,
+}
+
+impl Udf for Renamed {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        self.kernel.requirements(source)
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        self.kernel.buffers(job)
+    }
+
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        self.kernel.accumulator(run, partition)
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        self.kernel.merger(run)
+    }
+}

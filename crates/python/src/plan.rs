@@ -1,0 +1,118 @@
+//! The door between Python and the run machine.
+
+use crate::arrays::to_numpy;
+use crate::dataset::PyDataset;
+use crate::errors::OrRaise;
+use crate::native::NativeUdf;
+use crate::observer::PyObserver;
+use crate::udf::PyUdf;
+use framefold::core::Udf;
+use framefold::exec::RunResults;
+use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
+use numpy::{PyArray1, PyReadonlyArray1};
+use pyo3::prelude::*;
+use pyo3::types::{PyList, PyTuple};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+/// A run, decided but not begun.
+#[pyclass(frozen, name = "Plan", module = "framefold._engine")]
+pub(crate) struct PyPlan {
+    plan: Arc<Plan>,
+    cancel: Cancel,
+}
+
+#[pymethods]
+impl PyPlan {
+    /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
+    #[new]
+    #[pyo3(signature = (dataset, udfs, roi=None, num_partitions=None))]
+    fn new(
+        py: Python<'_>,
+        dataset: &PyDataset,
+        udfs: &Bound<'_, PyList>,
+        roi: Option<PyReadonlyArray1<'_, bool>>,
+        num_partitions: Option<usize>,
+    ) -> PyResult<Self> {
+        let cancel = Cancel::new();
+        let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
+        for udf in udfs {
+            if let Ok(native) = udf.cast::<NativeUdf>() {
+                planned.push(native.get().udf());
+            } else {
+                let (name, bridge) = udf.extract::<(String, Py<PyAny>)>()?;
+                planned.push(Arc::new(PyUdf::new(name, bridge, cancel.clone())));
+            }
+        }
+        let roi = match roi {
+            Some(roi) => Some(Arc::new(Roi::try_new(roi.as_slice()?.to_vec()).or_raise(py)?)),
+            None => None,
+        };
+        let options = PlanOptions {
+            num_partitions: num_partitions.or(dataset.num_partitions()),
+            ..PlanOptions::default()
+        };
+        let plan = Plan::try_new(dataset.inner(), planned, roi, &options).or_raise(py)?;
+        Ok(PyPlan { plan: Arc::new(plan), cancel })
+    }
+
+    /// What was decided, and why.
+    fn explain(&self) -> String {
+        self.plan.explain().to_string()
+    }
+
+    /// The compressed frame ranges of the partitions, in merge order.
+    fn partitions(&self) -> Vec<(usize, usize)> {
+        self.plan.partitions().iter().map(|p| (p.frames.start, p.frames.end)).collect()
+    }
+
+    /// Stops the run, from any thread.
+    fn cancel(&self) {
+        self.cancel.cancel();
+    }
+
+    /// Runs the plan, with the GIL released.
+    ///
+    /// `threads` is 0 for the calling thread alone, None for as many as there are cores;
+    /// `callback(kind, frames, bytes, partitions)` hears of progress. Returns, per UDF, a list
+    /// of `(name, kind, extra_shape, array)`, and one truth value per selected frame.
+    #[pyo3(signature = (threads=None, callback=None))]
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        threads: Option<usize>,
+        callback: Option<Py<PyAny>>,
+    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyArray1<bool>>)> {
+        let executor = match threads {
+            Some(0) => Executor::Inline,
+            Some(n) => Executor::Threads(NonZeroUsize::new(n)),
+            None => Executor::Threads(None),
+        };
+        let outcome = py.detach(|| {
+            let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
+            let cancel = self.cancel.clone();
+            let options = RunOptions { executor, cancel, observer: &mut observer };
+            run(&self.plan, options)?.snapshot()
+        });
+        results(py, outcome.or_raise(py)?)
+    }
+}
+
+fn results(
+    py: Python<'_>,
+    run: RunResults,
+) -> PyResult<(Bound<'_, PyList>, Bound<'_, PyArray1<bool>>)> {
+    let valid = PyArray1::from_vec(py, run.valid);
+    let udfs = PyList::empty(py);
+    for udf in run.udfs {
+        let buffers = PyList::empty(py);
+        for buffer in udf.buffers {
+            let decl = buffer.decl;
+            let extra_shape = PyTuple::new(py, decl.extra_shape)?;
+            let array = to_numpy(py, buffer.array)?;
+            buffers.append((decl.name, decl.kind.name(), extra_shape, array))?;
+        }
+        udfs.append(buffers)?;
+    }
+    Ok((udfs, valid))
+}

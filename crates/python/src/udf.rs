@@ -1,0 +1,168 @@
+//! A Python UDF as an implementer of the engine's `Udf` contract.
+//!
+//! The Python half is `framefold.udf._bridge`: it makes clean copies of the UDF, sets `meta`,
+//! allocates buffers and calls the user's hooks once per partition. This half does what happens
+//! once per tile or frame: it sets the views of result buffers and hands over the pixels.
+
+mod accumulator;
+mod binding;
+mod cursor;
+mod merger;
+
+pub(crate) use cursor::TileCursor;
+
+use crate::errors::from_python;
+use accumulator::PyAccumulator;
+use framefold::core::{
+    Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
+    InputDType, JobMeta, Merger, Method, Partition, Requirements, RunMeta, SourceInfo, StoredDType,
+    Udf,
+};
+use framefold::{Cancel, Error, Result};
+use merger::PyMerger;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use std::any::Any;
+
+/// A UDF written in Python.
+pub(crate) struct PyUdf {
+    name: String,
+    /// A `framefold.udf._bridge.Bridge`.
+    bridge: Py<PyAny>,
+    /// The bridge's description of the run, made when tiles and partitions are known.
+    run: PyOnceLock<Py<PyAny>>,
+    cancel: Cancel,
+}
+
+type Wishes = (String, String, Option<usize>, Option<usize>);
+type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
+
+impl PyUdf {
+    pub(crate) fn new(name: String, bridge: Py<PyAny>, cancel: Cancel) -> Self {
+        PyUdf { name, bridge, run: PyOnceLock::new(), cancel }
+    }
+
+    fn run<'py>(&self, py: Python<'py>, meta: &RunMeta) -> Result<Bound<'py, PyAny>> {
+        let run = self.run.get_or_try_init(py, || {
+            let tiling = &meta.tiling;
+            let arguments = (tiling.depth(), tiling.tile_shape(), meta.partitions.len());
+            self.bridge.call_method1(py, "begin", arguments)
+        });
+        run.map(|run| run.bind(py).clone())
+            .map_err(|exception| from_python(exception, "preparing the run"))
+    }
+}
+
+impl Udf for PyUdf {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        let native = source.dtype.dtype.name();
+        let wishes = Python::attach(|py| {
+            self.bridge.call_method1(py, "requirements", (native,))?.extract::<Wishes>(py)
+        });
+        let (method, dtype, tile_depth, tile_bytes) =
+            wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
+        let method = match method.as_str() {
+            "tile" => Method::Tile,
+            "frame" => Method::Frame,
+            "partition" => Method::Partition,
+            other => return Err(Error::bug(format!("unknown method '{other}'"))),
+        };
+        let preferred = StoredDType::parse(&dtype).map_err(|error| {
+            Error::invalid(format!("get_preferred_input_dtype: {}", error.message()))
+                .with_hint("return a NumPy number dtype, or USE_NATIVE_DTYPE")
+        })?;
+        Ok(Requirements {
+            method,
+            input: InputDType::Shared(preferred.dtype),
+            formats: vec![ArrayFormat::Dense],
+            tile_depth,
+            tile_bytes,
+        })
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        let declared = Python::attach(|py| {
+            let declared = self.bridge.call_method1(py, "declare", (job.input_dtype.name(),))?;
+            declared.extract::<Vec<Declaration>>(py)
+        });
+        declared
+            .map_err(|exception| from_python(exception, "declaring its result buffers"))?
+            .into_iter()
+            .map(declaration)
+            .collect()
+    }
+
+    fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        Python::attach(|py| {
+            let run = self.run(py, meta)?;
+            let accumulator = PyAccumulator::try_new(&run, meta, partition, self.cancel.clone())
+                .map_err(|exception| from_python(exception, "preparing the partition"))?;
+            Ok(Box::new(accumulator) as Box<dyn Accumulator>)
+        })
+    }
+
+    fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {
+        Python::attach(|py| {
+            let merger = self.run(py, meta)?.call_method0("merger");
+            let merger = merger
+                .map_err(|exception| from_python(exception, "preparing the result buffers"))?;
+            Ok(Box::new(PyMerger::new(merger.unbind())) as Box<dyn Merger>)
+        })
+    }
+}
+
+fn declaration(declared: Declaration) -> Result<BufferDecl> {
+    let (name, kind, extra_shape, dtype, size, usage) = declared;
+    let kind = match kind.as_str() {
+        "nav" => BufferKind::Nav,
+        "sig" => BufferKind::Sig,
+        "single" => BufferKind::Single,
+        other => return Err(Error::bug(format!("unknown buffer kind '{other}'"))),
+    };
+    let usage = match usage.as_deref() {
+        None => BufferUse::Public,
+        Some("private") => BufferUse::Private,
+        Some("result_only") => BufferUse::ResultOnly,
+        Some(other) => return Err(Error::bug(format!("unknown buffer use '{other}'"))),
+    };
+    let known = DType::all().find(|known| known.name() == dtype);
+    let dtype = match known {
+        Some(known) => BufferDtype::Native(known),
+        None => BufferDtype::Foreign { name: dtype, size },
+    };
+    Ok(BufferDecl { name, kind, extra_shape, dtype, usage })
+}
+
+/// A Python object in the place of an engine array.
+pub(crate) struct PyForeign {
+    object: Py<PyAny>,
+    len_bytes: usize,
+}
+
+impl PyForeign {
+    pub(crate) fn new(object: Py<PyAny>, len_bytes: usize) -> Self {
+        PyForeign { object, len_bytes }
+    }
+
+    pub(crate) fn into_inner(self) -> Py<PyAny> {
+        self.object
+    }
+}
+
+impl Foreign for PyForeign {
+    fn len_bytes(&self) -> usize {
+        self.len_bytes
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}

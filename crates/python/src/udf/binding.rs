@@ -1,0 +1,129 @@
+//! A buffer and the attribute through which user code sees the part that is its turn.
+
+use crate::arrays::{ArrayMemory, Layout, memory_of, view};
+use framefold::core::{BufferKind, TilePosition};
+use numpy::npyffi::npy_intp;
+use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyRuntimeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString, PyTuple};
+
+/// One buffer of one partition: a result buffer, or AUX data.
+pub(super) struct Binding {
+    /// The `__dict__` of the object on which user code finds the view.
+    namespace: Py<PyDict>,
+    name: Py<PyString>,
+    array: Py<PyUntypedArray>,
+    descr: Py<PyArrayDescr>,
+    memory: ArrayMemory,
+    kind: BufferKind,
+    writeable: bool,
+    /// Shape and strides of the view for one frame, for `nav` buffers.
+    frame_shape: Vec<npy_intp>,
+    frame_strides: Vec<npy_intp>,
+}
+
+impl Binding {
+    /// From the bridge's `(namespace, name, array, kind, writeable)`.
+    pub(super) fn try_new(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
+        let (namespace, name, array, kind, writeable) = description.extract::<(
+            Bound<'_, PyDict>,
+            Bound<'_, PyString>,
+            Bound<'_, PyAny>,
+            String,
+            bool,
+        )>()?;
+        let array = array.cast_into::<PyUntypedArray>()?;
+        let kind = match kind.as_str() {
+            "nav" => BufferKind::Nav,
+            "sig" => BufferKind::Sig,
+            _ => BufferKind::Single,
+        };
+        let memory = memory_of(&array);
+        let (mut frame_shape, mut frame_strides) = (Vec::new(), Vec::new());
+        if kind == BufferKind::Nav {
+            frame_shape.extend_from_slice(memory.shape.get(1..).unwrap_or_default());
+            frame_strides.extend_from_slice(memory.strides.get(1..).unwrap_or_default());
+            if frame_shape.is_empty() {
+                // One number per frame shows as an array of one, so that it can be assigned to.
+                frame_shape.push(1);
+                frame_strides.extend(memory.strides.first());
+            }
+        }
+        Ok(Binding {
+            descr: array.dtype().unbind(),
+            namespace: namespace.unbind(),
+            name: name.unbind(),
+            array: array.unbind(),
+            memory,
+            kind,
+            writeable,
+            frame_shape,
+            frame_strides,
+        })
+    }
+
+    pub(super) fn kind(&self) -> BufferKind {
+        self.kind
+    }
+
+    /// Shows the part for one frame, counted from the start of the partition.
+    pub(super) fn show_frame(&self, py: Python<'_>, frame: usize) -> PyResult<()> {
+        let start = self.offset(0, frame)?;
+        self.show(py, start, &self.frame_shape, &self.frame_strides)
+    }
+
+    /// Shows the part for a tile.
+    pub(super) fn show_tile(&self, py: Python<'_>, position: &TilePosition<'_>) -> PyResult<()> {
+        let mut shape = self.memory.shape.clone();
+        let mut start = self.memory.start;
+        match self.kind {
+            BufferKind::Nav => {
+                start = self.offset(0, position.in_partition.start)?;
+                self.offset(0, position.in_partition.end.saturating_sub(1))?;
+                shape[0] = as_intp(position.in_partition.len())?;
+            }
+            BufferKind::Sig => {
+                for (axis, &origin) in position.sig.origin().iter().enumerate() {
+                    let last = origin + position.sig.shape()[axis] - 1;
+                    self.offset(axis, last)?;
+                    let step = as_intp(origin)? * self.memory.strides[axis];
+                    start = start.wrapping_offset(step);
+                    shape[axis] = as_intp(position.sig.shape()[axis])?;
+                }
+            }
+            BufferKind::Single => return Ok(()),
+        }
+        self.show(py, start, &shape, &self.memory.strides)
+    }
+
+    /// The address of entry `index` along `axis`, checked against the array's length.
+    fn offset(&self, axis: usize, index: usize) -> PyResult<*mut u8> {
+        let index = as_intp(index)?;
+        match (self.memory.shape.get(axis), self.memory.strides.get(axis)) {
+            (Some(&len), Some(&stride)) if index < len => {
+                Ok(self.memory.start.wrapping_offset(index * stride))
+            }
+            _ => Err(PyRuntimeError::new_err("a view would leave its buffer")),
+        }
+    }
+
+    fn show(
+        &self,
+        py: Python<'_>,
+        start: *mut u8,
+        shape: &[npy_intp],
+        strides: &[npy_intp],
+    ) -> PyResult<()> {
+        let layout = Layout { start, shape, strides, writeable: self.writeable };
+        let base = self.array.bind(py).as_any();
+        // SAFETY: `offset` checked first and last entries against the array's shape; the array,
+        // which owns the memory, is the base.
+        let view = unsafe { view(py, self.descr.bind(py), &layout, base)? };
+        self.namespace.bind(py).set_item(self.name.bind(py), view)
+    }
+}
+
+fn as_intp(n: usize) -> PyResult<npy_intp> {
+    npy_intp::try_from(n).map_err(|_| PyRuntimeError::new_err("an index is too large"))
+}
