@@ -85,7 +85,7 @@ def test_python(ctx, entry, backend):
         np.testing.assert_allclose(sums[-1], reading["sum_last_frame"], rtol=1e-12)
         if "frame_sums" in reading:
             np.testing.assert_allclose(sums, reading["frame_sums"], rtol=1e-12)
-        if not trusted_geometry(reading) or entry["format"] == "NPY" and len(sig) != 2:
+        if not trusted_geometry(reading) or (entry["format"] == "NPY" and len(sig) != 2):
             continue
         flipped = entry["format"] == "MIB" and flips_rows(reading)
         oriented = frames[:, ::-1] if flipped else frames

@@ -53,8 +53,14 @@ def test_unusable_roi(ctx, dataset, roi, message):
 @pytest.mark.parametrize(
     ("udf", "message"),
     [
-        (declares(lambda self: {"s": self.buffer(kind="sig")}), r"Culprit needs a merge.*'s' \(sig"),
-        (declares(lambda self: {"not a name": self.buffer(kind="nav")}), "'not a name'.*identifier"),
+        (
+            declares(lambda self: {"s": self.buffer(kind="sig")}),
+            r"Culprit needs a merge.*'s' \(sig",
+        ),
+        (
+            declares(lambda self: {"not a name": self.buffer(kind="nav")}),
+            "'not a name'.*identifier",
+        ),
         (declares(lambda self: {"x": self.buffer(kind="navi")}), "'x' with kind 'navi'"),
         (declares(lambda self: {"x": self.buffer(kind="nav", use="secret")}), "use='secret'"),
         (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
@@ -91,15 +97,11 @@ def test_unusable_roi(ctx, dataset, roi, message):
             "dtype float64.*declared int64",
         ),
         (
-            declares(
-                lambda self: {"x": self.buffer(kind="nav")}, get_results=lambda self: [1, 2]
-            ),
+            declares(lambda self: {"x": self.buffer(kind="nav")}, get_results=lambda self: [1, 2]),
             "get_results returned list",
         ),
         (
-            declares(
-                lambda self: {"x": self.buffer(kind="nav")}, get_method=lambda self: "pixel"
-            ),
+            declares(lambda self: {"x": self.buffer(kind="nav")}, get_method=lambda self: "pixel"),
             "get_method returned 'pixel'",
         ),
     ],
@@ -178,7 +180,7 @@ def test_the_first_error_in_partition_order_is_reported(ctx, dataset):
         def process_frame(self, frame):
             raise ValueError(f"at {self.meta.slice.origin[0]}")
 
-    with pytest.raises(ValueError, match="^at 0\\n"):
+    with pytest.raises(ValueError, match=r"^at 0\n"):
         ctx.run_udf(dataset=dataset, udf=AllFail())
 
 

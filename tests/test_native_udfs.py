@@ -80,9 +80,7 @@ def test_centre_of_mass_of_one_pixel(ctx, params, expected):
     for cls in (ff.CoMUDF, in_python(ff.CoMUDF)):
         result = ctx.run_udf(dataset, cls.with_params(**params))
         np.testing.assert_allclose(result["field"].data[0, 0], expected, atol=1e-6)
-        np.testing.assert_allclose(
-            result["magnitude"].data[0, 1], np.hypot(*expected), atol=1e-6
-        )
+        np.testing.assert_allclose(result["magnitude"].data[0, 1], np.hypot(*expected), atol=1e-6)
 
 
 def test_pick(ctx, dataset, data):

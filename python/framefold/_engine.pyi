@@ -18,6 +18,7 @@ def from_array(
     sync_offset: int = 0,
     num_partitions: int | None = None,
 ) -> Dataset: ...
+
 @final
 class Dataset:
     @property
@@ -70,10 +71,6 @@ class Plan:
         threads: int | None = None,
         callback: Callable[[str, int, int, int], None] | None = None,
     ) -> tuple[
-        list[
-            list[
-                tuple[str, Literal["nav", "sig", "single"], tuple[int, ...], npt.NDArray[Any]]
-            ]
-        ],
+        list[list[tuple[str, Literal["nav", "sig", "single"], tuple[int, ...], npt.NDArray[Any]]]],
         npt.NDArray[np.bool_],
     ]: ...

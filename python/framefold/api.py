@@ -58,7 +58,9 @@ class Context:
         self.executor = ConcurrentJobExecutor() if executor is None else executor
 
     @classmethod
-    def make_with(cls, executor_spec: ExecutorName = "threads", *, cpus: int | None = None) -> Context:
+    def make_with(
+        cls, executor_spec: ExecutorName = "threads", *, cpus: int | None = None
+    ) -> Context:
         """A context with the executor of that name.
 
         Parameters

@@ -79,14 +79,17 @@ def rectangular(
 
 def gradient_x(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The x coordinate of each pixel."""
-    return np.indices((imageSizeY, imageSizeX))[1].astype(dtype)
+    x: Mask = np.indices((imageSizeY, imageSizeX))[1].astype(dtype)
+    return x
 
 
 def gradient_y(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The y coordinate of each pixel."""
-    return np.indices((imageSizeY, imageSizeX))[0].astype(dtype)
+    y: Mask = np.indices((imageSizeY, imageSizeX))[0].astype(dtype)
+    return y
 
 
 def _distance(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> Mask:
     y, x = np.ogrid[:imageSizeY, :imageSizeX]
-    return np.hypot(y - centerY, x - centerX)
+    distance: Mask = np.hypot(y - centerY, x - centerX)
+    return distance

@@ -42,3 +42,8 @@ pub mod prelude {
     pub use crate::kernels::{Com, LogSum, Masks, Max, Pick, StdDev, Sum, SumSig};
     pub use std::sync::Arc;
 }
+
+/// The README's Rust code, compiled as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

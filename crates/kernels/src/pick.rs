@@ -7,10 +7,11 @@ use framefold_core::{
 };
 use std::sync::Arc;
 
-/// Copies the selected frames: the buffer `intensity` (nav, extra shape of a frame), in the dtype
-/// of the data.
+/// Copies the selected frames: the buffer `intensity` (single, extra shape
+/// `(n_selected, *sig)`), in the dtype of the data.
 ///
-/// Meant for a few frames, chosen with a ROI.
+/// Meant for a few frames, chosen with a ROI. Frames without data are NaN, or 0 in a dtype
+/// without NaN: whether a frame had data, the run's valid mask tells.
 #[derive(Clone, Debug)]
 pub struct Pick {
     /// The largest result in bytes; more is refused rather than filling the memory by mistake.
@@ -27,8 +28,8 @@ const INTENSITY: &str = "intensity";
 
 impl Pick {
     fn decl(&self, job: &JobMeta) -> Result<BufferDecl> {
-        let decl = BufferDecl::new(INTENSITY, BufferKind::Nav, job.input_dtype)
-            .with_extra_shape(job.shape.sig());
+        let decl = BufferDecl::new(INTENSITY, BufferKind::Single, job.input_dtype)
+            .with_extra_shape(&[&[job.n_selected()], job.shape.sig()].concat());
         let len_bytes = decl.len_bytes(&job.shape, job.n_selected());
         if len_bytes <= self.max_bytes {
             return Ok(decl);

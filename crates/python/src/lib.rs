@@ -1,8 +1,8 @@
 //! The Python front of the engine: the only crate that names pyo3.
 //!
 //! Python passes plain descriptions in and gets NumPy arrays back. A Python UDF becomes one more
-//! implementer of the engine's `Udf` contract ([`udf::PyUdf`]); the engine cannot tell it from a
-//! native kernel. Runs are entered through one door ([`plan`]), which releases the GIL, looks for
+//! implementer of the engine's `Udf` contract (`udf::PyUdf`); the engine cannot tell it from a
+//! native kernel. Runs are entered through one door (`plan`), which releases the GIL, looks for
 //! signals, and gives exceptions from user code back as themselves.
 
 mod arrays;

@@ -51,7 +51,7 @@ fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dy
             Ok(dtype) => Arc::new(Sum { dtype: dtype.unwrap_or(DType::F32) }),
             Err(error) => return Ok(Err(error)),
         },
-        "sumsig" => Arc::new(SumSig),
+        "sum_sig" => Arc::new(SumSig),
         "max" => Arc::new(Max),
         "stddev" => Arc::new(StdDev::default()),
         "logsum" => Arc::new(LogSum),

@@ -39,9 +39,7 @@ class Slice:
         sig = self.shape.sig
         return Slice(self.origin[len(self.origin) - len(sig) :], sig)
 
-    def get(
-        self, arr: Any = None, sig_only: bool = False, nav_only: bool = False
-    ) -> Any:
+    def get(self, arr: Any = None, sig_only: bool = False, nav_only: bool = False) -> Any:
         """The part of ``arr``, or the index for it if ``arr`` is None.
 
         Parameters
@@ -69,7 +67,7 @@ class Slice:
         return Slice(origin, Shape(extent, sig_dims=len(self.shape.sig)))
 
     def shift(self, other: Slice) -> Slice:
-        """This slice as seen from the origin of ``other``."""
+        """The slice as seen from the origin of ``other``."""
         origin = (a - b for a, b in zip(self.origin, other.origin, strict=True))
         return Slice(origin, self.shape)
 

@@ -98,9 +98,7 @@ class UDF:
 
         ``self.meta`` is available; names must be valid Python identifiers.
         """
-        raise NotImplementedError(
-            f"{type(self).__name__} does not implement get_result_buffers"
-        )
+        raise NotImplementedError(f"{type(self).__name__} does not implement get_result_buffers")
 
     def buffer(
         self,

@@ -101,10 +101,8 @@ class UDFMeta:
         In ``get_results`` and ``merge``: of all selected frames.
         """
         nav = tuple(self._dataset_shape.nav)
-        if self._cursor is None:
-            part = slice(None)
-        else:
-            part = slice(self._cursor.start, self._cursor.stop)
+        cursor = self._cursor
+        part = slice(None) if cursor is None else slice(cursor.start, cursor.stop)
         if self._roi is None:
             start, stop, _ = part.indices(self._dataset_shape.nav.size)
             positions = np.arange(start, stop)

@@ -43,7 +43,8 @@ class StdDevUDF(UDF):
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``dtype`` parameter."""
-        return np.dtype(self.params.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.params.dtype)
+        return dtype
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Moments that are merged, and what is computed from them."""

@@ -34,7 +34,8 @@ class SumUDF(UDF):
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``dtype`` parameter."""
-        return np.dtype(self.params.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.params.dtype)
+        return dtype
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""

@@ -20,7 +20,7 @@ class SumSigUDF(UDF):
     intensity : kind ``nav``, dtype ``result_type(data, float32)``
     """
 
-    _native_kernel = "sumsig"
+    _native_kernel = "sum_sig"
 
     def __init__(self) -> None:
         super().__init__()

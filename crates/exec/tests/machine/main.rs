@@ -1,0 +1,6 @@
+//! The run machine as a whole: right results, the same bits everywhere, and order in failure.
+
+#[cfg(test)]
+mod differential;
+#[cfg(test)]
+mod failures;
