@@ -23,7 +23,7 @@ pub(crate) enum Look {
 pub(crate) struct Field {
     /// The buffer's name.
     pub name: String,
-    /// Its kind, as declared.
+    /// Its kind: `nav` buffers have an entry per scan position, or per selected one.
     pub kind: BufferKind,
     /// Its values; entries without data are NaN, or 0 if the dtype has no NaN.
     pub array: NativeArray,
@@ -59,17 +59,18 @@ impl Field {
     /// `Bug` if the buffer is not what it was declared to be.
     pub(crate) fn try_new(buffer: ResultBuffer, results: &RunResults, look: Look) -> Result<Self> {
         let n_extra = buffer.decl.extra_shape.len();
-        let kind = buffer.decl.kind;
         let array = buffer.array.try_native()?;
         let is_vector = look == Look::Vectors && buffer.decl.extra_shape == [2];
         let look = if look == Look::Vectors && !is_vector { Look::Values } else { look };
-        let (array, valid) = match kind {
-            BufferKind::Sig | BufferKind::Single => (array, None),
-            BufferKind::Nav if look == Look::Frames && results.roi.is_some() => {
+        // A stack of frames has an entry per selected position, whatever kind it was declared as.
+        let kind = if look == Look::Frames { BufferKind::Nav } else { buffer.decl.kind };
+        let (array, valid) = match (kind, &results.roi) {
+            (BufferKind::Sig | BufferKind::Single, _) => (array, None),
+            (BufferKind::Nav, Some(_)) if look == Look::Frames => {
                 let stack = Shape::try_new(&[results.valid.len()], results.shape.sig())?;
                 (expand_nav(&array, &stack, None, &results.valid)?, Some(results.valid.clone()))
             }
-            BufferKind::Nav => (results.expand_nav(&array)?, Some(results.valid_nav())),
+            (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav())),
         };
         Ok(Field {
             name: buffer.decl.name,

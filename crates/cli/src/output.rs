@@ -8,6 +8,7 @@ mod png;
 mod tif;
 
 pub(crate) use drawing::PictureStyle;
+pub(crate) use npz::Extra;
 
 use crate::field::Field;
 use framefold::{Cancel, Error, Result};
@@ -118,7 +119,7 @@ impl Target {
         Ok(())
     }
 
-    /// Writes the result: all `fields` where the format takes them, otherwise field `main`.
+    /// Writes the result: all `fields` and `extras` where the format takes them, otherwise `main`.
     /// Gives what a reader of the file should know, for pictures: what the colours mean.
     ///
     /// The file appears under its name when it is complete; if anything fails before, or `cancel`
@@ -131,7 +132,7 @@ impl Target {
         &self,
         fields: &[Field],
         main: &Field,
-        valid_nav: (&[usize], &[bool]),
+        extras: &[Extra],
         style: &PictureStyle,
         cancel: &Cancel,
     ) -> Result<Option<String>> {
@@ -141,10 +142,10 @@ impl Target {
                 atomic::write(&self.path, self.force, cancel, |out| npy::write(out, &array))
                     .map(|()| None)
             }
-            Format::Npz => atomic::write(&self.path, self.force, cancel, |out| {
-                npz::write(out, fields, valid_nav)
-            })
-            .map(|()| None),
+            Format::Npz => {
+                atomic::write(&self.path, self.force, cancel, |out| npz::write(out, fields, extras))
+                    .map(|()| None)
+            }
             Format::Tif => {
                 atomic::write(&self.path, self.force, cancel, |out| tif::write(out, main))
                     .map(|()| None)

@@ -2,14 +2,15 @@
 
 use super::{for_each_file, tuple};
 use crate::args::{RunArgs, RunCommand};
-use crate::field::Field;
+use crate::field::{Field, Look};
 use crate::interrupt::cancel_on_interrupt;
-use crate::output::Target;
+use crate::output::{Extra, Target};
 use crate::progress::Progress;
 use crate::reduction::Reduction;
 use crate::roi::parse_roi;
 use crate::summary::{self, Stats, probe};
 use crate::terminal;
+use framefold::core::{Bool8, NativeArray};
 use framefold::exec::Explanation;
 use framefold::{
     Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults, open_as,
@@ -89,7 +90,7 @@ impl Job<'_> {
         let start = Instant::now();
         let results = self.results(cancel)?;
         let seconds = start.elapsed().as_secs_f64();
-        let valid_nav = results.valid_nav();
+        let extras = extras(&results, self.reduction.look)?;
         let (fields, main) = self.fields(results)?;
         let main_field = fields.get(main).ok_or_else(|| Error::bug("the main buffer is gone"))?;
         let mut probed = Vec::with_capacity(args.probe.len());
@@ -99,8 +100,7 @@ impl Job<'_> {
         let mut caption = None;
         if let Some(target) = &self.target {
             let style = self.command.picture.style();
-            let nav = self.plan.dataset().shape().nav();
-            caption = target.write(&fields, main_field, (nav, &valid_nav), &style, cancel)?;
+            caption = target.write(&fields, main_field, &extras, &style, cancel)?;
         }
         if args.json {
             let json = self.to_json(&fields, main, caption, seconds)?;
@@ -187,6 +187,26 @@ impl Job<'_> {
             "caption": caption,
         }))
     }
+}
+
+/// Which entries of `nav` buffers have data; for picked frames, also where they are from.
+fn extras(results: &RunResults, look: Look) -> Result<Vec<Extra>> {
+    let nav = results.shape.nav();
+    let valid = |shape: &[usize], valid: Vec<bool>| {
+        let cells: Vec<Bool8> = valid.into_iter().map(Bool8::from).collect();
+        NativeArray::try_new(shape, cells).map(|array| Extra { name: "valid", array })
+    };
+    let Some(roi) = results.roi.as_ref().filter(|_| look == Look::Frames) else {
+        return Ok(vec![valid(nav, results.valid_nav())?]);
+    };
+    let coordinates: Vec<i64> = roi
+        .positions()
+        .iter()
+        .flat_map(|&position| results.shape.nav_coordinates(position))
+        .map(|coordinate| i64::try_from(coordinate).unwrap_or(i64::MAX))
+        .collect();
+    let array = NativeArray::try_new(&[roi.n_selected(), nav.len()], coordinates)?;
+    Ok(vec![valid(&[roi.n_selected()], results.valid.clone())?, Extra { name: "positions", array }])
 }
 
 /// A buffer in one line.

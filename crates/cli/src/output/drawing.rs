@@ -1,6 +1,6 @@
 //! Laying a result out as one picture.
 
-use crate::field::{Channel, Field, Page};
+use crate::field::{Channel, Field, Look, Page};
 use crate::render::{
     Center, Colormap, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale, bar,
     draw_line, draw_scalars, draw_vectors, montage, wheel,
@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 /// The longer side that small pictures are enlarged to, at most.
 const COMFORTABLE: usize = 512;
 /// The most columns of a line; longer data is drawn as the range within each column.
-const LINE_COLUMNS: usize = 4096;
+const LINE_COLUMNS: usize = 2048;
 const LINE_HEIGHT: usize = 256;
 /// The height of a one-dimensional vector field.
 const STRIP_HEIGHT: usize = 48;
@@ -85,14 +85,14 @@ impl Layout {
     fn try_new(field: &Field, style: &PictureStyle) -> Result<Self> {
         let (height, width) = field.page_shape();
         let page_len = width.saturating_mul(height);
-        let n_pages = field.array.values().len().checked_div(page_len).unwrap_or(0);
+        let n_components = if field.look == Look::Vectors { 2 } else { 1 };
+        let n_pages = field.array.values().len().checked_div(page_len * n_components).unwrap_or(0);
         if n_pages == 0 {
             return Err(Error::unsupported(format!("'{}' has nothing to draw", field.name)));
         }
         let one_dimensional = field.base_shape().len() <= 1;
-        let is_line = one_dimensional
-            && field.look != crate::field::Look::Vectors
-            && !field.array.dtype().is_complex();
+        let is_line =
+            one_dimensional && field.look != Look::Vectors && !field.array.dtype().is_complex();
         let columns = (n_pages as f64).sqrt().ceil() as usize;
         let sheet = width.max(height).saturating_mul(if one_dimensional { 1 } else { columns });
         let factor = style.upscale.map_or((COMFORTABLE / sheet.max(1)).max(1), NonZeroUsize::get);
@@ -214,7 +214,6 @@ impl std::fmt::Display for Short {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::field::Look;
     use crate::field::tests::field;
     use crate::render::MISSING;
     use framefold::core::Complex64;
@@ -273,6 +272,8 @@ mod tests {
         let complex = vec![Complex64::new(1.0, 0.0), Complex64::new(-1.0, 0.0)];
         let (same, _) = draw(&field(&[1, 2], complex, 0, None), &unscaled).unwrap();
         assert_eq!(same, picture);
+        let (enlarged, _) = draw(&vectors, &style()).unwrap();
+        assert_eq!((enlarged.width(), enlarged.height()), (512, 256));
     }
 
     #[test]

@@ -1,42 +1,48 @@
 //! NPZ: a ZIP archive of NPY files, stored without compression as by `numpy.savez`.
 //!
-//! It holds every result buffer in its own dtype and, where a buffer has one entry per scan
-//! position, `valid`: one truth value per scan position, false where there is no data. In
-//! buffers of floats these entries are NaN, in others 0: look at `valid`.
+//! It holds every result buffer in its own dtype, and arrays that say where there is data (see
+//! [`Extra`]). In buffers of floats entries without data are NaN, in others 0: look at `valid`.
 
 use super::atomic::failed;
 use super::npy;
 use crate::field::Field;
-use framefold::core::{Bool8, BufferKind, NativeArray};
+use framefold::core::NativeArray;
 use framefold::{Error, Result};
 use std::io::{Seek, Write};
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter, result::ZipError};
 
-/// The name of the mask of scan positions with data.
-const VALID: &str = "valid";
+/// An array that helps to understand the others: the mask `valid`, which has a truth value for
+/// each entry of `nav` buffers, or the `positions` of picked frames.
+pub(crate) struct Extra {
+    /// Its name in the archive.
+    pub name: &'static str,
+    /// Its values.
+    pub array: NativeArray,
+}
 
-/// Writes all `fields` and the mask of the scan positions with data, given with its shape.
+/// Writes all `fields` and `extras`.
 ///
 /// # Errors
-/// `Io`; `Unsupported` if a buffer is called `valid`.
+/// `Io`; `Unsupported` if a buffer has the name of an extra array.
 pub(super) fn write(
     out: &mut (impl Write + Seek),
     fields: &[Field],
-    valid_nav: (&[usize], &[bool]),
+    extras: &[Extra],
 ) -> Result<()> {
     let mut archive = ZipWriter::new(out);
     for field in fields {
-        if field.name == VALID {
-            return Err(Error::unsupported("a result buffer is called 'valid', as the mask is")
-                .with_hint("write it as .npy"));
+        if extras.iter().any(|extra| extra.name == field.name) {
+            return Err(Error::unsupported(format!(
+                "a result buffer is called '{}', as an array that is added to it",
+                field.name
+            ))
+            .with_hint("write it as .npy"));
         }
         add(&mut archive, &field.name, &field.array)?;
     }
-    if fields.iter().any(|field| field.kind == BufferKind::Nav) {
-        let (shape, valid) = valid_nav;
-        let cells: Vec<Bool8> = valid.iter().copied().map(Bool8::from).collect();
-        add(&mut archive, VALID, &NativeArray::try_new(shape, cells)?)?;
+    for extra in extras {
+        add(&mut archive, extra.name, &extra.array)?;
     }
     archive.finish().map_err(zip_failed)?;
     Ok(())
@@ -63,15 +69,21 @@ fn zip_failed(error: ZipError) -> Error {
 mod tests {
     use super::*;
     use crate::field::tests::field;
+    use framefold::core::Bool8;
     use std::io::{Cursor, Read};
     use zip::ZipArchive;
+
+    fn valid(mask: &[bool]) -> Extra {
+        let cells: Vec<Bool8> = mask.iter().copied().map(Bool8::from).collect();
+        Extra { name: "valid", array: NativeArray::try_new(&[mask.len()], cells).unwrap() }
+    }
 
     #[test]
     fn all_buffers_and_the_mask_are_in_the_archive() {
         let mut named = field(&[2], vec![7u8, 0], 0, Some(vec![true, false]));
         named.name = "intensity".into();
         let mut bytes = Cursor::new(Vec::new());
-        write(&mut bytes, &[named], (&[2], &[true, false])).unwrap();
+        write(&mut bytes, &[named], &[valid(&[true, false])]).unwrap();
         let mut archive = ZipArchive::new(bytes).unwrap();
         let mut member = |name: &str| {
             let mut content = Vec::new();
@@ -86,8 +98,7 @@ mod tests {
     #[test]
     fn a_buffer_called_valid_is_refused() {
         let mut named = field(&[1], vec![7u8], 0, None);
-        named.name = VALID.into();
-        let result = write(&mut Cursor::new(Vec::new()), &[named], (&[1], &[true]));
-        assert!(result.is_err());
+        named.name = "valid".into();
+        assert!(write(&mut Cursor::new(Vec::new()), &[named], &[valid(&[true])]).is_err());
     }
 }

@@ -1,0 +1,27 @@
+//! Ctrl-C in the middle of a run.
+#![cfg(unix)]
+
+use crate::support::Bench;
+use std::fs::File;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[test]
+fn ctrl_c_ends_the_run_quickly_without_output() {
+    let bench = Bench::new();
+    // 64 GiB without a byte on the disk: takes far longer than the test.
+    File::create(bench.path("long.raw")).unwrap().set_len(64 << 30).unwrap();
+    let line = "run logsum long.raw --format raw --dtype uint8 --nav-shape 1048576 \
+                --sig-shape 256,256 -o out.npy";
+    let child = bench.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let start = Instant::now();
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(stderr, "framefold: 'long.raw': the run was cancelled\n");
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_eq!(bench.names(), ["long.raw"]);
+}

@@ -1,0 +1,16 @@
+//! The binary as a user meets it: files in, files, words and exit codes out.
+
+#[cfg(test)]
+mod errors;
+#[cfg(test)]
+mod info;
+#[cfg(test)]
+mod interrupt;
+#[cfg(test)]
+mod outputs;
+#[cfg(test)]
+mod real_files;
+#[cfg(test)]
+mod run;
+#[cfg(test)]
+mod support;

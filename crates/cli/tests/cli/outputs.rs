@@ -1,0 +1,116 @@
+//! The files that `framefold run` writes.
+
+use crate::support::{Bench, npy_f32};
+use std::io::Read;
+
+#[test]
+fn npy_holds_one_buffer_and_nan_where_there_is_nothing() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run sum_sig scan.npy -o out.npy --roi 0,1;1,2 -q").code, 0);
+    let (header, values) = npy_f32(&bench.path("out.npy"));
+    assert!(header.contains("(2, 3)"), "{header}");
+    assert_eq!((values[1], values[5]), (2190.0, 10190.0));
+    assert!([0, 2, 3, 4].into_iter().all(|i| values[i].is_nan()), "{values:?}");
+}
+
+#[test]
+fn integers_without_data_become_nan_too() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run pick scan.npy -o out.npy --roi 1 --sync-offset 1 -q").code, 0);
+    let (header, values) = npy_f32(&bench.path("out.npy"));
+    assert!(header.contains("(3, 4, 5)"), "{header}");
+    assert_eq!((values[0], values[39]), (400.0, 519.0));
+    assert!(values[40..].iter().all(|value| value.is_nan()));
+}
+
+#[test]
+fn npz_holds_all_buffers_and_the_mask() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run com scan.npy -o out.npz --roi 0,: -q").code, 0);
+    for name in ["raw_com", "raw_shifts", "field", "field_y", "field_x", "magnitude"] {
+        assert!(!member(&bench, name).is_empty(), "{name}");
+    }
+    assert!(member(&bench, "valid").ends_with(&[b'\n', 1, 1, 1, 0, 0, 0]));
+}
+
+/// The bytes of an array in `out.npz`.
+fn member(bench: &Bench, name: &str) -> Vec<u8> {
+    let file = std::fs::File::open(bench.path("out.npz")).unwrap();
+    let mut archive = zip::ZipArchive::new(file).unwrap();
+    let mut bytes = Vec::new();
+    archive.by_name(&format!("{name}.npy")).unwrap().read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+#[test]
+fn picked_frames_come_with_their_positions() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run pick scan.npy -o out.npz --roi 0,2;1,1: -q").code, 0);
+    assert!(member(&bench, "valid").ends_with(&[b'\n', 1, 1, 1]));
+    let positions: Vec<u8> = [0i64, 2, 1, 1, 1, 2].into_iter().flat_map(i64::to_le_bytes).collect();
+    assert!(member(&bench, "positions").ends_with(&positions));
+    assert!(member(&bench, "intensity").ends_with(&519u16.to_le_bytes()));
+}
+
+#[test]
+fn tif_holds_a_page_per_mask() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run masks scan.npy --disk 0 --disk 1 -o out.tif -q").code, 0);
+    let file = std::fs::File::open(bench.path("out.tif")).unwrap();
+    let mut decoder = tiff::decoder::Decoder::new(file).unwrap();
+    assert_eq!(decoder.dimensions().unwrap(), (3, 2));
+    match decoder.read_image().unwrap() {
+        tiff::decoder::DecodingResult::F32(values) => assert_eq!(values[..2], [12.0, 112.0]),
+        other => panic!("{other:?}"),
+    }
+    assert!(decoder.more_images());
+}
+
+#[test]
+fn png_shows_the_scan_enlarged_with_gaps_transparent() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let outcome = bench.call("run sum_sig scan.npy -o out.png --cmap gray --roi 0,:;1,1:");
+    assert!(
+        outcome.stdout.starts_with("out.png: intensity: colours of gray"),
+        "{}",
+        outcome.stdout
+    );
+    let file = std::io::BufReader::new(std::fs::File::open(bench.path("out.png")).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!((info.width, info.height), (510, 340));
+    let pixel = |y: usize, x: usize| &pixels[(y * 510 + x) * 4..][..4];
+    assert_eq!(pixel(0, 0), [0, 0, 0, 255]);
+    assert_eq!(pixel(339, 509), [255; 4]);
+    assert_eq!(pixel(339, 0)[3], 0);
+}
+
+#[test]
+fn buffers_and_files_are_chosen_by_name() {
+    let bench = Bench::new();
+    for name in ["a.npy", "b.npy"] {
+        bench.scan(name);
+    }
+    let outcome = bench.call("run stddev a.npy b.npy --buffer var -o {stem}-var.tif -q");
+    assert_eq!((outcome.code, outcome.stderr.as_str()), (0, ""));
+    assert_eq!(bench.names(), ["a-var.tif", "a.npy", "b-var.tif", "b.npy"]);
+    bench.call("run stddev a.npy --buffer nope").assert_failed(2, &["'nope'", "varsum"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn outputs_have_the_permissions_of_ordinary_files() {
+    use std::os::unix::fs::PermissionsExt;
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run sum scan.npy -o out.npy -q").code, 0);
+    let mode = |name: &str| std::fs::metadata(bench.path(name)).unwrap().permissions().mode();
+    assert_eq!(mode("out.npy"), mode("scan.npy"));
+}
