@@ -2,7 +2,7 @@
 
 use framefold::Result;
 use framefold::exec::{Event, Observer, Results};
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 
 const TEMPLATE: &str = "{msg} {wide_bar} {percent:>3}% {binary_bytes} of {binary_total_bytes}, \
@@ -11,18 +11,18 @@ const TEMPLATE: &str = "{msg} {wide_bar} {percent:>3}% {binary_bytes} of {binary
 /// Shows a run on standard error, if that is a terminal.
 pub(crate) struct Progress {
     bar: ProgressBar,
+    visible: bool,
 }
 
 impl Progress {
-    /// A bar labelled `name`; hidden if `quiet`, or if nobody would see it.
+    /// A bar labelled `name`, shown from the start of the run on; hidden if `quiet`, or if nobody
+    /// would see it.
     pub(crate) fn new(name: String, quiet: bool) -> Self {
-        let hidden = quiet || !std::io::stderr().is_terminal();
-        let bar = if hidden { ProgressBar::hidden() } else { ProgressBar::new(0) };
+        let bar = ProgressBar::hidden().with_message(name);
         if let Ok(style) = ProgressStyle::with_template(TEMPLATE) {
             bar.set_style(style);
         }
-        bar.set_message(name);
-        Progress { bar }
+        Progress { bar, visible: !quiet && std::io::stderr().is_terminal() }
     }
 }
 
@@ -31,7 +31,10 @@ impl Observer for Progress {
         match event {
             Event::Started { bytes, .. } => {
                 self.bar.set_length(*bytes);
-                self.bar.reset_eta();
+                self.bar.reset();
+                if self.visible {
+                    self.bar.set_draw_target(ProgressDrawTarget::stderr());
+                }
             }
             Event::Merged { bytes, .. } => self.bar.set_position(*bytes),
             _ => self.bar.finish_and_clear(),
