@@ -1,0 +1,232 @@
+"""Damaged, missing and changing files: a clear error, never a crash and never silent zeros."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import BadFileError, FramefoldError, InvalidArgumentError
+from framefold.udf import UDF
+from framefold.utils.write_mib import write_mib
+
+SHAPE = (5, 6, 16, 64)
+
+
+@pytest.fixture
+def counts():
+    return np.random.default_rng(4).integers(0, 50, SHAPE, dtype=np.uint8)
+
+
+@pytest.fixture
+def files(tmp_path, counts):
+    """The same scan in each file format, and how to load it."""
+    counts.tofile(tmp_path / "scan.raw")
+    np.save(tmp_path / "scan.npy", counts)
+    write_mib(tmp_path / "scan.mib", counts)
+    raw = {"nav_shape": SHAPE[:2], "sig_shape": SHAPE[2:], "dtype": "uint8"}
+    return {
+        "raw": (tmp_path / "scan.raw", raw),
+        "npy": (tmp_path / "scan.npy", {}),
+        "mib": (tmp_path / "scan.mib", {}),
+    }
+
+
+FORMATS = ["raw", "npy", "mib"]
+BACKENDS = ["mmap", "buffered"]
+
+
+def cut(path, n_bytes):
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - n_bytes)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_whole_files(ctx, files, counts, kind, backend):
+    path, options = files[kind]
+    dataset = ctx.load(kind, path, io_backend=backend, **options)
+    assert tuple(dataset.shape) == SHAPE
+    assert dataset.warnings == []
+    assert dataset.valid_mask.all()
+    assert np.array_equal(
+        ctx.run_udf(dataset, ff.PickUDF())["intensity"].data.reshape(SHAPE), counts
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("kind", FORMATS)
+def test_missing_frames_are_invalid_and_never_zero(ctx, files, counts, kind, backend):
+    path, options = files[kind]
+    cut(path, 3 * 1024 + 100)
+    dataset = ctx.load(kind, path, io_backend=backend, **options)
+    assert tuple(dataset.shape) == SHAPE
+    assert dataset.warnings, "a partial frame was dropped without a word"
+    valid = np.arange(30).reshape(5, 6) < (27 if kind == "mib" else 26)
+    assert np.array_equal(dataset.valid_mask, valid)
+
+    class Seen(UDF):
+        def get_result_buffers(self):
+            return {"seen": self.buffer(kind="nav"), "n": self.buffer(kind="single", dtype=int)}
+
+        def process_frame(self, frame):
+            self.results.seen[:] = frame.sum()
+            self.results.n += 1
+
+        def merge(self, dest, src):
+            dest.seen[:] = src.seen
+            dest.n[:] += src.n
+
+    sums, seen, std = ctx.run_udf(dataset, [ff.SumSigUDF(), Seen(), ff.StdDevUDF()])
+    expected = np.where(valid, counts.sum(axis=(2, 3)), np.nan).astype(np.float32)
+    assert np.array_equal(sums["intensity"].data, expected, equal_nan=True)
+    assert np.array_equal(seen["seen"].data, expected, equal_nan=True)
+    assert np.array_equal(sums["intensity"].valid_mask, valid)
+    assert sums["intensity"].masked_data.mask.sum() == (~valid).sum()
+    assert seen["n"].data[0] == valid.sum()
+    np.testing.assert_allclose(std["std"].data, counts[valid].std(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_sync_offset(ctx, files, counts, kind):
+    path, options = files[kind]
+    flat = counts.sum(axis=(2, 3)).reshape(-1).astype(np.float32)
+    for offset in (3, -4, 29, -29):
+        dataset = ctx.load(kind, path, sync_offset=offset, **options)
+        result = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data.reshape(-1)
+        source = np.arange(30) + offset
+        there = (source >= 0) & (source < 30)
+        assert np.array_equal(result[there], flat[source[there]])
+        assert np.isnan(result[~there]).all()
+        info = dataset.get_sync_offset_info()
+        assert info["frames_skipped_start"] == max(0, offset)
+        assert info["frames_inserted_start"] == max(0, -offset)
+    with pytest.raises(InvalidArgumentError, match=r"sync_offset -30.*\(-30, 30\)"):
+        ctx.load(kind, path, sync_offset=-30, **options)
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_roi_of_missing_frames_only(ctx, files, kind):
+    path, options = files[kind]
+    dataset = ctx.load(kind, path, sync_offset=-6, **options)
+    result = ctx.run_udf(dataset, ff.SumSigUDF(), roi=(0, 2))["intensity"]
+    assert not result.valid_mask.any()
+    assert np.isnan(result.data).all()
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_file_that_shrinks_gives_an_error(ctx, files, kind, backend):
+    path, options = files[kind]
+    dataset = ctx.load(kind, path, io_backend=backend, **options)
+    cut(path, 12 * 1024)
+    with pytest.raises((BadFileError, OSError), match=path.name):
+        ctx.run_udf(dataset, ff.SumSigUDF())
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_shrinks_during_a_run_gives_an_error(ctx, files, kind):
+    path, options = files[kind]
+
+    class Cutter(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            if self.meta.slice.origin[0] == 0:
+                os.truncate(path, 2000)
+            self.results.x[:] = frame.sum()
+
+    dataset = ctx.load(kind, path, num_partitions=10, **options)
+    with pytest.raises(BadFileError, match=path.name):
+        ctx.run_udf(dataset, Cutter())
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_a_file_that_grows_is_read_as_it_was(ctx, files, counts, kind):
+    path, options = files[kind]
+    dataset = ctx.load(kind, path, **options)
+    with path.open("ab") as file:
+        file.write(b"\xff" * 5000)
+    result = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
+    assert np.array_equal(result, counts.sum(axis=(2, 3)).astype(np.float32))
+
+
+@pytest.mark.parametrize("kind", ["npy", "mib"])
+def test_headers_cut_at_every_byte(ctx, files, kind):
+    path, _ = files[kind]
+    whole = path.read_bytes()
+    header = 128 if kind == "npy" else 384
+    opened = 0
+    for length in range(header + 1):
+        path.write_bytes(whole[:length])
+        for load in (lambda: ctx.load(kind, path), lambda: ctx.open(path)):
+            try:
+                load()
+                opened += 1
+            except FramefoldError as error:
+                assert path.name in str(error), length
+    assert opened == 0, "there is not one frame to be had"
+
+
+@pytest.mark.parametrize("kind", FORMATS)
+def test_empty_missing_and_wrong_files(ctx, files, tmp_path, kind):
+    path, options = files[kind]
+    empty = tmp_path / f"empty.{kind}"
+    empty.write_bytes(b"")
+    noise = tmp_path / f"noise.{kind}"
+    noise.write_bytes(np.random.default_rng(1).bytes(4000))
+    for bad in (empty, tmp_path / f"nowhere.{kind}", tmp_path):
+        with pytest.raises(FramefoldError, match=bad.name):
+            ctx.load(kind, bad, **options)
+    if kind != "raw":
+        with pytest.raises(BadFileError, match=f"noise.{kind}"):
+            ctx.load(kind, noise)
+        with pytest.raises(FramefoldError, match=f"noise.{kind}"):
+            ctx.open(noise)
+
+
+@pytest.mark.parametrize("kind", ["npy", "mib"])
+def test_a_renamed_file_is_recognized_by_its_content(ctx, files, tmp_path, kind):
+    path, _ = files[kind]
+    renamed = tmp_path / "folder" / "data.bin"
+    renamed.parent.mkdir()
+    shutil.copy(path, renamed)
+    dataset = ctx.open(renamed)
+    assert dataset.format == kind
+    assert dataset.shape.nav.size == 30
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
+def test_unreadable_file(ctx, files):
+    path, _ = files["npy"]
+    path.chmod(0)
+    with pytest.raises(OSError, match="scan.npy"):
+        ctx.open(path)
+
+
+def test_unsupported_npy(ctx, tmp_path):
+    path = tmp_path / "objects.npy"
+    np.save(path, np.array([[{}]], dtype=object))
+    with pytest.raises(FramefoldError, match="objects.npy"):
+        ctx.open(path)
+    np.save(path, np.zeros((2, 2), dtype=[("a", "i4"), ("b", "f4")]))
+    with pytest.raises(FramefoldError, match="objects.npy"):
+        ctx.open(path)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", "<u2", ">i4", ">u8", "<f2", ">f4", "f8", ">c8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
+def test_npy_variants(ctx, tmp_path, dtype, order, version):
+    rng = np.random.default_rng(7)
+    data = np.asarray(rng.integers(0, 2, (3, 4, 5, 6)).astype(dtype), order=order)
+    path = tmp_path / "a.npy"
+    with path.open("wb") as file:
+        np.lib.format.write_array(file, data, version=version)
+    picked = ctx.run_udf(ctx.open(path), ff.PickUDF())["intensity"].data
+    assert np.array_equal(picked.reshape(data.shape), data)
+    assert picked.dtype == data.dtype.newbyteorder("=")
