@@ -160,21 +160,16 @@ def test_headers_cut_at_every_byte(ctx, files, kind):
     path, _ = files[kind]
     whole = path.read_bytes()
     header = 128 if kind == "npy" else 384
-    opened = 0
     for length in range(header + 1):
         path.write_bytes(whole[:length])
         for load in (lambda: ctx.load(kind, path), lambda: ctx.open(path)):
-            try:
+            with pytest.raises(FramefoldError, match=path.name):
                 load()
-                opened += 1
-            except FramefoldError as error:
-                assert path.name in str(error), length
-    assert opened == 0, "there is not one frame to be had"
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 def test_empty_missing_and_wrong_files(ctx, files, tmp_path, kind):
-    path, options = files[kind]
+    _, options = files[kind]
     empty = tmp_path / f"empty.{kind}"
     empty.write_bytes(b"")
     noise = tmp_path / f"noise.{kind}"
@@ -204,17 +199,17 @@ def test_a_renamed_file_is_recognized_by_its_content(ctx, files, tmp_path, kind)
 def test_unreadable_file(ctx, files):
     path, _ = files["npy"]
     path.chmod(0)
-    with pytest.raises(OSError, match="scan.npy"):
+    with pytest.raises(OSError, match=r"scan\.npy"):
         ctx.open(path)
 
 
 def test_unsupported_npy(ctx, tmp_path):
     path = tmp_path / "objects.npy"
     np.save(path, np.array([[{}]], dtype=object))
-    with pytest.raises(FramefoldError, match="objects.npy"):
+    with pytest.raises(FramefoldError, match=r"objects\.npy"):
         ctx.open(path)
     np.save(path, np.zeros((2, 2), dtype=[("a", "i4"), ("b", "f4")]))
-    with pytest.raises(FramefoldError, match="objects.npy"):
+    with pytest.raises(FramefoldError, match=r"objects\.npy"):
         ctx.open(path)
 
 
