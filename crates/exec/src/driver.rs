@@ -100,8 +100,11 @@ fn bytes(plan: &Plan, frames: usize) -> u64 {
     u64::try_from(frames).unwrap_or(u64::MAX).saturating_mul(plan.frame_bytes())
 }
 
-/// Runs `work`, turning a panic into an error: no panic may reach the user.
-fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `work`, turning a panic into an error: no panic may reach the user. For drivers.
+///
+/// # Errors
+/// Those of `work`; `Bug` if it panicked.
+pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<&str>()

@@ -25,7 +25,7 @@ mod results;
 mod worker;
 
 pub use cancel::Cancel;
-pub use driver::{Executor, RunOptions, run};
+pub use driver::{Executor, RunOptions, guarded, run};
 pub use options::PlanOptions;
 pub use plan::{Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};

@@ -15,6 +15,7 @@ mod observer;
 mod options;
 mod plan;
 mod udf;
+mod verbs;
 
 use pyo3::prelude::*;
 
@@ -30,6 +31,8 @@ mod _engine {
     use super::plan::PyPlan;
     #[pymodule_export]
     use super::udf::TileCursor;
+    #[pymodule_export]
+    use super::verbs::{Partial, PyResults};
     use super::*;
 
     #[pymodule_init]

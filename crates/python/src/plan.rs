@@ -6,8 +6,9 @@ use crate::errors::OrRaise;
 use crate::native::NativeUdf;
 use crate::observer::PyObserver;
 use crate::udf::PyUdf;
+use crate::verbs::{Partial, PyResults};
 use framefold::core::Udf;
-use framefold::exec::RunResults;
+use framefold::exec::{RunResults, Worker, guarded};
 use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -71,6 +72,30 @@ impl PyPlan {
         self.cancel.cancel();
     }
 
+    /// The number of partitions.
+    #[getter]
+    fn n_partitions(&self) -> usize {
+        self.plan.partitions().len()
+    }
+
+    /// Processes one partition on the calling thread, with the GIL released where no Python runs.
+    ///
+    /// May be called from several threads at once, and again for the same partition.
+    fn run_partition(&self, py: Python<'_>, index: usize) -> PyResult<Partial> {
+        let partial = py.detach(|| {
+            guarded(|| {
+                let mut worker = Worker::try_new(&self.plan)?;
+                worker.run_partition(index, &mut || self.cancel.check())
+            })
+        });
+        Ok(Partial::new(partial.or_raise(py)?))
+    }
+
+    /// Empty results, to merge partial ones into.
+    fn results(&self, py: Python<'_>) -> PyResult<PyResults> {
+        py.detach(|| PyResults::try_new(self.plan.clone())).or_raise(py)
+    }
+
     /// Runs the plan, with the GIL released.
     ///
     /// `threads` is 0 for the calling thread alone, None for as many as there are cores;
@@ -82,7 +107,7 @@ impl PyPlan {
         py: Python<'py>,
         threads: Option<usize>,
         callback: Option<Py<PyAny>>,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyArray1<bool>>)> {
+    ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
         let executor = match threads {
             Some(0) => Executor::Inline,
             Some(n) => Executor::Threads(NonZeroUsize::new(n)),
@@ -92,16 +117,20 @@ impl PyPlan {
             let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
             let cancel = self.cancel.clone();
             let options = RunOptions { executor, cancel, observer: &mut observer };
-            run(&self.plan, options)?.snapshot()
+            guarded(|| run(&self.plan, options)?.snapshot())
         });
-        results(py, outcome.or_raise(py)?)
+        to_lists(py, outcome.or_raise(py)?)
     }
 }
 
-fn results(
+/// Per UDF, a list of `(name, kind, extra_shape, array)`.
+pub(crate) type ResultLists<'py> = Bound<'py, PyList>;
+
+/// Results as Python gets them, and one truth value per selected frame.
+pub(crate) fn to_lists(
     py: Python<'_>,
     run: RunResults,
-) -> PyResult<(Bound<'_, PyList>, Bound<'_, PyArray1<bool>>)> {
+) -> PyResult<(ResultLists<'_>, Bound<'_, PyArray1<bool>>)> {
     let valid = PyArray1::from_vec(py, run.valid);
     let udfs = PyList::empty(py);
     for udf in run.udfs {
