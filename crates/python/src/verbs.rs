@@ -46,8 +46,9 @@ impl PyResults {
         py: Python<'_>,
         work: impl FnOnce(&mut Results) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
-        let outcome =
-            py.detach(|| work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)));
+        let outcome = py.detach(|| {
+            guarded(|| work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+        });
         outcome.or_raise(py)
     }
 }
