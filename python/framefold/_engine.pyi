@@ -4,6 +4,22 @@ from typing import Any, Literal, final
 import numpy as np
 import numpy.typing as npt
 
+__all__ = [
+    "Dataset",
+    "NativeUdf",
+    "Partial",
+    "Plan",
+    "Results",
+    "TileCursor",
+    "__version__",
+    "cli_main",
+    "detect",
+    "from_array",
+    "known_formats",
+    "load",
+    "native_reductions",
+]
+
 __version__: str
 
 _Result = tuple[str, Literal["nav", "sig", "single"], tuple[int, ...], npt.NDArray[Any]]
