@@ -24,7 +24,7 @@ class Recorder(UDF):
 
     def merge(self, dest, src):
         for name in ("scalar", "vector", "anything"):
-            dest[name][:] = src[name]
+            getattr(dest, name)[:] = getattr(src, name)
 
 
 def expected(nav, sig=(10, 12), scalar=None, vector=None):

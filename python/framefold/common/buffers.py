@@ -42,6 +42,41 @@ class BufferDeclaration:
         return self.extra_shape or (1,)
 
 
+class ArrayWithMask:
+    """A result together with the information which of its elements are valid.
+
+    Made by :meth:`framefold.udf.UDF.with_mask` in ``get_results``.
+
+    Parameters
+    ----------
+    arr
+        The result.
+    mask
+        True where it is valid; of a shape that broadcasts to that of ``arr``.
+    """
+
+    def __init__(self, arr: npt.ArrayLike, mask: npt.ArrayLike | bool) -> None:
+        self.arr = np.asarray(arr)
+        mask = np.asarray(mask)
+        if mask.dtype != np.bool_:
+            raise ValueError(f"the mask has dtype {mask.dtype}, expected bool")
+        try:
+            self.mask: npt.NDArray[np.bool_] = np.broadcast_to(mask, self.arr.shape)
+        except ValueError:
+            raise ValueError(
+                f"the mask has shape {mask.shape}, which does not fit a result of shape "
+                f"{self.arr.shape}"
+            ) from None
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return self.arr.dtype
+
+    def __repr__(self) -> str:
+        return f"<ArrayWithMask shape={self.arr.shape} dtype={self.arr.dtype}>"
+
+
 class BufferWrapper:
     """One result of a run; can be used wherever an array can.
 
@@ -61,7 +96,8 @@ class BufferWrapper:
         extra_shape: Sequence[int] = (),
         dtype: npt.DTypeLike = "float32",
         *,
-        raw: npt.NDArray[Any] | None = None,
+        where: str | None = None,
+        raw: npt.NDArray[Any] | ArrayWithMask | None = None,
         dataset_shape: Shape | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
         valid: npt.NDArray[np.bool_] | None = None,
@@ -69,6 +105,11 @@ class BufferWrapper:
         self.kind: BufferKind = kind
         self.extra_shape = tuple(int(dim) for dim in extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.where = where
+        self._custom_mask: npt.NDArray[np.bool_] | None = None
+        if isinstance(raw, ArrayWithMask):
+            self._custom_mask = raw.mask
+            raw = raw.arr
         self._raw = raw
         self._shape = dataset_shape
         self._roi = roi
@@ -109,8 +150,16 @@ class BufferWrapper:
         """Whether each element of :attr:`data` is a result: a boolean array of its shape."""
         data = self.data
         if self.kind != "nav" or self._shape is None:
+            if self._custom_mask is not None:
+                return self._custom_mask
             merged = self._valid is None or bool(self._valid.any())
             return np.full(data.shape, merged)
+        if self._custom_mask is not None:
+            nav_size = self._shape.nav.size
+            full = np.zeros((nav_size, *self._custom_mask.shape[1:]), dtype=bool)
+            part = slice(None) if self._valid is None else self._valid
+            full[self._selected()] = self._custom_mask[part]
+            return full.reshape(data.shape)
         nav = np.zeros(self._shape.nav.size, dtype=bool)
         nav[self._selected()] = True
         nav = nav.reshape(tuple(self._shape.nav) + (1,) * (data.ndim - len(self._shape.nav)))
@@ -125,10 +174,43 @@ class BufferWrapper:
     def raw_masked_data(self) -> np.ma.MaskedArray[Any, Any]:
         """:attr:`raw_data` as a masked array in which invalid elements are masked."""
         raw = self.raw_data
+        if self._custom_mask is not None:
+            return np.ma.MaskedArray(raw, mask=~self._custom_mask)
         if self.kind != "nav" or self._valid is None:
             return np.ma.MaskedArray(raw, mask=np.zeros(raw.shape, dtype=bool))
         valid = self._valid.reshape((-1,) + (1,) * (raw.ndim - 1))
         return np.ma.MaskedArray(raw, mask=~np.broadcast_to(valid, raw.shape))
+
+    @property
+    def valid_slice_bounding(self) -> tuple[slice, ...]:
+        """The smallest box that holds all valid elements, as an index into :attr:`data`."""
+        mask = self.valid_mask
+        if not mask.any():
+            return (slice(0, 0),) * mask.ndim
+        index = []
+        for axis in range(mask.ndim):
+            others = tuple(other for other in range(mask.ndim) if other != axis)
+            occupied = np.flatnonzero(mask.any(axis=others))
+            index.append(slice(int(occupied[0]), int(occupied[-1]) + 1))
+        return tuple(index)
+
+    def get_valid_slice_inner(self, axis: int = 0) -> tuple[slice, ...]:
+        """A box of valid elements only, as an index into :attr:`data`.
+
+        The longest run of entries along ``axis`` that are valid throughout, such as complete
+        rows of a scan.
+        """
+        mask = self.valid_mask
+        others = tuple(other for other in range(mask.ndim) if other != axis)
+        complete = np.flatnonzero(np.diff(np.pad(mask.all(axis=others), 1).astype(np.int8)))
+        index = [slice(None)] * mask.ndim
+        if complete.size == 0:
+            index[axis] = slice(0, 0)
+        else:
+            starts, stops = complete[::2], complete[1::2]
+            longest = int(np.argmax(stops - starts))
+            index[axis] = slice(int(starts[longest]), int(stops[longest]))
+        return tuple(index)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -172,6 +254,8 @@ def _no_value(dtype: np.dtype[Any]) -> Any:
     """What stands for "no value" in an array of ``dtype``."""
     if dtype.kind in "fc":
         return np.nan
+    if dtype.kind in "mM":
+        return np.array("NaT", dtype=dtype)
     if dtype.kind == "O":
         return None
     return np.zeros((), dtype=dtype)[()]

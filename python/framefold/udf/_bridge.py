@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold._engine import TileCursor
-from framefold.common.buffers import BufferDeclaration
+from framefold.common.aux_data import AuxBufferWrapper
+from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.common.shape import Shape
-from framefold.common.slice import Slice
-from framefold.exceptions import UDFError
+from framefold.common.tiling_scheme import TilingScheme
+from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf._results import final_results
 from framefold.udf.base import PROCESS_METHODS, UDF
-from framefold.udf.data import UDFData
+from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 
 Buffers = dict[str, BufferDeclaration]
@@ -51,6 +52,7 @@ class Bridge:
         """Method, preferred dtype, tile depth and tile size in bytes."""
         udf = self.udf.copy()
         udf.meta = self.meta()
+        self._check_backends(udf)
         method = str(getattr(udf.get_method(), "value", udf.get_method()))
         if method not in PROCESS_METHODS:
             raise UDFError(
@@ -89,6 +91,23 @@ class Bridge:
         """The description of the run that all its partitions share."""
         return RunDescription(self, depth, tuple(tile_shape), n_partitions)
 
+    def _check_backends(self, udf: UDF) -> None:
+        """Refuse a UDF that does not take what there is."""
+        backends = udf.get_backends()
+        backends = (backends,) if isinstance(backends, str) else tuple(backends)
+        known = udf.CPU_BACKENDS | udf.CUDA_BACKENDS
+        for backend in backends:
+            if backend not in known:
+                raise UDFError(
+                    f"{self.name}.get_backends returned {backend!r}, which is no array format; "
+                    f"use the BACKEND_ constants of UDF"
+                )
+        if udf.BACKEND_NUMPY not in backends:
+            raise UnsupportedError(
+                f"{self.name} takes {', '.join(backends) or 'no array format'}, but only dense "
+                f"NumPy arrays are to be had; add BACKEND_NUMPY to get_backends"
+            )
+
     @property
     def name(self) -> str:
         """The name of the UDF's class."""
@@ -118,18 +137,27 @@ class RunDescription:
         self, bridge: Bridge, depth: int, tile_shape: tuple[int, ...], n_partitions: int
     ) -> None:
         self.bridge = bridge
-        self.depth = depth
         self.n_partitions = n_partitions
-        sig = tuple(bridge.shape.sig)
-        grid = tuple(-(-length // tile) for length, tile in zip(sig, tile_shape, strict=True))
-        self.sig_slices = []
-        for cell in np.ndindex(*grid):
-            origin = tuple(i * tile for i, tile in zip(cell, tile_shape, strict=True))
-            extent = tuple(
-                min(tile, length - start)
-                for tile, length, start in zip(tile_shape, sig, origin, strict=True)
-            )
-            self.sig_slices.append(Slice(origin, Shape(extent, sig_dims=len(extent))))
+        self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
+        #: AUX data of the whole data set, with flattened navigation axes.
+        self.aux = {
+            name: (wrapper.kind, wrapper.laid_out(name, bridge.shape))
+            for name, wrapper in bridge.udf.params.items()
+            if isinstance(wrapper, AuxBufferWrapper)
+        }
+        self.positions = None if bridge.roi is None else np.flatnonzero(bridge.roi)
+
+    def aux_for(self, start: int, stop: int) -> dict[str, npt.NDArray[Any]]:
+        """AUX data for the selected frames ``start`` to ``stop``."""
+        part: Any = slice(start, stop)
+        if self.positions is not None:
+            part = self.positions[part]
+        views = {}
+        for name, (kind, data) in self.aux.items():
+            view = data[part] if kind == "nav" else data
+            view.flags.writeable = False
+            views[name] = view
+        return views
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
         """The worker for the selected frames ``start`` to ``stop``."""
@@ -151,6 +179,8 @@ class PartitionTask:
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         self.udf.results = UDFData("result buffer", self.arrays)
+        aux = run.aux_for(start, stop)
+        self.udf.params.__dict__.update(aux)
         self.udf.task_data = UDFData("task data", self.udf.get_task_data())
         self.udf.preprocess()
         self.method = str(getattr(self.udf.get_method(), "value", self.udf.get_method()))
@@ -160,10 +190,16 @@ class PartitionTask:
             (self.udf.results.__dict__, sys.intern(name), array, self.buffers[name].kind, True)
             for name, array in self.arrays.items()
         ]
+        self.bindings += [
+            (self.udf.params.__dict__, sys.intern(name), view, run.aux[name][0], False)
+            for name, view in aux.items()
+        ]
+        self.aux = aux
 
     def finish(self) -> tuple[Arrays, int]:
         """Post-process; returns the partial result and its size in bytes."""
         self.udf.results.__dict__.update(self.arrays)
+        self.udf.params.__dict__.update(self.aux)
         self.udf.postprocess()
         self.udf.cleanup()
         return self.arrays, sum(array.nbytes for array in self.arrays.values())
@@ -174,13 +210,21 @@ class MergeTask:
 
     def __init__(self, run: RunDescription) -> None:
         bridge = run.bridge
+        self.run = run
         self.bridge = bridge
-        self.udf = bridge.copy_with(bridge.meta(run=run))
+        self.merged = np.zeros(bridge.n_selected, dtype=bool)
+        self.udf = bridge.copy_with(bridge.meta(run=run, merged=self.merged))
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", self.arrays)
         self.udf.task_data = UDFData("task data")
+        self._show_all()
         self.udf.preprocess()
+
+    def _show_all(self) -> None:
+        """Set the views of results and AUX data to all selected frames."""
+        self.udf.results.__dict__.update(self.arrays)
+        self.udf.params.__dict__.update(self.run.aux_for(0, self.bridge.n_selected))
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""
@@ -189,11 +233,13 @@ class MergeTask:
             name: array[part] if self.buffers[name].kind == "nav" else array
             for name, array in self.arrays.items()
         }
-        self.udf.merge(UDFData("result buffer", views), UDFData("result buffer", partial))
+        self.udf.params.__dict__.update(self.run.aux_for(start, stop))
+        self.udf.merge(MergeData("result buffer", views), MergeData("result buffer", partial))
+        self.merged[part] = True
 
-    def results(self) -> list[npt.NDArray[Any]]:
+    def results(self) -> list[npt.NDArray[Any] | ArrayWithMask]:
         """The public results, in the order of their declaration."""
-        self.udf.results.__dict__.update(self.arrays)
+        self._show_all()
         return final_results(
             self.bridge.name,
             self.buffers,

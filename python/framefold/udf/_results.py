@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.buffers import BufferDeclaration
+from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.common.shape import Shape
 from framefold.exceptions import UDFError
 
@@ -20,7 +20,7 @@ def final_results(
     computed: Any,
     shape: Shape,
     n_selected: int,
-) -> list[npt.NDArray[Any]]:
+) -> list[npt.NDArray[Any] | ArrayWithMask]:
     """The public results in the order of their declaration; checks what was computed.
 
     Parameters
@@ -54,7 +54,7 @@ def final_results(
                 f"{udf}.get_results returned {name!r}, which is declared with use='private'; "
                 f"leave it out, or declare it without"
             )
-    results = []
+    results: list[npt.NDArray[Any] | ArrayWithMask] = []
     for name, decl in buffers.items():
         if decl.use == "private":
             continue
@@ -72,6 +72,20 @@ def final_results(
 
 
 def _checked(
+    udf: str,
+    name: str,
+    decl: BufferDeclaration,
+    value: Any,
+    shape: Shape,
+    n_selected: int,
+) -> npt.NDArray[Any] | ArrayWithMask:
+    if isinstance(value, ArrayWithMask):
+        array = _checked_array(udf, name, decl, value.arr, shape, n_selected)
+        return ArrayWithMask(array, value.mask.reshape(array.shape))
+    return _checked_array(udf, name, decl, value, shape, n_selected)
+
+
+def _checked_array(
     udf: str,
     name: str,
     decl: BufferDeclaration,

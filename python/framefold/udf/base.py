@@ -8,7 +8,14 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.buffers import BufferDeclaration, BufferKind, BufferUse
+from framefold.common.aux_data import AuxBufferWrapper
+from framefold.common.buffers import (
+    ArrayWithMask,
+    BufferDeclaration,
+    BufferKind,
+    BufferUse,
+)
+from framefold.common.udf import BackendConstants, UDFMethod
 from framefold.udf.data import UDFData
 from framefold.udf.meta import UDFMeta
 
@@ -22,7 +29,7 @@ PROCESS_METHODS = {
 }
 
 
-class UDF:
+class UDF(BackendConstants):
     """Base class of user-defined functions.
 
     Subclasses declare result buffers in :meth:`get_result_buffers` and implement one of
@@ -55,6 +62,8 @@ class UDF:
     TILE_SIZE_MAX: ClassVar[float] = float("inf")
     TILE_DEPTH_DEFAULT: ClassVar[int] = 32
     TILE_DEPTH_MAX: ClassVar[float] = float("inf")
+
+    UDF_METHOD = UDFMethod
 
     #: Name of the native kernel that computes the same, for the UDFs that come with framefold.
     _native_kernel: ClassVar[str | None] = None
@@ -160,8 +169,8 @@ class UDF:
 
         The default assigns; it works for UDFs whose buffers are all of kind ``nav``.
         """
-        for name in src:
-            dest[name][:] = src[name]
+        for name, array in src.items():
+            getattr(dest, name)[:] = array
 
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.
@@ -175,6 +184,53 @@ class UDF:
 
     def cleanup(self) -> None:
         """Release what a partition held; runs after each partition."""
+
+    @classmethod
+    def aux_data(
+        cls,
+        data: npt.ArrayLike,
+        kind: BufferKind,
+        extra_shape: Sequence[int] = (),
+        dtype: npt.DTypeLike = "float32",
+    ) -> AuxBufferWrapper:
+        """Make auxiliary data, to be passed as a parameter.
+
+        While a frame, tile or partition is processed, the parameter is a read-only view of the
+        part that belongs to it.
+
+        Parameters
+        ----------
+        data
+            For kind ``'nav'`` of shape ``(*nav, *extra_shape)``, or with flattened navigation
+            axes; for ``'sig'`` of shape ``(*sig, *extra_shape)``; for ``'single'`` of shape
+            ``extra_shape``. Of the whole data set, whatever the ROI.
+        kind, extra_shape, dtype
+            As for :meth:`buffer`.
+        """
+        return AuxBufferWrapper(kind, extra_shape, dtype, data=data)
+
+    def get_backends(self) -> str | Sequence[str]:
+        """The array formats that the UDF takes, the one to prefer first: dense NumPy."""
+        return (self.BACKEND_NUMPY,)
+
+    def forbuf(self, arr: Any, target: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Convert an array to one that can be assigned to the result buffer ``target``.
+
+        Parameters
+        ----------
+        arr
+            Dense or sparse; of the shape of ``target``, or with as many elements.
+        """
+        if hasattr(arr, "toarray"):
+            arr = arr.toarray()
+        elif hasattr(arr, "todense"):
+            arr = arr.todense()
+        dense = np.asarray(arr)
+        return dense.reshape(target.shape) if dense.size == target.size else dense
+
+    def with_mask(self, data: npt.ArrayLike, mask: npt.ArrayLike | bool) -> ArrayWithMask:
+        """A result of :meth:`get_results` that is valid only where ``mask`` is True."""
+        return ArrayWithMask(data, mask)
 
     @property
     def xp(self) -> Any:

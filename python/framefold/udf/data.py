@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
+from warnings import warn
 
 import numpy as np
+
+from framefold.warnings import UseDiscouragedWarning
 
 
 class UDFData:
@@ -72,3 +75,17 @@ class UDFData:
 
     def __repr__(self) -> str:
         return f"<UDFData {', '.join(self.__dict__)}>"
+
+
+class MergeData(UDFData):
+    """One side of a merge: ``dest`` or ``src``."""
+
+    __slots__ = ()
+
+    def __getitem__(self, name: str) -> Any:
+        warn(
+            f"use .{name} instead of [{name!r}] on the arguments of merge",
+            UseDiscouragedWarning,
+            stacklevel=2,
+        )
+        return super().__getitem__(name)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
+from framefold.common.tiling_scheme import TilingScheme
 
 if TYPE_CHECKING:
     from framefold._engine import TileCursor
@@ -28,6 +29,7 @@ class UDFMeta:
         run: RunDescription | None = None,
         partition: tuple[int, int] | None = None,
         cursor: TileCursor | None = None,
+        merged: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self._dataset_shape = dataset_shape
         self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
@@ -36,6 +38,7 @@ class UDFMeta:
         self._run = run
         self._partition = partition
         self._cursor = cursor
+        self._merged = merged
 
     @property
     def dataset_shape(self) -> Shape:
@@ -90,6 +93,11 @@ class UDFMeta:
         return self._sig_slice()
 
     @property
+    def tiling_scheme(self) -> TilingScheme | None:
+        """How frames are cut into tiles; None before that is decided."""
+        return None if self._run is None else self._run.tiling_scheme
+
+    @property
     def tiling_scheme_idx(self) -> int:
         """The number of :attr:`sig_slice` in the tiling scheme."""
         return 0 if self._cursor is None else self._cursor.slice_index
@@ -110,6 +118,28 @@ class UDFMeta:
             positions = np.flatnonzero(self._roi)[part]
         return np.stack(np.unravel_index(positions, nav), axis=-1)
 
+    def get_valid_nav_mask(self, full_nav: bool = False) -> npt.NDArray[np.bool_]:
+        """Which frames have been merged so far; for ``get_results`` and ``merge``.
+
+        Parameters
+        ----------
+        full_nav
+            One entry per position of the scan, in its shape, instead of one per selected frame.
+
+        Raises
+        ------
+        ValueError
+            While a partition is processed.
+        """
+        if self._merged is None:
+            raise ValueError("which frames are merged is only known in get_results and merge")
+        if not full_nav:
+            return self._merged.copy()
+        nav = np.zeros(self._dataset_shape.nav.size, dtype=bool)
+        positions = slice(None) if self._roi is None else np.flatnonzero(self._roi)
+        nav[positions] = self._merged
+        return nav.reshape(tuple(self._dataset_shape.nav))
+
     @property
     def device_class(self) -> str:
         """The kind of device in use: ``'cpu'``."""
@@ -129,4 +159,4 @@ class UDFMeta:
         sig = self._dataset_shape.sig
         if self._run is None or self._cursor is None:
             return Slice((0,) * len(sig), sig)
-        return self._run.sig_slices[self._cursor.slice_index]
+        return self._run.tiling_scheme[self._cursor.slice_index]

@@ -64,20 +64,20 @@ class StdDevUDF(UDF):
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add the moments of another set of frames."""
-        self._add(dest, int(src.num_frames[0]), src["sum"], src.varsum)
+        self._add(dest, int(src.num_frames[0]), src.sum, src.varsum)
 
     @staticmethod
     def _add(dest: Any, n: int, total: Any, varsum: Any) -> None:
         present = int(dest.num_frames[0])
         if n and present:
-            delta = total / n - dest["sum"] / present
+            delta = total / n - dest.sum / present
             varsum = varsum + delta * np.conj(delta) * (present * n / (present + n))
         dest.varsum[:] += varsum
-        dest["sum"][:] += total
+        dest.sum[:] += total
         dest.num_frames[:] += n
 
     def get_results(self) -> dict[str, Any]:
         """Divide by the number of frames."""
         n = max(int(self.results.num_frames[0]), 1)
         var = self.results.varsum / n
-        return {"var": var, "std": np.sqrt(var), "mean": self.results["sum"] / n}
+        return {"var": var, "std": np.sqrt(var), "mean": self.results.sum / n}

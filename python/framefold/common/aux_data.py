@@ -1,0 +1,55 @@
+"""Auxiliary data: parameters of which a UDF sees the part that belongs to what it processes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.buffers import BufferKind, BufferWrapper
+from framefold.common.shape import Shape
+from framefold.exceptions import InvalidArgumentError
+
+
+class AuxBufferWrapper(BufferWrapper):
+    """Auxiliary data, as made by :meth:`framefold.udf.UDF.aux_data`."""
+
+    def __init__(
+        self,
+        kind: BufferKind,
+        extra_shape: Sequence[int] = (),
+        dtype: npt.DTypeLike = "float32",
+        *,
+        data: npt.ArrayLike,
+    ) -> None:
+        super().__init__(kind, extra_shape, dtype, raw=np.asarray(data, dtype=dtype))
+
+    def laid_out(self, name: str, shape: Shape) -> npt.NDArray[Any]:
+        """The data with flattened navigation, in C order, read-only, for a data set of ``shape``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the data do not have the shape that kind and ``extra_shape`` ask for.
+        """
+        data = self.raw_data
+        if self.kind == "nav":
+            flat = (shape.nav.size, *self.extra_shape)
+            allowed = [flat, (*shape.nav, *self.extra_shape)]
+        elif self.kind == "sig":
+            flat = (*shape.sig, *self.extra_shape)
+            allowed = [flat, (shape.sig.size, *self.extra_shape)]
+        else:
+            flat = self.extra_shape or (1,)
+            allowed = [flat, self.extra_shape]
+        if data.shape not in allowed:
+            expected = " or ".join(str(option) for option in dict.fromkeys(allowed))
+            raise InvalidArgumentError(
+                f"AUX data {name!r} have shape {data.shape}; with kind={self.kind!r} and "
+                f"extra_shape={self.extra_shape} they must have shape {expected}"
+            )
+        laid_out = np.array(data.reshape(flat), order="C")
+        laid_out.flags.writeable = False
+        return laid_out
