@@ -1,0 +1,337 @@
+"""What a plot shows: finding channels, and getting their numbers out of results.
+
+The numbers of a channel are one of these, where ``n``, ``y`` and ``x`` are larger than one
+(see :class:`Look`):
+
+======================  =========================================================
+shape                   drawn as
+======================  =========================================================
+``(y, x)``              an image; complex numbers as hue (phase) and saturation
+``(y, x, 2)``           vectors (y, x) as hue and saturation
+``(y, x, 3)`` or ``4``  RGB or RGBA colours, as they are
+``(n,)``                a curve; real and imaginary part of complex numbers as two
+``(n, 2)``, a vector    two curves
+======================  =========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import InvalidArgumentError
+
+Buffers = Mapping[str, BufferWrapper]
+ChannelSpec = (
+    str
+    | tuple[str, Callable[[npt.NDArray[Any]], Any]]
+    | Callable[[Buffers, npt.NDArray[np.bool_]], tuple[Any, Any]]
+    | None
+)
+
+
+class Look(Enum):
+    """How the numbers of a channel are drawn."""
+
+    IMAGE = "image"
+    VECTORS = "vectors"
+    COLOURS = "colours"
+    CURVES = "curves"
+
+
+def get_plottable_2D_channels(buffers: Buffers) -> list[str]:  # noqa: N802 - the public name
+    """The names of the results that can be plotted as they are.
+
+    These are the numeric ones with two axes, or one, after axes of length one are left out. If
+    there is none, those with two components per position.
+
+    Parameters
+    ----------
+    buffers
+        The results of one UDF, empty ones are enough.
+
+    Returns
+    -------
+    list of str
+        In the order of declaration; empty if nothing can be plotted.
+    """
+    numeric = {name: buffer for name, buffer in buffers.items() if buffer.dtype.kind in "biufc"}
+    scalars = [
+        name
+        for name, buffer in numeric.items()
+        if not _is_vector(buffer) and sum(length > 1 for length in buffer.shape) in (1, 2)
+    ]
+    return scalars or [
+        name
+        for name, buffer in numeric.items()
+        if _is_vector(buffer) and sum(length > 1 for length in buffer.shape[:-1]) in (1, 2)
+    ]
+
+
+class View(NamedTuple):
+    """What to draw.
+
+    Attributes
+    ----------
+    data
+        The numbers, masked where there are none yet; in one of the shapes above.
+    damage
+        Where there are some; shape ``(y, x)`` or ``(n,)``.
+    look
+        What the numbers are.
+    """
+
+    data: np.ma.MaskedArray[Any, Any]
+    damage: npt.NDArray[np.bool_]
+    look: Look
+
+
+class Channel:
+    """One thing to plot.
+
+    Parameters
+    ----------
+    spec
+        As given by the user: None for the first that can be plotted, the name of a result, a
+        name and a function of its data, or a function of all results and the damage.
+    udf
+        The name of the UDF, for messages.
+    buffers
+        Its results, empty ones are enough.
+
+    Attributes
+    ----------
+    name : str or None
+        The result that is plotted; None for a function of all.
+    label : str
+        What to call it in a title.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such channel, or nothing that can be plotted.
+    """
+
+    def __init__(self, spec: ChannelSpec, udf: str, buffers: Buffers) -> None:
+        self._udf = udf
+        self.name: str | None = None
+        self._function: Callable[..., Any] | None = None
+        self._vectors = False
+        if spec is None:
+            self.name = self.label = self._first(buffers)
+        elif isinstance(spec, str):
+            self.name = self.label = spec
+        elif isinstance(spec, tuple):
+            if len(spec) != 2 or not isinstance(spec[0], str) or not callable(spec[1]):
+                raise InvalidArgumentError(
+                    f"{udf}: the channel {spec!r} is no pair of a result's name and a function "
+                    f"of its data; write ('name', function)"
+                )
+            self.name, self._function = spec
+            self.label = f"{_function_name(self._function)}({self.name})"
+        elif callable(spec):
+            self._function = spec
+            self.label = _function_name(spec)
+        else:
+            raise InvalidArgumentError(
+                f"{udf}: the channel {spec!r} is a {type(spec).__name__}; use the name of a "
+                f"result, a pair ('name', function), or a function of (results, damage)"
+            )
+        if self.name is not None and self.name not in buffers:
+            raise InvalidArgumentError(
+                f"{udf}: there is no result {self.name!r} to plot; "
+                f"there are: {', '.join(buffers) or 'none'}"
+            )
+        if self.name is not None and self._function is None:
+            self._check_plottable(self.name, buffers)
+
+    def extract(self, buffers: Buffers, damage: npt.NDArray[np.bool_]) -> View:
+        """What to draw.
+
+        Parameters
+        ----------
+        buffers
+            Results so far.
+        damage
+            Which positions of the scan they cover; shape ``nav``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a function gives something that cannot be plotted. Exceptions in a function come
+            back as themselves.
+        """
+        if self.name is None:
+            data, usable = self._from_all(buffers, damage)
+        else:
+            data, usable = self._from_one(buffers[self.name], damage)
+        data, usable, look = self._arrange(data, usable & ~np.ma.getmaskarray(data))
+        mask = ~usable.reshape(usable.shape + (1,) * (data.ndim - usable.ndim))
+        masked = np.ma.MaskedArray(np.ma.getdata(data), mask=np.broadcast_to(mask, data.shape))
+        return View(masked, usable, look)
+
+    def _from_one(
+        self, buffer: BufferWrapper, damage: npt.NDArray[np.bool_]
+    ) -> tuple[Any, npt.NDArray[np.bool_]]:
+        """The data of one result, with a function applied to it if there is one."""
+        original = np.asarray(buffer.data)
+        data = original if self._function is None else np.ma.asanyarray(self._function(original))
+        nav = damage.shape
+        valid = np.asarray(buffer.valid_mask)
+        if buffer.kind == "nav" and data.shape[: len(nav)] == nav:
+            if data.shape != valid.shape:
+                valid = np.asarray(valid.reshape((*nav, -1)).all(axis=-1))
+                valid = valid.reshape(nav + (1,) * (data.ndim - len(nav)))
+            usable = damage.reshape(nav + (1,) * (data.ndim - len(nav))) & valid
+        else:
+            usable = valid if valid.shape == data.shape else np.asarray(True)
+            usable = np.asarray(usable & damage.any())
+        return data, np.broadcast_to(usable, data.shape)
+
+    def _from_all(
+        self, buffers: Buffers, damage: npt.NDArray[np.bool_]
+    ) -> tuple[Any, npt.NDArray[np.bool_]]:
+        """What a function of all results gives."""
+        assert self._function is not None
+        given = self._function(buffers, damage)
+        if not isinstance(given, tuple) or len(given) != 2:
+            raise InvalidArgumentError(
+                f"{self._udf}: the channel {self.label} returned {type(given).__name__}, "
+                f"expected a pair (data, damage): what to draw, and which part of it is new or "
+                f"valid, as a boolean array or True"
+            )
+        data = given[0]
+        data = data if isinstance(data, np.ma.MaskedArray) else np.asarray(data)
+        usable = np.asarray(given[1])
+        if usable.ndim and usable.size == np.prod(data.shape[:2]):
+            usable = usable.reshape(data.shape[:2])
+        usable = usable.reshape(usable.shape + (1,) * (data.ndim - usable.ndim))
+        try:
+            return data, np.broadcast_to(usable, data.shape).astype(bool)
+        except ValueError:
+            raise InvalidArgumentError(
+                f"{self._udf}: the channel {self.label} returned data of shape {data.shape} and "
+                f"a damage of shape {np.shape(given[1])}; expected the same shape, or True"
+            ) from None
+
+    def _arrange(
+        self, data: Any, usable: npt.NDArray[np.bool_]
+    ) -> tuple[Any, npt.NDArray[np.bool_], Look]:
+        """Leave out axes of length one, and find out what the others mean."""
+        shape = data.shape
+        if data.dtype.kind not in "biufc":
+            raise InvalidArgumentError(
+                f"{self._udf}: the channel {self.label} gives data of dtype {data.dtype}, "
+                f"expected numbers; convert them with a pair ('name', function)"
+            )
+        made = self._function is not None and len(shape) == 3
+        if made and shape[-1] in (3, 4):
+            return data, np.asarray(usable.all(axis=-1)), Look.COLOURS
+        vectors = self._vectors or (made and shape[-1] == 2)
+        base = shape[:-1] if vectors else shape
+        singles = tuple(axis for axis, length in enumerate(base) if length == 1)
+        n_axes = len(base) - len(singles)
+        if n_axes not in (1, 2) or data.size == 0:
+            raise InvalidArgumentError(
+                f"{self._udf}: the channel {self.label} gives data of shape {shape}, which is "
+                f"no picture; expected (y, x), (n,), (y, x, 2) for vectors or (y, x, 3) for "
+                f"colours; select a part of it with a pair ('name', function)"
+            )
+        usable = np.asarray(usable.all(axis=-1)) if vectors else usable
+        usable = np.asarray(np.squeeze(usable, singles))
+        data = np.squeeze(data, singles)
+        if n_axes == 1:
+            return data, usable, Look.CURVES
+        two_components = vectors or data.dtype.kind == "c"
+        return data, usable, Look.VECTORS if two_components else Look.IMAGE
+
+    def _first(self, buffers: Buffers) -> str:
+        plottable = get_plottable_2D_channels(buffers)
+        if not plottable:
+            raise InvalidArgumentError(
+                f"{self._udf} has no result that can be plotted as it is; results are: "
+                f"{_shapes(buffers)}; pass a channel ('name', function) that makes a picture"
+            )
+        return plottable[0]
+
+    def _check_plottable(self, name: str, buffers: Buffers) -> None:
+        buffer = buffers[name]
+        self._vectors = _is_vector(buffer)
+        shape = buffer.shape[:-1] if self._vectors else buffer.shape
+        n_axes = sum(length > 1 for length in shape)
+        if buffer.dtype.kind in "biufc" and n_axes in (1, 2):
+            return
+        raise InvalidArgumentError(
+            f"{self._udf}: the result {name!r} of shape {buffer.shape} and dtype {buffer.dtype} "
+            f"cannot be plotted as it is; pass ({name!r}, function) with a function that makes "
+            f"a picture, or one of: {', '.join(get_plottable_2D_channels(buffers)) or 'none'}"
+        )
+
+
+def curves(data: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
+    """The curves of data that look like :attr:`Look.CURVES`.
+
+    Returns
+    -------
+    dict
+        What a curve is, ``''`` if there is but one, to its values: shape ``(n,)``, NaN where
+        there are none.
+    """
+    if data.dtype.kind == "c":
+        parts = {"real": data.real, "imaginary": data.imag}
+    elif data.ndim == 2:
+        parts = {"y": data[:, 0], "x": data[:, 1]}
+    else:
+        parts = {"": data}
+    return {name: np.ma.filled(part.astype(np.float64), np.nan) for name, part in parts.items()}
+
+
+def picture_mask(data: npt.NDArray[Any], look: Look) -> npt.NDArray[np.bool_]:
+    """Where data of a view are valid, without an axis for components."""
+    valid: npt.NDArray[np.bool_] = ~np.ma.getmaskarray(data)
+    n_axes = 1 if look is Look.CURVES else 2
+    return np.asarray(valid.all(axis=-1)) if valid.ndim > n_axes else valid
+
+
+def nav_damage(damage: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Damage in the shape of the navigation axes.
+
+    Parameters
+    ----------
+    damage
+        A bool, an array of shape ``nav`` or flat, or a result buffer of kind ``nav``.
+    nav
+        The navigation axes.
+    """
+    given = np.asarray(damage.data if isinstance(damage, BufferWrapper) else damage, dtype=bool)
+    if given.ndim == 0:
+        return np.full(nav, bool(given))
+    if given.shape != nav:
+        if given.size != np.prod(nav, dtype=int):
+            raise InvalidArgumentError(
+                f"the damage has shape {given.shape}, but the scan has shape {nav}; "
+                f"use a boolean array of that shape, or True"
+            )
+        given = given.reshape(nav)
+    return given
+
+
+def _is_vector(buffer: BufferWrapper) -> bool:
+    """Whether a result has two real components per position or pixel."""
+    return (
+        buffer.kind != "single" and tuple(buffer.extra_shape) == (2,) and buffer.dtype.kind in "iuf"
+    )
+
+
+def _function_name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", None)
+    return name if isinstance(name, str) else type(function).__name__
+
+
+def _shapes(buffers: Buffers) -> str:
+    return ", ".join(f"{name} {b.shape} {b.dtype}" for name, b in buffers.items()) or "none"

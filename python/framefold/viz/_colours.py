@@ -1,0 +1,290 @@
+"""From numbers to colours: limits, colour maps, and the colour wheel of vectors."""
+
+from __future__ import annotations
+
+from functools import cache
+from io import BytesIO
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.viz._optional import require
+
+#: At most this part of the values at either end may be taken for outliers.
+OUTLIERS = 0.01
+#: Quantiles are estimated from at most so many values.
+SAMPLE = 1 << 18
+
+#: Lightness of the colour wheel: that of the grey 127 in the middle.
+LIGHTNESS = 0.598
+#: Chroma at the rim of the wheel, where the screen can show it.
+CHROMA = 0.18
+#: Hue in degrees of the direction +x: an orange, followed by green, blue and purple.
+HUE = 38.5
+
+# Ottosson's matrices from OKLab to cube roots of cone responses, and on to linear sRGB.
+_LAB_TO_LMS = np.array(
+    [
+        [0.3963377774, 0.2158037573],
+        [-0.1055613458, -0.0638541728],
+        [-0.0894841775, -1.2914855480],
+    ]
+)
+_LMS_TO_RGB = np.array(
+    [
+        [4.0767416621, -3.3077115913, 0.2309699292],
+        [-1.2684380046, 2.6097574011, -0.3413193965],
+        [-0.0041960863, -0.7034186147, 1.7076147010],
+    ]
+)
+
+
+def visualize_simple(
+    result: npt.ArrayLike,
+    colormap: Any = None,
+    logarithmic: bool = False,
+    vmin: float | None = None,
+    vmax: float | None = None,
+    damage: Any = None,
+) -> npt.NDArray[np.uint8]:
+    """A picture of an array of numbers.
+
+    Parameters
+    ----------
+    result
+        Shape ``(y, x)``, real. If complex, the colours show phase and modulus, see
+        :func:`rgb_from_2dvector`, and only ``damage`` and ``vmax`` are used.
+    colormap
+        A matplotlib colour map or its name; ``gist_earth`` if None.
+    logarithmic
+        Show ``log(1 + result - min)``.
+    vmin, vmax
+        The values that get the first and the last colour; from :func:`robust_limits` if None.
+    damage
+        Which values to find the limits from: a boolean array of shape ``(y, x)``, or one bool.
+        All if None.
+
+    Returns
+    -------
+    numpy.ndarray
+        RGBA, shape ``(y, x, 4)``, dtype uint8. Transparent where ``result`` is NaN.
+    """
+    values = np.asarray(result)
+    usable = np.broadcast_to(True if damage is None else np.asarray(damage, bool), values.shape)
+    if values.dtype.kind == "c":
+        return vector_colours(values, usable, vmax)[0]
+    values = values.astype(np.float64)
+    if logarithmic:
+        finite = values[usable & np.isfinite(values)]
+        lowest = finite.min() if finite.size else 0.0
+        vmin, vmax = (
+            None if limit is None else float(np.log1p(max(limit - lowest, 0.0)))
+            for limit in (vmin, vmax)
+        )
+        values = np.log1p(np.maximum(values - lowest, 0.0))
+    low, high = robust_limits(values, usable)
+    low = low if vmin is None else vmin
+    high = high if vmax is None else vmax
+    matplotlib = require("matplotlib", "visualize_simple", "colour maps")
+    colours = (
+        matplotlib.colormaps["gist_earth" if colormap is None else colormap]
+        if (colormap is None or isinstance(colormap, str))
+        else colormap
+    )
+    span = high - low
+    with np.errstate(invalid="ignore", over="ignore"):
+        # Without a span, what lies above is the last colour, everything else the first.
+        scaled = (values - low) / span if span > 0 else (values > low).astype(np.float64)
+    scaled = np.ma.MaskedArray(scaled, mask=np.isnan(values))
+    colours = colours.with_extremes(bad=(0.0, 0.0, 0.0, 0.0))
+    picture: npt.NDArray[np.uint8] = colours(np.ma.clip(scaled, 0.0, 1.0), bytes=True)
+    return picture
+
+
+def rgb_from_2dvector(
+    y: npt.ArrayLike, x: npt.ArrayLike, vmax: float | None = None
+) -> npt.NDArray[np.uint8]:
+    """Vectors as colours: hue for the direction, saturation for the length.
+
+    All colours are equally light, so that direction and length do not look like relief. The
+    zero vector is grey.
+
+    Parameters
+    ----------
+    y, x
+        Components, of the same shape.
+    vmax
+        The length that gets full saturation, and everything longer; that of the longest vector
+        if None.
+
+    Returns
+    -------
+    numpy.ndarray
+        RGB, shape ``(*y.shape, 3)``, dtype uint8. Black where a component is not finite.
+
+    References
+    ----------
+    The colour space is OKLab, B. Ottosson, "A perceptual color space for image processing"
+    (2020), https://bottosson.github.io/posts/oklab/.
+    """
+    y, x = np.broadcast_arrays(np.asarray(y, np.float64), np.asarray(x, np.float64))
+    finite = np.isfinite(y) & np.isfinite(x)
+    y, x = np.where(finite, y, 0.0), np.where(finite, x, 0.0)
+    length = np.hypot(y, x)
+    if vmax is None:
+        vmax = float(length.max(initial=0.0))
+    saturation = np.minimum(length / vmax, 1.0) if vmax > 0 else (length > 0).astype(np.float64)
+    hue = np.arctan2(y, x) + np.deg2rad(HUE)
+    degrees = np.rad2deg(hue) % 360.0
+    chroma = saturation * np.interp(degrees, np.arange(361), _rim())
+    linear = _linear_rgb(chroma * np.cos(hue), chroma * np.sin(hue)).clip(0.0, 1.0)
+    # The transfer function of sRGB, IEC 61966-2-1.
+    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    picture = np.where(finite[..., np.newaxis], np.round(255 * encoded), 0)
+    return picture.astype(np.uint8)
+
+
+def robust_limits(values: npt.ArrayLike, usable: Any = None) -> tuple[float, float]:
+    """The smallest and the largest value, but for NaN, infinity and outliers.
+
+    Outliers are values that lie far from the rest, further than the rest is wide, provided
+    that there are few of them, at most one in a hundred at either end (and one at least, from
+    ten values on). Data without outliers keep their full range.
+
+    Parameters
+    ----------
+    values
+        Real numbers of any shape.
+    usable
+        Which of them count: a boolean array of the same shape, or None for all.
+
+    Returns
+    -------
+    tuple of float
+        ``(0.0, 0.0)`` if there is no finite value.
+    """
+    numbers = np.asarray(values)
+    numbers = numbers.reshape(-1) if usable is None else numbers[np.asarray(usable, bool)]
+    if numbers.dtype.kind in "fO":
+        numbers = numbers.astype(np.float64, copy=False)
+        numbers = numbers[np.isfinite(numbers)]
+    if numbers.size == 0:
+        return 0.0, 0.0
+    low, high = _fences(numbers[:: max(1, numbers.size // SAMPLE)].astype(np.float64))
+    inside = numbers[(numbers >= low) & (numbers <= high)]
+    return float(inside.min()), float(inside.max())
+
+
+def encode_image(
+    result: npt.NDArray[np.uint8], save_kwargs: dict[str, Any] | None = None
+) -> BytesIO:
+    """A picture as the bytes of a file.
+
+    Parameters
+    ----------
+    result
+        RGB or RGBA, shape ``(y, x, 3)`` or ``(y, x, 4)``, dtype uint8.
+    save_kwargs
+        Passed on to ``PIL.Image.Image.save``; ``{"format": "png"}`` if None.
+    """
+    image = require("PIL.Image", "encode_image", "writing pictures")
+    buffer = BytesIO()
+    image.fromarray(result).save(buffer, **({"format": "png"} | (save_kwargs or {})))
+    buffer.seek(0)
+    return buffer
+
+
+def vector_colours(
+    data: npt.NDArray[Any], damage: npt.NDArray[np.bool_], vmax: float | None = None
+) -> tuple[npt.NDArray[np.uint8], float]:
+    """Vectors or complex numbers as colours, transparent where there are none.
+
+    Parameters
+    ----------
+    data
+        Complex, shape ``(y, x)``, or vectors (y, x), shape ``(y, x, 2)``.
+    damage
+        Where they are valid; shape ``(y, x)``.
+    vmax
+        As for :func:`rgb_from_2dvector`; the longest length that is no outlier if None.
+
+    Returns
+    -------
+    picture : numpy.ndarray
+        RGBA, shape ``(y, x, 4)``, dtype uint8.
+    vmax : float
+        The length that gets full saturation.
+    """
+    numbers = np.ma.getdata(data)
+    if numbers.dtype.kind == "c":
+        y, x = numbers.imag, numbers.real
+    else:
+        y, x = numbers[..., 0].astype(np.float64), numbers[..., 1].astype(np.float64)
+    usable = damage & np.isfinite(y) & np.isfinite(x)
+    if vmax is None:
+        with np.errstate(invalid="ignore"):
+            vmax = robust_limits(np.hypot(y, x), usable)[1]
+    alpha = np.where(usable, np.uint8(255), np.uint8(0))
+    return np.dstack([rgb_from_2dvector(y, x, vmax=vmax), alpha]), vmax
+
+
+def opaque_colours(data: npt.NDArray[Any], damage: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:
+    """RGB or RGBA colours as RGBA of dtype uint8, transparent where there are none.
+
+    Parameters
+    ----------
+    data
+        Shape ``(y, x, 3)`` or ``(y, x, 4)``; integers from 0 to 255 or floats from 0 to 1.
+        Others are clipped.
+    damage
+        Where they are valid; shape ``(y, x)``.
+    """
+    colours = np.ma.getdata(data)
+    if colours.dtype.kind == "f":
+        damage = damage & np.isfinite(colours).all(axis=-1)
+        colours = np.round(255 * np.nan_to_num(colours).clip(0.0, 1.0))
+    elif colours.dtype.kind == "b":
+        colours = colours * 255
+    colours = colours.clip(0, 255).astype(np.uint8)
+    alpha = colours[..., 3] if colours.shape[-1] == 4 else np.full(damage.shape, 255, np.uint8)
+    return np.dstack([colours[..., :3], np.where(damage, alpha, np.uint8(0))])
+
+
+def _fences(sample: npt.NDArray[np.float64]) -> tuple[float, float]:
+    """Beyond which values an outlier lies; all of ``sample`` is inside if there is none."""
+    n = sample.size
+    if n < 10:
+        return -np.inf, np.inf
+    cut = int(np.ceil(n * OUTLIERS))
+    ranked = np.partition(sample, (cut, n - 1 - cut))
+    low, high = float(ranked[cut]), float(ranked[n - 1 - cut])
+    if high > low:
+        width = high - low
+        return low - width, high + width
+    # Almost all are the same, as in sparse counts: the others decide, if they are enough.
+    others = sample[sample != low]
+    if others.size < 10:
+        return -np.inf, np.inf
+    below, above = _fences(others) if others.size < n else (-np.inf, np.inf)
+    return min(below, low), max(above, high)
+
+
+def _linear_rgb(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Linear sRGB of the OKLab colours ``(LIGHTNESS, a, b)``."""
+    cones = (LIGHTNESS + np.stack([a, b], axis=-1) @ _LAB_TO_LMS.T) ** 3
+    rgb: npt.NDArray[Any] = cones @ _LMS_TO_RGB.T
+    return rgb
+
+
+@cache
+def _rim() -> npt.NDArray[np.float64]:
+    """The chroma at the rim of the wheel, per degree of hue from 0 to 360."""
+    hue = np.deg2rad(np.arange(361))
+    chroma = np.linspace(0.0, CHROMA, 181)[:, np.newaxis]
+    rgb = _linear_rgb(chroma * np.cos(hue), chroma * np.sin(hue))
+    shown = ((rgb >= 0.0) & (rgb <= 1.0)).all(axis=-1)
+    # The first chroma that cannot be shown, or the last of all.
+    n_shown = np.where(shown.all(axis=0), len(chroma), np.argmin(shown, axis=0))
+    rim: npt.NDArray[np.float64] = chroma[n_shown - 1, 0]
+    return rim

@@ -1,0 +1,125 @@
+"""Live plots with bqplot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
+from framefold.viz._colours import (
+    encode_image,
+    opaque_colours,
+    vector_colours,
+    visualize_simple,
+)
+from framefold.viz._optional import require
+from framefold.viz.base import Live2DPlot
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+    from framefold.udf.base import UDF
+
+
+class BQLive2DPlot(Live2DPlot):
+    """A live plot drawn by the browser with bqplot, for notebooks.
+
+    Parameters
+    ----------
+    dataset, udf, roi, channel, title, min_delta, udfresult
+        As for :class:`~framefold.viz.base.Live2DPlot`.
+
+    Attributes
+    ----------
+    figure : bqplot.Figure or None
+        The widget; None before :meth:`display`.
+    """
+
+    def __init__(
+        self,
+        dataset: DataSet,
+        udf: UDF,
+        roi: Any = None,
+        channel: ChannelSpec = None,
+        title: str | None = None,
+        min_delta: float = 1 / 60,
+        udfresult: Any = None,
+    ) -> None:
+        super().__init__(
+            dataset,
+            udf,
+            roi=roi,
+            channel=channel,
+            title=title,
+            min_delta=min_delta,
+            udfresult=udfresult,
+        )
+        self.figure: Any = None
+        self._mark: Any = None
+
+    def display(self) -> Any:
+        """Make the widget and show it.
+
+        Returns
+        -------
+        bqplot.Figure
+
+        Raises
+        ------
+        MissingLibraryError
+            If there is no bqplot.
+        """
+        bqplot = require("bqplot", type(self).__name__, "drawing")
+        if self._look is Look.CURVES:
+            scales = {"x": bqplot.LinearScale(), "y": bqplot.LinearScale()}
+            self._mark = bqplot.Lines(
+                x=np.arange(self.data.shape[0]), y=self._curves(), scales=scales
+            )
+            sides: dict[str, Any] = {}
+        else:
+            height, width = self.data.shape[:2]
+            scales = {
+                "x": bqplot.LinearScale(min=0, max=width),
+                "y": bqplot.LinearScale(min=0, max=height, reverse=True),
+            }
+            image = require("ipywidgets", type(self).__name__, "drawing").Image
+            png = self._png(picture_mask(self.data, self._look))
+            self._mark = bqplot.Image(
+                image=image(value=png, format="png"),
+                scales=scales,
+                x=(0, width),
+                y=(height, 0),
+            )
+            ratio = min(max(width / height, 0.25), 4.0)
+            sides = {"min_aspect_ratio": ratio, "max_aspect_ratio": ratio}
+        axes = [
+            bqplot.Axis(scale=scales["x"]),
+            bqplot.Axis(scale=scales["y"], orientation="vertical"),
+        ]
+        self.figure = bqplot.Figure(marks=[self._mark], axes=axes, title=self.title, **sides)
+        require("IPython.display", type(self).__name__, "showing widgets").display(self.figure)
+        return self.figure
+
+    def update(self, damage: Any, force: bool = False) -> None:
+        """Draw :attr:`data`; shows the plot if it was not shown yet."""
+        if self.figure is None:
+            self.display()
+        if self._look is Look.CURVES:
+            self._mark.y = self._curves()
+        else:
+            self._mark.image.value = self._png(np.asarray(damage, dtype=bool))
+
+    def _png(self, damage: Any) -> bytes:
+        """The picture as a file."""
+        if self._look is Look.VECTORS:
+            picture, _ = vector_colours(self.data, damage)
+        elif self._look is Look.COLOURS:
+            picture = opaque_colours(self.data, damage)
+        else:
+            picture = visualize_simple(np.ma.getdata(self.data), colormap="viridis", damage=damage)
+            picture[~damage, 3] = 0
+        return encode_image(picture).getvalue()
+
+    def _curves(self) -> Any:
+        """One row per curve."""
+        return np.array(list(curves(self.data).values()))

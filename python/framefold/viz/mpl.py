@@ -1,0 +1,213 @@
+"""Live plots with matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
+from framefold.viz._colours import (
+    opaque_colours,
+    rgb_from_2dvector,
+    robust_limits,
+    vector_colours,
+)
+from framefold.viz._screens import Screen, open_screen
+from framefold.viz.base import Live2DPlot
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+    from framefold.udf.base import UDF
+
+#: Images longer than this, in relation to their width, are stretched.
+LONGEST = 8.0
+#: Curves of up to so many points have a mark at each.
+MARKED = 64
+
+
+class MPLLive2DPlot(Live2DPlot):
+    """A live plot drawn by matplotlib, in a notebook or in a window.
+
+    The backend that matplotlib is set to decides: a picture in the notebook (``inline``), an
+    interactive figure in the notebook (``ipympl``, ``nbagg``), a window, or, where there is no
+    screen, a figure that can only be saved: ``plot.fig.savefig("plot.png")``.
+
+    Parameters
+    ----------
+    dataset, udf, roi, channel, title, min_delta, udfresult
+        As for :class:`~framefold.viz.base.Live2DPlot`.
+    **kwargs
+        Passed on to :meth:`matplotlib.axes.Axes.imshow`, or to
+        :meth:`matplotlib.axes.Axes.plot` for curves. ``vmin`` and ``vmax`` take the place of
+        the limits that follow the data.
+
+    Attributes
+    ----------
+    fig : matplotlib.figure.Figure or None
+        The figure; None before :meth:`display`.
+    axes : matplotlib.axes.Axes or None
+        Where the data are drawn.
+    im_obj : matplotlib.image.AxesImage or None
+        The image; None for curves.
+    lines : list of matplotlib.lines.Line2D
+        The curves.
+    """
+
+    def __init__(
+        self,
+        dataset: DataSet,
+        udf: UDF,
+        roi: Any = None,
+        channel: ChannelSpec = None,
+        title: str | None = None,
+        min_delta: float = 0.5,
+        udfresult: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(
+            dataset,
+            udf,
+            roi=roi,
+            channel=channel,
+            title=title,
+            min_delta=min_delta,
+            udfresult=udfresult,
+        )
+        self.kwargs = kwargs
+        self.fig: Any = None
+        self.axes: Any = None
+        self.im_obj: Any = None
+        self.lines: list[Any] = []
+        self._wheel: Any = None
+        self._has_scale = False
+        self._screen: Screen | None = None
+        self._fixed: tuple[float | None, float | None] = (None, None)
+
+    def display(self) -> None:
+        """Make the figure and show it.
+
+        Raises
+        ------
+        MissingLibraryError
+            If there is no matplotlib.
+        """
+        screen = open_screen(type(self).__name__)
+        self.fig = screen.figure
+        self.axes = self.fig.add_subplot()
+        self.axes.set_title(self.title)
+        if self._look is Look.CURVES:
+            self._start_curves()
+        else:
+            self._start_image()
+        self._draw(picture_mask(self.data, self._look))
+        self._screen = screen
+        screen.show()
+
+    def update(self, damage: Any, force: bool = False) -> None:
+        """Draw :attr:`data`; shows the plot if it was not shown yet."""
+        if self._screen is None:
+            self.display()
+        self._draw(np.asarray(damage, dtype=bool))
+        assert self._screen is not None
+        self._screen.refresh()
+
+    def _draw(self, damage: npt.NDArray[np.bool_]) -> None:
+        if self._look is Look.CURVES:
+            self._draw_curves()
+        elif self._look is Look.VECTORS:
+            picture, vmax = vector_colours(self.data, damage, self.kwargs.get("vmax"))
+            self.im_obj.set_data(picture)
+            self._wheel.set_title(f"{vmax:.4g}", fontsize="small")
+        elif self._look is Look.COLOURS:
+            self.im_obj.set_data(opaque_colours(self.data, damage))
+        else:
+            self._draw_numbers(damage)
+
+    def _start_image(self) -> None:
+        height, width = self.data.shape[:2]
+        options: dict[str, Any] = {"interpolation": "nearest"}
+        if not 1 / LONGEST <= height / width <= LONGEST:
+            options["aspect"] = "auto"
+        options |= self.kwargs
+        if self._look is Look.IMAGE:
+            norm = self.kwargs.get("norm")
+            self._fixed = (
+                getattr(norm, "vmin", self.kwargs.get("vmin")),
+                getattr(norm, "vmax", self.kwargs.get("vmax")),
+            )
+            if norm is None:
+                options = {"vmin": 0.0, "vmax": 1.0} | options
+            self.im_obj = self.axes.imshow(np.ones((height, width)), **options)
+            if norm is None:
+                self._draw_scale()
+        else:
+            for name in ("vmin", "vmax", "norm", "cmap"):
+                options.pop(name, None)
+            start = np.zeros((height, width, 4), dtype=np.uint8)
+            self.im_obj = self.axes.imshow(start, **options)
+        if self._look is Look.VECTORS:
+            self._draw_wheel()
+
+    def _draw_numbers(self, damage: npt.NDArray[np.bool_]) -> None:
+        numbers = np.ma.getdata(self.data)
+        numbers = numbers.astype(np.float64 if numbers.dtype.itemsize > 2 else np.float32)
+        with np.errstate(invalid="ignore"):
+            usable = damage & np.isfinite(numbers)
+            self.im_obj.set_data(np.ma.MaskedArray(numbers, mask=~usable))
+            # What the scale cannot show, such as zero on a logarithmic one, sets no limit.
+            usable &= _on_scale(self.im_obj.norm, numbers)
+        if not usable.any():
+            return
+        low, high = robust_limits(numbers, usable)
+        low = low if self._fixed[0] is None else self._fixed[0]
+        high = high if self._fixed[1] is None else self._fixed[1]
+        self.im_obj.set_clim(low, high if high > low else low + (abs(low) or 1.0))
+        if not self._has_scale:
+            self._draw_scale()
+
+    def _draw_scale(self) -> None:
+        """Say which colour is which number; a norm of the user's can be asked from data on."""
+        self.fig.colorbar(self.im_obj, ax=self.axes)
+        self._has_scale = True
+
+    def _start_curves(self) -> None:
+        n_points = self.data.shape[0]
+        names = list(curves(self.data))
+        for name in names:
+            options = {"label": name, "marker": "." if n_points <= MARKED else ""} | self.kwargs
+            blank = np.full(n_points, np.nan)
+            self.lines += self.axes.plot(np.arange(n_points), blank, **options)
+        self.axes.set_xlim(-0.5, n_points - 0.5)
+        if len(names) > 1:
+            self.axes.legend(loc="upper right")
+
+    def _draw_curves(self) -> None:
+        values = np.array(list(curves(self.data).values()))
+        values[~np.isfinite(values)] = np.nan
+        for line, curve in zip(self.lines, values, strict=True):
+            line.set_ydata(curve)
+        if not np.isnan(values).all():
+            low, high = float(np.nanmin(values)), float(np.nanmax(values))
+            margin = 0.05 * (high - low) or 0.05 * (abs(low) or 1.0)
+            self.axes.set_ylim(low - margin, high + margin)
+
+    def _draw_wheel(self) -> None:
+        """What direction which hue is, and, as its title, what length is full saturation."""
+        self.fig.subplots_adjust(right=0.78)
+        self._wheel = self.fig.add_axes((0.83, 0.62, 0.14, 0.2))
+        y, x = np.mgrid[-1:1:65j, -1:1:65j]
+        disk = np.dstack([rgb_from_2dvector(y, x, vmax=1.0), 255 * (np.hypot(y, x) <= 1)])
+        self._wheel.imshow(disk.astype(np.uint8), extent=(-1, 1, 1, -1))
+        first, second = ("Re", "Im") if self.data.dtype.kind == "c" else ("x", "y")
+        self._wheel.text(1.1, 0, first, ha="left", va="center", fontsize="small")
+        self._wheel.text(0, 1.1, second, ha="center", va="top", fontsize="small")
+        self._wheel.set_axis_off()
+
+
+def _on_scale(norm: Any, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Which numbers a colour scale can show at all."""
+    from matplotlib.colors import LogNorm
+
+    return numbers > 0 if isinstance(norm, LogNorm) else np.full(numbers.shape, True)

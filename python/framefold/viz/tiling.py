@@ -1,0 +1,160 @@
+"""How UDFs would run, as a page for notebooks."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold.viz._empty import plan_run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from framefold.io.dataset.base import DataSet
+    from framefold.udf.base import UDF
+
+#: The longest side of the picture in pixels of the screen.
+PICTURE = 240
+#: More lines than this are drawn no finer: they would fill the picture.
+FINEST = 60
+
+#: Where a plan in words says how deep tiles are and what shape they have.
+_TILES = re.compile(r"up to (\d+) frames \S \[([\d, ]*)\] \(\d+ per frame\)")
+
+
+class UDFInfo:
+    """Partitions, tiles, dtypes and result buffers of a run; reads no pixel.
+
+    Notebooks show it as tables and a picture of how a frame is cut into tiles; printed, it is
+    the text of :meth:`framefold.Context.explain`.
+
+    Parameters
+    ----------
+    dataset, udf, roi
+        As for :meth:`framefold.Context.run_udf`.
+
+    Attributes
+    ----------
+    partitions : list of tuple of int
+        First and last-but-one selected frame of each partition.
+    tile_depth : int
+        The largest number of frames in a tile.
+    tile_shape : tuple of int
+        The shape of a tile on the signal axes; smaller at the borders.
+    """
+
+    def __init__(self, dataset: DataSet, udf: UDF | Sequence[UDF], roi: Any = None) -> None:
+        from framefold.udf.base import UDF
+
+        udfs = [udf] if isinstance(udf, UDF) else list(udf)
+        plan, _ = plan_run(dataset, udfs, roi)
+        self._text = plan.explain()
+        self._sig = tuple(dataset.shape.sig)
+        self.partitions = plan.partitions()
+        tiles = _TILES.search(self._text)
+        assert tiles is not None, self._text
+        self.tile_depth = int(tiles[1])
+        self.tile_shape = tuple(int(length) for length in tiles[2].split(",") if length.strip())
+
+    def __str__(self) -> str:
+        return self._text
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_html_(self) -> str:
+        """The page."""
+        general, udfs = _parse(self._text)
+        parts = ["<div>", "<table><tbody>"]
+        parts += [_row(_cell(name, "th"), _cell(text)) for name, text in general]
+        parts += ["</tbody></table>", self._picture()]
+        for title, how, buffers in udfs:
+            parts.append(f"<h4>{escape(title)}</h4><p>{escape(how)}</p>")
+            head = _row(*(_cell(name, "th") for name in ("result", "kind", "shape", "dtype", "")))
+            parts.append(f"<table><thead>{head}</thead><tbody>")
+            parts += [_row(*map(_cell, buffer)) for buffer in buffers]
+            parts.append("</tbody></table>")
+        parts.append("</div>")
+        return "\n".join(parts)
+
+    def _picture(self) -> str:
+        """A frame, cut into tiles: SVG. Frames with more than two axes show the last two."""
+        sig, tile = ((1,) * (2 - len(dims)) + dims for dims in (self._sig, self.tile_shape))
+        height, width = sig[-2:]
+        scale = PICTURE / max(height, width, 1)
+        # At least some pixels high, so that frames of one row can be seen.
+        w, h = max(width * scale, 12.0), max(height * scale, 12.0)
+        lines = []
+        for axis, (length, step, extent) in enumerate(
+            ((width, tile[-1], w), (height, tile[-2], h))
+        ):
+            cuts = np.arange(step, length, step) * (extent / length)
+            if len(cuts) > FINEST:
+                cuts = cuts[:: -(-len(cuts) // FINEST)]
+            ends = (
+                ("x1='{0:.2f}' x2='{0:.2f}' y1='0' y2='{1:.2f}'", h)
+                if axis == 0
+                else ("y1='{0:.2f}' y2='{0:.2f}' x1='0' x2='{1:.2f}'", w)
+            )
+            lines += [f"<line {ends[0].format(cut, ends[1])}/>" for cut in cuts]
+        first = (
+            f"<rect width='{min(tile[-1] / max(width, 1), 1) * w:.2f}' "
+            f"height='{min(tile[-2] / max(height, 1), 1) * h:.2f}' fill='#5b8db8' stroke='none'/>"
+        )
+        n_tiles = int(
+            np.prod([-(-n // t) for n, t in zip(self._sig, self.tile_shape, strict=True)])
+        )
+        label = (
+            f"frame {_times(self._sig)}, {n_tiles} tile{'s' * (n_tiles != 1)} of up to "
+            f"{_times((self.tile_depth, *self.tile_shape))}"
+        )
+        return (
+            f"<svg xmlns='http://www.w3.org/2000/svg' width='{max(w, PICTURE) + 2:.0f}' "
+            f"height='{h + 24:.0f}' role='img' aria-label='{escape(label)}'>"
+            f"<title>{escape(label)}</title>"
+            f"<g transform='translate(1,1)' stroke='#44546a' stroke-width='1' fill='none'>"
+            f"<rect width='{w:.2f}' height='{h:.2f}' fill='#eef2f6' stroke='none'/>{first}"
+            f"{''.join(lines)}<rect width='{w:.2f}' height='{h:.2f}'/></g>"
+            f"<text x='1' y='{h + 18:.0f}' font-family='sans-serif' font-size='12' "
+            f"fill='#808080'>{escape(label)}</text></svg>"
+        )
+
+
+def _parse(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, list[list[str]]]]]:
+    """The lines about the run, and for each UDF its name, how it runs, and its buffers."""
+    general: list[tuple[str, str]] = []
+    udfs: list[tuple[str, str, list[list[str]]]] = []
+    for line in text.splitlines():
+        key, _, rest = line.partition("  ")
+        if key == "udf":
+            name, _, how = rest.strip().partition(": ")
+            udfs.append((name, how, []))
+        elif key:
+            general.append((key, rest.strip()))
+        elif udfs and line.strip():
+            udfs[-1][2].append(_buffer(line.strip()))
+    return general, udfs
+
+
+def _buffer(line: str) -> list[str]:
+    """``name: kind [shape] dtype, use`` as its parts."""
+    name, _, rest = line.partition(": ")
+    kind, _, rest = rest.partition(" [")
+    shape, _, rest = rest.partition("] ")
+    dtype, _, use = rest.partition(", ")
+    return [name, kind, f"({shape})", dtype, use]
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " × ".join(map(str, shape))  # noqa: RUF001 - a sign of multiplication is meant
+
+
+def _cell(text: str, tag: str = "td") -> str:
+    return f"<{tag} style='text-align: left'>{escape(text)}</{tag}>"
+
+
+def _row(*cells: str) -> str:
+    return f"<tr>{''.join(cells)}</tr>"
