@@ -34,6 +34,10 @@ class UnsupportedError(FramefoldError, NotImplementedError):
     """Valid input that framefold cannot process."""
 
 
+class MissingLibraryError(FramefoldError, ImportError):
+    """A library that framefold can do without is needed now: install it."""
+
+
 class LimitError(FramefoldError, MemoryError):
     """A size limit was exceeded."""
 
