@@ -1,33 +1,90 @@
-"""The progress bar of a run."""
+"""Progress of one run, on its way to a reporter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from framefold.common.progress import ProgressReporter, ProgressState, TQDMProgressReporter
+from framefold.exceptions import InvalidArgumentError
 
 Callback = Callable[[str, int, int, int], None]
 
 
-@contextmanager
-def progress_callback(show: bool) -> Iterator[Callback | None]:
-    """A callback for the engine that drives a progress bar, or None.
+class RunProgress:
+    """Tells a reporter how far one run is; does nothing without one.
 
-    The bar counts frames, and closes however the run ends.
+    Parameters
+    ----------
+    reporter
+        From :func:`progress_reporter`.
+    partitions
+        The frames of each partition, as ``(start, stop)``, in merge order.
     """
-    if not show:
-        yield None
-        return
-    from tqdm.auto import tqdm
 
-    bar = tqdm(total=0, unit="frame", unit_scale=True)
+    def __init__(
+        self, reporter: ProgressReporter | None, partitions: list[tuple[int, int]]
+    ) -> None:
+        self._reporter = reporter
+        self._lengths = [stop - start for start, stop in partitions]
+        self._state = ProgressState(0, sum(self._lengths), 0, 0, len(partitions), str(uuid.uuid4()))
+        self._open = False
 
-    def callback(kind: str, frames: int, n_bytes: int, partitions: int) -> None:
-        if kind == "started":
-            bar.reset(total=frames)
-        elif kind == "merged":
-            bar.update(frames - bar.n)
+    def start(self) -> None:
+        """Report that the run begins."""
+        if self._reporter is not None and not self._open:
+            self._open = True
+            self._reporter.start(self._state)
 
-    try:
-        yield callback
-    finally:
-        bar.close()
+    def merged(self, n_merged: int, in_progress: int) -> None:
+        """Report that ``n_merged`` partitions are merged, and how many more are handed out."""
+        if self._reporter is None:
+            return
+        self._state = self._state._replace(
+            num_frames_complete=sum(self._lengths[:n_merged]),
+            num_part_complete=n_merged,
+            num_part_in_progress=in_progress,
+        )
+        self._reporter.update(self._state)
+
+    def end(self) -> None:
+        """Report that the run is over; more calls do nothing."""
+        if self._reporter is not None and self._open:
+            self._open = False
+            self._state = self._state._replace(num_part_in_progress=0)
+            self._reporter.end(self._state)
+
+    def engine_callback(self, threads: int) -> Callback | None:
+        """The same as a callback of the engine's own drivers, which use that many threads."""
+        if self._reporter is None:
+            return None
+
+        def callback(kind: str, _frames: int, _bytes: int, n_merged: int) -> None:
+            if kind == "merged":
+                left = self._state.num_part_total - n_merged
+                self.merged(n_merged, min(threads, left))
+
+        return callback
+
+
+def progress_reporter(progress: Any) -> ProgressReporter | None:
+    """Who is to be told: from the ``progress`` argument of a run.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is neither a truth value nor a reporter.
+    """
+    if progress is None or isinstance(progress, (bool, int, np.bool_)):
+        return TQDMProgressReporter() if progress else None
+    if isinstance(progress, ProgressReporter) or all(
+        callable(getattr(progress, name, None)) for name in ("start", "update", "end")
+    ):
+        reporter: ProgressReporter = progress
+        return reporter
+    raise InvalidArgumentError(
+        f"progress is a {type(progress).__name__}; use True, False or a ProgressReporter"
+    )

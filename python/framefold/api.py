@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from os import PathLike, fspath
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold._async import ResultAsyncGenerator, final_results
+from framefold._export import export_npy
+from framefold._functions import function_udf
+from framefold._live import RunPlots
 from framefold._loading import load_memory
-from framefold._native import native_udf
-from framefold._progress import progress_callback
-from framefold._roi import roi_mask
+from framefold._partial_results import UDFResultDict, UDFResults
+from framefold._planning import Run, check_backends, check_corrections, plan_run
+from framefold._progress import RunProgress, progress_reporter
+from framefold._running import ResultGenerator
 from framefold.common.buffers import BufferWrapper
+from framefold.common.progress import ProgressReporter
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
-from framefold.executor.inline import InlineJobExecutor
+from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
 from framefold.udf.auto import AutoUDF
 from framefold.udf.base import UDF
 
-UDFResultDict = dict[str, BufferWrapper]
-ExecutorName = Literal["inline", "synchronous", "threads"]
+if TYPE_CHECKING:
+    from framefold.viz.base import Live2DPlot
+    from framefold.viz.tiling import UDFInfo
+
+__all__ = [
+    "Context",
+    "ResultAsyncGenerator",
+    "ResultGenerator",
+    "UDFResultDict",
+    "UDFResults",
+]
 
 
 class Context:
@@ -37,6 +52,9 @@ class Context:
     executor
         Where partitions are processed; threads of this process if None. The results are the
         same, bit for bit, on every executor.
+    plot_class
+        The subclass of :class:`~framefold.viz.base.Live2DPlot` that live plots are made with;
+        :class:`~framefold.viz.mpl.MPLLive2DPlot` if None.
 
     Examples
     --------
@@ -49,17 +67,27 @@ class Context:
     np.float32(64.0)
     """
 
-    def __init__(self, executor: JobExecutor | None = None) -> None:
+    def __init__(
+        self, executor: JobExecutor | None = None, plot_class: type[Live2DPlot] | None = None
+    ) -> None:
         if executor is not None and not isinstance(executor, JobExecutor):
             raise InvalidArgumentError(
                 f"executor is a {type(executor).__name__}; "
                 f"use InlineJobExecutor() or ConcurrentJobExecutor(), or Context.make_with(name)"
             )
         self.executor = ConcurrentJobExecutor() if executor is None else executor
+        self._plot_class = plot_class
 
     @classmethod
     def make_with(
-        cls, executor_spec: ExecutorName = "threads", *, cpus: int | None = None
+        cls,
+        executor_spec: ExecutorName = "threads",
+        *,
+        cpus: int | Iterable[int] | None = None,
+        gpus: int | Iterable[int] | None = None,
+        plot_class: type[Live2DPlot] | None = None,
+        snooze_timeout: float | None = None,
+        main_process_gpu: int | bool | None = None,
     ) -> Context:
         """A context with the executor of that name.
 
@@ -68,15 +96,34 @@ class Context:
         executor_spec
             ``'inline'`` (or ``'synchronous'``) or ``'threads'``.
         cpus
-            The number of threads.
+            The number of threads, or an iterable with one entry for each; of no effect for
+            ``'inline'``.
+        gpus
+            Not available yet: None, 0 or empty.
+        plot_class
+            As for the class.
+        snooze_timeout
+            Accepted and of no effect: nothing is kept running between runs.
+        main_process_gpu
+            Not available yet: None or False.
+
+        Raises
+        ------
+        ExecutorSpecException
+            If there is no such executor, or it has no such option.
         """
-        if executor_spec in ("inline", "synchronous"):
-            return cls(InlineJobExecutor())
-        if executor_spec == "threads":
-            return cls(ConcurrentJobExecutor(cpus))
-        raise InvalidArgumentError(
-            f"there is no executor {executor_spec!r}; use 'inline' or 'threads'"
+        return cls(
+            make_executor(executor_spec, cpus, gpus, main_process_gpu), plot_class=plot_class
         )
+
+    @property
+    def plot_class(self) -> type[Live2DPlot]:
+        """What is made for live plots; matplotlib's by default."""
+        if self._plot_class is None:
+            from framefold.viz.mpl import MPLLive2DPlot
+
+            self._plot_class = MPLLive2DPlot
+        return self._plot_class
 
     def open(self, path: str | PathLike[str], **options: Any) -> DataSet:
         """Open a file, finding out by its contents what it is.
@@ -145,23 +192,81 @@ class Context:
         dataset: DataSet,
         udf: UDF,
         roi: Any = ...,
-        progress: bool = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        sync: Literal[True] = ...,
     ) -> UDFResultDict: ...
     @overload
     def run_udf(
         self,
         dataset: DataSet,
-        udf: Sequence[UDF],
+        udf: Iterable[UDF],
         roi: Any = ...,
-        progress: bool = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        sync: Literal[True] = ...,
     ) -> tuple[UDFResultDict, ...]: ...
+    @overload
     def run_udf(
         self,
         dataset: DataSet,
-        udf: UDF | Sequence[UDF],
+        udf: None = ...,
+        roi: Any = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        sync: Literal[True] = ...,
+        *,
+        fn: Callable[..., None],
+        make_buffers: Callable[[], Mapping[str, Any]],
+        merge: Callable[[Any, Any], None] | None = ...,
+    ) -> UDFResultDict: ...
+    @overload
+    def run_udf(
+        self,
+        dataset: DataSet,
+        udf: UDF,
+        roi: Any = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        *,
+        sync: Literal[False],
+    ) -> Coroutine[Any, Any, UDFResultDict]: ...
+    @overload
+    def run_udf(
+        self,
+        dataset: DataSet,
+        udf: Iterable[UDF],
+        roi: Any = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        *,
+        sync: Literal[False],
+    ) -> Coroutine[Any, Any, tuple[UDFResultDict, ...]]: ...
+    def run_udf(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF] | None = None,
         roi: Any = None,
-        progress: bool = False,
-    ) -> UDFResultDict | tuple[UDFResultDict, ...]:
+        corrections: Any = None,
+        progress: bool | ProgressReporter = False,
+        backends: Any = None,
+        plots: Any = None,
+        sync: bool = True,
+        *,
+        fn: Callable[..., None] | None = None,
+        make_buffers: Callable[[], Mapping[str, Any]] | None = None,
+        merge: Callable[[Any, Any], None] | None = None,
+    ) -> Any:
         """Run one or several UDFs over a data set, in one pass.
 
         Parameters
@@ -174,48 +279,136 @@ class Context:
             Which positions of the scan to process: a boolean array of shape
             ``dataset.shape.nav``, coordinates such as ``(3, 4)``, or a list of coordinates.
             All if None.
+        corrections
+            Not available yet: None.
         progress
-            Show a progress bar.
+            True for a progress bar, or a
+            :class:`~framefold.common.progress.ProgressReporter`.
+        backends
+            The array formats that UDFs may get, as a name or several; ``'numpy'`` has to be
+            among them. No restriction if None.
+        plots
+            Live plots: True for all results that can be plotted; a list of channels for one
+            UDF, such as ``['intensity', ('intensity', np.log1p)]``; a list of such lists, one
+            for each UDF; or a list of :class:`~framefold.viz.base.Live2DPlot`.
+        sync
+            If False, return an awaitable: the run goes on beside the event loop.
+        fn, make_buffers, merge
+            In place of ``udf``: plain functions. ``fn(frame, name=view, …)`` is called for each
+            frame with views of the result buffers that ``make_buffers()`` declares as a dict of
+            name to :class:`~framefold.common.buffers.BufferWrapper`; ``merge(dest, src)`` merges
+            partial results, and can be left out if all buffers are of kind ``nav``.
 
         Returns
         -------
         dict, or tuple of dict if ``udf`` is a list
-            Buffer name to :class:`~framefold.common.buffers.BufferWrapper`.
+            Buffer name to :class:`~framefold.common.buffers.BufferWrapper`. With ``sync=False``,
+            a coroutine that returns this.
 
         Raises
         ------
+        UDFRunCancelled
+            If a plot, a reporter or another thread cancels the run.
         FramefoldError
             If arguments, data or a UDF's declarations do not fit. Exceptions from user code
             come back as themselves, with a note that names UDF and partition.
         """
-        udfs = [udf] if isinstance(udf, UDF) else list(udf)
-        plan, mask = self._plan(dataset, udfs, roi)
-        with progress_callback(progress) as callback:
-            buffers, valid = plan.run(self.executor.threads, callback)
-        flat_roi = None if mask is None else mask.reshape(-1)
-        results = tuple(
-            {
-                name: BufferWrapper(
-                    kind,
-                    extra_shape,
-                    array.dtype,
-                    raw=array,
-                    dataset_shape=dataset.shape,
-                    roi=flat_roi,
-                    valid=valid,
-                )
-                for name, kind, extra_shape, array in of_one_udf
-            }
-            for of_one_udf in buffers
-        )
-        return results[0] if isinstance(udf, UDF) else results
+        if fn is not None or make_buffers is not None or merge is not None:
+            if udf is not None:
+                raise InvalidArgumentError("got both a UDF and functions; pass either udf= or fn=")
+            udf = function_udf(fn, make_buffers, merge)
+        elif udf is None:
+            raise InvalidArgumentError("there is no UDF to run; pass udf=…")
+        single = isinstance(udf, UDF)
+        run = self._prepare(dataset, udf, roi, corrections, backends)
+        told = RunProgress(progress_reporter(progress), run.partitions)
+        if not sync:
+            generator = ResultAsyncGenerator(self._generator(run, told, plots))
+            return _awaited(generator, single)
+        if _wants_plots(plots):
+            with self._generator(run, told, plots) as steps:
+                results = steps.run_to_end()
+        else:
+            told.start()
+            try:
+                lists, valid = run.plan.run(run.threads, told.engine_callback(run.n_workers))
+            finally:
+                told.end()
+            results = run.wrap(lists, valid)
+        return results[0] if single else results
+
+    @overload
+    def run_udf_iter(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF],
+        roi: Any = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        sync: Literal[True] = ...,
+    ) -> ResultGenerator: ...
+    @overload
+    def run_udf_iter(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF],
+        roi: Any = ...,
+        corrections: Any = ...,
+        progress: bool | ProgressReporter = ...,
+        backends: Any = ...,
+        plots: Any = ...,
+        *,
+        sync: Literal[False],
+    ) -> ResultAsyncGenerator: ...
+    def run_udf_iter(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF],
+        roi: Any = None,
+        corrections: Any = None,
+        progress: bool | ProgressReporter = False,
+        backends: Any = None,
+        plots: Any = None,
+        sync: bool = True,
+    ) -> ResultGenerator | ResultAsyncGenerator:
+        """Run one or several UDFs, with partial results after each merge.
+
+        Parameters
+        ----------
+        dataset, udf, roi, corrections, progress, backends, plots
+            As for :meth:`run_udf`.
+        sync
+            If False, return an asynchronous generator.
+
+        Returns
+        -------
+        ResultGenerator or ResultAsyncGenerator
+            Yields :class:`UDFResults`: ``.buffers``, a tuple with a dict of results for each UDF,
+            and ``.damage``, a boolean buffer of kind ``nav`` that says
+            which positions are merged. ``results[0]`` is short for ``results.buffers[0]``. The
+            last ones are the complete results. ``close()`` or ``throw()`` (``aclose()``,
+            ``athrow()``) stop the run.
+
+        Raises
+        ------
+        FramefoldError
+            At once, if arguments or declarations do not fit; later, as for :meth:`run_udf`.
+        """
+        run = self._prepare(dataset, udf, roi, corrections, backends)
+        told = RunProgress(progress_reporter(progress), run.partitions)
+        generator = self._generator(run, told, plots)
+        return generator if sync else ResultAsyncGenerator(generator)
 
     def map(
         self,
         dataset: DataSet,
         f: Callable[[npt.NDArray[Any]], Any],
         roi: Any = None,
-        progress: bool = False,
+        progress: bool | ProgressReporter = False,
+        corrections: Any = None,
+        backends: Any = None,
     ) -> BufferWrapper:
         """Apply a function to each frame.
 
@@ -226,7 +419,7 @@ class Context:
         f
             Takes a frame, returns a number or an array of fixed shape, much smaller than the
             frame.
-        roi, progress
+        roi, progress, corrections, backends
             As for :meth:`run_udf`.
 
         Returns
@@ -234,41 +427,100 @@ class Context:
         BufferWrapper
             Shape ``(*nav, *result)``.
         """
-        return self.run_udf(dataset, AutoUDF(f), roi=roi, progress=progress)["result"]
+        results = self.run_udf(
+            dataset,
+            AutoUDF(f),
+            roi=roi,
+            progress=progress,
+            corrections=corrections,
+            backends=backends,
+        )
+        return results["result"]
 
-    def explain(self, dataset: DataSet, udf: UDF | Sequence[UDF], roi: Any = None) -> str:
+    def export_dataset(
+        self,
+        dataset: DataSet,
+        *,
+        path: str | PathLike[str],
+        progress: bool | ProgressReporter = False,
+        overwrite: bool = False,
+    ) -> None:
+        """Write a data set as an NPY file.
+
+        Frames are written as they are read, so memory does not limit the size. The file appears
+        under its name when it is complete. Positions of the scan without data are zero.
+
+        Parameters
+        ----------
+        dataset
+            From :meth:`open` or :meth:`load`.
+        path
+            Must end in ``.npy``. The array has the shape and dtype of the data set.
+        progress
+            As for :meth:`run_udf`.
+        overwrite
+            Replace the file if there is one.
+
+        Raises
+        ------
+        FileAccessError
+            If the file exists (a ``FileExistsError``, too) or cannot be written.
+        InvalidArgumentError
+            If ``path`` names another format, or the file that is being read.
+        """
+        export_npy(
+            dataset, path, overwrite, lambda udf: self.run_udf(dataset, udf, progress=progress)
+        )
+
+    def display(self, dataset: DataSet, udf: UDF, roi: Any = None) -> UDFInfo:
+        """How a UDF sees a data set: tiles, result buffers, dtypes; reads no pixel.
+
+        Parameters as for :meth:`run_udf`, with one UDF.
+
+        Returns
+        -------
+        UDFInfo
+            Shown as HTML by notebooks, and as text by ``print``.
+        """
+        from framefold.viz.tiling import UDFInfo
+
+        return UDFInfo(dataset, udf, roi=roi)
+
+    def explain(self, dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any = None) -> str:
         """How a run would go: partitions, tiles, conversions, bytes to read, and why.
 
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
-        plan, _ = self._plan(dataset, [udf] if isinstance(udf, UDF) else list(udf), roi)
-        return plan.explain()
+        return self._prepare(dataset, udf, roi).plan.explain()
 
     def _plan(
-        self, dataset: DataSet, udfs: list[UDF], roi: Any
+        self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
     ) -> tuple[_engine.Plan, npt.NDArray[np.bool_] | None]:
-        from framefold.udf._bridge import Bridge
+        """The engine's plan, and the ROI as a boolean array."""
+        run = self._prepare(dataset, udfs, roi)
+        return run.plan, run.roi
 
+    def _prepare(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF],
+        roi: Any,
+        corrections: Any = None,
+        backends: Any = None,
+    ) -> Run:
+        """Check all arguments and plan the run."""
         if not isinstance(dataset, DataSet):
             raise InvalidArgumentError(
                 f"dataset is a {type(dataset).__name__}; use the result of Context.open or "
                 f"Context.load"
             )
-        for udf in udfs:
-            if not isinstance(udf, UDF):
-                hint = "; pass an instance, not the class" if isinstance(udf, type) else ""
-                raise InvalidArgumentError(f"{udf!r} is not a UDF{hint}")
-        mask = roi_mask(roi, tuple(dataset.shape.nav))
-        planned: list[Any] = []
-        for udf in udfs:
-            native = native_udf(udf, dataset)
-            if native is None:
-                bridge = Bridge(udf, dataset.shape, dataset.dtype, mask)
-                planned.append((type(udf).__name__, bridge))
-            else:
-                planned.append(native)
-        flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
-        return _engine.Plan(dataset._engine, planned, flat), mask
+        check_corrections(corrections)
+        check_backends(backends)
+        return plan_run(dataset, udf, roi, self.executor.threads)
+
+    def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
+        live = RunPlots(run, plots, self.plot_class) if _wants_plots(plots) else None
+        return ResultGenerator(run, told, live)
 
     def close(self) -> None:
         """Release what the executor holds."""
@@ -279,3 +531,12 @@ class Context:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+async def _awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
+    results = await final_results(generator)
+    return results[0] if single else results
+
+
+def _wants_plots(plots: Any) -> bool:
+    return plots is not None and plots is not False

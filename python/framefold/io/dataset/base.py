@@ -67,9 +67,33 @@ class DataSet:
             valid[start:stop] = True
         return valid.reshape(tuple(self._shape.nav))
 
+    @property
+    def roi(self) -> RoiHelper:
+        """Makes regions of interest by indexing: ``dataset.roi[3:5, :]``."""
+        return RoiHelper(tuple(self._shape.nav))
+
     def get_sync_offset_info(self) -> dict[str, int]:
         """How many frames are left out, and how many positions stay empty, at either end."""
         return self._engine.sync_info
 
     def __repr__(self) -> str:
         return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"
+
+
+class RoiHelper:
+    """Turns an index into a region of interest; see :attr:`DataSet.roi`."""
+
+    def __init__(self, nav: tuple[int, ...]) -> None:
+        self._nav = nav
+
+    def __getitem__(self, index: Any) -> npt.NDArray[np.bool_]:
+        """A boolean array of shape ``nav`` that is True at what ``index`` selects.
+
+        Raises
+        ------
+        IndexError
+            If the index does not fit the navigation axes.
+        """
+        roi = np.zeros(self._nav, dtype=bool)
+        roi[index] = True
+        return roi

@@ -1,0 +1,126 @@
+"""Runs inside of an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import TracebackType
+from typing import Any, TypeVar
+
+from framefold._partial_results import UDFResultDict, UDFResults
+from framefold._running import ResultGenerator
+
+__all__ = ["ResultAsyncGenerator", "final_results"]
+
+T = TypeVar("T")
+
+
+class ResultAsyncGenerator(AsyncIterator[UDFResults]):
+    """Yields :class:`UDFResults` after each merge; made by ``run_udf_iter(…, sync=False)``.
+
+    Merging happens on a thread of its own, so that the event loop goes on. Progress is
+    reported on that thread; plots are drawn on the thread of the loop. Ends with the run, with
+    :meth:`aclose`, when the task that waits for it is cancelled, or when it is garbage
+    collected; the run stops within one frame or tile. May be used in an ``async with``
+    statement.
+    """
+
+    def __init__(self, generator: ResultGenerator) -> None:
+        self._generator = generator
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="framefold-async")
+
+    async def __anext__(self) -> UDFResults:
+        await self.advance()
+        results = self._generator.results_so_far()
+        self._generator.update_plots(results)
+        return results
+
+    async def advance(self) -> None:
+        """Merge the next partition; at the end, raise StopAsyncIteration."""
+        # A StopIteration cannot pass through a future.
+        try:
+            more = await self._on_thread(self._advance)
+        except BaseException:
+            self._pool.shutdown(wait=False)
+            raise
+        if not more:
+            self._pool.shutdown(wait=False)
+            raise StopAsyncIteration
+
+    def _advance(self) -> bool:
+        try:
+            self._generator.advance()
+        except StopIteration:
+            return False
+        return True
+
+    def results_so_far(self) -> UDFResults:
+        """The results up to the latest merge."""
+        return self._generator.results_so_far()
+
+    def update_plots(self, results: UDFResults) -> None:
+        """Show the latest results in the plots that are due."""
+        self._generator.update_plots(results)
+
+    async def aclose(self) -> None:
+        """Stop the run; returns when all its threads have ended."""
+        # Directly, as the thread may be busy with a step that this ends.
+        self._generator.cancel()
+        await self._finish(self._generator.close)
+
+    async def athrow(self, exc: BaseException) -> UDFResults:
+        """Stop the run, and raise ``exc``."""
+        self._generator.cancel()
+        await self._finish(self._generator.close)
+        raise exc
+
+    async def update_parameters_experimental(self, parameters: Sequence[Mapping[str, Any]]) -> None:
+        """As :meth:`ResultGenerator.update_parameters_experimental`."""
+        self._generator.update_parameters_experimental(parameters)
+
+    async def _finish(self, work: Callable[[], None]) -> None:
+        try:
+            await self._on_thread(work)
+        finally:
+            self._pool.shutdown(wait=False)
+
+    async def _on_thread(self, work: Callable[[], T]) -> T:
+        """Run ``work`` on the thread; if the waiting task is cancelled, stop the run first."""
+        try:
+            future = self._pool.submit(work)
+        except RuntimeError:  # the run is over, and with it the thread: nothing is left to wait for
+            return work()
+        waiting = asyncio.wrap_future(future)
+        try:
+            return await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            self._generator.cancel()
+            await asyncio.wait([waiting])
+            if not waiting.cancelled():
+                waiting.exception()  # the cancelled step's own: nobody waits for it any more
+            self._generator.close()
+            raise
+
+    async def __aenter__(self) -> ResultAsyncGenerator:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+
+async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict, ...]:
+    """Run to the end; only plots look at results on the way."""
+    async with generator:
+        while True:
+            try:
+                await generator.advance()
+            except StopAsyncIteration:
+                break
+            generator.update_plots(generator.results_so_far())
+        return generator.results_so_far().buffers

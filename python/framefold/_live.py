@@ -1,0 +1,114 @@
+"""The live plots of a run: making them, and telling them of new data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from framefold._partial_results import UDFResults
+    from framefold._planning import Run
+
+
+class RunPlots:
+    """The plots of one run.
+
+    Parameters
+    ----------
+    run
+        The run.
+    plots
+        As for :meth:`framefold.Context.run_udf`: True, a list of channels, a list of such lists,
+        or a list of plots.
+    plot_class
+        What is made for channels.
+    """
+
+    def __init__(self, run: Run, plots: Any, plot_class: Any) -> None:
+        self._run = run
+        self._plot_class = plot_class
+        #: Either all of them made by the caller, or for each UDF the channels to make them for.
+        self._plots: list[tuple[int, Any]] = []
+        self._channels: list[list[Any]] | None = None
+        if plots is True:
+            return
+        if isinstance(plots, str) or not isinstance(plots, Sequence):
+            raise InvalidArgumentError(
+                f"plots is {plots!r}; use True, a list of channels, a list of channels for each "
+                f"UDF, or a list of plots"
+            )
+        plots = list(plots)
+        if plots and all(hasattr(plot, "new_data") for plot in plots):
+            self._plots = [(self._index_of(plot), plot) for plot in plots]
+            self._channels = [[] for _ in run.udfs]
+        else:
+            self._channels = self._nested(plots)
+
+    def begin(self, results: UDFResults) -> None:
+        """Make and show the plots that channels stand for; ``results`` are those before any merge.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such channel.
+        """
+        from framefold.viz.base import get_plottable_2D_channels
+
+        for index, udf in enumerate(self._run.udfs):
+            if self._channels is not None and not self._channels[index]:
+                continue
+            with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
+                buffers = results.buffers[index]
+            if self._channels is None:
+                channels: list[Any] = get_plottable_2D_channels(buffers)
+            else:
+                channels = self._channels[index]
+            for channel in channels:
+                plot = self._plot_class(
+                    self._run.dataset,
+                    udf=udf,
+                    roi=self._run.roi,
+                    channel=channel,
+                    udfresult=buffers,
+                )
+                self._plots.append((index, plot))
+                plot.display()
+
+    def update(self, results: UDFResults, *, last: bool) -> None:
+        """Pass on what was merged."""
+        damage = results.damage.data
+        for index, plot in self._plots:
+            # Results need not be computed for plots that would not look at them.
+            is_due = getattr(plot, "is_due", None)
+            if last or is_due is None or is_due():
+                plot.new_data(results.buffers[index], damage, force=last)
+
+    def _index_of(self, plot: Any) -> int:
+        udf = plot.get_udf() if hasattr(plot, "get_udf") else plot.udf
+        for index, running in enumerate(self._run.udfs):
+            if running is udf:
+                return index
+        raise InvalidArgumentError(
+            f"a plot belongs to {udf!r}, which is not among the UDFs that are run; make it with "
+            f"the same object that is passed as udf="
+        )
+
+    def _nested(self, plots: list[Any]) -> list[list[Any]]:
+        """For each UDF the channels to plot."""
+        if all(isinstance(entry, list) for entry in plots):
+            if len(plots) not in (0, len(self._run.udfs)):
+                raise InvalidArgumentError(
+                    f"plots has lists of channels for {len(plots)} UDFs, but "
+                    f"{len(self._run.udfs)} are run; pass one list for each, empty for none"
+                )
+            return plots or [[] for _ in self._run.udfs]
+        if len(self._run.udfs) > 1:
+            raise InvalidArgumentError(
+                f"plots is one list of channels, but {len(self._run.udfs)} UDFs are run; pass a "
+                f"list of such lists, one for each UDF"
+            )
+        return [plots]

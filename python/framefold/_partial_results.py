@@ -1,0 +1,85 @@
+"""Results of a run, complete or so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold import _engine
+from framefold.common.buffers import BufferWrapper
+
+if TYPE_CHECKING:
+    from framefold._planning import Run
+
+UDFResultDict = dict[str, BufferWrapper]
+
+
+class UDFResults:
+    """Results of all UDFs of a run, complete or so far.
+
+    Attributes
+    ----------
+    buffers : tuple of dict
+        For each UDF, in the order in which they were passed: buffer name to
+        :class:`~framefold.common.buffers.BufferWrapper`.
+    damage : BufferWrapper
+        Kind ``nav``, dtype bool: which positions of the scan are merged.
+    """
+
+    def __init__(self, buffers: Sequence[UDFResultDict], damage: BufferWrapper) -> None:
+        self._buffers: tuple[UDFResultDict, ...] | None = tuple(buffers)
+        self._damage = damage
+
+    @property
+    def buffers(self) -> tuple[UDFResultDict, ...]:
+        """One dict for each UDF."""
+        assert self._buffers is not None
+        return self._buffers
+
+    @property
+    def damage(self) -> BufferWrapper:
+        """Which positions of the scan are merged."""
+        return self._damage
+
+    def __getitem__(self, index: int) -> UDFResultDict:
+        """The results of one UDF."""
+        return self.buffers[index]
+
+    def __len__(self) -> int:
+        return len(self.buffers)
+
+    def __repr__(self) -> str:
+        done = self.damage.raw_data
+        return f"<UDFResults of {np.count_nonzero(done)} of {done.size} frames>"
+
+
+class StepResults(UDFResults):
+    """Results that are computed when first looked at, or when the run goes on."""
+
+    def __init__(self, run: Run, results: _engine.Results, lock: Any) -> None:
+        self._buffers = None
+        self._damage = run.damage(results.n_merged)
+        self._run = run
+        self._results = results
+        self._lock = lock
+        self._failure: Exception | None = None
+
+    @property
+    def buffers(self) -> tuple[UDFResultDict, ...]:
+        """One dict for each UDF."""
+        if self._buffers is None:
+            with self._lock:
+                if self._failure is not None:
+                    raise self._failure
+                if self._buffers is None:
+                    self._buffers = self._run.wrap(*self._results.snapshot())
+        return self._buffers
+
+    def settle(self) -> None:
+        """Compute the results now, before they change; who looks at them hears of failures."""
+        try:
+            _ = self.buffers
+        except Exception as exception:
+            self._failure = exception

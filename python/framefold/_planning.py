@@ -1,0 +1,214 @@
+"""From the arguments of a run to its plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold import _engine
+from framefold._native import native_udf
+from framefold._roi import roi_mask
+from framefold.common import udf as formats
+from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold._partial_results import UDFResultDict
+    from framefold.io.dataset.base import DataSet
+    from framefold.udf._bridge import Bridge
+
+
+class Run:
+    """One run of some UDFs, planned and not begun.
+
+    Parameters
+    ----------
+    dataset, udfs
+        What is run, and over what.
+    plan
+        The engine's plan of it.
+    bridges
+        For each UDF its half of the adapter, or None if it runs on a native kernel.
+    roi
+        Boolean, of the shape of the navigation axes; None for all.
+    threads
+        Of the executor: 0 for the calling thread alone, None for as many as there are cores.
+    """
+
+    def __init__(
+        self,
+        dataset: DataSet,
+        udfs: Sequence[UDF],
+        plan: _engine.Plan,
+        bridges: Sequence[Bridge | None],
+        roi: npt.NDArray[np.bool_] | None,
+        threads: int | None,
+    ) -> None:
+        self.dataset = dataset
+        self.udfs = tuple(udfs)
+        self.plan = plan
+        self.bridges = tuple(bridges)
+        self.roi = roi
+        self.threads = threads
+        self._flat_roi = None if roi is None else roi.reshape(-1)
+        self._partitions = plan.partitions()
+
+    @property
+    def partitions(self) -> list[tuple[int, int]]:
+        """The selected frames of each partition, ``(start, stop)``, in merge order."""
+        return self._partitions
+
+    @property
+    def n_workers(self) -> int:
+        """How many partitions are processed at a time."""
+        threads = available_cores() if self.threads is None else max(1, self.threads)
+        return max(1, min(threads, len(self._partitions)))
+
+    def wrap(
+        self, buffers: _engine._ResultLists, valid: npt.NDArray[np.bool_]
+    ) -> tuple[UDFResultDict, ...]:
+        """The engine's results as users get them."""
+        return tuple(
+            {
+                name: BufferWrapper(
+                    kind,
+                    extra_shape,
+                    array.dtype,
+                    raw=array,
+                    dataset_shape=self.dataset.shape,
+                    roi=self._flat_roi,
+                    valid=valid,
+                )
+                for name, kind, extra_shape, array in of_one_udf
+            }
+            for of_one_udf in buffers
+        )
+
+    def damage(self, n_merged: int) -> BufferWrapper:
+        """Which positions are merged after that many partitions."""
+        n_selected = self.dataset.shape.nav.size
+        if self._flat_roi is not None:
+            n_selected = int(np.count_nonzero(self._flat_roi))
+        merged = np.zeros(n_selected, dtype=bool)
+        for start, stop in self._partitions[:n_merged]:
+            merged[start:stop] = True
+        return BufferWrapper(
+            "nav",
+            (),
+            bool,
+            raw=merged,
+            dataset_shape=self.dataset.shape,
+            roi=self._flat_roi,
+        )
+
+    def update_parameters(self, parameters: Sequence[Mapping[str, Any]]) -> None:
+        """Change parameters of the UDFs for all partitions that are not begun yet."""
+        if len(parameters) != len(self.udfs):
+            raise InvalidArgumentError(
+                f"got parameters for {len(parameters)} UDFs, but {len(self.udfs)} are running; "
+                f"pass one dict for each, empty for no change"
+            )
+        changed: list[tuple[Bridge, UDF]] = []
+        for udf, bridge, new in zip(self.udfs, self.bridges, parameters, strict=True):
+            if not new:
+                continue
+            if bridge is None:
+                raise UnsupportedError(
+                    f"{type(udf).__name__} runs on a native kernel, whose parameters are fixed "
+                    f"when the run begins; start another run"
+                )
+            changed.append((bridge, bridge.udf.new_for_partition({**bridge.udf._kwargs, **new})))
+        for bridge, udf in changed:
+            bridge.udf = udf
+
+
+def plan_run(dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any, threads: int | None) -> Run:
+    """Plan a run; reads no pixel.
+
+    Parameters
+    ----------
+    dataset, udf, roi
+        As for :meth:`framefold.Context.run_udf`.
+    threads
+        Of the executor.
+    """
+    from framefold.udf._bridge import Bridge
+
+    udfs = _checked_udfs(udf)
+    mask = roi_mask(roi, tuple(dataset.shape.nav))
+    planned: list[Any] = []
+    bridges: list[Bridge | None] = []
+    for each in udfs:
+        native = native_udf(each, dataset)
+        if native is None:
+            bridge = Bridge(each, dataset.shape, dataset.dtype, mask)
+            bridges.append(bridge)
+            planned.append((type(each).__name__, bridge))
+        else:
+            bridges.append(None)
+            planned.append(native)
+    flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
+    plan = _engine.Plan(dataset._engine, planned, flat)
+    return Run(dataset, udfs, plan, bridges, mask, threads)
+
+
+def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
+    if isinstance(udf, UDF):
+        return [udf]
+    udfs: list[UDF] = list(udf) if isinstance(udf, Iterable) else [udf]
+    if not udfs:
+        raise InvalidArgumentError("the list of UDFs is empty; pass at least one")
+    for each in udfs:
+        if not isinstance(each, UDF):
+            hint = "; pass an instance, not the class" if isinstance(each, type) else ""
+            raise InvalidArgumentError(f"{each!r} is not a UDF{hint}")
+    return udfs
+
+
+def check_corrections(corrections: Any) -> None:
+    """Refuse corrections: runs cannot apply them yet."""
+    if corrections is not None:
+        raise UnsupportedError(
+            f"corrections are not available yet, got a {type(corrections).__name__}; "
+            f"correct the data before they are loaded, and pass corrections=None"
+        )
+
+
+def check_backends(backends: Any) -> None:
+    """Check the array formats that a run is restricted to.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If one of them is no array format.
+    UnsupportedError
+        If dense NumPy arrays, the only ones to be had, are not among them.
+    """
+    if backends is None:
+        return
+    names = [backends] if isinstance(backends, str) else list(backends)
+    known = formats.CPU_BACKENDS | formats.CUDA_BACKENDS
+    for name in names:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"backends: {name!r} is no array format; use 'numpy', or None for no restriction"
+            )
+    if not names:
+        raise InvalidArgumentError("backends is empty; use 'numpy', or None for no restriction")
+    if formats.NUMPY not in names:
+        raise UnsupportedError(
+            f"backends restricts the run to {', '.join(map(repr, names))}, but only 'numpy' is "
+            f"available; add it, or pass backends=None"
+        )
+
+
+def available_cores() -> int:
+    """How many cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,231 @@
+"""Runs step by step: results after each merge, on the thread of whoever asks for them.
+
+The loops here are those of the engine's own drivers, written over the same verbs: partitions
+are processed one by one or on several threads, and merged in partition order. They give the
+same results, bit for bit.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from framefold import _engine
+from framefold._partial_results import StepResults, UDFResultDict, UDFResults
+from framefold._planning import Run
+from framefold._progress import RunProgress
+
+if TYPE_CHECKING:
+    from framefold._live import RunPlots
+
+#: How long the merging thread waits before it looks for signals, in seconds.
+POLL = 0.05
+
+
+class ResultGenerator(Iterator[UDFResults]):
+    """Yields :class:`UDFResults` after each merge; made by ``Context.run_udf_iter``.
+
+    The run goes on while the next results are waited for. With threads, some partitions are
+    processed ahead. Results are computed when ``buffers`` is first looked at; if that has not
+    happened when the next results are asked for, they are computed then, for as long as
+    anybody still holds the object. So results always are those of their step, whenever they
+    are looked at.
+
+    Ends with the run, with :meth:`close`, or when it is garbage collected; the run stops within
+    one frame or tile. May be used in a ``with`` statement, and closed from any thread.
+    """
+
+    def __init__(self, run: Run, progress: RunProgress, plots: RunPlots | None = None) -> None:
+        self._run = run
+        self._results = run.plan.results()
+        self._steps = _steps(run, self._results, progress)
+        self._plots = plots
+        self._lock = threading.RLock()
+        self._stepping = False
+        self._latest: weakref.ref[StepResults] | None = None
+        if plots is not None:
+            plots.begin(self.results_so_far())
+
+    def __next__(self) -> UDFResults:
+        with self._lock:
+            self.advance()
+            results = self.results_so_far()
+            self.update_plots(results)
+            return results
+
+    def advance(self) -> None:
+        """Merge the next partition; at the end, raise StopIteration."""
+        with self._lock:
+            latest = None if self._latest is None else self._latest()
+            if latest is not None:
+                latest.settle()
+            self._stepping = True
+            try:
+                next(self._steps)
+            finally:
+                self._stepping = False
+
+    def run_to_end(self) -> tuple[UDFResultDict, ...]:
+        """Run to the end and return the complete results; only plots look at them on the way."""
+        while True:
+            try:
+                self.advance()
+            except StopIteration:
+                return self.results_so_far().buffers
+            self.update_plots(self.results_so_far())
+
+    def results_so_far(self) -> UDFResults:
+        """The results up to the latest merge."""
+        with self._lock:
+            results = StepResults(self._run, self._results, self._lock)
+            self._latest = weakref.ref(results)
+            return results
+
+    def update_plots(self, results: UDFResults) -> None:
+        """Show the latest results in the plots that are due; ends the run if that fails."""
+        if self._plots is None:
+            return
+        try:
+            last = self._results.n_merged == len(self._run.partitions)
+            self._plots.update(results, last=last)
+        except BaseException:
+            self._steps.close()
+            raise
+
+    def cancel(self) -> None:
+        """Ask the run to stop, from any thread; returns at once.
+
+        Whoever waits for results, or asks for more, gets
+        :class:`~framefold.exceptions.UDFRunCancelled`.
+        """
+        self._run.plan.cancel()
+
+    def close(self) -> None:
+        """Stop the run; returns when all its threads have ended.
+
+        A thread that is waiting for results gets
+        :class:`~framefold.exceptions.UDFRunCancelled`.
+        """
+        self.cancel()
+        with self._lock:
+            # Called by user code from within a step, it leaves the end to that step.
+            if not self._stepping:
+                self._steps.close()
+
+    def throw(self, exc: BaseException) -> UDFResults:
+        """Stop the run, and raise ``exc``."""
+        self.cancel()
+        with self._lock:
+            self._steps.throw(exc)
+        raise exc
+
+    def update_parameters_experimental(self, parameters: Sequence[Mapping[str, Any]]) -> None:
+        """Change parameters of the UDFs while they run.
+
+        Parameters
+        ----------
+        parameters
+            For each UDF a dict of the parameters to change; empty for none.
+
+        Notes
+        -----
+        Partitions that are processed already, or being processed, keep the old ones. UDFs that
+        run on native kernels cannot be changed. Experimental: may change without notice.
+        """
+        self._run.update_parameters(parameters)
+
+    def __enter__(self) -> ResultGenerator:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _steps(
+    run: Run, results: _engine.Results, progress: RunProgress
+) -> Generator[None, None, None]:
+    """Process and merge; yields after each merge.
+
+    A function and not a method: a generator that is dropped half-way has to be collected.
+    """
+    try:
+        progress.start()
+        with closing(_partials(run)) as partials:
+            for partial, in_progress in partials:
+                results.merge(partial)
+                progress.merged(results.n_merged, in_progress)
+                yield
+    finally:
+        progress.end()
+
+
+Partials = Generator[tuple[_engine.Partial, int], None, None]
+
+
+def _partials(run: Run) -> Partials:
+    """The partial results in partition order, each with the number of those under way."""
+    return _inline(run.plan) if run.threads == 0 else _threads(run.plan, run.n_workers)
+
+
+def _inline(plan: _engine.Plan) -> Partials:
+    for index in range(plan.n_partitions):
+        yield plan.run_partition(index), 0
+
+
+def _threads(plan: _engine.Plan, n_threads: int) -> Partials:
+    """Partial results of partitions that are processed on threads.
+
+    Partitions are handed out in order and at most two per thread ahead of the merge, so the
+    next one to be merged is always processed or being processed.
+    """
+    waiting: deque[Future[_engine.Partial]] = deque()
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="framefold")
+    _on_threads[id(plan)] = plan
+    n_partitions = plan.n_partitions
+    try:
+        begun = 0
+        for _ in range(n_partitions):
+            while begun < n_partitions and len(waiting) < 2 * n_threads:
+                waiting.append(pool.submit(plan.run_partition, begun))
+                begun += 1
+            # Not longer at a time, so that Ctrl-C is noticed everywhere.
+            while not wait([waiting[0]], timeout=POLL).done:
+                pass
+            partial = waiting.popleft().result()
+            yield partial, len(waiting)
+    finally:
+        plan.cancel()
+        _on_threads.pop(id(plan), None)
+        waiting.clear()
+        # The garbage collector may run this on any thread, even on one of the pool's own.
+        own = threading.current_thread() in pool._threads
+        pool.shutdown(wait=not own, cancel_futures=True)
+
+
+#: Plans whose partitions are processed on threads right now.
+_on_threads: dict[int, _engine.Plan] = {}
+
+
+def _cancel_all() -> None:
+    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
+    for plan in list(_on_threads.values()):
+        plan.cancel()
+
+
+# The public `atexit` comes too late: its functions are called after threads were waited for.
+# Without this, the interpreter would wait until the partitions being processed are done.
+_register: Callable[[Callable[[], None]], None] = getattr(
+    threading, "_register_atexit", lambda _function: None
+)
+_register(_cancel_all)

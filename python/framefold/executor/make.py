@@ -1,0 +1,50 @@
+"""Executors by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+from framefold.exceptions import InvalidArgumentError
+from framefold.executor.base import JobExecutor
+from framefold.executor.concurrent import ConcurrentJobExecutor
+from framefold.executor.inline import InlineJobExecutor
+
+ExecutorName = Literal["inline", "synchronous", "threads"]
+
+#: Names of the interface that nothing stands behind yet.
+PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed", "pipelined")
+
+
+class ExecutorSpecException(InvalidArgumentError):  # noqa: N818 - the interface's own name
+    """There is no such executor, or it has no such option."""
+
+
+def make_executor(
+    name: str,
+    cpus: int | Iterable[int] | None = None,
+    gpus: int | Iterable[int] | None = None,
+    main_process_gpu: int | bool | None = None,
+) -> JobExecutor:
+    """The executor of that name; see :meth:`framefold.Context.make_with`."""
+    if name in PLANNED:
+        raise ExecutorSpecException(
+            f"the executor {name!r} is not available yet; use 'threads' or 'inline', which give "
+            f"the same results"
+        )
+    if name not in ("inline", "synchronous", "threads"):
+        raise ExecutorSpecException(
+            f"there is no executor {name!r}; use 'inline' (or 'synchronous') or 'threads'"
+        )
+    n_gpus = gpus if isinstance(gpus, int) else len(list(gpus or ()))
+    if n_gpus or main_process_gpu not in (None, False):
+        raise ExecutorSpecException(
+            f"the executor {name!r} uses no GPU; leave gpus and main_process_gpu out"
+        )
+    if name == "threads":
+        return ConcurrentJobExecutor(_count(cpus))
+    return InlineJobExecutor()
+
+
+def _count(cpus: int | Iterable[int] | None) -> int | None:
+    return cpus if cpus is None or isinstance(cpus, int) else len(list(cpus))
