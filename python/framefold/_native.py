@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold import _engine
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from framefold.common.buffers import BufferDeclaration
     from framefold.io.dataset.base import DataSet
+
+#: Name, kind, extra shape and values of each result of one UDF.
+Results = list[Any]
 
 #: Whoever overrides one of these in a subclass wants them called.
 HOOKS = frozenset(
@@ -43,7 +48,75 @@ def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
         return None
+    if udf._native_finish:
+        _main_side(udf, dataset, None, None)
     return _engine.NativeUdf(kernel, type(udf).__name__, _parameters(kernel, udf, dataset))
+
+
+def finish_native(
+    udf: UDF,
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    results: Results,
+    valid: npt.NDArray[np.bool_],
+) -> Results:
+    """The results of ``udf``, of which a native kernel computed the merged buffers.
+
+    UDFs with ``_native_finish`` compute the rest in their own ``get_results``, which is the
+    same for native and Python runs. Others are finished by the kernel, and all those that run
+    in Python by the engine: for these nothing changes.
+
+    Parameters
+    ----------
+    udf, dataset, roi
+        As they were planned; ``roi`` has the shape of the navigation axes.
+    results
+        What the engine gave for this UDF.
+    valid
+        Whether each selected frame is merged.
+    """
+    from framefold.udf._results import final_results
+    from framefold.udf.data import UDFData
+
+    if not udf._native_finish or udf._native_kernel is None or _overrides(udf):
+        return results
+    udf, buffers = _main_side(udf, dataset, roi, valid)
+    native = {name: array for name, _, _, array in results}
+    merged = {
+        name: np.asarray(native[name]).astype(decl.dtype, copy=False)
+        for name, decl in buffers.items()
+        if decl.use != "result_only"
+    }
+    udf.results = UDFData("result buffer", merged)
+    public = {name: decl for name, decl in buffers.items() if decl.use != "private"}
+    shape = dataset.shape
+    computed = udf.get_results()
+    arrays = final_results(type(udf).__name__, buffers, merged, computed, shape, len(valid))
+    return [
+        (name, decl.kind, decl.extra_shape, array)
+        for (name, decl), array in zip(public.items(), arrays, strict=True)
+    ]
+
+
+def _main_side(
+    udf: UDF,
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    valid: npt.NDArray[np.bool_] | None,
+) -> tuple[UDF, dict[str, BufferDeclaration]]:
+    """A clean copy that knows the run, and its buffers; raises what they raise."""
+    from framefold.udf._bridge import declared_buffers
+    from framefold.udf.meta import UDFMeta
+
+    udf = udf.copy()
+    udf.meta = UDFMeta(
+        dataset_shape=dataset.shape,
+        dataset_dtype=dataset.dtype,
+        input_dtype=dataset.dtype,
+        roi=roi,
+        merged=valid,
+    )
+    return udf, declared_buffers(udf)
 
 
 def _overrides(udf: UDF) -> bool:
@@ -57,11 +130,10 @@ def _overrides(udf: UDF) -> bool:
 
 
 def _parameters(kernel: str, udf: UDF, dataset: DataSet) -> dict[str, Any]:
-    if kernel in ("sum", "stddev"):
+    if kernel == "sum":
         return {"dtype": np.dtype(udf.params.dtype).name}
     if kernel == "masks":
         return {"masks": udf.mask_stack()}  # type: ignore[attr-defined]
     if kernel == "com":
-        parameters: dict[str, Any] = udf.params.com_params._asdict()
-        return parameters
+        return {name: getattr(udf.params.com_params, name) for name in ("cy", "cx", "r", "ri")}
     return {}

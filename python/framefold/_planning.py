@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._native import native_udf
+from framefold._native import finish_native, native_udf
 from framefold._roi import roi_mask
 from framefold.common import udf as formats
 from framefold.common.buffers import BufferWrapper
@@ -84,9 +84,11 @@ class Run:
                     roi=self._flat_roi,
                     valid=valid,
                 )
-                for name, kind, extra_shape, array in of_one_udf
+                for name, kind, extra_shape, array in finish_native(
+                    udf, self.dataset, self.roi, of_one_udf, valid
+                )
             }
-            for of_one_udf in buffers
+            for udf, of_one_udf in zip(self.udfs, buffers, strict=True)
         )
 
     def damage(self, n_merged: int) -> BufferWrapper:
@@ -162,7 +164,7 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
         return [udf]
     udfs: list[UDF] = list(udf) if isinstance(udf, Iterable) else [udf]
     if not udfs:
-        raise InvalidArgumentError("the list of UDFs is empty; pass at least one")
+        raise InvalidArgumentError("there is no UDF to run: the list is empty; pass at least one")
     for each in udfs:
         if not isinstance(each, UDF):
             hint = "; pass an instance, not the class" if isinstance(each, type) else ""

@@ -19,7 +19,7 @@ from framefold.common.udf import BackendConstants, UDFMethod
 from framefold.udf.data import UDFData
 from framefold.udf.meta import UDFMeta
 
-__all__ = ["UDF", "UDFData", "UDFMeta"]
+__all__ = ["UDF", "NoOpUDF", "UDFData", "UDFMeta"]
 
 #: Methods of which one processes the data, in order of precedence.
 PROCESS_METHODS = {
@@ -67,6 +67,8 @@ class UDF(BackendConstants):
 
     #: Name of the native kernel that computes the same, for the UDFs that come with framefold.
     _native_kernel: ClassVar[str | None] = None
+    #: Whether the kernel computes the merged buffers only, and :meth:`get_results` the rest.
+    _native_finish: ClassVar[bool] = False
 
     params: UDFData
     results: UDFData
@@ -249,3 +251,7 @@ class UDF(BackendConstants):
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
         return f"{type(self).__name__}({params})"
+
+
+# Published code imports it from here; it needs the class above.
+from framefold.udf.noop import NoOpUDF  # noqa: E402

@@ -2,31 +2,59 @@
 
 from __future__ import annotations
 
-from math import inf
-from typing import Any, NamedTuple
+from enum import IntEnum
+from math import inf, isfinite, isnan
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf._vector_field import (
+    GuessResult,
+    apply_correction,
+    center_shifts,
+    coordinate_check,
+    curl_2d,
+    divergence,
+    guess_corrections,
+    magnitude,
+)
 from framefold.udf.base import UDF
+
+__all__ = [
+    "CoMParams",
+    "CoMUDF",
+    "GuessResult",
+    "RegressionOptions",
+    "RegressionOptionsT",
+    "apply_correction",
+    "center_shifts",
+    "coordinate_check",
+    "curl_2d",
+    "divergence",
+    "guess_corrections",
+    "magnitude",
+]
+
+
+class RegressionOptions(IntEnum):
+    """What :class:`CoMUDF` fits to the field and subtracts from it."""
+
+    NO_REGRESSION = -1
+    """Nothing."""
+    SUBTRACT_MEAN = 0
+    """Its mean: the centre was off."""
+    SUBTRACT_LINEAR = 1
+    """A plane for each component: the centre was off, and moved with the scan."""
+
+
+RegressionOptionsT = npt.NDArray[Any] | RegressionOptions | Literal[-1, 0, 1]
 
 
 class CoMParams(NamedTuple):
-    """Parameters of :class:`CoMUDF`.
-
-    Attributes
-    ----------
-    cy, cx
-        The reference position in pixels; the centre of the frame if None.
-    r, ri
-        Only pixels with a distance to it of ``ri < distance <= r`` count; all inner ones if ``ri``
-        is 0 or None.
-    scan_rotation
-        Rotation of the scan axes against the detector axes in degrees.
-    flip_y
-        Whether the detector's y axis is flipped against the scan's.
-    """
+    """Parameters of :class:`CoMUDF`, described at :meth:`CoMUDF.with_params`."""
 
     cy: float | None = None
     cx: float | None = None
@@ -34,32 +62,52 @@ class CoMParams(NamedTuple):
     ri: float | None = 0.0
     scan_rotation: float = 0.0
     flip_y: bool = False
+    regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION
 
 
 class CoMUDF(UDF):
-    """Centre of mass of each frame.
+    """Centre of mass of each frame, and the field that follows from it.
+
+    The pass over the data runs on a native kernel.
 
     Parameters
     ----------
     com_params
-        See :class:`CoMParams`, and :meth:`with_params`.
+        Made most easily by :meth:`with_params`.
 
     Results
     -------
-    raw_com : kind ``nav``, extra_shape ``(2,)``
-        Centre of mass (y, x) in pixels; (cy, cx) for frames without intensity.
     raw_shifts : kind ``nav``, extra_shape ``(2,)``
-        The same, relative to (cy, cx).
+        Centre of mass (y, x) relative to (cy, cx), in pixels; 0 for frames without intensity.
+    raw_com : kind ``nav``, extra_shape ``(2,)``
+        The same, relative to the first pixel.
     field : kind ``nav``, extra_shape ``(2,)``
-        Shifts (y, x) after undoing ``flip_y`` and ``scan_rotation``.
-    field_y, field_x, magnitude : kind ``nav``
-        The parts of ``field`` and its length.
+        Shifts (y, x) in the axes of the scan: after ``flip_y``, then ``scan_rotation``, less
+        the ``regression``.
+    field_y, field_x : kind ``nav``
+        Its components.
+    regression : kind ``single``, extra_shape ``(3, 2)``, float64
+        What was subtracted, (y, x) each: at the first position of the scan, more per row, and
+        more per column.
+    magnitude : kind ``nav``
+        The length of ``field``.
+    divergence, curl : kind ``nav``
+        Of ``field``, per scan step, by finite differences. NaN where a neighbour that is needed
+        lies outside of the ROI, and for scans that do not have two axes of at least two
+        positions.
+
+    All but ``regression`` have dtype ``result_type(data, float32)``.
     """
 
     _native_kernel = "com"
+    _native_finish = True
 
     def __init__(self, com_params: CoMParams | None = None) -> None:
-        super().__init__(com_params=CoMParams() if com_params is None else com_params)
+        if com_params is None:
+            com_params = CoMParams()
+        _check_numbers(com_params)
+        _regression(com_params.regression)
+        super().__init__(com_params=com_params)
 
     @classmethod
     def with_params(
@@ -71,27 +119,52 @@ class CoMUDF(UDF):
         ri: float | None = 0.0,
         scan_rotation: float = 0.0,
         flip_y: bool = False,
+        regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
     ) -> CoMUDF:
-        """A centre of mass UDF with the given :class:`CoMParams`."""
-        return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y))
+        """A centre of mass UDF with the given parameters.
+
+        Parameters
+        ----------
+        cy, cx
+            The reference position in pixels; half of the frame, rounded down, if None.
+        r, ri
+            Only pixels with a distance to it of ``ri < distance <= r`` count; all inner ones if
+            ``ri`` is 0 or None. In pixels.
+        scan_rotation
+            Rotation of the scan against the detector in degrees; a positive one turns shifts
+            clockwise, seen with y pointing down.
+        flip_y
+            Whether the detector's y axis is flipped against the scan's.
+        regression
+            One of :class:`RegressionOptions`, fitted to the frames of this run; or an array of
+            shape ``(3, 2)`` to subtract, such as the ``regression`` of a reference measurement.
+            A fit to the data themselves can also take away what was to be measured.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ``ri`` is not below ``r``, or ``regression`` is none of these.
+        """
+        return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Centres of mass and what follows from them."""
-        if len(self.meta.dataset_shape.sig) != 2:
-            raise InvalidArgumentError(
-                f"CoMUDF: frames have shape {tuple(self.meta.dataset_shape.sig)}, "
-                f"but the centre of mass needs two signal axes"
-            )
+        self._check_data()
         dtype = np.result_type(self.meta.input_dtype, np.float32)
-        vector = self.buffer(kind="nav", extra_shape=(2,), dtype=dtype, use="result_only")
+        vector = self.buffer(kind="nav", extra_shape=(2,), dtype=dtype)
         scalar = self.buffer(kind="nav", dtype=dtype, use="result_only")
         return {
-            "raw_com": self.buffer(kind="nav", extra_shape=(2,), dtype=dtype),
             "raw_shifts": vector,
-            "field": vector,
+            "raw_com": vector,
+            "field": self.buffer(kind="nav", extra_shape=(2,), dtype=dtype, use="result_only"),
             "field_y": scalar,
             "field_x": scalar,
+            "regression": self.buffer(
+                kind="single", extra_shape=(3, 2), dtype=np.float64, use="result_only"
+            ),
             "magnitude": scalar,
+            "divergence": scalar,
+            "curl": scalar,
         }
 
     def centre(self) -> tuple[float, float]:
@@ -104,38 +177,149 @@ class CoMUDF(UDF):
         )
 
     def get_task_data(self) -> dict[str, Any]:
-        """Weights for the sum and for both moments."""
+        """The pixels that count, and the weights for their sum and for both moments."""
         params = self.params.com_params
         cy, cx = self.centre()
         y, x = np.indices(tuple(self.meta.dataset_shape.sig), dtype=np.float64)
         distance = np.hypot(y - cy, x - cx)
         inside = distance <= params.r
-        if params.ri:
+        if params.ri and params.ri > 0:
             inside &= distance > params.ri
-        weights = np.stack([inside, y * inside, x * inside]).reshape((3, -1))
-        return {"weights": weights.T}
+        weights = np.stack([np.ones(np.count_nonzero(inside)), y[inside], x[inside]], axis=-1)
+        return {"inside": inside, "weights": weights}
+
+    def preprocess(self) -> None:
+        """Frames that are not merged yet are no shifts of zero."""
+        self.results.raw_shifts[:] = np.nan
+        self.results.raw_com[:] = np.nan
 
     def process_frame(self, frame: Any) -> None:
-        """Sum and moments of one frame."""
-        total, moment_y, moment_x = frame.reshape(-1) @ self.task_data.weights
-        centre = self.centre()
-        self.results.raw_com[:] = (moment_y / total, moment_x / total) if total else centre
+        """The centre of one frame."""
+        pixels = frame[self.task_data.inside].astype(np.float64)
+        total, moment_y, moment_x = pixels @ self.task_data.weights
+        cy, cx = self.centre()
+        y, x = center_shifts(total, moment_y, moment_x, cy, cx)
+        self.results.raw_shifts[:] = y, x
+        self.results.raw_com[:] = y + cy, x + cx
 
     def get_results(self) -> dict[str, Any]:
-        """Shifts and fields."""
+        """The field and its derivatives."""
         params = self.params.com_params
-        shifts = self.results.raw_com - np.asarray(self.centre())
-        angle = np.deg2rad(params.scan_rotation)
-        y = -shifts[:, 0] if params.flip_y else shifts[:, 0]
-        x = shifts[:, 1]
+        shifts = self.results.raw_shifts.astype(np.float64)
         field = np.stack(
-            [y * np.cos(angle) + x * np.sin(angle), x * np.cos(angle) - y * np.sin(angle)],
+            apply_correction(shifts[:, 0], shifts[:, 1], params.scan_rotation, params.flip_y),
             axis=-1,
         )
+        background = self._background(field)
+        if background.any():
+            field -= self._positions() @ background
+        source, curl = self._derivatives(field)
         return {
-            "raw_shifts": shifts,
             "field": field,
             "field_y": field[:, 0],
             "field_x": field[:, 1],
-            "magnitude": np.hypot(field[:, 0], field[:, 1]),
+            "regression": background,
+            "magnitude": magnitude(field[:, 0], field[:, 1]),
+            "divergence": source,
+            "curl": curl,
         }
+
+    def _check_data(self) -> None:
+        """Refuse frames and scans that the parameters make no sense for."""
+        shape = self.meta.dataset_shape
+        if len(shape.sig) != 2:
+            raise UnsupportedError(
+                f"CoMUDF: a centre of mass needs frames with two axes, these have shape "
+                f"{tuple(shape.sig)}; load the data with a two-dimensional signal shape"
+            )
+        if np.dtype(self.meta.input_dtype).kind == "c":
+            raise UnsupportedError(
+                "CoMUDF: complex frames have no centre of mass; use their squared magnitude"
+            )
+        regression = _regression(self.params.com_params.regression)
+        if isinstance(regression, RegressionOptions):
+            slopes = regression is RegressionOptions.SUBTRACT_LINEAR
+        else:
+            slopes = bool(regression[1:].any())
+        if slopes and len(shape.nav) != 2:
+            raise InvalidArgumentError(
+                f"CoMUDF: a linear regression is over the rows and columns of a scan, but the "
+                f"navigation shape is {tuple(shape.nav)}; use regression=0, or load the data "
+                f"with two navigation axes"
+            )
+
+    def _positions(self) -> npt.NDArray[np.float64]:
+        """1, row and column for each selected frame; 0 for both if the scan has not two axes."""
+        positions = np.zeros((len(self.results.raw_shifts), 3))
+        positions[:, 0] = 1
+        if len(self.meta.dataset_shape.nav) == 2:
+            positions[:, 1:] = self.meta.coordinates
+        return positions
+
+    def _background(self, field: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The regression, shape (3, 2); fitted to frames whose centre is known."""
+        regression = _regression(self.params.com_params.regression)
+        if not isinstance(regression, RegressionOptions):
+            return regression
+        background = np.zeros((3, 2))
+        known = np.isfinite(field).all(axis=-1)
+        if regression is RegressionOptions.NO_REGRESSION or not known.any():
+            return background
+        if regression is RegressionOptions.SUBTRACT_MEAN:
+            background[0] = np.mean(field[known], axis=0)
+        else:
+            fit, *_ = np.linalg.lstsq(self._positions()[known], field[known], rcond=None)
+            background[:] = fit
+        return background
+
+    def _derivatives(
+        self, field: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Divergence and curl for each selected frame."""
+        nav = tuple(self.meta.dataset_shape.nav)
+        if len(nav) != 2 or min(nav) < 2:
+            nothing = np.full(len(field), np.nan)
+            return nothing, nothing
+        roi = self.meta.roi
+        selected = np.ones(nav, dtype=bool) if roi is None else roi
+        y, x = np.full(nav, np.nan), np.full(nav, np.nan)
+        y[selected], x[selected] = field.T
+        # A frame without a centre of its own has derivatives from its neighbours: not wanted.
+        unknown = ~np.isfinite(field).all(axis=-1)
+        both = divergence(y, x)[selected], curl_2d(y, x)[selected]
+        for derivative in both:
+            derivative[unknown] = np.nan
+        return both
+
+
+def _check_numbers(params: CoMParams) -> None:
+    inner = params.ri or 0.0
+    if isnan(params.r) or isnan(inner) or inner >= params.r:
+        raise InvalidArgumentError(
+            f"CoMUDF: the inner radius {inner} is not below the outer radius {params.r}; "
+            f"choose ri < r"
+        )
+    for name in ("cy", "cx", "scan_rotation"):
+        value = getattr(params, name)
+        if value is not None and not isfinite(value):
+            raise InvalidArgumentError(f"CoMUDF: {name} is {value}, not a finite number")
+
+
+def _regression(value: Any) -> RegressionOptions | npt.NDArray[np.float64]:
+    """The parameter as an option, or as a finite array of shape (3, 2)."""
+    if isinstance(value, (int, np.integer)):
+        try:
+            return RegressionOptions(int(value))
+        except ValueError:
+            pass
+    else:
+        try:
+            array = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.shape == (3, 2) and np.isfinite(array).all():
+            return array
+    raise InvalidArgumentError(
+        f"CoMUDF: regression is {value!r}; expected -1, 0, 1, or finite numbers of shape (3, 2): "
+        f"(y, x) at the first position, per row, and per column"
+    )

@@ -1,0 +1,224 @@
+"""Vector fields on a scan: shifts, corrections, derivatives, and corrections guessed from them.
+
+All functions take the two components separately, y first, as arrays of the same shape; those
+that differentiate need two axes of at least two positions each.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+
+Array = npt.NDArray[Any]
+#: What selects positions of a scan: a boolean array, or slices.
+Selection = npt.NDArray[np.bool_] | tuple[slice, ...]
+
+#: Derivatives at the last row and column are taken from one side only.
+INNER = np.s_[:-1, :-1]
+
+
+class GuessResult(NamedTuple):
+    """Parameters for :meth:`framefold.udf.com.CoMUDF.with_params`, guessed from a field.
+
+    Attributes
+    ----------
+    scan_rotation
+        In degrees, above -180 and up to 180.
+    flip_y
+        Whether the detector's y axis is flipped against the scan's.
+    cy, cx
+        The mean of the input, in its units and relative to its reference point.
+    """
+
+    scan_rotation: int
+    flip_y: bool
+    cy: float
+    cx: float
+
+
+def guess_corrections(
+    y_centers: npt.ArrayLike, x_centers: npt.ArrayLike, roi: Selection | None = None
+) -> GuessResult:
+    """Guess centre, scan rotation and flip from centres of mass.
+
+    Meant for atomic resolution of a specimen without magnetic field: an electrostatic field has
+    no curl, its mean is zero, and its divergence has its strongest values, negative ones, at
+    the atoms. So the field is turned, and flipped if need be, until its curl is least; of the
+    two angles for which this holds, the one is taken with which more of the strongest fifths of
+    the divergence are negative.
+
+    Parameters
+    ----------
+    y_centers, x_centers
+        Centre of mass for each position of the scan, two-dimensional. Positions that are NaN,
+        or next to one, are left out.
+    roi
+        The positions to consider: a boolean array of the shape of the scan, or slices. All but
+        the last row and column if None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the input is not two-dimensional, or nothing is left to consider.
+    """
+    y, x = _components(y_centers, x_centers)
+    selection: Any = INNER if roi is None else roi
+    known = np.isfinite(y[selection]) & np.isfinite(x[selection])
+    curls = coordinate_check(y, x, roi)
+    # Half a turn later the curl is the same but for its sign.
+    straight, flipped = curls[0][:180], curls[1][:180]
+    flip_y = bool(np.min(flipped) < np.min(straight))
+    angle = int(np.argmin(flipped if flip_y else straight))
+
+    strength = divergence(*apply_correction(y, x, angle, flip_y))[selection]
+    strength = strength[np.isfinite(strength)]
+    limit = np.max(np.abs(strength))
+    histogram, _ = np.histogram(strength, bins=5, range=(-limit, limit) if limit else None)
+    if histogram[-1] > histogram[0]:
+        angle -= 180
+    return GuessResult(
+        angle, flip_y, float(np.mean(y[selection][known])), float(np.mean(x[selection][known]))
+    )
+
+
+def coordinate_check(
+    y_centers: npt.ArrayLike, x_centers: npt.ArrayLike, roi: Selection | None = None
+) -> tuple[Array, Array]:
+    """The strength of the curl for each possible scan rotation, without and with a flip.
+
+    Right settings make it least for specimens without magnetic field.
+
+    Parameters
+    ----------
+    y_centers, x_centers, roi
+        As for :func:`guess_corrections`.
+
+    Returns
+    -------
+    straight, flipped : numpy.ndarray
+        Root mean square of the curl, float64, for ``scan_rotation`` of 0 to 359 degrees, with
+        ``flip_y=False`` and ``flip_y=True``.
+    """
+    y, x = _components(y_centers, x_centers)
+    selection: Any = INNER if roi is None else roi
+    angles = np.deg2rad(np.arange(360))
+    both = []
+    for flipped_y in (y, -y):
+        # To turn a field mixes its curl and its divergence.
+        curl = curl_2d(flipped_y, x)[selection]
+        source = divergence(flipped_y, x)[selection]
+        known = np.isfinite(curl) & np.isfinite(source)
+        if not known.any():
+            raise InvalidArgumentError(
+                "there is no position to judge the curl at: the selected ones are NaN, or have "
+                "a neighbour that is; select others with roi"
+            )
+        curl, source = curl[known], source[known]
+        both.append(
+            np.array(
+                [
+                    np.sqrt(np.mean((curl * np.cos(angle) + source * np.sin(angle)) ** 2))
+                    for angle in angles
+                ]
+            )
+        )
+    return both[0], both[1]
+
+
+def center_shifts(
+    img_sum: npt.ArrayLike,
+    img_y: npt.ArrayLike,
+    img_x: npt.ArrayLike,
+    ref_y: float,
+    ref_x: float,
+) -> tuple[Array, Array]:
+    """Centres of mass relative to a reference point.
+
+    Parameters
+    ----------
+    img_sum, img_y, img_x
+        The sum of each frame, and that of its pixels times their y and x.
+    ref_y, ref_x
+        The reference point in pixels.
+
+    Returns
+    -------
+    y, x : numpy.ndarray
+        In pixels; 0 where the sum is 0.
+    """
+    total = np.asarray(img_sum)
+    filled = total != 0
+    divisor = np.where(filled, total, 1)
+    y = np.where(filled, np.asarray(img_y) / divisor - ref_y, 0)
+    x = np.where(filled, np.asarray(img_x) / divisor - ref_x, 0)
+    return y, x
+
+
+def apply_correction(
+    y_centers: npt.ArrayLike,
+    x_centers: npt.ArrayLike,
+    scan_rotation: float,
+    flip_y: bool,
+    forward: bool = True,
+) -> tuple[Array, Array]:
+    """Put shifts on the detector into the axes of the scan.
+
+    Parameters
+    ----------
+    y_centers, x_centers
+        Shifts, in any unit and of any shape.
+    scan_rotation
+        Angle in degrees; a positive one turns shifts clockwise, seen with y pointing down.
+    flip_y
+        Turn the y component around, before the rotation.
+    forward
+        False for the way back, from the scan to the detector.
+    """
+    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    angle = np.deg2rad(scan_rotation if forward else -scan_rotation)
+    if flip_y and forward:
+        y = -y
+    turned_y = y * np.cos(angle) + x * np.sin(angle)
+    turned_x = x * np.cos(angle) - y * np.sin(angle)
+    if flip_y and not forward:
+        turned_y = -turned_y
+    return turned_y, turned_x
+
+
+def divergence(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
+    """The divergence of a field, per scan step: dy/dy + dx/dx by finite differences."""
+    y, x = _components(y_centers, x_centers)
+    result: Array = np.gradient(y, axis=0) + np.gradient(x, axis=1)
+    return result
+
+
+def curl_2d(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
+    """The curl of a field, per scan step: dy/dx - dx/dy by finite differences."""
+    y, x = _components(y_centers, x_centers)
+    result: Array = np.gradient(y, axis=1) - np.gradient(x, axis=0)
+    return result
+
+
+def magnitude(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
+    """The length of each vector."""
+    result: Array = np.hypot(y_centers, x_centers)
+    return result
+
+
+def _components(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> tuple[Array, Array]:
+    """Both as arrays that can be differentiated along two axes."""
+    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    if y.shape != x.shape:
+        raise InvalidArgumentError(
+            f"the components of the field have different shapes, {y.shape} and {x.shape}"
+        )
+    if y.ndim != 2 or min(y.shape) < 2:
+        raise InvalidArgumentError(
+            f"the components of the field have shape {y.shape}; expected two axes of at least "
+            f"two positions each"
+        )
+    return y, x
