@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.api import Context
+    from framefold.common.buffers import BufferWrapper
+    from framefold.io.dataset.base import DataSet
 
 
 class LogsumUDF(UDF):
@@ -37,3 +42,21 @@ class LogsumUDF(UDF):
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""
         dest.logsum[:] += src.logsum
+
+
+def run_logsum(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
+    """Run :class:`LogsumUDF`.
+
+    Parameters
+    ----------
+    ctx, dataset
+        A context and a data set.
+    roi
+        As for :meth:`~framefold.api.Context.run_udf`.
+
+    Returns
+    -------
+    dict
+        ``logsum``: of the shape of a frame.
+    """
+    return ctx.run_udf(dataset=dataset, udf=LogsumUDF(), roi=roi)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,23 +11,31 @@ import numpy.typing as npt
 from framefold.common.buffers import BufferDeclaration
 from framefold.udf.base import UDF
 
+if TYPE_CHECKING:
+    from framefold.api import Context
+    from framefold.io.dataset.base import DataSet
+
 
 class StdDevUDF(UDF):
     """Sum, mean, variance and standard deviation over all frames, pixel by pixel.
 
-    Numerically stable: partial results are merged pairwise [1]_.
+    Numerically stable: partial results are merged pairwise [1]_. Runs on a native kernel, which
+    computes in double precision.
 
     Parameters
     ----------
     dtype
-        Lower bound for the dtype of the result.
+        Lower bound for the dtype of sum and mean, and the dtype (its real counterpart) of the
+        others; float64 if None.
     use_numba
         Accepted for compatibility; without effect.
 
     Results
     -------
-    var, std, mean, varsum, sum : kind ``sig``
-        Variance (of the population), its root, mean, sum of squared deviations, and sum.
+    var, std, varsum : kind ``sig``, real
+        Variance (of the population), its root, and the sum of squared deviations.
+    mean, sum : kind ``sig``, dtype ``result_type(data, dtype)``
+        Of complex data these are complex.
     num_frames : kind ``single``, int64
         The number of frames.
 
@@ -37,23 +46,24 @@ class StdDevUDF(UDF):
     """
 
     _native_kernel = "stddev"
+    _native_finish = True
 
-    def __init__(self, dtype: npt.DTypeLike = "float32", use_numba: bool = True) -> None:
+    def __init__(self, dtype: npt.DTypeLike | None = None, use_numba: bool = True) -> None:
         super().__init__(dtype=dtype, use_numba=use_numba)
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
-        """The ``dtype`` parameter."""
-        dtype: np.dtype[Any] = np.dtype(self.params.dtype)
-        return dtype
+        """The ``dtype`` parameter, or float64."""
+        return self._dtype()
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Moments that are merged, and what is computed from them."""
-        dtype = np.result_type(self.meta.input_dtype, self.params.dtype, np.float64)
+        dtype = np.result_type(self.meta.dataset_dtype, self._dtype(), np.float32)
+        real = np.zeros(0, np.result_type(self._dtype(), np.float32)).real.dtype
         return {
-            "var": self.buffer(kind="sig", dtype=dtype, use="result_only"),
-            "std": self.buffer(kind="sig", dtype=dtype, use="result_only"),
+            "var": self.buffer(kind="sig", dtype=real, use="result_only"),
+            "std": self.buffer(kind="sig", dtype=real, use="result_only"),
             "mean": self.buffer(kind="sig", dtype=dtype, use="result_only"),
-            "varsum": self.buffer(kind="sig", dtype=dtype),
+            "varsum": self.buffer(kind="sig", dtype=real),
             "num_frames": self.buffer(kind="single", dtype="int64"),
             "sum": self.buffer(kind="sig", dtype=dtype),
         }
@@ -71,7 +81,8 @@ class StdDevUDF(UDF):
         present = int(dest.num_frames[0])
         if n and present:
             delta = total / n - dest.sum / present
-            varsum = varsum + delta * np.conj(delta) * (present * n / (present + n))
+            squared = (delta * np.conj(delta)).real
+            varsum = varsum + squared * (present * n / (present + n))
         dest.varsum[:] += varsum
         dest.sum[:] += total
         dest.num_frames[:] += n
@@ -81,3 +92,45 @@ class StdDevUDF(UDF):
         n = max(int(self.results.num_frames[0]), 1)
         var = self.results.varsum / n
         return {"var": var, "std": np.sqrt(var), "mean": self.results.sum / n}
+
+    def _dtype(self) -> np.dtype[Any]:
+        dtype = self.params.dtype
+        return np.dtype(np.float64 if dtype is None else dtype)
+
+
+def consolidate_result(udf_result: Mapping[str, Any]) -> dict[str, Any]:
+    """The results of :class:`StdDevUDF` as plain arrays.
+
+    Returns
+    -------
+    dict
+        ``num_frames`` as a number; ``varsum``, ``sum``, ``var``, ``std`` and ``mean`` as
+        :class:`numpy.ndarray` of the shape of a frame.
+    """
+    result: dict[str, Any] = {"num_frames": np.asarray(udf_result["num_frames"]).reshape(-1)[0]}
+    for name in ("varsum", "sum", "var", "std", "mean"):
+        result[name] = np.asarray(udf_result[name])
+    return result
+
+
+def run_stddev(
+    ctx: Context, dataset: DataSet, roi: Any = None, progress: bool = False, use_numba: bool = True
+) -> dict[str, Any]:
+    """Run :class:`StdDevUDF`.
+
+    Parameters
+    ----------
+    ctx, dataset
+        A context and a data set.
+    roi, progress
+        As for :meth:`~framefold.api.Context.run_udf`.
+    use_numba
+        Without effect.
+
+    Returns
+    -------
+    dict
+        As :func:`consolidate_result` returns them.
+    """
+    udf = StdDevUDF(use_numba=use_numba)
+    return consolidate_result(ctx.run_udf(dataset=dataset, udf=udf, roi=roi, progress=progress))

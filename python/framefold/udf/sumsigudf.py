@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.api import Context
+    from framefold.common.buffers import BufferWrapper
+    from framefold.io.dataset.base import DataSet
 
 
 class SumSigUDF(UDF):
@@ -33,3 +38,21 @@ class SumSigUDF(UDF):
     def process_tile(self, tile: Any) -> None:
         """Add the pixels of each frame of the tile."""
         self.results.intensity[:] += np.sum(tile.reshape((tile.shape[0], -1)), axis=1)
+
+
+def run_sumsig(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
+    """Run :class:`SumSigUDF`.
+
+    Parameters
+    ----------
+    ctx, dataset
+        A context and a data set.
+    roi
+        As for :meth:`~framefold.api.Context.run_udf`.
+
+    Returns
+    -------
+    dict
+        ``intensity``: one number per frame.
+    """
+    return ctx.run_udf(dataset=dataset, udf=SumSigUDF(), roi=roi)

@@ -1,0 +1,129 @@
+"""Crystallinity: how much of a frame repeats itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold import masks
+from framefold.common.buffers import BufferDeclaration
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.api import Context
+    from framefold.common.buffers import BufferWrapper
+    from framefold.io.dataset.base import DataSet
+
+
+class CrystallinityUDF(UDF):
+    """Sum over a ring of the Fourier spectrum of each frame.
+
+    A lattice of disks makes peaks in the spectrum, an amorphous ring does not. The zero order
+    disk can be left out, by a circle in the frame. Sums up the magnitudes of one half of the
+    spectrum: the other half of that of real data is its mirror image.
+
+    Parameters
+    ----------
+    rad_in, rad_out
+        The radii of the ring, in pixels of the spectrum (periods per frame): where
+        ``rad_in < distance <= rad_out``.
+    real_center
+        Centre (y, x) in pixels of the circle to leave out.
+    real_rad
+        Its radius in pixels, rim included. Nothing is left out if one of both is None.
+
+    Results
+    -------
+    intensity : kind ``nav``, dtype ``float32``
+
+    Raises
+    ------
+    InvalidArgumentError
+        When run, if there is nothing in the ring.
+    """
+
+    def __init__(
+        self,
+        rad_in: float,
+        rad_out: float,
+        real_center: tuple[float, float] | None = None,
+        real_rad: float | None = None,
+    ) -> None:
+        super().__init__(rad_in=rad_in, rad_out=rad_out, real_center=real_center, real_rad=real_rad)
+
+    def get_result_buffers(self) -> dict[str, BufferDeclaration]:
+        """One number per frame."""
+        if self.meta.input_dtype.kind == "c":
+            raise UnsupportedError(
+                "CrystallinityUDF: complex frames are not supported; use their squared magnitude"
+            )
+        self._ring()
+        return {"intensity": self.buffer(kind="nav", dtype="float32")}
+
+    def get_task_data(self) -> dict[str, Any]:
+        """The ring in the spectrum, and the pixels to keep."""
+        keep = None
+        center, radius = self.params.real_center, self.params.real_rad
+        if center is not None and radius is not None:
+            height, width = self.meta.dataset_shape.sig
+            keep = ~masks.circular(center[1], center[0], width, height, radius)
+        return {"ring": self._ring(), "keep": keep}
+
+    def process_frame(self, frame: Any) -> None:
+        """The sum for one frame."""
+        keep = self.task_data.keep
+        if keep is not None:
+            frame = np.where(keep, frame, 0)
+        spectrum = np.fft.rfft2(frame)
+        self.results.intensity[:] = np.sum(np.abs(spectrum[self.task_data.ring]))
+
+    def _ring(self) -> Any:
+        sig = tuple(self.meta.dataset_shape.sig)
+        if len(sig) != 2:
+            raise UnsupportedError(
+                f"CrystallinityUDF: a spectrum needs frames with two axes, these have shape "
+                f"{sig}; load the data with a two-dimensional signal shape"
+            )
+        rad_in, rad_out = self.params.rad_in, self.params.rad_out
+        periods_y = np.fft.fftfreq(sig[0], 1 / sig[0])
+        periods_x = np.fft.rfftfreq(sig[1], 1 / sig[1])
+        distance = np.hypot(periods_y[:, np.newaxis], periods_x)
+        ring = (distance > rad_in) & (distance <= rad_out)
+        if not ring.any():
+            raise InvalidArgumentError(
+                f"CrystallinityUDF: the spectrum of frames of shape {sig} has nothing in the "
+                f"ring with radii {rad_in} and {rad_out}; choose rad_in < rad_out"
+            )
+        return ring
+
+
+def run_analysis_crystall(
+    ctx: Context,
+    dataset: DataSet,
+    rad_in: float,
+    rad_out: float,
+    real_center: tuple[float, float] | None = None,
+    real_rad: float | None = None,
+    roi: Any = None,
+    progress: bool = False,
+) -> dict[str, BufferWrapper]:
+    """Run :class:`CrystallinityUDF`.
+
+    Parameters
+    ----------
+    ctx, dataset
+        A context, and a data set with two signal axes.
+    rad_in, rad_out, real_center, real_rad
+        As for :class:`CrystallinityUDF`.
+    roi, progress
+        As for :meth:`~framefold.api.Context.run_udf`.
+
+    Returns
+    -------
+    dict
+        ``intensity``: one number per frame.
+    """
+    udf = CrystallinityUDF(rad_in, rad_out, real_center, real_rad)
+    return ctx.run_udf(dataset=dataset, udf=udf, roi=roi, progress=progress)

@@ -1,0 +1,125 @@
+"""Write the data to a file of NumPy's own format."""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.buffers import BufferDeclaration
+from framefold.exceptions import FileAccessError
+from framefold.udf.base import UDF
+
+
+class RecordUDF(UDF):
+    """Records the data as a .npy file, in their own dtype.
+
+    Where corrections or another UDF of the same run ask for a wider dtype, in that one. The file
+    has the shape of the data set; with a ROI, ``(n_selected, *sig)``. Positions without data are
+    0. Space for all of it is taken at the start, where the file system can do
+    that, so that a full disk shows at once. A run that fails leaves an incomplete file.
+
+    Parameters
+    ----------
+    filename
+        The file to write; its name is taken as it is.
+    overwrite
+        Replace the file if there is one. Without, an existing file is an error: it may well be
+        the measurement itself.
+
+    Raises
+    ------
+    FileAccessError
+        When run, if the file exists or cannot be written.
+    """
+
+    def __init__(self, filename: str | os.PathLike[str], overwrite: bool = False) -> None:
+        super().__init__(filename=os.path.abspath(filename), overwrite=overwrite)
+
+    def get_preferred_input_dtype(self) -> npt.DTypeLike:
+        """The dtype of the data."""
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self) -> dict[str, BufferDeclaration]:
+        """None: the result is the file."""
+        return {}
+
+    def preprocess(self) -> None:
+        """Make the file: on the main side, before any partition is processed."""
+        meta = self.meta
+        if meta.slice is None:
+            shape, roi = meta.dataset_shape, meta.roi
+            nav = tuple(shape.nav) if roi is None else (int(np.count_nonzero(roi)),)
+            path = self.params.filename
+            create_npy(path, (*nav, *shape.sig), meta.input_dtype, self.params.overwrite)
+
+    def get_task_data(self) -> dict[str, Any]:
+        """The frames in the file; partitions write to different ones."""
+        mapped = np.lib.format.open_memmap(self.params.filename, mode="r+")
+        return {"frames": mapped.reshape((-1, *self.meta.dataset_shape.sig))}
+
+    def process_tile(self, tile: Any) -> None:
+        """Write a tile to its place."""
+        place = self.meta.slice
+        if place is not None:
+            self.task_data.frames[place.get()] = tile
+
+
+def create_npy(
+    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], overwrite: bool = False
+) -> None:
+    """Make a .npy file full of zeros, and take the space for it where that can be done.
+
+    A file that is replaced lives on for those who have it open.
+
+    Raises
+    ------
+    FileAccessError
+        If the file exists, cannot be made, or does not fit the disk.
+    """
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    try:
+        if overwrite:
+            with suppress(FileNotFoundError):
+                os.unlink(path)
+        with open(path, "xb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            try:
+                _take_space(file, file.tell() + math.prod(shape) * dtype.itemsize)
+            except OSError:
+                os.unlink(path)
+                raise
+    except FileExistsError as error:
+        raise _refusal(
+            path, "there is such a file already", "choose another name, or use overwrite=True"
+        ) from error
+    except OSError as error:
+        raise _refusal(path, error.strerror or str(error), None) from error
+
+
+def _take_space(file: BinaryIO, len_bytes: int) -> None:
+    file.flush()
+    file.truncate(len_bytes)
+    if hasattr(os, "posix_fallocate"):
+        try:
+            os.posix_fallocate(file.fileno(), 0, len_bytes)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
+                raise
+
+
+def _refusal(path: str, reason: str, hint: str | None) -> FileAccessError:
+    error = FileAccessError(
+        f"RecordUDF: cannot write '{path}': {reason}" + (f"; {hint}" if hint else "")
+    )
+    error.path, error.hint = path, hint
+    return error
