@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
-
-from framefold.common.buffers import BufferWrapper
 
 if TYPE_CHECKING:
-    from framefold import _engine
+    from framefold.common.buffers import BufferWrapper
     from framefold.io.dataset.base import DataSet
     from framefold.udf.base import UDF
 
@@ -33,32 +30,9 @@ def empty_results(
     damage : BufferWrapper
         False everywhere; kind ``nav``, dtype bool.
     """
-    plan, mask = plan_run(dataset, [udf], roi)
+    from framefold._planning import plan_run
+
+    run = plan_run(dataset, udf, roi, threads=0)
     with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
-        (buffers,), valid = plan.results().snapshot()
-    flat_roi = None if mask is None else mask.reshape(-1)
-    results = {
-        name: BufferWrapper(
-            kind,
-            extra_shape,
-            array.dtype,
-            raw=array,
-            dataset_shape=dataset.shape,
-            roi=flat_roi,
-            valid=valid,
-        )
-        for name, kind, extra_shape, array in buffers
-    }
-    damage = BufferWrapper(
-        "nav", (), bool, raw=np.zeros_like(valid), dataset_shape=dataset.shape, roi=flat_roi
-    )
-    return results, damage
-
-
-def plan_run(
-    dataset: DataSet, udfs: list[UDF], roi: Any
-) -> tuple[_engine.Plan, npt.NDArray[np.bool_] | None]:
-    """The engine's plan of a run, and its ROI as a boolean array of shape ``nav``."""
-    from framefold.api import Context
-
-    return Context()._plan(dataset, udfs, roi)
+        (buffers,) = run.wrap(*run.plan.results().snapshot())
+    return buffers, run.damage(0)

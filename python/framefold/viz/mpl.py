@@ -119,7 +119,7 @@ class MPLLive2DPlot(Live2DPlot):
         elif self._look is Look.VECTORS:
             picture, vmax = vector_colours(self.data, damage, self.kwargs.get("vmax"))
             self.im_obj.set_data(picture)
-            self._wheel.set_title(f"{vmax:.4g}", fontsize="small")
+            self._wheel.set_title(f"length {vmax:.3g}", fontsize="small")
         elif self._look is Look.COLOURS:
             self.im_obj.set_data(opaque_colours(self.data, damage))
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framefold.viz._empty import plan_run
+from framefold._planning import plan_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +47,7 @@ class UDFInfo:
     """
 
     def __init__(self, dataset: DataSet, udf: UDF | Sequence[UDF], roi: Any = None) -> None:
-        from framefold.udf.base import UDF
-
-        udfs = [udf] if isinstance(udf, UDF) else list(udf)
-        plan, _ = plan_run(dataset, udfs, roi)
+        plan = plan_run(dataset, udf, roi, threads=0).plan
         self._text = plan.explain()
         self._sig = tuple(dataset.shape.sig)
         self.partitions = plan.partitions()
