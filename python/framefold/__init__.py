@@ -10,6 +10,7 @@ system has it, with ``libertem`` read as ``framefold``::
     result = ctx.run_udf(dataset=dataset, udf=ff.SumUDF())
 """
 
+from framefold._as_libertem import install_as_libertem
 from framefold._engine import __version__
 from framefold.api import Context
 from framefold.udf import UDF, AutoUDF
@@ -35,4 +36,5 @@ __all__ = [
     "SumSigUDF",
     "SumUDF",
     "__version__",
+    "install_as_libertem",
 ]

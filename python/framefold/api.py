@@ -19,6 +19,7 @@ from framefold._partial_results import UDFResultDict, UDFResults
 from framefold._planning import Run, check_backends, check_corrections, plan_run
 from framefold._progress import RunProgress, progress_reporter
 from framefold._running import ResultGenerator
+from framefold.analysis._context import AnalysisMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
 from framefold.exceptions import InvalidArgumentError
@@ -42,7 +43,7 @@ __all__ = [
 ]
 
 
-class Context:
+class Context(AnalysisMethods):
     """Opens data sets and runs UDFs on them.
 
     Making one starts nothing and returns at once.

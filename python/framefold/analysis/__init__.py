@@ -1,0 +1,1 @@
+"""Analyses: UDFs with parameters chosen, whose results come with titles and pictures."""
