@@ -92,10 +92,10 @@ class BQLive2DPlot(Live2DPlot):
             )
             ratio = min(max(width / height, 0.25), 4.0)
             sides = {"min_aspect_ratio": ratio, "max_aspect_ratio": ratio}
-        axes = [
-            bqplot.Axis(scale=scales["x"]),
-            bqplot.Axis(scale=scales["y"], orientation="vertical"),
-        ]
+        vertical = {"side": "left"}
+        if "orientation" in bqplot.Axis.class_traits():  # up to bqplot 0.12
+            vertical["orientation"] = "vertical"
+        axes = [bqplot.Axis(scale=scales["x"]), bqplot.Axis(scale=scales["y"], **vertical)]
         self.figure = bqplot.Figure(marks=[self._mark], axes=axes, title=self.title, **sides)
         require("IPython.display", type(self).__name__, "showing widgets").display(self.figure)
         return self.figure
