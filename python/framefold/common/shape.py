@@ -43,6 +43,16 @@ class Shape(Sequence[int]):
         return len(self._dims)
 
     @property
+    def nav_dims(self) -> int:
+        """The number of navigation axes."""
+        return self._nav_dims
+
+    @property
+    def sig_dims(self) -> int:
+        """The number of signal axes."""
+        return len(self._dims) - self._nav_dims
+
+    @property
     def size(self) -> int:
         """The number of cells."""
         return prod(self._dims)
@@ -74,11 +84,14 @@ class Shape(Sequence[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(self._dims)
 
-    def __add__(self, other: Iterable[int]) -> tuple[int, ...]:
-        return self._dims + tuple(other)
+    def __add__(self, other: Iterable[int]) -> Shape:
+        """More axes at the end; they count as signal axes."""
+        dims = self._dims + tuple(other)
+        return Shape(dims, sig_dims=len(dims) - self._nav_dims)
 
-    def __radd__(self, other: Iterable[int]) -> tuple[int, ...]:
-        return tuple(other) + self._dims
+    def __radd__(self, other: Iterable[int]) -> Shape:
+        """More axes in front; they count as navigation axes."""
+        return Shape(tuple(other) + self._dims, sig_dims=self.sig_dims)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Shape):
@@ -94,4 +107,4 @@ class Shape(Sequence[int]):
         return repr(self._dims)
 
     def __reduce__(self) -> tuple[type[Shape], tuple[tuple[int, ...], int]]:
-        return (Shape, (self._dims, len(self._dims) - self._nav_dims))
+        return (Shape, (self._dims, self.sig_dims))
