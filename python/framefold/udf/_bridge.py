@@ -20,8 +20,8 @@ from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.exceptions import UDFError, UnsupportedError
-from framefold.udf._results import final_results
-from framefold.udf.base import PROCESS_METHODS, UDF
+from framefold.udf._results import check_omitted, final_results
+from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 
@@ -74,14 +74,15 @@ class Bridge:
         """The declared buffers; checks the rules for them."""
         self.input_dtype = np.dtype(input_dtype)
         buffers = declared_buffers(self.copy_with(self.meta()))
-        if type(self.udf).merge is UDF.merge and self.udf.requires_custom_merge(buffers):
-            names = ", ".join(
-                f"{name!r} ({decl.kind})" for name, decl in buffers.items() if decl.kind != "nav"
-            )
+        unmerged = not_assignable(buffers) if type(self.udf).merge is UDF.merge else {}
+        if unmerged:
+            names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())
             raise UDFError(
                 f"{self.name} needs a merge method: the default one only assigns buffers of kind "
                 f"'nav', but there are also {names}; implement merge(self, dest, src)"
             )
+        if type(self.udf).get_results is UDF.get_results:
+            check_omitted(self.name, buffers, {})
         return [
             (name, decl.kind, decl.extra_shape, decl.dtype.name, decl.dtype.itemsize, decl.use)
             for name, decl in buffers.items()

@@ -54,21 +54,29 @@ def final_results(
                 f"{udf}.get_results returned {name!r}, which is declared with use='private'; "
                 f"leave it out, or declare it without"
             )
+    check_omitted(udf, buffers, computed)
     results: list[npt.NDArray[Any] | ArrayWithMask] = []
     for name, decl in buffers.items():
         if decl.use == "private":
             continue
         if name in computed:
             results.append(_checked(udf, name, decl, computed[name], shape, n_selected))
-        elif decl.use == "result_only":
-            raise UDFError(
-                f"{udf}.get_results did not return {name!r}, which is declared with "
-                f"use='result_only' and so can come from nowhere else"
-            )
         else:
             # A copy: the merged buffer goes on changing with every further merge.
             results.append(merged[name].copy())
     return results
+
+
+def check_omitted(
+    udf: str, buffers: Mapping[str, BufferDeclaration], computed: Mapping[str, Any]
+) -> None:
+    """Refuse results that leave out what only ``get_results`` can compute."""
+    for name, decl in buffers.items():
+        if decl.use == "result_only" and name not in computed:
+            raise UDFError(
+                f"{udf}.get_results did not return {name!r}, which is declared with "
+                f"use='result_only' and so can come from nowhere else"
+            )
 
 
 def _checked(

@@ -55,5 +55,5 @@ class AutoUDF(UDF):
 
     def merge(self, dest: Any, src: Any) -> None:
         """Assign."""
-        for name, array in src.items():
-            getattr(dest, name)[:] = array
+        for name in src:
+            getattr(dest, name)[:] = getattr(src, name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,41 @@ from framefold.common.buffers import (
     BufferUse,
 )
 from framefold.common.udf import BackendConstants, UDFMethod
-from framefold.udf.data import UDFData
+from framefold.exceptions import UDFError as UDFException
+from framefold.exceptions import UDFRunCancelled
+from framefold.udf._mixins import (
+    UDFFrameMixin,
+    UDFMergeAllMixin,
+    UDFPartitionMixin,
+    UDFPostprocessMixin,
+    UDFPreprocessMixin,
+    UDFTileMixin,
+    check_cast,
+)
+from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
+from framefold.warnings import UseDiscouragedWarning
 
-__all__ = ["UDF", "NoOpUDF", "UDFData", "UDFMeta"]
+__all__ = [
+    "UDF",
+    "MergeAttrMapping",
+    "NoOpUDF",
+    "UDFBase",
+    "UDFData",
+    "UDFException",
+    "UDFFrameMixin",
+    "UDFMergeAllMixin",
+    "UDFMeta",
+    "UDFMethod",
+    "UDFParams",
+    "UDFPartitionMixin",
+    "UDFPostprocessMixin",
+    "UDFPreprocessMixin",
+    "UDFRunCancelled",
+    "UDFTileMixin",
+    "UseDiscouragedWarning",
+    "check_cast",
+]
 
 #: Methods of which one processes the data, in order of precedence.
 PROCESS_METHODS = {
@@ -82,8 +113,17 @@ class UDF(BackendConstants):
         self.task_data = UDFData("task data")
 
     @classmethod
-    def new_for_partition(cls, kwargs: Mapping[str, Any]) -> UDF:
+    def new_for_partition(
+        cls, kwargs: Mapping[str, Any], partition: object = None, roi: object = None
+    ) -> Self:
         """A clean copy: the class called with ``kwargs``.
+
+        Parameters
+        ----------
+        kwargs
+            What the constructor passed to ``UDF.__init__``.
+        partition, roi
+            Not used; the interface has them.
 
         Raises
         ------
@@ -100,9 +140,13 @@ class UDF(BackendConstants):
             )
             raise
 
-    def copy(self) -> UDF:
+    def copy(self) -> Self:
         """A clean copy of this UDF."""
         return self.new_for_partition(self._kwargs)
+
+    def copy_for_partition(self, partition: object = None, roi: object = None) -> Self:
+        """A clean copy of this UDF, for one partition."""
+        return self.new_for_partition(self._kwargs, partition, roi)
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Declare the result buffers: name to :meth:`buffer`.
@@ -138,11 +182,11 @@ class UDF(BackendConstants):
         """
         return BufferDeclaration(kind, extra_shape, dtype, where, use)
 
-    def get_method(self) -> str:
+    def get_method(self) -> UDFMethod | str:
         """Which method processes the data: ``'tile'``, ``'frame'`` or ``'partition'``."""
         for method, name in PROCESS_METHODS.items():
             if hasattr(self, name):
-                return method
+                return UDFMethod(method)
         raise TypeError(
             f"{type(self).__name__} implements none of {', '.join(PROCESS_METHODS.values())}; "
             f"implement one of them"
@@ -171,8 +215,8 @@ class UDF(BackendConstants):
 
         The default assigns; it works for UDFs whose buffers are all of kind ``nav``.
         """
-        for name, array in src.items():
-            getattr(dest, name)[:] = array
+        for name in src:
+            getattr(dest, name)[:] = getattr(src, name)
 
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.
@@ -239,9 +283,15 @@ class UDF(BackendConstants):
         """The array module to compute with: NumPy."""
         return np
 
-    def requires_custom_merge(self, buffers: Mapping[str, BufferDeclaration]) -> bool:
-        """Whether the default :meth:`merge` cannot merge these buffers."""
-        return any(decl.kind != "nav" for decl in buffers.values() if decl.use is None)
+    @property
+    def requires_custom_merge(self) -> bool:
+        """Whether the default :meth:`merge` cannot merge the declared buffers."""
+        return bool(not_assignable(self.get_result_buffers()))
+
+    @property
+    def requires_custom_merge_all(self) -> bool:
+        """Whether results cannot be merged in one step by putting them together."""
+        return type(self).merge is not UDF.merge or self.requires_custom_merge
 
     @property
     def _process(self) -> Callable[[Any], None]:
@@ -251,6 +301,30 @@ class UDF(BackendConstants):
     def __repr__(self) -> str:
         params = ", ".join(f"{name}={value!r}" for name, value in self._kwargs.items())
         return f"{type(self).__name__}({params})"
+
+
+def not_assignable(buffers: Mapping[str, BufferDeclaration]) -> dict[str, BufferDeclaration]:
+    """The buffers to which partial results cannot just be assigned."""
+    return {
+        name: decl
+        for name, decl in buffers.items()
+        if decl.kind != "nav" and decl.use != "result_only"
+    }
+
+
+#: The reference system's names for the same things.
+UDFBase = UDF
+UDFParams = UDFData
+MergeAttrMapping = MergeData
+
+
+def __getattr__(name: str) -> Any:
+    """Names that live in modules which import this one."""
+    if name == "UDFResults":
+        from framefold._partial_results import UDFResults
+
+        return UDFResults
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 # Published code imports it from here; it needs the class above.

@@ -47,10 +47,23 @@ class UDFData:
         present[...] = value
 
     def __getitem__(self, name: str) -> Any:
+        self._discourage(name)
         try:
             return self.__dict__[name]
         except KeyError:
-            raise KeyError(f"there is no {self._what} {name!r}") from None
+            known = ", ".join(self.__dict__) or "none"
+            raise KeyError(f"there is no {self._what} {name!r}; there are: {known}") from None
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._discourage(name)
+        setattr(self, name, value)
+
+    def _discourage(self, name: str) -> None:
+        warn(
+            f"use .{name} instead of [{name!r}] to reach a {self._what}",
+            UseDiscouragedWarning,
+            stacklevel=3,
+        )
 
     def __contains__(self, name: object) -> bool:
         return name in self.__dict__
@@ -73,19 +86,19 @@ class UDFData:
         """Names and values."""
         return self.__dict__.items()
 
+    def values(self) -> Any:
+        """The values."""
+        return self.__dict__.values()
+
+    def as_dict(self) -> dict[str, Any]:
+        """A dict of names and values."""
+        return dict(self.__dict__)
+
     def __repr__(self) -> str:
-        return f"<UDFData {', '.join(self.__dict__)}>"
+        return f"<UDFData: {self.__dict__}>"
 
 
 class MergeData(UDFData):
     """One side of a merge: ``dest`` or ``src``."""
 
     __slots__ = ()
-
-    def __getitem__(self, name: str) -> Any:
-        warn(
-            f"use .{name} instead of [{name!r}] on the arguments of merge",
-            UseDiscouragedWarning,
-            stacklevel=2,
-        )
-        return super().__getitem__(name)
