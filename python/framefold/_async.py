@@ -55,6 +55,11 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
             return False
         return True
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all partitions are merged."""
+        return self._generator.is_complete
+
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
         return self._generator.results_so_far()
@@ -117,10 +122,10 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict, ...]:
     """Run to the end; only plots look at results on the way."""
     async with generator:
-        while True:
-            try:
-                await generator.advance()
-            except StopAsyncIteration:
-                break
-            generator.update_plots(generator.results_so_far())
-        return generator.results_so_far().buffers
+        results = None
+        while not generator.is_complete:
+            results = None  # or they would be computed before the run goes on
+            await generator.advance()
+            results = generator.results_so_far()
+            generator.update_plots(results)
+        return (results or generator.results_so_far()).buffers

@@ -48,6 +48,7 @@ class ResultGenerator(Iterator[UDFResults]):
         self._plots = plots
         self._lock = threading.RLock()
         self._stepping = False
+        self._closing = False
         self._latest: weakref.ref[StepResults] | None = None
         if plots is not None:
             plots.begin(self.results_so_far())
@@ -70,15 +71,23 @@ class ResultGenerator(Iterator[UDFResults]):
                 next(self._steps)
             finally:
                 self._stepping = False
+                if self._closing:
+                    self._steps.close()
 
     def run_to_end(self) -> tuple[UDFResultDict, ...]:
         """Run to the end and return the complete results; only plots look at them on the way."""
-        while True:
-            try:
-                self.advance()
-            except StopIteration:
-                return self.results_so_far().buffers
-            self.update_plots(self.results_so_far())
+        results = None
+        while not self.is_complete:
+            results = None  # or they would be computed before the run goes on
+            self.advance()
+            results = self.results_so_far()
+            self.update_plots(results)
+        return (results or self.results_so_far()).buffers
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all partitions are merged."""
+        return self._results.n_merged == len(self._run.partitions)
 
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
@@ -92,8 +101,7 @@ class ResultGenerator(Iterator[UDFResults]):
         if self._plots is None:
             return
         try:
-            last = self._results.n_merged == len(self._run.partitions)
-            self._plots.update(results, last=last)
+            self._plots.update(results, last=self.is_complete)
         except BaseException:
             self._steps.close()
             raise
@@ -101,7 +109,7 @@ class ResultGenerator(Iterator[UDFResults]):
     def cancel(self) -> None:
         """Ask the run to stop, from any thread; returns at once.
 
-        Whoever waits for results, or asks for more, gets
+        Partitions that are being processed end with
         :class:`~framefold.exceptions.UDFRunCancelled`.
         """
         self._run.plan.cancel()
@@ -114,8 +122,9 @@ class ResultGenerator(Iterator[UDFResults]):
         """
         self.cancel()
         with self._lock:
-            # Called by user code from within a step, it leaves the end to that step.
-            if not self._stepping:
+            if self._stepping:  # called by user code from within a step, which then is the last
+                self._closing = True
+            else:
                 self._steps.close()
 
     def throw(self, exc: BaseException) -> UDFResults:

@@ -37,7 +37,7 @@ def make_executor(
             f"there is no executor {name!r}; use 'inline' (or 'synchronous') or 'threads'"
         )
     n_gpus = gpus if isinstance(gpus, int) else len(list(gpus or ()))
-    if n_gpus or main_process_gpu not in (None, False):
+    if n_gpus or not (main_process_gpu is None or main_process_gpu is False):
         raise ExecutorSpecException(
             f"the executor {name!r} uses no GPU; leave gpus and main_process_gpu out"
         )
