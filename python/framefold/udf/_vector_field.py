@@ -79,7 +79,7 @@ def guess_corrections(
     limit = np.max(np.abs(strength))
     histogram, _ = np.histogram(strength, bins=5, range=(-limit, limit) if limit else None)
     if histogram[-1] > histogram[0]:
-        angle -= 180
+        angle = angle - 180 if angle > 0 else 180
     return GuessResult(
         angle, flip_y, float(np.mean(y[selection][known])), float(np.mean(x[selection][known]))
     )

@@ -1,0 +1,160 @@
+"""Recording: the file holds the data, and no other file is harmed."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import FileAccessError
+from framefold.udf import UDF, record
+from framefold.udf.base import NoOpUDF
+from framefold.udf.record import RecordUDF
+
+
+@pytest.mark.parametrize("dtype", ["uint8", ">u2", "float32", ">f8", "complex64", "bool", "int64"])
+def test_the_file_holds_the_data_in_their_dtype(ctx, data, tmp_path, dtype):
+    data = (data % 200).astype(dtype)
+    dataset = ctx.load("memory", data=data, num_partitions=5)
+    result = ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
+    assert result == {}
+    found = np.load(tmp_path / "frames.npy")
+    assert found.dtype == data.dtype.newbyteorder("=")
+    assert found.shape == data.shape
+    assert np.array_equal(found, data)
+
+
+def test_many_threads_and_partitions(tmp_path):
+    data = np.random.default_rng(3).integers(0, 2**16, (32, 33, 20, 21), dtype=np.uint16)
+    with ff.Context.make_with("threads", cpus=8) as ctx:
+        dataset = ctx.load("memory", data=data, num_partitions=97)
+        ctx.run_udf(dataset, [RecordUDF(tmp_path / "frames.npy"), ff.SumUDF()])
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+
+
+class NarrowTiles(RecordUDF):
+    """Wants tiles far smaller than a frame."""
+
+    def get_tiling_preferences(self):
+        return {"depth": 3, "total_size": 64}
+
+
+def test_any_tiling(ctx, dataset, data, tmp_path):
+    ctx.run_udf(dataset, NarrowTiles(tmp_path / "frames.npy"))
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+
+
+def test_other_shapes(ctx, data, tmp_path):
+    dataset = ctx.load("memory", data=data, sig_dims=1)
+    ctx.run_udf(dataset, RecordUDF(tmp_path / "lines.npy"))
+    assert np.array_equal(np.load(tmp_path / "lines.npy"), data)
+
+
+def test_with_a_roi_the_selected_frames_in_their_order(ctx, dataset, data, tmp_path):
+    roi = np.random.default_rng(1).random((6, 7)) < 0.3
+    ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"), roi=roi)
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data[roi])
+
+
+def test_positions_without_data_are_zero(ctx, data, tmp_path):
+    dataset = ctx.load("memory", data=data, sync_offset=-4)
+    ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
+    found = np.load(tmp_path / "frames.npy").reshape((42, 10, 12))
+    assert not found[:4].any()
+    assert np.array_equal(found[4:], data.reshape((42, 10, 12))[:38])
+
+
+def test_an_existing_file_is_not_touched(ctx, dataset, tmp_path):
+    path = tmp_path / "frames.npy"
+    path.write_bytes(b"precious")
+    with pytest.raises(FileAccessError, match="overwrite=True") as caught:
+        ctx.run_udf(dataset, RecordUDF(path))
+    assert str(path) in str(caught.value)
+    assert caught.value.path == str(path)
+    assert path.read_bytes() == b"precious"
+
+
+def test_overwriting_on_request(ctx, dataset, data, tmp_path):
+    path = tmp_path / "frames.npy"
+    for _ in range(2):
+        ctx.run_udf(dataset, RecordUDF(path, overwrite=True))
+        assert np.array_equal(np.load(path), data)
+
+
+def test_a_replaced_file_lives_on_for_its_readers(ctx, dataset, data, tmp_path):
+    path = tmp_path / "frames.npy"
+    np.save(path, data + 1)
+    old = np.load(path, mmap_mode="r")
+    ctx.run_udf(dataset, RecordUDF(path, overwrite=True))
+    assert np.array_equal(old, data + 1)
+    assert np.array_equal(np.load(path), data)
+
+
+def test_two_recordings_cannot_share_a_file(ctx, dataset, tmp_path):
+    path = tmp_path / "frames.npy"
+    with pytest.raises(FileAccessError, match="already"):
+        ctx.run_udf(dataset, [RecordUDF(path), RecordUDF(path)])
+
+
+def test_planning_makes_no_file(ctx, dataset, tmp_path):
+    ctx.explain(dataset, RecordUDF(tmp_path / "frames.npy"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_not_there(ctx, dataset, tmp_path):
+    with pytest.raises(FileAccessError, match="No such file"):
+        ctx.run_udf(dataset, RecordUDF(tmp_path / "missing" / "frames.npy"))
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be taken ahead")
+def test_a_full_disk_shows_at_the_start(ctx, dataset, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(record.os, "posix_fallocate", full)
+    with pytest.raises(FileAccessError, match="No space left"):
+        ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="space cannot be taken ahead")
+def test_file_systems_that_cannot_take_space_ahead(ctx, dataset, data, tmp_path, monkeypatch):
+    def unknown(*_):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(record.os, "posix_fallocate", unknown)
+    ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+
+
+def test_names_are_relative_to_where_the_udf_was_made(ctx, dataset, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    udf = RecordUDF("frames.npy")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    ctx.run_udf(dataset, udf)
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+
+
+class DtypeSeen(NoOpUDF):
+    """Keeps the dtype of what it gets."""
+
+    seen: set
+
+    def process_tile(self, tile):
+        self.seen.add(tile.dtype)
+
+
+@pytest.mark.parametrize(
+    ("params", "expected"),
+    [({}, "uint16"), ({"preferred_input_dtype": "float64"}, "float64")],
+)
+def test_doing_nothing(ctx, dataset, params, expected):
+    cls = type("Seen", (DtypeSeen,), {"seen": set()})
+    assert isinstance(cls(**params), UDF)
+    assert ctx.run_udf(dataset, cls(**params)) == {}
+    assert ctx.run_udf(dataset, NoOpUDF(**params)) == {}
+    assert cls.seen == {np.dtype(expected)}

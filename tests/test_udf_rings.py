@@ -1,0 +1,94 @@
+"""Fluctuation EM and crystallinity against their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf.crystallinity import CrystallinityUDF, run_analysis_crystall
+from framefold.udf.FEM import FEMUDF, run_fem
+
+
+@pytest.fixture(params=[False, True])
+def roi(request):
+    return np.random.default_rng(5).random((6, 7)) < 0.5 if request.param else None
+
+
+def assert_intensity(result, expected, roi):
+    found = result["intensity"]
+    assert found.kind == "nav"
+    assert found.dtype == np.float32
+    if roi is not None:
+        expected = np.where(roi, expected, np.nan)
+    np.testing.assert_allclose(found.data, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("center", "rad_in", "rad_out"), [((5, 6), 2, 4), ((3.5, 7.2), 0, 3.3), ((5, 6), -1, 100)]
+)
+def test_deviation_in_a_ring(ctx, dataset, data, roi, center, rad_in, rad_out):
+    y, x = np.mgrid[:10, :12]
+    distance = np.sqrt((y - center[0]) ** 2 + (x - center[1]) ** 2)
+    ring = (rad_in < distance) & (distance <= rad_out)
+    pixels = data[..., ring].astype(float)
+    mean = pixels.mean(axis=-1, keepdims=True)
+    expected = np.sqrt(((pixels - mean) ** 2).mean(axis=-1))
+    assert_intensity(run_fem(ctx, dataset, center, rad_in, rad_out, roi=roi), expected, roi)
+    udf = FEMUDF(center=center, rad_in=rad_in, rad_out=rad_out)
+    assert_intensity(ctx.run_udf(dataset, udf, roi=roi), expected, roi)
+
+
+def test_a_small_deviation_of_large_counts_is_not_lost(ctx):
+    data = np.full((1, 2, 8, 8), 2**24, dtype=np.int64)
+    data[..., ::2] += 1
+    result = run_fem(ctx, ctx.load("memory", data=data), (3.5, 3.5), 0, 20)
+    np.testing.assert_allclose(result["intensity"].data, 0.5)
+
+
+@pytest.mark.parametrize(("center", "rad_in", "rad_out"), [((99, 99), 2, 4), ((5, 6), 4, 2)])
+def test_an_empty_ring_is_refused(ctx, dataset, center, rad_in, rad_out):
+    with pytest.raises(InvalidArgumentError, match="no pixel in the ring"):
+        run_fem(ctx, dataset, center, rad_in, rad_out)
+
+
+@pytest.mark.parametrize(("rad_in", "rad_out"), [(2, 4), (0, 3), (-1, 1), (1.5, 100)])
+@pytest.mark.parametrize("circle", [(), ((5, 6), 3), ((4.5, 6.2), 2.5), ((5, 6), None)])
+def test_ring_of_the_spectrum(ctx, dataset, data, roi, rad_in, rad_out, circle):
+    frames = data.astype(float)
+    if circle and circle[1] is not None:
+        (cy, cx), radius = circle
+        y, x = np.mgrid[:10, :12]
+        frames[..., (y - cy) ** 2 + (x - cx) ** 2 <= radius**2] = 0
+    # By definition: no fast transform, one product with each wave.
+    expected = np.zeros((6, 7))
+    y, x = np.mgrid[:10, :12]
+    for ky in range(-5, 5):
+        for kx in range(7):
+            if rad_in < np.hypot(ky, kx) <= rad_out:
+                wave = np.exp(-2j * np.pi * (ky * y / 10 + kx * x / 12))
+                expected += abs((frames * wave).sum(axis=(-2, -1)))
+    found = run_analysis_crystall(ctx, dataset, rad_in, rad_out, *circle, roi=roi)
+    assert_intensity(found, expected, roi)
+
+
+def test_a_lattice_has_more_of_it_than_a_flat_frame(ctx):
+    y, x = np.mgrid[:32, :32]
+    lattice = 1 + np.cos(2 * np.pi * y / 4) * np.cos(2 * np.pi * x / 4)
+    data = np.stack([lattice, np.ones((32, 32))])[np.newaxis]
+    dataset = ctx.load("memory", data=data)
+    crystal, flat = run_analysis_crystall(ctx, dataset, 10, 13)["intensity"].data[0]
+    assert crystal == pytest.approx(2 * 32 * 32 / 4)
+    assert flat == pytest.approx(0, abs=1e-3)
+
+
+def test_unfit_data_are_refused(ctx, dataset):
+    lines = ctx.load("memory", data=np.ones((3, 4, 5)), sig_dims=1)
+    for udf in (FEMUDF((2, 2), 0, 2), CrystallinityUDF(0, 2)):
+        with pytest.raises(UnsupportedError, match="two axes"):
+            ctx.run_udf(lines, udf)
+    waves = ctx.load("memory", data=np.ones((3, 4, 5, 6), dtype=complex))
+    with pytest.raises(UnsupportedError, match="complex"):
+        ctx.run_udf(waves, CrystallinityUDF(0, 2))
+    with pytest.raises(InvalidArgumentError, match="nothing in the ring"):
+        ctx.run_udf(dataset, CrystallinityUDF(100, 200))

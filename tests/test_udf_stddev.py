@@ -1,0 +1,86 @@
+"""Statistics of each pixel, and the run functions that wrap single UDFs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from framefold.udf.logsum import run_logsum
+from framefold.udf.stddev import StdDevUDF, consolidate_result, run_stddev
+from framefold.udf.sumsigudf import run_sumsig
+
+NAMES = ["var", "std", "mean", "varsum", "num_frames", "sum"]
+
+
+class PythonStdDev(StdDevUDF):
+    """The same without the native kernel."""
+
+    def process_frame(self, frame):
+        super().process_frame(frame)
+
+
+#: Data, parameter, dtype of mean and sum, dtype of the others.
+DTYPES = [
+    ("u1", None, "f8", "f8"),
+    ("u1", "f4", "f4", "f4"),
+    ("u2", "f8", "f8", "f8"),
+    ("i8", "f4", "f8", "f4"),
+    ("f4", "f4", "f4", "f4"),
+    ("f8", "f4", "f8", "f4"),
+    ("c8", None, "c16", "f8"),
+    ("c8", "f4", "c8", "f4"),
+    ("f4", "c8", "c8", "f4"),
+]
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+@pytest.mark.parametrize("cls", [StdDevUDF, PythonStdDev])
+@pytest.mark.parametrize(("data_dtype", "dtype", "mean_dtype", "var_dtype"), DTYPES)
+def test_statistics(ctx, data, cls, with_roi, data_dtype, dtype, mean_dtype, var_dtype):
+    data = (data % 251).astype(data_dtype)
+    if data.dtype.kind == "c":
+        data = data * np.exp(1j * data.real).astype(data_dtype)
+    roi = np.random.default_rng(2).random((6, 7)) < 0.4 if with_roi else None
+    dataset = ctx.load("memory", data=data, num_partitions=5)
+    result = ctx.run_udf(dataset, cls(dtype=dtype), roi=roi)
+    frames = data.reshape((-1, 10, 12)) if roi is None else data[roi]
+    frames = frames.astype(np.result_type(data_dtype, "f8"))
+    mean = frames.mean(axis=0)
+    varsum = (abs(frames - mean) ** 2).sum(axis=0)
+    expected = {
+        "var": varsum / len(frames),
+        "std": np.sqrt(varsum / len(frames)),
+        "mean": mean,
+        "varsum": varsum,
+        "num_frames": np.array([len(frames)]),
+        "sum": frames.sum(axis=0),
+    }
+    assert list(result) == NAMES
+    for name, values in expected.items():
+        wanted = mean_dtype if name in ("mean", "sum") else var_dtype
+        found = result[name].data
+        assert found.dtype == ("i8" if name == "num_frames" else wanted), name
+        np.testing.assert_allclose(found, values, rtol=1e-4, atol=1e-3, err_msg=name)
+
+
+def test_plain_arrays(ctx, dataset, data):
+    roi = data[..., 0, 0] % 3 > 0
+    result = run_stddev(ctx, dataset, roi=roi)
+    assert set(result) == set(NAMES)
+    assert np.ndim(result["num_frames"]) == 0
+    assert result["num_frames"] == np.count_nonzero(roi)
+    for name in ("var", "std", "mean", "varsum", "sum"):
+        assert type(result[name]) is np.ndarray
+    np.testing.assert_allclose(result["std"], data[roi].std(axis=0))
+    again = consolidate_result(ctx.run_udf(dataset, StdDevUDF(), roi=roi))
+    assert all(np.array_equal(again[name], result[name]) for name in NAMES)
+
+
+def test_run_functions_of_sums(ctx, dataset, data):
+    roi = data[..., 0, 0] % 3 > 0
+    sums = run_sumsig(ctx, dataset)["intensity"].data
+    assert np.array_equal(sums, data.sum(axis=(2, 3)))
+    frames = data[roi].astype(float)
+    least = frames.min(axis=(1, 2), keepdims=True)
+    logsum = run_logsum(ctx, dataset, roi=roi)["logsum"].data
+    np.testing.assert_allclose(logsum, np.log(frames - least + 1).sum(axis=0), rtol=1e-5)
