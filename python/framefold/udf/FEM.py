@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framefold import masks
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
@@ -69,7 +68,9 @@ class FEMUDF(UDF):
                 f"data with a two-dimensional signal shape"
             )
         (cy, cx), rad_in, rad_out = self.params.center, self.params.rad_in, self.params.rad_out
-        ring = masks.ring(cx, cy, sig[1], sig[0], rad_out, rad_in)
+        y, x = np.ogrid[: sig[0], : sig[1]]
+        distance = np.hypot(y - cy, x - cx)
+        ring = (distance > rad_in) & (distance <= rad_out)
         if not ring.any():
             raise InvalidArgumentError(
                 f"FEMUDF: frames of shape {sig} have no pixel in the ring around (y, x) = "
