@@ -119,7 +119,8 @@ class MPLLive2DPlot(Live2DPlot):
         elif self._look is Look.VECTORS:
             picture, vmax = vector_colours(self.data, damage, self.kwargs.get("vmax"))
             self.im_obj.set_data(picture)
-            self._wheel.set_title(f"length {vmax:.3g}", fontsize="small")
+            if damage.any():
+                self._wheel.set_title(f"length {vmax:.3g}", fontsize="small")
         elif self._look is Look.COLOURS:
             self.im_obj.set_data(opaque_colours(self.data, damage))
         else:
@@ -169,7 +170,12 @@ class MPLLive2DPlot(Live2DPlot):
 
     def _draw_scale(self) -> None:
         """Say which colour is which number; a norm of the user's can be asked from data on."""
-        self.fig.colorbar(self.im_obj, ax=self.axes)
+        options = {}
+        if self.axes.get_aspect() != "auto":
+            # As high as the image, whose height follows from the shape of the data.
+            height, width = self.data.shape
+            options = {"fraction": 0.046 * height / width, "pad": 0.04}
+        self.fig.colorbar(self.im_obj, ax=self.axes, **options)
         self._has_scale = True
 
     def _start_curves(self) -> None:
