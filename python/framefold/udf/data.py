@@ -32,6 +32,10 @@ class UDFData:
         known = ", ".join(self.__dict__) or "none"
         raise AttributeError(f"there is no {self._what} {name!r}; there are: {known}")
 
+    def __reduce__(self) -> tuple[type[UDFData], tuple[str, dict[str, Any]]]:
+        # The usual way sets attributes one by one, which __setattr__ refuses.
+        return type(self), (self._what, dict(self.__dict__))
+
     def __setattr__(self, name: str, value: Any) -> None:
         try:
             present = self.__dict__[name]
