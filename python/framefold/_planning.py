@@ -13,6 +13,7 @@ from framefold import _engine
 from framefold._native import finish_native, native_udf
 from framefold._roi import roi_mask
 from framefold.common import udf as formats
+from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
@@ -115,7 +116,7 @@ class Run:
                 f"got parameters for {len(parameters)} UDFs, but {len(self.udfs)} are running; "
                 f"pass one dict for each, empty for no change"
             )
-        changed: list[tuple[Bridge, UDF]] = []
+        changed: list[tuple[Bridge, UDF, Mapping[str, Any]]] = []
         for udf, bridge, new in zip(self.udfs, self.bridges, parameters, strict=True):
             if not new:
                 continue
@@ -124,9 +125,16 @@ class Run:
                     f"{type(udf).__name__} runs on a native kernel, whose parameters are fixed "
                     f"when the run begins; start another run"
                 )
-            changed.append((bridge, bridge.udf.new_for_partition({**bridge.udf._kwargs, **new})))
-        for bridge, udf in changed:
-            bridge.udf = udf
+            for name, value in new.items():
+                if isinstance(value, AuxBufferWrapper):
+                    raise UnsupportedError(
+                        f"{type(udf).__name__}: AUX data {name!r} cannot be changed during a run; "
+                        f"start another run"
+                    )
+            copy = bridge.udf.new_for_partition({**bridge.udf._kwargs, **new})
+            changed.append((bridge, copy, new))
+        for bridge, copy, new in changed:
+            bridge.update_parameters(copy, new)
 
 
 def plan_run(dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any, threads: int | None) -> Run:

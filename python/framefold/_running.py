@@ -7,7 +7,9 @@ same results, bit for bit.
 
 from __future__ import annotations
 
+import itertools
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -199,10 +201,11 @@ def _threads(plan: _engine.Plan, n_threads: int) -> Partials:
     next one to be merged is always processed or being processed.
     """
     waiting: deque[Future[_engine.Partial]] = deque()
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="framefold")
-    _on_threads[id(plan)] = plan
+    name = f"framefold-{next(_numbers)}-"
+    pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
     n_partitions = plan.n_partitions
     try:
+        _on_threads[id(plan)] = plan
         begun = 0
         for _ in range(n_partitions):
             while begun < n_partitions and len(waiting) < 2 * n_threads:
@@ -220,6 +223,24 @@ def _threads(plan: _engine.Plan, n_threads: int) -> Partials:
         # The garbage collector may run this on any thread, even on one of the pool's own.
         own = threading.current_thread() in pool._threads
         pool.shutdown(wait=not own, cancel_futures=True)
+        if not own:
+            _wait_for_threads(name)
+
+
+def _wait_for_threads(name: str) -> None:
+    """Wait for a thread that the pool does not know of: Ctrl-C came while it was started.
+
+    It has nothing to do, and ends at once.
+    """
+    deadline = time.monotonic() + 1
+    while any(thread.name.startswith(name) for thread in threading.enumerate()):
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.001)
+
+
+#: Tells the threads of runs apart.
+_numbers = itertools.count()
 
 
 #: Plans whose partitions are processed on threads right now.

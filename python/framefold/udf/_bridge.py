@@ -8,6 +8,8 @@ frame is done by the engine itself, which sets views through ``PartitionTask.bin
 from __future__ import annotations
 
 import sys
+import weakref
+from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
@@ -47,6 +49,8 @@ class Bridge:
         self.roi = roi
         self.n_selected = shape.nav.size if roi is None else int(np.count_nonzero(roi))
         self.input_dtype: np.dtype[Any] = self.dtype
+        #: The copy that merges, once there is one.
+        self.main_side: weakref.ref[UDF] | None = None
 
     def requirements(self, native_dtype: str) -> tuple[str, str, int | None, int | None]:
         """Method, preferred dtype, tile depth and tile size in bytes."""
@@ -107,6 +111,15 @@ class Bridge:
             raise UnsupportedError(
                 f"{self.name} takes {', '.join(backends) or 'no array format'}, but only dense "
                 f"NumPy arrays are to be had; add BACKEND_NUMPY to get_backends"
+            )
+
+    def update_parameters(self, changed: UDF, parameters: Mapping[str, Any]) -> None:
+        """Use ``changed``, which has other ``parameters``, for all partitions to come."""
+        self.udf = changed
+        main_side = None if self.main_side is None else self.main_side()
+        if main_side is not None:
+            main_side.params.__dict__.update(
+                {name: changed.params.get(name, value) for name, value in parameters.items()}
             )
 
     @property
@@ -215,6 +228,7 @@ class MergeTask:
         self.bridge = bridge
         self.merged = np.zeros(bridge.n_selected, dtype=bool)
         self.udf = bridge.copy_with(bridge.meta(run=run, merged=self.merged))
+        bridge.main_side = weakref.ref(self.udf)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", self.arrays)

@@ -1,0 +1,114 @@
+"""Contexts: made by name, and their smaller methods."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.progress import ProgressReporter
+from framefold.executor.make import ExecutorSpecException
+from framefold.udf import UDF
+from framefold.viz.base import Dummy2DPlot
+
+
+class Level(UDF):
+    """The frame's sum plus a parameter, and the maximum over all frames."""
+
+    def __init__(self, offset=0):
+        super().__init__(offset=offset)
+
+    def get_result_buffers(self):
+        return {
+            "level": self.buffer(kind="nav", dtype="float64"),
+            "peak": self.buffer(kind="sig"),
+        }
+
+    def process_frame(self, frame):
+        self.results.level[:] = frame.sum() + self.params.offset
+        self.results.peak[:] = np.maximum(self.results.peak, frame)
+
+    def merge(self, dest, src):
+        dest.level[:] = src.level
+        dest.peak[:] = np.maximum(dest.peak, src.peak)
+
+
+class Recorder(ProgressReporter):
+    def __init__(self):
+        self.states = []
+
+    def start(self, state):
+        self.states.append(("start", state))
+
+    def update(self, state):
+        self.states.append(("update", state))
+
+    def end(self, state):
+        self.states.append(("end", state))
+
+
+class Plot(Dummy2DPlot):
+    made: list = []  # noqa: RUF012
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.displayed = 0
+        self.seen = []
+        Plot.made.append(self)
+
+    def display(self):
+        self.displayed += 1
+
+    def new_data(self, udf_results, damage, force=False):
+        self.seen.append((np.count_nonzero(damage), force))
+        self.thread = threading.current_thread()
+        super().new_data(udf_results, damage, force=force)
+
+
+def test_roi_helper(ctx, dataset):
+    expected = np.zeros((6, 7), dtype=bool)
+    expected[1:3, 4] = True
+    roi = dataset.roi[1:3, 4]
+    assert np.array_equal(roi, expected)
+    assert dataset.roi[...].all()
+    assert np.count_nonzero(dataset.roi[0, 1]) == 1
+    with pytest.raises(IndexError):
+        dataset.roi[6]
+    result = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF(), roi=roi)
+    assert result["intensity"].raw_data.shape == (2,)
+
+
+def test_contexts_by_name():
+    assert ff.Context.make_with("synchronous").executor.threads == 0
+    assert ff.Context.make_with("threads", cpus=3).executor.threads == 3
+    assert ff.Context.make_with("threads", cpus=[4, 5], gpus=0).executor.threads == 2
+    context = ff.Context.make_with("inline", plot_class=Plot, snooze_timeout=5)
+    assert context.plot_class is Plot
+    for name, match in [("dusk", "no executor 'dusk'"), ("dask", "not available yet")]:
+        with pytest.raises(ExecutorSpecException, match=match):
+            ff.Context.make_with(name)
+    for wrong in ({"gpus": 1}, {"gpus": [0]}, {"main_process_gpu": True}, {"main_process_gpu": 0}):
+        with pytest.raises(ExecutorSpecException, match="uses no GPU"):
+            ff.Context.make_with("threads", **wrong)
+
+
+def test_map_takes_all_arguments(ctx, dataset, data):
+    recorder = Recorder()
+    result = ctx.map(dataset, np.max, progress=recorder, corrections=None, backends="numpy")
+    assert np.array_equal(result.data, data.max(axis=(2, 3)))
+    assert recorder.states
+
+
+def test_display(ctx, dataset):
+    shown = ctx.display(dataset, Level())
+    assert "level" in shown._repr_html_()
+    assert "Level" in str(shown)
+
+
+def test_the_default_plot_is_that_of_matplotlib():
+    pytest.importorskip("matplotlib")
+    from framefold.viz.mpl import MPLLive2DPlot
+
+    assert ff.Context().plot_class is MPLLive2DPlot

@@ -1,0 +1,156 @@
+"""Runs tell their live plots of new results."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import (
+    InvalidArgumentError,
+)
+from framefold.udf import UDF
+from framefold.viz.base import Dummy2DPlot
+
+
+class Level(UDF):
+    """The frame's sum plus a parameter, and the maximum over all frames."""
+
+    def __init__(self, offset=0):
+        super().__init__(offset=offset)
+
+    def get_result_buffers(self):
+        return {
+            "level": self.buffer(kind="nav", dtype="float64"),
+            "peak": self.buffer(kind="sig"),
+        }
+
+    def process_frame(self, frame):
+        self.results.level[:] = frame.sum() + self.params.offset
+        self.results.peak[:] = np.maximum(self.results.peak, frame)
+
+    def merge(self, dest, src):
+        dest.level[:] = src.level
+        dest.peak[:] = np.maximum(dest.peak, src.peak)
+
+
+def workers():
+    return [t for t in threading.enumerate() if t.name.startswith("framefold")]
+
+
+@pytest.fixture(autouse=True)
+def no_thread_is_left():
+    yield
+    gc.collect()
+    assert workers() == []
+
+
+class Plot(Dummy2DPlot):
+    made: list = []  # noqa: RUF012
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.displayed = 0
+        self.seen = []
+        Plot.made.append(self)
+
+    def display(self):
+        self.displayed += 1
+
+    def new_data(self, udf_results, damage, force=False):
+        self.seen.append((np.count_nonzero(damage), force))
+        self.thread = threading.current_thread()
+        super().new_data(udf_results, damage, force=force)
+
+
+@pytest.fixture
+def plotting(ctx):
+    Plot.made = []
+    return ff.Context(ctx.executor, plot_class=Plot)
+
+
+def test_all_plots(plotting, dataset, data):
+    results = plotting.run_udf(dataset=dataset, udf=[Level(), ff.SumUDF()], plots=True)
+    assert [(type(plot.udf), plot.channel) for plot in Plot.made] == [
+        (Level, "level"),
+        (Level, "peak"),
+        (ff.SumUDF, "intensity"),
+    ]
+    for plot in Plot.made:
+        assert plot.displayed == 1
+        counts = [count for count, _ in plot.seen]
+        assert counts == sorted(set(counts))
+        assert counts[-1] == 42
+        assert [force for _, force in plot.seen] == [False] * 4 + [True]
+        assert plot.thread is threading.main_thread()
+    assert np.array_equal(Plot.made[0].data, data.sum(axis=(2, 3)))
+    assert np.array_equal(results[0]["peak"].data, data.max(axis=(0, 1)))
+
+
+def test_plots_of_channels(plotting, dataset, data):
+    plotting.run_udf(dataset=dataset, udf=Level(), plots=["peak", ("level", np.sqrt)])
+    assert np.array_equal(Plot.made[0].data, data.max(axis=(0, 1)))
+    np.testing.assert_allclose(Plot.made[1].data, np.sqrt(data.sum(axis=(2, 3))))
+    assert len(Plot.made) == 2
+    Plot.made = []
+    udfs = [Level(), ff.SumUDF()]
+    for _ in plotting.run_udf_iter(dataset=dataset, udf=udfs, plots=[[], ["intensity"]]):
+        pass
+    assert [plot.udf for plot in Plot.made] == [udfs[1]]
+    assert Plot.made[0].seen[-1] == (42, True)
+
+
+def test_plot_objects(plotting, dataset):
+    udfs = [Level(), ff.SumUDF()]
+    plot = Plot(dataset, udfs[1])
+    plotting.run_udf(dataset=dataset, udf=udfs, plots=[plot])
+    assert plot.displayed == 0
+    assert len(plot.seen) == 5
+    with pytest.raises(InvalidArgumentError, match="not among the UDFs"):
+        plotting.run_udf(dataset=dataset, udf=ff.SumUDF(), plots=[plot])
+
+
+def test_no_results_are_computed_for_plots_that_rest(plotting, dataset):
+    calls = []
+
+    class Counting(Level):
+        def get_results(self):
+            calls.append(1)
+            return {}
+
+    udf = Counting()
+    plot = Plot(dataset, udf, min_delta=1000)
+    del calls[:]
+    plotting.run_udf(dataset=dataset, udf=udf, plots=[plot])
+    assert [force for _, force in plot.seen] == [False, True]
+    assert len(calls) == 2
+
+
+def test_misuse_of_plots(plotting, dataset):
+    def run(plots, udf=None):
+        plotting.run_udf(dataset=dataset, udf=udf or Level(), plots=plots)
+
+    with pytest.raises(InvalidArgumentError, match="no result 'nonsense'"):
+        run(["nonsense"])
+    with pytest.raises(InvalidArgumentError, match="plots is 'level'"):
+        run("level")
+    with pytest.raises(InvalidArgumentError, match="one list of channels, but 2 UDFs"):
+        run(["level"], [Level(), Level()])
+    with pytest.raises(InvalidArgumentError, match="for 1 UDFs, but 2"):
+        run([["level"]], [Level(), Level()])
+
+
+@pytest.mark.parametrize("call", ["run_udf", "run_udf_iter"])
+def test_a_failing_plot_ends_the_run(plotting, dataset, call):
+    class Broken(Plot):
+        def update(self, damage, force=False):
+            raise LookupError("no screen")
+
+    udf = Level()
+    plots = [Broken(dataset, udf)]
+    with pytest.raises(LookupError, match="no screen"):
+        list(getattr(plotting, call)(dataset=dataset, udf=udf, plots=plots))
+    assert workers() == []
