@@ -198,6 +198,8 @@ def test_a_plane_over_a_line_scan_is_refused(ctx, data, com, regression):
     dataset = ctx.load("memory", data=data.reshape((42, 10, 12)), sig_dims=2)
     with pytest.raises(InvalidArgumentError, match=r"navigation shape is \(42,\)"):
         ctx.run_udf(dataset, com.with_params(regression=regression))
+    with pytest.raises(InvalidArgumentError, match="load the data with two navigation axes"):
+        ctx.explain(dataset, com.with_params(regression=regression))  # reads no pixel
 
 
 def test_data_without_a_centre_are_refused(ctx, com):
