@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The longest side of the picture in pixels of the screen.
 PICTURE = 240
+#: The width of a letter in pixels, at most, for the line below the picture.
+LETTER = 7.5
 #: More lines than this are drawn no finer: they would fill the picture.
 FINEST = 60
 
@@ -108,8 +110,9 @@ class UDFInfo:
             f"frame {_times(self._sig)}, {n_tiles} tile{'s' * (n_tiles != 1)} of up to "
             f"{_times((self.tile_depth, *self.tile_shape))}"
         )
+        full = max(w, LETTER * len(label))
         return (
-            f"<svg xmlns='http://www.w3.org/2000/svg' width='{max(w, PICTURE) + 2:.0f}' "
+            f"<svg xmlns='http://www.w3.org/2000/svg' width='{full + 2:.0f}' "
             f"height='{h + 24:.0f}' role='img' aria-label='{escape(label)}'>"
             f"<title>{escape(label)}</title>"
             f"<g transform='translate(1,1)' stroke='#44546a' stroke-width='1' fill='none'>"
