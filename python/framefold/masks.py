@@ -1,16 +1,46 @@
-"""Masks for virtual detectors, as boolean or float arrays of shape ``(imageSizeY, imageSizeX)``.
+"""Masks for virtual detectors, as arrays of shape ``(imageSizeY, imageSizeX)``.
 
-Positions are in pixels; pixel centres have integer coordinates.
+Positions are in pixels; pixel centres have integer coordinates. Masks are boolean unless
+something has to be weighted; antialiased ones are float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from math import ceil, hypot, pi
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.sparse import is_sparse, require, to_dense, to_sparse
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+
+__all__ = [
+    "background_subtraction",
+    "balance",
+    "bounding_radius",
+    "circular",
+    "gradient_x",
+    "gradient_y",
+    "is_sparse",
+    "polar_map",
+    "radial_bins",
+    "radial_gradient",
+    "radial_gradient_background_subtraction",
+    "rectangular",
+    "ring",
+    "sparse_circular_multi_stack",
+    "sparse_template_multi_stack",
+    "to_dense",
+    "to_sparse",
+]
+
 Mask = npt.NDArray[Any]
+
+#: Bins that cover a smaller part of the frame than this are sparse unless told otherwise.
+SPARSE_FILL = 0.1
 
 
 def circular(
@@ -32,12 +62,16 @@ def circular(
     radius
         The radius in pixels.
     antialiased
-        Weight pixels at the edge by how far they reach in; float32 instead of bool.
+        Weight pixels at the edge by how far they reach in, from 1 half a pixel inside to 0 half
+        a pixel outside of ``radius``; float64 instead of bool. The pixel at the centre has
+        weight 1, however small the disk.
     """
-    distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
     if antialiased:
-        return np.clip(radius + 0.5 - distance, 0, 1).astype(np.float32)
-    return distance <= radius
+        distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
+        return _antialiased_ring(distance, _centre(centerX, centerY, distance), 0, radius)
+    y, x = np.ogrid[:imageSizeY, :imageSizeX]
+    disk: Mask = (x - centerX) ** 2 + (y - centerY) ** 2 <= radius**2
+    return disk
 
 
 def ring(
@@ -60,36 +94,489 @@ def ring(
     radius, radius_inner
         Outer and inner radius in pixels.
     antialiased
-        Weight pixels at the edges by how far they reach in; float32 instead of bool.
+        Weight pixels at both edges by how far they reach in; float64 instead of bool.
     """
-    outer = circular(centerX, centerY, imageSizeX, imageSizeY, radius, antialiased)
-    inner = circular(centerX, centerY, imageSizeX, imageSizeY, radius_inner, antialiased)
-    return outer - inner if antialiased else outer & ~inner
+    if antialiased:
+        distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
+        centre = _centre(centerX, centerY, distance)
+        return _antialiased_ring(distance, centre, radius_inner, radius)
+    outer = circular(centerX, centerY, imageSizeX, imageSizeY, radius)
+    return outer & ~circular(centerX, centerY, imageSizeX, imageSizeY, radius_inner)
+
+
+def radial_gradient(
+    centerX: float,
+    centerY: float,
+    imageSizeX: int,
+    imageSizeY: int,
+    radius: float,
+    antialiased: bool = False,
+) -> Mask:
+    """A disk whose weight rises from 0 at the centre to 1 at the edge; float64.
+
+    Parameters
+    ----------
+    centerX, centerY
+        The centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    radius
+        The radius in pixels, positive.
+    antialiased
+        Fall from 1 to -1 within half a pixel on both sides of the edge, as
+        :func:`radial_gradient_background_subtraction` does: the pixels just outside have
+        negative weight.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ``radius`` is not positive.
+    """
+    if not radius > 0:
+        raise InvalidArgumentError(
+            f"the radius of a radial gradient is {radius}, expected a positive number"
+        )
+    distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
+    if antialiased:
+        gradient = radial_gradient_background_subtraction(distance, radius, radius + 0.5)
+        gradient[distance >= radius + 0.5] = 0
+        return gradient
+    disk = circular(centerX, centerY, imageSizeX, imageSizeY, radius)
+    return np.where(disk, distance / radius, 0.0)
+
+
+def radial_gradient_background_subtraction(
+    r: npt.ArrayLike, r0: float, r_outer: float, delta: float = 1
+) -> Mask:
+    """A radial gradient with a negative ring around it, as a function of the distance.
+
+    It rises from 0 at the centre to nearly 1, falls to -1 between ``r0 - delta / 2`` and
+    ``r0 + delta / 2``, stays there up to ``r_outer``, and is 0 outside.
+
+    Parameters
+    ----------
+    r
+        Distances from the centre, any shape, for example the first result of
+        :func:`polar_map`.
+    r0
+        The radius of the disk.
+    r_outer
+        The outer radius of the negative ring.
+    delta
+        The width of the edge.
+
+    Returns
+    -------
+    numpy.ndarray
+        The shape of ``r``, and its dtype if that is a float.
+    """
+    distance = np.asarray(r)
+    result = np.zeros(distance.shape, dtype=np.result_type(distance.dtype, np.float16))
+    inside = distance < r0 - delta / 2
+    edge = (distance >= r0 - delta / 2) & (distance < r0 + delta / 2)
+    around = (distance >= r0 + delta / 2) & (distance <= r_outer)
+    if inside.any():
+        result[inside] = distance[inside] / r0
+    if edge.any():
+        result[edge] = (r0 - distance[edge]) / (delta / 2)
+    result[around] = -1
+    return result
+
+
+def background_subtraction(
+    centerX: float,
+    centerY: float,
+    imageSizeX: int,
+    imageSizeY: int,
+    radius: float,
+    radius_inner: float,
+    antialiased: bool = False,
+) -> Mask:
+    """A disk of weight 1 in a negative ring, such that all weights add up to 0; float64.
+
+    Parameters
+    ----------
+    centerX, centerY
+        The centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    radius, radius_inner
+        Outer radius of the ring, and the radius at which disk and ring meet, in pixels.
+    antialiased
+        Antialias disk and ring.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no pixel in the ring, so that nothing can balance the disk.
+    """
+    geometry = (centerX, centerY, imageSizeX, imageSizeY)
+    disk = circular(*geometry, radius_inner, antialiased).astype(np.float64)
+    background = ring(*geometry, radius, radius_inner, antialiased).astype(np.float64)
+    if not background.any():
+        raise InvalidArgumentError(
+            f"there is no pixel of the background between radius_inner={radius_inner} and "
+            f"radius={radius} in a frame of shape ({imageSizeY}, {imageSizeX})"
+        )
+    mask: Mask = disk - background * (disk.sum() / background.sum())
+    return mask
+
+
+def polar_map(
+    centerX: float,
+    centerY: float,
+    imageSizeX: int,
+    imageSizeY: int,
+    stretchY: float = 1.0,
+    angle: float = 0.0,
+) -> tuple[Mask, Mask]:
+    """Distance and angle of each pixel as seen from the centre.
+
+    Parameters
+    ----------
+    centerX, centerY
+        The centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    stretchY
+        How many times longer an ellipse of constant distance is along its own y axis.
+    angle
+        The angle from the x axis of the frame to that of the ellipse, in radians.
+
+    Returns
+    -------
+    r, phi : numpy.ndarray
+        Distance in pixels, and angle from the x axis in radians from -pi to pi, of shape
+        ``(imageSizeY, imageSizeX)``.
+    """
+    y, x = np.mgrid[:imageSizeY, :imageSizeX]
+    dy, dx = y - centerY, x - centerX
+    if stretchY != 1 or angle != 0:
+        dy, dx = (
+            (np.cos(angle) * dy - np.sin(angle) * dx) / stretchY,
+            np.cos(angle) * dx + np.sin(angle) * dy,
+        )
+    return np.sqrt(dx**2 + dy**2), np.arctan2(dy, dx)
+
+
+def balance(template: npt.ArrayLike) -> Mask:
+    """Scale the negative weights of a template such that all weights add up to 0.
+
+    Parameters
+    ----------
+    template
+        Weights. Without negative ones they are returned as they are.
+
+    Returns
+    -------
+    numpy.ndarray
+        A copy, of the dtype of ``template`` if that is a float.
+    """
+    weights = np.asarray(template)
+    result = weights.astype(weights.dtype if weights.dtype.kind == "f" else np.float64)
+    below = result < 0
+    if below.any():
+        result[below] *= -result[result > 0].sum() / result[below].sum()
+    return result
+
+
+def bounding_radius(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> int:
+    """A radius in pixels such that the disk around the centre covers the whole frame.
+
+    Parameters
+    ----------
+    centerX, centerY
+        The centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    """
+    dx = max(centerX, imageSizeX - centerX)
+    dy = max(centerY, imageSizeY - centerY)
+    return ceil(hypot(dx, dy)) + 1
+
+
+def radial_bins(
+    centerX: float,
+    centerY: float,
+    imageSizeX: int,
+    imageSizeY: int,
+    radius: float | None = None,
+    radius_inner: float = 0,
+    n_bins: int | None = None,
+    normalize: bool = False,
+    use_sparse: bool | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> Any:
+    """Rings of equal width as a stack of antialiased masks.
+
+    Parameters
+    ----------
+    centerX, centerY
+        The centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    radius, radius_inner
+        Outer radius of the last and inner radius of the first ring, in pixels. By default from
+        the centre as far as :func:`bounding_radius`.
+    n_bins
+        The number of rings. By default rings are about one pixel wide.
+    normalize
+        Scale each ring that has any pixel to a sum of 1.
+    use_sparse
+        Whether to return a ``sparse.COO``; by default if a ring covers less than a tenth of the
+        frame and the package ``sparse`` is installed.
+    dtype
+        The dtype, by default float64.
+
+    Returns
+    -------
+    numpy.ndarray or sparse.COO
+        Shape ``(n_bins, imageSizeY, imageSizeX)``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the radii leave no room, or ``n_bins`` is not positive.
+    MissingLibraryError
+        If ``use_sparse`` is set, but the package ``sparse`` is not installed.
+    """
+    if radius is None:
+        radius = bounding_radius(centerX, centerY, imageSizeX, imageSizeY)
+    if not radius > radius_inner:
+        raise InvalidArgumentError(
+            f"radius={radius} is not larger than radius_inner={radius_inner}"
+        )
+    if n_bins is None:
+        n_bins = max(1, round(radius - radius_inner))
+    if n_bins < 1:
+        raise InvalidArgumentError(f"n_bins is {n_bins}, expected at least 1")
+    if use_sparse is None:
+        width = (radius - radius_inner) / n_bins
+        covered = pi * (radius**2 - (radius - width) ** 2) / (imageSizeX * imageSizeY)
+        use_sparse = covered < SPARSE_FILL and _has_sparse()
+    distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
+    centre = _centre(centerX, centerY, distance)
+    edges = np.linspace(radius_inner, radius, n_bins + 1)
+    bins = _bins(distance.reshape(-1), centre, edges, normalize)
+    if not use_sparse:
+        stack = np.zeros((n_bins, distance.size), dtype=dtype or np.float64)
+        for index, (pixels, weights) in enumerate(bins):
+            stack[index, pixels] = weights
+        return stack.reshape((n_bins, *distance.shape))
+    sparse = require("sparse", "sparse radial bins")
+    parts = list(bins)
+    pixels = np.concatenate([part for part, _ in parts])
+    counts = [len(part) for part, _ in parts]
+    coords = (np.repeat(np.arange(n_bins), counts), *np.unravel_index(pixels, distance.shape))
+    data = np.concatenate([weights for _, weights in parts]).astype(dtype or np.float64)
+    return sparse.COO(np.stack(coords), data, shape=(n_bins, *distance.shape))
 
 
 def rectangular(
     X: float, Y: float, Width: float, Height: float, imageSizeX: int, imageSizeY: int
 ) -> Mask:
-    """A rectangle: pixels with ``X <= x <= X + Width`` and ``Y <= y <= Y + Height``."""
-    y, x = np.indices((imageSizeY, imageSizeX))
-    left, right = sorted((X, X + Width))
-    top, bottom = sorted((Y, Y + Height))
-    return (x >= left) & (x <= right) & (y >= top) & (y <= bottom)
+    """A rectangle, with the pixels of both corners.
+
+    Parameters
+    ----------
+    X, Y
+        One corner in pixels.
+    Width, Height
+        How far away the opposite corner is; negative to the left or top. If one of them is 0,
+        the mask is empty. Corners are truncated to integers.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    """
+    mask = np.zeros((imageSizeY, imageSizeX), dtype=bool)
+    if Width and Height:
+        left, right = (int(side) for side in sorted((X, X + Width)))
+        top, bottom = (int(side) for side in sorted((Y, Y + Height)))
+        if right >= 0 and bottom >= 0:
+            mask[max(0, top) : bottom + 1, max(0, left) : right + 1] = True
+    return mask
 
 
 def gradient_x(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The x coordinate of each pixel."""
-    x: Mask = np.indices((imageSizeY, imageSizeX))[1].astype(dtype)
-    return x
+    return np.tile(np.arange(imageSizeX).astype(dtype), (imageSizeY, 1))
 
 
 def gradient_y(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The y coordinate of each pixel."""
-    y: Mask = np.indices((imageSizeY, imageSizeX))[0].astype(dtype)
-    return y
+    return np.repeat(np.arange(imageSizeY).astype(dtype)[:, np.newaxis], imageSizeX, axis=1)
+
+
+def sparse_template_multi_stack(
+    mask_index: Sequence[int],
+    offsetX: npt.ArrayLike,
+    offsetY: npt.ArrayLike,
+    template: npt.NDArray[Any],
+    imageSizeX: int,
+    imageSizeY: int,
+) -> Any:
+    """A stack of masks with copies of a template at given places.
+
+    Parameters
+    ----------
+    mask_index
+        For each copy the mask that it belongs to. Where copies in one mask overlap, they add up.
+    offsetX, offsetY
+        For each copy where its upper left pixel goes; truncated to integers. What lies outside
+        of the frame is left out.
+    template
+        A small two-dimensional array.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+
+    Returns
+    -------
+    sparse.COO
+        Shape ``(max(mask_index) + 1, imageSizeY, imageSizeX)``, the dtype of ``template``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If index and offsets are not equally long, or an index is negative.
+    MissingLibraryError
+        If the package ``sparse`` is not installed.
+    """
+    sparse = require("sparse", "stacks of templates")
+    template = np.asarray(template)
+    index = np.asarray(list(mask_index), dtype=np.int64)
+    left = np.asarray(offsetX).astype(np.int64).reshape(-1)
+    top = np.asarray(offsetY).astype(np.int64).reshape(-1)
+    if not len(index) == len(left) == len(top):
+        raise InvalidArgumentError(
+            f"mask_index, offsetX and offsetY have {len(index)}, {len(left)} and {len(top)} "
+            f"elements, expected one of each for each copy of the template"
+        )
+    if (index < 0).any():
+        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
+    shape = (len(index), *template.shape)
+    y = top[:, np.newaxis] + np.arange(template.shape[0])
+    x = left[:, np.newaxis] + np.arange(template.shape[1])
+    inside = ((y >= 0) & (y < imageSizeY))[:, :, np.newaxis]
+    inside = inside & ((x >= 0) & (x < imageSizeX))[:, np.newaxis, :]
+    inside = np.broadcast_to(inside, shape)
+    coords = np.stack(
+        [
+            np.broadcast_to(index[:, np.newaxis, np.newaxis], shape)[inside],
+            np.broadcast_to(y[:, :, np.newaxis], shape)[inside],
+            np.broadcast_to(x[:, np.newaxis, :], shape)[inside],
+        ]
+    )
+    values = np.broadcast_to(template, shape)[inside]
+    n_masks = int(index.max()) + 1 if len(index) else 0
+    return sparse.COO(coords, values, shape=(n_masks, imageSizeY, imageSizeX), prune=True)
+
+
+def sparse_circular_multi_stack(
+    mask_index: Sequence[int],
+    centerX: Sequence[float],
+    centerY: Sequence[float],
+    imageSizeX: int,
+    imageSizeY: int,
+    radius: float,
+) -> Any:
+    """A stack of masks with disks at given places.
+
+    Parameters
+    ----------
+    mask_index
+        For each disk the mask that it belongs to.
+    centerX, centerY
+        For each disk its centre in pixels.
+    imageSizeX, imageSizeY
+        The shape of a frame.
+    radius
+        The radius of all disks in pixels.
+
+    Returns
+    -------
+    sparse.COO
+        Shape ``(max(mask_index) + 1, imageSizeY, imageSizeX)``, dtype bool; each disk is that of
+        :func:`circular`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If index and centres are not equally long, or an index is negative.
+    MissingLibraryError
+        If the package ``sparse`` is not installed.
+    """
+    sparse = require("sparse", "stacks of disks")
+    index = np.asarray(list(mask_index), dtype=np.int64)
+    cx, cy = np.asarray(centerX, dtype=float), np.asarray(centerY, dtype=float)
+    if not len(index) == len(cx) == len(cy):
+        raise InvalidArgumentError(
+            f"mask_index, centerX and centerY have {len(index)}, {len(cx)} and {len(cy)} "
+            f"elements, expected one of each for each disk"
+        )
+    if (index < 0).any():
+        raise InvalidArgumentError(f"mask_index {index.min()} is negative")
+    reach = ceil(abs(radius)) + 1
+    around_y, around_x = (
+        part.reshape(-1) for part in np.mgrid[-reach : reach + 1, -reach : reach + 1]
+    )
+    y = np.floor(cy).astype(np.int64)[:, np.newaxis] + around_y
+    x = np.floor(cx).astype(np.int64)[:, np.newaxis] + around_x
+    inside = (x - cx[:, np.newaxis]) ** 2 + (y - cy[:, np.newaxis]) ** 2 <= radius**2
+    inside &= (y >= 0) & (y < imageSizeY) & (x >= 0) & (x < imageSizeX)
+    masks = np.broadcast_to(index[:, np.newaxis], inside.shape)
+    n_masks = int(index.max()) + 1 if len(index) else 0
+    coords = np.unique(np.stack([masks[inside], y[inside], x[inside]]), axis=1)
+    values = np.ones(coords.shape[1], dtype=bool)
+    return sparse.COO(coords, values, shape=(n_masks, imageSizeY, imageSizeX))
 
 
 def _distance(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> Mask:
     y, x = np.ogrid[:imageSizeY, :imageSizeX]
-    distance: Mask = np.hypot(y - centerY, x - centerX)
+    distance: Mask = np.sqrt((x - centerX) ** 2 + (y - centerY) ** 2)
     return distance
+
+
+def _centre(centerX: float, centerY: float, distance: Mask) -> int | None:
+    """The flat index of the pixel at the centre, or None if it is outside of the frame."""
+    y, x = round(centerY), round(centerX)
+    height, width = distance.shape
+    return y * width + x if 0 <= y < height and 0 <= x < width else None
+
+
+def _antialiased_ring(
+    distance: Mask, centre: int | None, radius_inner: float, radius: float
+) -> Mask:
+    """The ring between two radii; what :func:`_bins` does for many rings, over the whole frame."""
+    mask: Mask = np.clip(
+        np.minimum(radius + 0.5 - distance, distance - radius_inner + 0.5), 0.0, 1.0
+    )
+    if centre is not None and radius_inner < 0.5:
+        mask.reshape(-1)[centre] = min(1.0, 1 - radius_inner)
+    return mask
+
+
+def _bins(
+    distance: Mask, centre: int | None, edges: Mask, normalize: bool
+) -> Iterator[tuple[npt.NDArray[np.intp], Mask]]:
+    """Pixels and weights of each ring, touching only the pixels of the ring."""
+    order = np.argsort(distance, kind="stable")
+    in_order = distance[order]
+    for index, (low, high) in enumerate(pairwise(edges)):
+        start, stop = np.searchsorted(in_order, (low - 0.5, high + 0.5))
+        pixels, near = order[start:stop], in_order[start:stop]
+        weights = np.clip(np.minimum(high + 0.5 - near, near - low + 0.5), 0.0, 1.0)
+        if index == 0 and centre is not None and low < 0.5:
+            elsewhere = pixels != centre
+            pixels = np.append(pixels[elsewhere], centre)
+            weights = np.append(weights[elsewhere], min(1.0, 1 - low))
+        pixels, weights = pixels[weights > 0], weights[weights > 0]
+        if normalize and len(weights):
+            weights = weights / weights.sum()
+        yield pixels, weights
+
+
+def _has_sparse() -> bool:
+    try:
+        require("sparse", "sparse radial bins")
+    except MissingLibraryError:
+        return False
+    return True

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.common.container import MaskContainer, MaskFactories
+from framefold.common.udf import UDFMethod
+from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF
 
-MaskFactory = Callable[[], Any]
+#: Preferred dtypes with which the native kernel gives the same dtype as NumPy's rules.
+_NATIVE_PREFERENCES = (None, np.dtype(np.float32), np.dtype(np.float64))
 
 
 class ApplyMasksUDF(UDF):
@@ -21,87 +24,193 @@ class ApplyMasksUDF(UDF):
     Parameters
     ----------
     mask_factories
-        One function that returns a stack of masks, shape ``(n_masks, *sig)``, or one function
-        per mask that returns an array of the shape of a frame. Functions, not arrays, so that
-        they are cheap to send to workers.
+        One function that returns a stack of masks, shape ``(n_masks, *sig)``, or a list of
+        functions that return a mask of the shape of a frame each: NumPy arrays, or sparse ones
+        of SciPy or PyData. Functions, not arrays, so that they are cheap to send to workers.
+    use_torch
+        Accepted for compatibility, and ignored: dense masks are multiplied by the engine.
     use_sparse
-        ``False`` or None; sparse masks are not supported yet.
+        Whether to multiply with sparse masks, or a format as for
+        :class:`~framefold.common.container.MaskContainer`. By default sparse if all masks are.
+        The format makes no difference to the result.
     mask_count
-        The number of masks, if ``mask_factories`` is one function; checked.
+        The number of masks; if given, it is checked.
     mask_dtype
         The dtype to convert masks to.
     preferred_dtype
-        The preferred dtype of the data.
+        The dtype that data should be converted to, unless they need a wider one; float32 by
+        default, ``UDF.USE_NATIVE_DTYPE`` for the data's own.
+    backends
+        The array formats of tiles to accept; by default NumPy arrays.
+    shifts
+        How far the masks are moved against each frame, in pixels along each signal axis:
+        ``(y, x)`` for all frames, or AUX data with one pair per frame
+        (``ApplyMasksUDF.aux_data(data, kind='nav', extra_shape=(2,), dtype=int)``). Shifts are
+        truncated to integers. What a mask loses over the edge of the frame does not count.
 
     Results
     -------
-    intensity : kind ``nav``, extra_shape ``(n_masks,)``, dtype ``result_type(data, masks)``
-    """
+    intensity : kind ``nav``, extra_shape ``(n_masks,)``
+        Its dtype is the common one of data and masks, where integers and booleans count as
+        64 bits wide, so that sums do not overflow.
 
-    _native_kernel = "masks"
+    Raises
+    ------
+    InvalidArgumentError
+        When a run is planned: if masks and frames differ in shape, or ``mask_count`` is wrong;
+        if constant ``shifts`` are not one finite number per signal axis.
+    """
 
     def __init__(
         self,
-        mask_factories: MaskFactory | Sequence[MaskFactory],
-        use_sparse: bool | None = None,
+        mask_factories: MaskFactories,
+        use_torch: bool = True,
+        use_sparse: bool | str | None = None,
         mask_count: int | None = None,
         mask_dtype: npt.DTypeLike | None = None,
         preferred_dtype: npt.DTypeLike | None = None,
+        backends: str | Sequence[str] | None = None,
+        shifts: Any = None,
+        **kwargs: Any,
     ) -> None:
-        if use_sparse:
-            raise UnsupportedError(
-                "ApplyMasksUDF: sparse masks are not supported yet; use use_sparse=False"
-            )
+        self._container: MaskContainer | None = None
         super().__init__(
             mask_factories=mask_factories,
+            use_torch=use_torch,
             use_sparse=use_sparse,
             mask_count=mask_count,
             mask_dtype=mask_dtype,
             preferred_dtype=preferred_dtype,
+            backends=backends,
+            shifts=shifts,
+            **kwargs,
         )
 
-    def mask_stack(self) -> npt.NDArray[Any]:
-        """All masks, shape ``(n_masks, *sig)``."""
-        factories = self.params.mask_factories
-        if callable(factories):
-            stack = np.asarray(factories())
-        else:
-            stack = np.stack([np.asarray(factory()) for factory in factories])
-        count = self.params.mask_count
-        if count is not None and count != len(stack):
-            raise InvalidArgumentError(
-                f"ApplyMasksUDF: mask_count is {count}, but the factory made {len(stack)} masks"
+    @property
+    def _native_kernel(self) -> str | None:  # type: ignore[override]
+        """The kernel for dense masks without shifts, as far as it knows their dtype."""
+        preferred = self.params.preferred_dtype
+        if self.params.shifts is not None or self.params.backends is not None:
+            return None
+        if (None if preferred is None else np.dtype(preferred)) not in _NATIVE_PREFERENCES:
+            return None
+        known = self.masks.dtype.char in "?bBhHiIlLqQefdFD"
+        return "masks" if known and self.masks.use_sparse is False else None
+
+    @property
+    def masks(self) -> MaskContainer:
+        """The masks; shared by all copies of this UDF, so that they are computed once."""
+        if self._container is None:
+            self._container = MaskContainer(
+                self.params.mask_factories,
+                dtype=self.params.mask_dtype,
+                use_sparse=self.params.use_sparse,
+                count=self.params.mask_count,
             )
-        if self.params.mask_dtype is not None:
-            stack = stack.astype(self.params.mask_dtype)
-        return stack
+        return self._container
+
+    def mask_stack(self) -> npt.NDArray[Any]:
+        """All masks as a dense array for the native kernel, shape ``(n_masks, *sig)``."""
+        stack: npt.NDArray[Any] = self._checked_masks().computed_masks
+        # The kernel takes the data as they are; a preference for wider results is met here.
+        wider = [np.float32] if stack.dtype == np.float16 else []
+        if self.params.preferred_dtype is not None:
+            wider.append(self.params.preferred_dtype)
+        return stack.astype(np.result_type(stack.dtype, *wider)) if wider else stack
+
+    def copy(self) -> Self:
+        """A clean copy that shares the masks."""
+        other = super().copy()
+        other._container = self.masks
+        return other
+
+    def get_method(self) -> UDFMethod | str:
+        """Tiles; single frames if masks are shifted."""
+        return UDFMethod.TILE if self.params.shifts is None else UDFMethod.FRAME
+
+    def get_backends(self) -> str | Sequence[str]:
+        """The ``backends`` parameter, or NumPy arrays."""
+        backends: str | Sequence[str] | None = self.params.backends
+        return super().get_backends() if backends is None else backends
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``preferred_dtype`` parameter, or float32."""
         preferred = self.params.preferred_dtype
         return np.float32 if preferred is None else np.dtype(preferred)
 
-    def get_task_data(self) -> dict[str, Any]:
-        """The masks with flattened signal axes, one per column."""
-        stack = self._checked_stack()
-        return {"masks": stack.reshape((len(stack), -1)).T}
+    def get_mask_dtype(self) -> np.dtype[Any]:
+        """The dtype of the masks."""
+        return self.masks.dtype
+
+    def get_mask_count(self) -> int:
+        """The number of masks."""
+        return len(self.masks)
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One number per frame and mask."""
-        stack = self._checked_stack()
-        dtype = np.result_type(self.meta.input_dtype, stack.dtype)
-        return {"intensity": self.buffer(kind="nav", extra_shape=(len(stack),), dtype=dtype)}
+        masks = self._checked_masks()
+        return {
+            "intensity": self.buffer(
+                kind="nav", extra_shape=(len(masks),), dtype=self._result_dtype(), where="device"
+            )
+        }
+
+    def get_task_data(self) -> dict[str, Any]:
+        """The masks, and the dtype to multiply in."""
+        return {"masks": self._checked_masks(), "dtype": self._result_dtype()}
+
+    def process_tile(self, tile: Any) -> None:
+        """Add the products with the part of the masks that belongs to the tile."""
+        self.results.intensity[:] += self._products(
+            tile.reshape((tile.shape[0], -1)), self.meta.sig_slice
+        )
 
     def process_frame(self, frame: Any) -> None:
-        """Multiply."""
-        self.results.intensity[:] = frame.reshape(-1) @ self.task_data.masks
+        """Move the frame instead of the masks, then multiply."""
+        shifts = self._shifts()
+        window, source = [], []
+        for shift, length in zip(shifts, frame.shape, strict=True):
+            # Cell i of the mask lies on pixel i + shift of the frame.
+            window.append(slice(max(0, -shift), max(0, length - max(0, shift))))
+            source.append(slice(max(0, shift), max(0, length + min(0, shift))))
+        moved = np.zeros(frame.shape, dtype=self.task_data.dtype)
+        moved[tuple(window)] = frame[tuple(source)]
+        self.results.intensity[:] = self._products(moved.reshape((1, -1)), self.meta.sig_slice)[0]
 
-    def _checked_stack(self) -> npt.NDArray[Any]:
-        stack = self.mask_stack()
-        sig = tuple(self.meta.dataset_shape.sig)
-        if stack.shape[1:] != sig:
+    def _products(self, frames: Any, sig_slice: Any) -> npt.NDArray[Any]:
+        """Products of flat ``frames`` with all masks, shape ``(len(frames), n_masks)``."""
+        masks, dtype = self.task_data.masks, self.task_data.dtype
+        frames = np.asarray(frames).astype(dtype, copy=False)
+        if masks.use_sparse is False:
+            products: npt.NDArray[Any] = frames @ masks.get_for_sig_slice(sig_slice, dtype=dtype)
+            return products
+        rows = masks.get_for_sig_slice(
+            sig_slice, dtype=dtype, sparse_backend="scipy.sparse.csr", transpose=False
+        )
+        return np.asarray((rows @ frames.T).T)
+
+    def _result_dtype(self) -> np.dtype[Any]:
+        """The common dtype of data and masks, integers 64 bits wide."""
+        dtype = np.result_type(self.meta.input_dtype, self.masks.dtype)
+        wide: dict[str, type[Any]] = {"b": np.int64, "i": np.int64, "u": np.uint64}
+        return np.dtype(wide.get(dtype.kind, dtype))
+
+    def _shifts(self) -> list[int]:
+        given = np.asarray(self.params.shifts).reshape(-1)
+        n_axes = len(self.meta.dataset_shape.sig)
+        if len(given) != n_axes or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
             raise InvalidArgumentError(
-                f"ApplyMasksUDF: the masks have shape {stack.shape[1:]}, "
+                f"{type(self).__name__}: shifts are {given.tolist()}, expected {n_axes} finite "
+                f"numbers, one for each signal axis"
+            )
+        return [int(shift) for shift in given]
+
+    def _checked_masks(self) -> MaskContainer:
+        masks = self.masks
+        sig = tuple(self.meta.dataset_shape.sig) if hasattr(self, "meta") else masks.sig_shape
+        if masks.sig_shape != sig:
+            raise InvalidArgumentError(
+                f"{type(self).__name__}: the masks have shape {masks.sig_shape}, "
                 f"but frames have shape {sig}"
             )
-        return stack
+        return masks

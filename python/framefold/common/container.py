@@ -1,0 +1,363 @@
+"""A stack of masks, ready to be multiplied with tiles."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.slice import Slice
+from framefold.common.sparse import is_sparse, require, to_csr, to_dense
+from framefold.common.udf import CPU_BACKENDS, CUDA
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+
+MaskFactory = Callable[[], Any]
+MaskFactories = MaskFactory | Sequence[MaskFactory]
+
+#: Formats of sparse masks.
+SPARSE_FORMATS = (
+    "sparse.pydata",
+    "sparse.pydata.GCXS",
+    "scipy.sparse",
+    "scipy.sparse.csc",
+    "scipy.sparse.csr",
+)
+
+#: So many parts of a stack are kept; a run needs as many as its tiling has signal slices.
+MAX_CACHED_PARTS = 1024
+
+
+class MaskContainer:
+    """A stack of masks, of which the part that belongs to a tile is available as a matrix.
+
+    Masks are computed when they are needed first, and parts are kept, so that asking again for
+    the same one costs next to nothing. A container may be used from several threads.
+
+    Parameters
+    ----------
+    mask_factories
+        One function that returns a stack of masks, shape ``(n_masks, *sig)``, or a list of
+        functions that return one mask of shape ``sig`` each. Masks are NumPy arrays or sparse
+        arrays of SciPy or PyData.
+    dtype
+        The dtype of the masks; by default the common one of all of them.
+    use_sparse
+        The format of the parts: False for NumPy arrays; True for ``default_sparse``; one of
+        ``'scipy.sparse'`` (the same as ``'scipy.sparse.csr'``), ``'scipy.sparse.csr'``,
+        ``'scipy.sparse.csc'``, ``'sparse.pydata'`` and ``'sparse.pydata.GCXS'``. By default
+        sparse if all masks are.
+    count
+        The number of masks, if it is known: ``len`` need not compute them then. Checked when
+        they are computed.
+    backend
+        The array format of the tiles that the parts are for. All formats on the CPU get the
+        same parts.
+    default_sparse
+        The format for ``use_sparse=True``.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no factory, one is not callable, or ``use_sparse`` is not known.
+    """
+
+    def __init__(
+        self,
+        mask_factories: MaskFactories,
+        dtype: npt.DTypeLike | None = None,
+        use_sparse: bool | str | None = None,
+        count: int | None = None,
+        backend: str | None = None,
+        default_sparse: str = "scipy.sparse",
+    ) -> None:
+        for name, value in (("use_sparse", use_sparse), ("default_sparse", default_sparse)):
+            if isinstance(value, str) and value not in SPARSE_FORMATS:
+                raise InvalidArgumentError(
+                    f"{name} is {value!r}, expected {'' if name != 'use_sparse' else 'a bool or '}"
+                    f"one of {', '.join(map(repr, SPARSE_FORMATS))}"
+                )
+        self.mask_factories = mask_factories
+        self._dtype = None if dtype is None else np.dtype(dtype)
+        self._use_sparse = default_sparse if use_sparse is True else use_sparse
+        self._count = count
+        self.backend = backend
+        self._default_sparse = default_sparse
+        self._lock = threading.RLock()
+        self._parts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._stack: _Stack | None = None
+        self.validate_mask_functions()
+        self._check_backend(backend)
+
+    def get(
+        self,
+        key: Any,
+        dtype: npt.DTypeLike | None = None,
+        sparse_backend: str | bool | None = None,
+        transpose: bool = True,
+        backend: str | None = None,
+    ) -> Any:
+        """The part of the masks that belongs to a tile, with flattened signal axes.
+
+        Parameters
+        ----------
+        key
+            A :class:`~framefold.common.Slice`, of which only the signal part matters, or
+            anything with a ``tile_slice``.
+        dtype
+            The dtype of the result; by default :attr:`dtype`.
+        sparse_backend
+            A format like ``use_sparse``, for this call.
+        transpose
+            Return shape ``(pixels, n_masks)``, to be multiplied from the right, instead of
+            ``(n_masks, pixels)``.
+        backend
+            The array format of the tiles, for this call.
+
+        Returns
+        -------
+        numpy.ndarray or sparse matrix
+            Kept and shared: NumPy arrays are read-only.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the slice does not lie within the masks.
+        """
+        part = getattr(key, "tile_slice", key)
+        if not isinstance(part, Slice):
+            raise InvalidArgumentError(
+                f"masks are selected by a Slice or a tile with a tile_slice, "
+                f"found {type(key).__name__}"
+            )
+        return self.get_for_sig_slice(part.sig, dtype, sparse_backend, transpose, backend)
+
+    def get_for_sig_slice(
+        self,
+        sig_slice: Slice,
+        dtype: npt.DTypeLike | None = None,
+        sparse_backend: str | bool | None = None,
+        transpose: bool = True,
+        backend: str | None = None,
+    ) -> Any:
+        """As :meth:`get`, for a slice of the signal axes."""
+        self._check_backend(backend)
+        if sparse_backend is None:
+            form: str | bool = self.use_sparse
+        else:
+            form = self._default_sparse if sparse_backend is True else sparse_backend
+        if isinstance(form, str) and form not in SPARSE_FORMATS:
+            raise InvalidArgumentError(
+                f"sparse_backend is {form!r}, expected a bool or one of "
+                f"{', '.join(map(repr, SPARSE_FORMATS))}"
+            )
+        target = self.dtype if dtype is None else np.dtype(dtype)
+        cache_key = (sig_slice.origin, tuple(sig_slice.shape), target, form, transpose)
+        with self._lock:
+            part = self._parts.get(cache_key)
+            if part is None:
+                part = self._part(sig_slice, target, form, transpose)
+                self._parts[cache_key] = part
+                if len(self._parts) > MAX_CACHED_PARTS:
+                    self._parts.popitem(last=False)
+        return part
+
+    def get_for_idx(
+        self,
+        scheme: Any,
+        idx: int,
+        dtype: npt.DTypeLike | None = None,
+        sparse_backend: str | bool | None = None,
+        transpose: bool = True,
+        backend: str | None = None,
+    ) -> Any:
+        """As :meth:`get`, for the slice with number ``idx`` of a tiling scheme."""
+        part: Slice = scheme[idx]
+        return self.get_for_sig_slice(part.sig, dtype, sparse_backend, transpose, backend)
+
+    def get_masks_for_slice(
+        self,
+        slice_: Slice,
+        dtype: npt.DTypeLike | None = None,
+        sparse_backend: str | bool | None = None,
+        transpose: bool = True,
+        backend: str | None = "numpy",
+    ) -> Any:
+        """As :meth:`get`."""
+        return self.get(slice_, dtype, sparse_backend, transpose, backend)
+
+    def validate_mask_functions(self) -> None:
+        """Check that there are factories, and that they can be called.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If not.
+        """
+        if callable(self.mask_factories):
+            return
+        factories = self.mask_factories
+        if not isinstance(factories, Sequence):
+            raise InvalidArgumentError(
+                f"mask_factories is of type {type(factories).__name__}, expected a function "
+                f"without parameters that returns a stack of masks, or a list of functions that "
+                f"return one mask each"
+            )
+        if not factories:
+            raise InvalidArgumentError("there is no mask factory; give at least one")
+        for index, factory in enumerate(factories):
+            if not callable(factory):
+                raise InvalidArgumentError(
+                    f"mask factory {index} is of type {type(factory).__name__}, expected a "
+                    f"function without parameters that returns a mask; "
+                    f"wrap an array as lambda: array"
+                )
+
+    @property
+    def computed_masks(self) -> Any:
+        """All masks, shape ``(n_masks, *sig)``: a NumPy array, or a ``sparse.COO`` if sparse."""
+        stack = self._masks()
+        if stack.dense is not None:
+            return stack.dense.reshape((stack.count, *stack.sig))
+        sparse = require("sparse", "stacks of sparse masks")
+        return sparse.COO.from_scipy_sparse(stack.columns).reshape((stack.count, *stack.sig))
+
+    @property
+    def sig_shape(self) -> tuple[int, ...]:
+        """The shape of one mask; computes the masks."""
+        return self._masks().sig
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the masks; computes them if it was not given."""
+        return self._masks().dtype if self._dtype is None else self._dtype
+
+    @property
+    def use_sparse(self) -> str | bool:
+        """The format of the parts, or False; computes the masks if it was not given."""
+        if self._use_sparse is None:
+            self._use_sparse = self._default_sparse if self._masks().dense is None else False
+        return self._use_sparse
+
+    def __len__(self) -> int:
+        """The number of masks; computes them if it is not known."""
+        if self._count is not None:
+            return self._count
+        if not callable(self.mask_factories):
+            return len(self.mask_factories)
+        return self._masks().count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Factories travel, masks do not: they are made anew where they are needed.
+        args = (self.mask_factories, self._dtype, self._use_sparse, self._count, self.backend)
+        return (type(self), (*args, self._default_sparse))
+
+    def _masks(self) -> _Stack:
+        with self._lock:
+            if self._stack is None:
+                stack = _compute(self.mask_factories, self._dtype, self._use_sparse)
+                if self._count is not None and self._count != stack.count:
+                    raise InvalidArgumentError(
+                        f"the number of masks was given as {self._count}, "
+                        f"but the factory made {stack.count}"
+                    )
+                self._stack = stack
+            return self._stack
+
+    def _part(
+        self, sig_slice: Slice, dtype: np.dtype[Any], form: str | bool, transpose: bool
+    ) -> Any:
+        stack = self._masks()
+        origin, extent = sig_slice.origin, tuple(sig_slice.shape)
+        if len(origin) != len(stack.sig) or any(
+            start < 0 or start + length > size
+            for start, length, size in zip(origin, extent, stack.sig, strict=False)
+        ):
+            raise InvalidArgumentError(
+                f"the slice with origin {origin} and shape {extent} does not lie within masks "
+                f"of shape {stack.sig}"
+            )
+        index = tuple(slice(a, a + n) for a, n in zip(origin, extent, strict=True))
+        if stack.dense is not None:
+            dense = stack.dense[(slice(None), *index)].reshape((stack.count, prod(extent)))
+            return _formatted(dense.T if transpose else dense, dtype, form)
+        grid = np.ix_(*(np.arange(a, a + n) for a, n in zip(origin, extent, strict=True)))
+        pixels = np.ravel_multi_index(grid, stack.sig).reshape(-1)
+        columns = stack.columns[:, pixels]
+        return _formatted(columns.T if transpose else columns, dtype, form)
+
+    def _check_backend(self, backend: str | None) -> None:
+        if backend is not None and backend not in CPU_BACKENDS and backend != CUDA:
+            raise UnsupportedError(
+                f"masks cannot be made for tiles of format {backend!r}, "
+                f"expected one of {', '.join(sorted(CPU_BACKENDS))}"
+            )
+
+
+class _Stack:
+    """Computed masks: either ``dense``, or ``columns``, a CSC matrix ``(count, pixels)``."""
+
+    def __init__(
+        self, sig: tuple[int, ...], count: int, dense: npt.NDArray[Any] | None, columns: Any
+    ) -> None:
+        self.sig = sig
+        self.count = count
+        self.dense = dense
+        self.columns = columns
+        self.dtype: np.dtype[Any] = np.dtype((columns if dense is None else dense).dtype)
+
+
+def _compute(
+    factories: MaskFactories, dtype: np.dtype[Any] | None, use_sparse: str | bool | None
+) -> _Stack:
+    if callable(factories):
+        stack = factories()
+        if not is_sparse(stack):
+            stack = np.asarray(stack)
+        shape = tuple(int(length) for length in stack.shape)
+        if len(shape) < 2 or shape[0] == 0:
+            raise InvalidArgumentError(
+                f"the mask factory returned shape {shape}, expected a stack of masks, shape "
+                f"(n_masks, *sig); for a single mask, give a list with one factory"
+            )
+        sig = shape[1:]
+        rows = [stack.reshape((shape[0], prod(sig)))]
+        sparse = is_sparse(stack)
+    else:
+        masks = [factory() for factory in factories]
+        masks = [mask if is_sparse(mask) else np.asarray(mask) for mask in masks]
+        shapes = [tuple(int(length) for length in mask.shape) for mask in masks]
+        sig = shapes[0]
+        if not sig or any(shape != sig for shape in shapes):
+            raise InvalidArgumentError(
+                f"all masks must have the same shape, that of a frame; found "
+                f"{', '.join(map(str, dict.fromkeys(shapes)))}"
+            )
+        rows = [mask.reshape((1, prod(sig))) for mask in masks]
+        sparse = all(is_sparse(mask) for mask in masks)
+    target = np.result_type(*(row.dtype for row in rows)) if dtype is None else dtype
+    if sparse if use_sparse is None else bool(use_sparse):
+        scipy_sparse = require("scipy.sparse", "sparse masks")
+        matrix = scipy_sparse.vstack([to_csr(row) for row in rows], format="csc")
+        return _Stack(sig, matrix.shape[0], None, matrix.astype(target))
+    dense = np.concatenate([to_dense(row) for row in rows]).astype(target, copy=False)
+    return _Stack(sig, len(dense), dense.reshape((len(dense), *sig)), None)
+
+
+def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:
+    """A two-dimensional array or SciPy matrix in another dtype and format."""
+    if form is False:
+        dense = np.array(to_dense(matrix), dtype=dtype, order="C")
+        dense.flags.writeable = False
+        return dense
+    csr = to_csr(matrix).astype(dtype)
+    if form == "scipy.sparse.csc":
+        return csr.tocsc()
+    if form in ("sparse.pydata", "sparse.pydata.GCXS"):
+        coo = require("sparse", f"masks of format {form!r}").COO.from_scipy_sparse(csr)
+        return coo.asformat("gcxs") if form == "sparse.pydata.GCXS" else coo
+    return csr

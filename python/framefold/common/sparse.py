@@ -1,0 +1,103 @@
+"""Sparse arrays of SciPy and PyData, told apart and converted without importing either first.
+
+Neither package is needed to use framefold. What is not imported cannot have made an array, so
+:func:`is_sparse` imports nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import MissingLibraryError
+
+
+def is_sparse(array: Any) -> bool:
+    """Whether ``array`` is a sparse array or matrix of SciPy or PyData."""
+    return _family(array) in ("scipy", "sparse")
+
+
+def to_dense(array: Any) -> npt.NDArray[Any]:
+    """``array`` as a NumPy array; one that already is dense is not copied."""
+    family = _family(array)
+    if family == "scipy":
+        dense: npt.NDArray[Any] = array.toarray()
+        return dense
+    if family == "sparse":
+        return np.asarray(array.todense())
+    return np.asarray(array)
+
+
+def to_sparse(array: Any, shape: Any = None) -> Any:
+    """``array`` as a ``sparse.COO``.
+
+    Parameters
+    ----------
+    array
+        A dense array, or a sparse one of SciPy or PyData.
+    shape
+        The shape to give it, if it is to be another one.
+
+    Raises
+    ------
+    MissingLibraryError
+        If the package ``sparse`` is not installed.
+    """
+    sparse = require("sparse", "sparse masks with any number of axes")
+    family = _family(array)
+    if family == "scipy":
+        coo = sparse.COO.from_scipy_sparse(array)
+    elif family == "sparse":
+        coo = array.asformat("coo")
+    else:
+        coo = sparse.COO.from_numpy(np.asarray(array))
+    return coo if shape is None else coo.reshape(tuple(shape))
+
+
+def to_csr(array: Any) -> Any:
+    """A two-dimensional ``array`` as a ``scipy.sparse.csr_matrix`` without duplicates.
+
+    Raises
+    ------
+    MissingLibraryError
+        If SciPy is not installed.
+    """
+    scipy_sparse = require("scipy.sparse", "sparse masks")
+    if _family(array) == "sparse":
+        coo = array.asformat("coo")
+        array = scipy_sparse.coo_matrix((coo.data, coo.coords), shape=coo.shape)
+    matrix = scipy_sparse.csr_matrix(array)
+    matrix.sum_duplicates()
+    return matrix
+
+
+def require(module: str, what_for: str) -> Any:
+    """Import an optional module.
+
+    Raises
+    ------
+    MissingLibraryError
+        If it is not installed; says what it is needed for and what to install.
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        package = module.partition(".")[0]
+        raise MissingLibraryError(
+            f"{what_for} need the package {package}, which is not installed; "
+            f"install it with: pip install {package}"
+        ) from error
+
+
+def _family(array: Any) -> str | None:
+    """Which package's sparse array this is, or None."""
+    for cls in type(array).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if package == "sparse" and hasattr(array, "todense"):
+            return "sparse"
+        if package == "scipy" and hasattr(array, "tocsr"):
+            return "scipy"
+    return None
