@@ -8,13 +8,17 @@ use crate::observer::PyObserver;
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
 use framefold::core::Udf;
-use framefold::exec::{RunResults, Worker, guarded};
+use framefold::exec::{Observer, RunResults, Worker, guarded};
 use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How long a partition is processed at most before somebody looks for signals.
+const POLL: Duration = Duration::from_millis(40);
 
 /// A run, decided but not begun.
 #[pyclass(frozen, name = "Plan", module = "framefold._engine")]
@@ -80,12 +84,23 @@ impl PyPlan {
 
     /// Processes one partition on the calling thread, with the GIL released where no Python runs.
     ///
-    /// May be called from several threads at once, and again for the same partition.
+    /// May be called from several threads at once, and again for the same partition. On the main
+    /// thread, Ctrl-C ends it.
     fn run_partition(&self, py: Python<'_>, index: usize) -> PyResult<Partial> {
+        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
+        let mut last_poll = Instant::now();
+        let mut tick = || {
+            self.cancel.check()?;
+            if last_poll.elapsed() < POLL {
+                return Ok(());
+            }
+            last_poll = Instant::now();
+            signals.poll()
+        };
         let partial = py.detach(|| {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
-                worker.run_partition(index, &mut || self.cancel.check())
+                worker.run_partition(index, &mut tick)
             })
         });
         Ok(Partial::new(partial.or_raise(py)?))
