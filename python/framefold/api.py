@@ -14,7 +14,6 @@ from framefold._async import ResultAsyncGenerator, final_results
 from framefold._export import export_npy
 from framefold._functions import function_udf
 from framefold._live import RunPlots
-from framefold._loading import load_memory
 from framefold._partial_results import UDFResultDict, UDFResults
 from framefold._planning import Run, check_backends, check_corrections, plan_run
 from framefold._progress import RunProgress, progress_reporter
@@ -27,6 +26,7 @@ from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
+from framefold.io.dataset.memory import MemoryDataSet
 from framefold.udf.auto import AutoUDF
 from framefold.udf.base import UDF
 
@@ -173,6 +173,7 @@ class Context(AnalysisMethods):
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
         data : numpy.ndarray
             The array, for ``'memory'``; read in place, not copied. Do not change it during a run.
+            It is available as ``dataset.data``.
 
         Raises
         ------
@@ -180,7 +181,7 @@ class Context(AnalysisMethods):
             If the file cannot be opened; names the file, what was found and what was expected.
         """
         if filetype == "memory":
-            return DataSet(load_memory(*args, **options))
+            return MemoryDataSet(*args, **options)
         if "path" in options:
             args = (options.pop("path"), *args)
         if len(args) != 1:
