@@ -31,8 +31,9 @@ def test_parts_of_a_shape():
 
 
 def test_shapes_are_extended_on_either_side():
-    assert SCAN + (3,) == Shape((4, 5, 6, 7, 3), sig_dims=3)
-    assert (2,) + SCAN.sig == Shape((2, 6, 7), sig_dims=2)
+    extra = (3,)
+    assert (SCAN + extra) == Shape((4, 5, 6, 7, 3), sig_dims=3)
+    assert (extra + SCAN.sig) == Shape((3, 6, 7), sig_dims=2)
     assert SCAN.nav + SCAN.sig == SCAN
 
 
