@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold.common.exceptions import ExecutorSpecException
 from framefold.common.progress import ProgressReporter
-from framefold.executor.make import ExecutorSpecException
 from framefold.udf import UDF
 from framefold.viz.base import Dummy2DPlot
 

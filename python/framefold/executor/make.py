@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from framefold.exceptions import InvalidArgumentError
+from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
@@ -14,10 +14,6 @@ ExecutorName = Literal["inline", "synchronous", "threads"]
 
 #: Names of the interface that nothing stands behind yet.
 PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed", "pipelined")
-
-
-class ExecutorSpecException(InvalidArgumentError):  # noqa: N818 - the interface's own name
-    """There is no such executor, or it has no such option."""
 
 
 def make_executor(
