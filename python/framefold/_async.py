@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -92,6 +91,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 
     async def _on_thread(self, work: Callable[[], T]) -> T:
         """Run ``work`` on the thread; if the waiting task is cancelled, stop the run first."""
+        import asyncio
+
         try:
             future = self._pool.submit(work)
         except RuntimeError:  # the run is over, and with it the thread: nothing is left to wait for
