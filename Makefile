@@ -46,7 +46,7 @@ help:
 
 # --- Set-up ---------------------------------------------------------------------------------
 
-$(TOOLS): requirements-dev.txt
+$(TOOLS): requirements-dev.txt requirements-packages.txt
 	@if [ -z "$(PYTHON)" ]; then \
 		echo 'found no CPython 3.11 or newer; install one, or run make PYTHON=/path/to/python3' >&2; \
 		exit 1; \
@@ -55,6 +55,7 @@ $(TOOLS): requirements-dev.txt
 		echo 'found no cargo; install Rust as https://rustup.rs says' >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
 	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --no-deps -r requirements-packages.txt
 	@touch $@
 
 $(DEVELOP): $(TOOLS) $(ENGINE_SOURCES)
@@ -138,6 +139,7 @@ test-python: wheel
 	$(WHEEL_VENV)/bin/python -c 'import framefold; framefold.Context()'
 	$(WHEEL_VENV)/bin/framefold --version
 	$(WHEEL_VENV)/bin/python -m pip install --quiet -r requirements-dev.txt
+	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-deps -r requirements-packages.txt
 	$(WHEEL_VENV)/bin/stubtest framefold._engine
 	PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" $(WHEEL_VENV)/bin/python -m pytest tests
 	cd target && wheel-venv/bin/python -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
