@@ -56,6 +56,25 @@ def test_native_equals_python(ctx, dataset, cls, params, with_roi):
         )
 
 
+def test_whatever_is_overridden_is_called(ctx, dataset):
+    class Documented(ff.CoMUDF):
+        """Says more about it, and adds a method."""
+
+        def explain_me(self):
+            return "centre of mass"
+
+    class Recentred(ff.CoMUDF):
+        def centre(self):
+            return (1.0, 2.0)
+
+    plain = ctx.run_udf(dataset, ff.CoMUDF())
+    same = ctx.run_udf(dataset, Documented())
+    other = ctx.run_udf(dataset, Recentred())
+    assert "by tile" in ctx.explain(dataset, Documented())
+    assert same["field"].raw_data.tobytes() == plain["field"].raw_data.tobytes()
+    assert not np.allclose(other["raw_shifts"].raw_data, plain["raw_shifts"].raw_data)
+
+
 def test_native_udfs_run_on_native_kernels(ctx, dataset):
     plan = ctx.explain(dataset, [ff.SumUDF(), in_python(ff.SumUDF)()])
     assert "SumUDF: by tile, dense, uint16, as it is" in plan

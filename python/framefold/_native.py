@@ -17,33 +17,11 @@ if TYPE_CHECKING:
 #: Name, kind, extra shape and values of each result of one UDF.
 Results = list[Any]
 
-#: Whoever overrides one of these in a subclass wants them called.
-HOOKS = frozenset(
-    {
-        "__init__",
-        "cleanup",
-        "copy",
-        "get_backends",
-        "get_method",
-        "get_preferred_input_dtype",
-        "get_result_buffers",
-        "get_results",
-        "get_task_data",
-        "get_tiling_preferences",
-        "merge",
-        "postprocess",
-        "preprocess",
-        "process_frame",
-        "process_partition",
-        "process_tile",
-    }
-)
-
 
 def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     """The native kernel for ``udf``, or None if it is to run in Python.
 
-    A subclass of a built-in UDF that overrides nothing of the interface still runs natively.
+    A subclass of a built-in UDF that overrides nothing of it still runs natively.
     """
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
@@ -120,13 +98,19 @@ def _main_side(
 
 
 def _overrides(udf: UDF) -> bool:
-    """Whether a class more derived than the built-in one overrides a hook."""
-    for cls in type(udf).__mro__:
-        if "_native_kernel" in vars(cls):
-            break
-        if HOOKS & vars(cls).keys():
-            return True
-    return bool(HOOKS & vars(udf).keys())
+    """Whether anything that the built-in class has is overridden, helpers included.
+
+    Whoever overrides a method wants it called.
+    """
+    mro = type(udf).__mro__
+    builtin = next(cls for cls in mro if "_native_kernel" in vars(cls))
+    derived = mro[: mro.index(builtin)]
+    names = {name for cls in derived for name in vars(cls)}
+    return any(
+        hasattr(builtin, name)
+        for name in names
+        if not name.startswith("__") or name in ("__init__", "__new__")
+    )
 
 
 def _parameters(kernel: str, udf: UDF, dataset: DataSet) -> dict[str, Any]:
