@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import framefold as ff
-
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(params=["inline", "threads"])
@@ -34,18 +29,3 @@ def data() -> np.ndarray[Any, np.dtype[Any]]:
 def dataset(ctx: ff.Context, data: np.ndarray[Any, np.dtype[Any]]) -> Any:
     """The same as a data set of several partitions."""
     return ctx.load("memory", data=data, sig_dims=2, num_partitions=5)
-
-
-def real_data() -> Path:
-    """Where real files lie: FRAMEFOLD_TEST_DATA, or a folder beside the repository."""
-    default = REPOSITORY.parent / "shared" / "data"
-    return Path(os.environ.get("FRAMEFOLD_TEST_DATA", default))
-
-
-def manifest(kind: str) -> list[dict[str, Any]]:
-    """What independent readers say of the real files of one format."""
-    path = real_data() / "MANIFEST.json"
-    if not path.exists():
-        return []
-    entries = json.loads(path.read_text())["entries"]
-    return [entry for entry in entries if entry["format"] == kind]

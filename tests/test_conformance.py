@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import manifest, real_data
+from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.udf import UDF

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from conftest import real_data
+from real_files import real_data
 
 import framefold as ff
 from framefold.udf import UDF
