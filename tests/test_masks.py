@@ -1,0 +1,263 @@
+"""Masks against their definitions, and against values of the reference system."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from framefold import masks
+from framefold.exceptions import InvalidArgumentError
+
+FRACTIONS = [0, 0.25, 1 / 3, 0.5, 0.75]
+
+
+@st.composite
+def geometries(draw):
+    """A centre, perhaps outside of the frame, and the shape of a frame."""
+    centre = [draw(st.integers(-2, 9)) + draw(st.sampled_from(FRACTIONS)) for _ in range(2)]
+    return *centre, draw(st.integers(1, 9)), draw(st.integers(1, 9))
+
+
+RADII = st.builds(lambda whole, part: whole + part, st.integers(0, 5), st.sampled_from(FRACTIONS))
+
+
+def distances(cx, cy, width, height):
+    return np.array([[np.hypot(y - cy, x - cx) for x in range(width)] for y in range(height)])
+
+
+@given(geometries(), RADII)
+def test_a_disk_holds_what_is_at_most_the_radius_away(geometry, radius):
+    cx, cy, width, height = geometry
+    disk = masks.circular(*geometry, radius)
+    expected = [
+        [(x - cx) ** 2 + (y - cy) ** 2 <= radius**2 for x in range(width)] for y in range(height)
+    ]
+    assert disk.dtype == bool
+    np.testing.assert_array_equal(disk, expected)
+
+
+@given(geometries(), RADII)
+def test_an_antialiased_disk_falls_off_within_a_pixel(geometry, radius):
+    cx, cy, width, height = geometry
+    disk = masks.circular(*geometry, radius, antialiased=True)
+    expected = np.clip(radius + 0.5 - distances(*geometry), 0, 1)
+    if 0 <= round(cy) < height and 0 <= round(cx) < width:
+        expected[round(cy), round(cx)] = 1
+    assert disk.dtype == np.float64
+    np.testing.assert_allclose(disk, expected, atol=1e-12)
+
+
+@given(geometries(), RADII, RADII)
+def test_a_ring_is_a_disk_without_a_disk(geometry, radius, radius_inner):
+    ring = masks.ring(*geometry, radius, radius_inner)
+    outer, inner = (masks.circular(*geometry, r) for r in (radius, radius_inner))
+    np.testing.assert_array_equal(ring, outer & ~inner)
+
+
+def test_antialiased_rings_as_the_reference():
+    ring = masks.ring(3, 3, 7, 7, 3, 1, antialiased=True)
+    quarter = [[0, 0, 0.3377, 0.5], [0, 0.6716, 1, 1], [0.3377, 1, 0.9142, 0.5], [0.5, 1, 0.5, 0]]
+    np.testing.assert_allclose(ring[:4, :4], quarter, atol=1e-4)
+    np.testing.assert_array_equal(ring, ring[::-1, ::-1])
+    thin = masks.ring(-1, -0.75, 3, 3, 3.25, 3, antialiased=True)
+    expected = [[0, 0, 0.5923], [0, 0.1575, 0.2769], [0.4262, 0.3496, 0]]
+    np.testing.assert_allclose(thin, expected, atol=1e-4)
+
+
+@given(geometries(), RADII.filter(bool))
+def test_a_radial_gradient_rises_to_the_edge(geometry, radius):
+    gradient = masks.radial_gradient(*geometry, radius)
+    inside = masks.circular(*geometry, radius)
+    expected = np.where(inside, distances(*geometry) / radius, 0)
+    np.testing.assert_allclose(gradient, expected, atol=1e-12)
+
+
+def test_antialiased_radial_gradients_as_the_reference():
+    gradient = masks.radial_gradient(3, 3, 7, 7, 2, antialiased=True)
+    expected = [[0, 0, 0, 0], [0, 0, -0.4721, 0], [0, -0.4721, 0.7071, 0.5], [0, 0, 0.5, 0]]
+    np.testing.assert_allclose(gradient[:4, :4], expected, atol=1e-4)
+    with pytest.raises(InvalidArgumentError, match="positive"):
+        masks.radial_gradient(3, 3, 7, 7, 0)
+
+
+def test_radial_gradient_with_background_as_the_reference():
+    r = np.array([0, 1, 1.25, 1.5, 1.75, 2, 2.25, 2.5, 4, 4.25])
+    profile = masks.radial_gradient_background_subtraction(r, 2, 4)
+    np.testing.assert_allclose(profile, [0, 0.5, 0.625, 1, 0.5, 0, -0.5, -1, -1, 0])
+    sharp = masks.radial_gradient_background_subtraction(r.astype(np.float32), 2, 4, delta=0)
+    np.testing.assert_allclose(sharp, [0, 0.5, 0.625, 0.75, 0.875, -1, -1, -1, -1, 0])
+    assert sharp.dtype == np.float32
+
+
+@given(geometries(), RADII.filter(bool), st.floats(0.75, 3), st.booleans())
+def test_background_subtraction_adds_up_to_nothing(geometry, inner, width, antialiased):
+    try:
+        mask = masks.background_subtraction(*geometry, inner + width, inner, antialiased)
+    except InvalidArgumentError:
+        assert not masks.ring(*geometry, inner + width, inner, antialiased).any()
+        return
+    assert abs(mask.sum()) < 1e-9 * max(1, abs(mask).sum())
+    if not antialiased:
+        np.testing.assert_array_equal(mask == 1, masks.circular(*geometry, inner))
+
+
+@given(geometries(), st.floats(0.2, 5), st.floats(-10, 10))
+def test_polar_maps_can_be_turned_back(geometry, stretch, angle):
+    cx, cy, width, height = geometry
+    y, x = np.mgrid[:height, :width]
+    r, phi = masks.polar_map(*geometry)
+    np.testing.assert_allclose(r * np.sin(phi), y - cy, atol=1e-12)
+    np.testing.assert_allclose(r * np.cos(phi), x - cx, atol=1e-12)
+    r, phi = masks.polar_map(*geometry, stretchY=stretch, angle=angle)
+    along, across = r * np.cos(phi), stretch * r * np.sin(phi)
+    np.testing.assert_allclose(
+        along * np.cos(angle) - across * np.sin(angle), x - cx, rtol=1e-9, atol=1e-9
+    )
+    np.testing.assert_allclose(
+        along * np.sin(angle) + across * np.cos(angle), y - cy, rtol=1e-9, atol=1e-9
+    )
+
+
+@given(st.integers(0, 2**32 - 1), st.sampled_from([np.float32, np.float64, np.int16]))
+def test_balance(seed, dtype):
+    template = (np.random.default_rng(seed).normal(size=(3, 4)) * 10).astype(dtype)
+    template.flat[:2] = 3, -2
+    before = template.copy()
+    result = masks.balance(template)
+    assert result.dtype == (np.float64 if dtype is np.int16 else dtype)
+    assert abs(result.sum()) < 1e-5 * abs(result).sum()
+    np.testing.assert_array_equal(result[template >= 0], template[template >= 0])
+    np.testing.assert_array_equal(template, before)
+    np.testing.assert_array_equal(masks.balance(abs(template)), abs(template))
+
+
+@given(geometries())
+def test_the_bounding_radius_covers_the_frame(geometry):
+    assert masks.circular(*geometry, masks.bounding_radius(*geometry)).all()
+
+
+def test_bounding_radius_as_the_reference():
+    assert masks.bounding_radius(3, 4, 6, 8) == 6
+    assert masks.bounding_radius(-2, 30, 5, 4) == 32
+    assert masks.bounding_radius(64, 64, 128, 128) == 92
+
+
+@given(geometries(), RADII, st.floats(1, 4), st.integers(1, 6), st.booleans())
+def test_radial_bins_are_rings(geometry, inner, width, n_bins, normalize):
+    outer = inner + width * n_bins
+    bins = masks.radial_bins(*geometry, outer, inner, n_bins, normalize, use_sparse=False)
+    edges = np.linspace(inner, outer, n_bins + 1)
+    for bin_, low, high in zip(bins, edges, edges[1:], strict=False):
+        ring = masks.ring(*geometry, high, low, antialiased=True)
+        if normalize and ring.any():
+            ring /= ring.sum()
+            assert bin_.sum() == pytest.approx(1)
+        np.testing.assert_allclose(bin_, ring, atol=1e-9)
+
+
+def test_radial_bins_cover_the_frame_once():
+    bins = masks.radial_bins(20, 11.5, 40, 30, use_sparse=False)
+    assert bins.shape == (masks.bounding_radius(20, 11.5, 40, 30), 30, 40)
+    np.testing.assert_allclose(bins.sum(axis=0), 1)
+
+
+def test_misuse_of_radial_bins():
+    with pytest.raises(InvalidArgumentError, match="not larger"):
+        masks.radial_bins(3, 3, 7, 7, radius=1, radius_inner=2)
+    with pytest.raises(InvalidArgumentError, match="n_bins is 0"):
+        masks.radial_bins(3, 3, 7, 7, n_bins=0)
+
+
+def test_radial_bins_are_sparse_where_that_saves_memory():
+    sparse = pytest.importorskip("sparse")
+    geometry = (8, 8, 16, 16)
+    thin = masks.radial_bins(*geometry, radius=4, n_bins=5)
+    assert isinstance(thin, sparse.COO)
+    assert isinstance(masks.radial_bins(*geometry, radius=4, n_bins=3), np.ndarray)
+    dense = masks.radial_bins(*geometry, radius=4, n_bins=5, use_sparse=False, dtype="f4")
+    assert dense.dtype == np.float32
+    np.testing.assert_allclose(thin.todense(), dense, atol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rows", "columns"),
+    [
+        ((1, 2, 2, 3), range(2, 6), range(1, 4)),
+        ((4, 5, -2, -3), range(2, 6), range(2, 5)),
+        ((4, 2, -2, 3), range(2, 6), range(2, 5)),
+        ((1.5, 2.5, 2, 3), range(2, 6), range(1, 4)),
+        ((1, 2, 0, 3), [], []),
+        ((-2, -1, 3, 4), range(0, 4), range(0, 2)),
+        ((0, 0, -2, -2), [0], [0]),
+        ((9, 9, 2, 2), [], []),
+        ((-5, -5, 2, 2), [], []),
+        ((4, 3, 10, 10), range(3, 7), range(4, 6)),
+    ],
+)
+def test_rectangles_as_the_reference(arguments, rows, columns):
+    expected = np.zeros((7, 6), dtype=bool)
+    expected[np.ix_(list(rows), list(columns))] = True
+    np.testing.assert_array_equal(masks.rectangular(*arguments, 6, 7), expected)
+
+
+def test_gradients():
+    y, x = np.mgrid[:3, :5]
+    np.testing.assert_array_equal(masks.gradient_x(5, 3), x)
+    np.testing.assert_array_equal(masks.gradient_y(5, 3, dtype=np.uint8), y)
+    assert masks.gradient_x(5, 3).dtype == np.float32
+    assert masks.gradient_y(5, 3, dtype=np.uint8).dtype == np.uint8
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_stacks_of_templates(seed):
+    pytest.importorskip("sparse")
+    rng = np.random.default_rng(seed)
+    height, width, n = (int(i) for i in rng.integers(1, 9, 3))
+    template = rng.integers(1, 9, (2, 3)).astype(np.float32)
+    index, x, y = rng.integers(0, 3, n), rng.integers(-4, 9, n), rng.integers(-4, 9, n)
+    stack = masks.sparse_template_multi_stack(index, x, y, template, width, height)
+    expected = np.zeros((index.max() + 1, height + 20, width + 20), dtype=np.float32)
+    for i, left, top in zip(index, x, y, strict=True):
+        expected[i, top + 10 : top + 12, left + 10 : left + 13] += template
+    assert stack.dtype == np.float32
+    np.testing.assert_array_equal(stack.todense(), expected[:, 10:-10, 10:-10])
+
+
+@settings(deadline=None)
+@given(st.integers(0, 2**32 - 1), RADII)
+def test_stacks_of_disks(seed, radius):
+    pytest.importorskip("sparse")
+    rng = np.random.default_rng(seed)
+    height, width, n = (int(i) for i in rng.integers(1, 9, 3))
+    index, centres = rng.integers(0, 3, n), rng.integers(-8, 20, (2, n)) / 2
+    stack = masks.sparse_circular_multi_stack(index, *centres, width, height, radius)
+    expected = np.zeros((index.max() + 1, height, width), dtype=bool)
+    for i, cx, cy in zip(index, *centres, strict=True):
+        expected[i] |= masks.circular(cx, cy, width, height, radius)
+    assert stack.dtype == bool
+    np.testing.assert_array_equal(stack.todense(), expected)
+
+
+def test_misuse_of_stacks():
+    pytest.importorskip("sparse")
+    template = np.ones((2, 2))
+    with pytest.raises(InvalidArgumentError, match="2, 1 and 1 elements"):
+        masks.sparse_template_multi_stack([0, 1], [1], [1], template, 5, 5)
+    with pytest.raises(InvalidArgumentError, match="mask_index -1 is negative"):
+        masks.sparse_template_multi_stack([-1], [1], [1], template, 5, 5)
+    with pytest.raises(InvalidArgumentError, match="1, 2 and 1 elements"):
+        masks.sparse_circular_multi_stack([0], [1, 2], [1], 5, 5, 2)
+
+
+def test_masks_need_no_optional_package():
+    code = "import sys, framefold, framefold.masks, framefold.common.container, framefold.utils"
+    check = "print(sorted({'scipy', 'sparse', 'numba'} & set(sys.modules)))"
+    command = [sys.executable, "-c", f"{code}; {check}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,157 @@
+"""ApplyMasksUDF: native, sparse and shifted against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import framefold as ff
+from framefold._native import native_udf
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.masks import ApplyMasksUDF
+
+CTX = ff.Context.make_with("threads", cpus=2)
+
+
+def shifted_products(data, stack, shifts):
+    """Products one pixel at a time: mask cell m lies on pixel m + shift of the frame."""
+    nav, (height, width) = data.shape[:2], data.shape[2:]
+    result = np.zeros((*nav, len(stack)))
+    for scan in np.ndindex(*nav):
+        dy, dx = np.broadcast_to(shifts, (*nav, 2))[scan]
+        for y in range(height):
+            for x in range(width):
+                if 0 <= y - dy < height and 0 <= x - dx < width:
+                    result[scan] += stack[:, y - dy, x - dx] * float(data[scan][y, x])
+    return result
+
+
+@pytest.fixture
+def stack():
+    rng = np.random.default_rng(4)
+    return (rng.normal(size=(3, 10, 12)) * (rng.random((3, 10, 12)) < 0.3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("shift", [(0, 0), (1, 2), (-3, 1), (9, -11), (10, 0), (40, -40)])
+@pytest.mark.parametrize("use_sparse", [False, True])
+def test_the_same_shift_for_all_frames(dataset, ctx, data, stack, shift, use_sparse):
+    if use_sparse:
+        pytest.importorskip("scipy")
+    udf = ApplyMasksUDF(lambda: stack, shifts=shift, use_sparse=use_sparse)
+    found = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, shifted_products(data, stack, shift), rtol=1e-4, atol=0.1)
+
+
+def test_shifts_move_the_mask_with_the_pattern(ctx):
+    frame = np.zeros((6, 7), dtype=np.float32)
+    frame[4, 1] = 1
+    mask = np.zeros((6, 7), dtype=np.float32)
+    mask[2, 3] = 1
+    dataset = ctx.load("memory", data=frame[np.newaxis], sig_dims=2)
+    for shift, expected in (((0, 0), 0), ((2, -2), 1), ((2.9, -2.9), 1), ((-2, 2), 0)):
+        udf = ApplyMasksUDF([lambda: mask], shifts=shift)
+        assert ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data.item() == expected
+
+
+@pytest.mark.parametrize("roi", [False, True])
+def test_a_shift_for_each_frame(dataset, ctx, data, stack, roi):
+    rng = np.random.default_rng(9)
+    shifts = rng.integers(-12, 13, (6, 7, 2))
+    selected = rng.random((6, 7)) < 0.5 if roi else None
+    aux = ApplyMasksUDF.aux_data(shifts.reshape(-1, 2), kind="nav", extra_shape=(2,), dtype=int)
+    udf = ApplyMasksUDF(lambda: stack, shifts=aux)
+    found = ctx.run_udf(dataset=dataset, udf=udf, roi=selected)["intensity"]
+    expected = shifted_products(data, stack, shifts)
+    if roi:
+        assert np.isnan(found.data[~selected]).all()
+        np.testing.assert_allclose(found.data[selected], expected[selected], rtol=1e-4, atol=0.1)
+    else:
+        np.testing.assert_allclose(found.data, expected, rtol=1e-4, atol=0.1)
+
+
+@pytest.mark.parametrize("shifts", [(1, 2, 3), 3, (np.nan, 1), ("a", "b"), (1j, 0)])
+def test_misuse_of_shifts(dataset, ctx, stack, shifts):
+    udf = ApplyMasksUDF(lambda: stack, shifts=shifts)
+    with pytest.raises(InvalidArgumentError, match=r"ApplyMasksUDF: shifts are .*expected 2"):
+        ctx.run_udf(dataset=dataset, udf=udf)
+
+
+DTYPES = st.sampled_from(["bool", "u1", "u2", "i4", "f4", "f8", "c8"])
+CHOICES = [None, False, True, "sparse.pydata", "scipy.sparse.csc"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(DTYPES, DTYPES, st.sampled_from(CHOICES), st.sampled_from([None, "f8", "bool"]))
+def test_formats_and_dtypes(dtype, mask_dtype, use_sparse, preferred):
+    pytest.importorskip("scipy")
+    rng = np.random.default_rng(0)
+    data = rng.integers(0, 200, (5, 6, 7)).astype(dtype)
+    stack = rng.integers(0, 3, (4, 6, 7)).astype(mask_dtype)
+    udf = ApplyMasksUDF(lambda: stack, use_sparse=use_sparse, preferred_dtype=preferred)
+    dataset = CTX.load("memory", data=data, sig_dims=2, num_partitions=2)
+    found = CTX.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    common = np.result_type(dtype, mask_dtype, preferred or "f4")
+    if common.kind in "biu":
+        assert found.dtype == ("u8" if common.kind == "u" else "i8")
+    else:
+        assert found.dtype == common
+    wide = np.result_type(common, np.float64)
+    expected = data.reshape(5, -1).astype(wide) @ stack.reshape(4, -1).T.astype(wide)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_what_runs_natively(dataset, stack):
+    def native(**options):
+        return native_udf(ApplyMasksUDF(lambda: stack, **options), dataset) is not None
+
+    assert native()
+    assert native(use_sparse=False, preferred_dtype=np.float64, mask_dtype=np.float64)
+    assert not native(shifts=(0, 0))
+    assert not native(preferred_dtype=bool)
+
+
+def test_sparse_factories_are_multiplied_sparsely(dataset, ctx, data, stack):
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    udf = ApplyMasksUDF([lambda mask=mask: scipy_sparse.csr_matrix(mask) for mask in stack])
+    assert udf.masks.use_sparse == "scipy.sparse"
+    assert native_udf(udf, dataset) is None
+    expected = np.tensordot(data.astype(float), stack.astype(float), ((2, 3), (1, 2)))
+    found = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=0.1)
+    assert (udf.get_mask_count(), udf.get_mask_dtype()) == (3, np.float32)
+
+
+@pytest.mark.parametrize("shifts", [None, (1, 1)])
+def test_masks_are_made_once_in_a_run(dataset, ctx, stack, shifts):
+    calls = []
+
+    def factory():
+        calls.append(1)
+        return stack
+
+    ctx.run_udf(dataset=dataset, udf=ApplyMasksUDF(factory, shifts=shifts))
+    assert len(calls) == 1
+
+
+def test_masks_with_one_and_three_signal_axes(ctx):
+    rng = np.random.default_rng(1)
+    for sig in ((9,), (3, 4, 5)):
+        data, mask = rng.random((4, *sig)).astype("f4"), rng.random(sig).astype("f4")
+        dataset = ctx.load("memory", data=data, sig_dims=len(sig))
+        for shifts in (None, (0,) * len(sig)):
+            udf = ApplyMasksUDF([lambda mask=mask: mask], shifts=shifts)
+            found = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data[:, 0]
+            np.testing.assert_allclose(found, data.reshape(4, -1) @ mask.reshape(-1), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shifts", [None, (1, 1)])
+def test_masks_that_do_not_fit(dataset, ctx, stack, shifts):
+    wrong = ApplyMasksUDF([lambda: stack[0, :3]], shifts=shifts)
+    with pytest.raises(InvalidArgumentError, match=r"3, 12.*10, 12"):
+        ctx.run_udf(dataset=dataset, udf=wrong)
+    count = ApplyMasksUDF(lambda: stack, mask_count=4, shifts=shifts)
+    with pytest.raises(InvalidArgumentError, match="given as 4, but the factory made 3"):
+        ctx.run_udf(dataset=dataset, udf=count)
