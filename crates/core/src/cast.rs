@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// Converts one value the way NumPy's `astype` does for safe casts.
-trait CastTo<T> {
+pub(crate) trait CastTo<T> {
     fn cast(self) -> T;
 }
 

@@ -1,6 +1,6 @@
 //! A source laid out on a scan grid.
 
-use crate::{DataSource, Error, Presence, Result, Shape};
+use crate::{Corrections, DType, DataSource, Error, Presence, Result, Shape};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,6 +13,7 @@ pub struct Dataset {
     source: Arc<dyn DataSource>,
     shape: Shape,
     sync_offset: i64,
+    corrections: Option<Arc<Corrections>>,
 }
 
 /// How many frames were left out and how many positions stay empty.
@@ -49,7 +50,41 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
-        Ok(Dataset { source, shape, sync_offset })
+        Ok(Dataset { source, shape, sync_offset, corrections: None })
+    }
+
+    /// The same frames with these corrections, in the place of those it had. Empty corrections
+    /// are none: pixels stay as they are.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if they are for frames of another shape, or complex while the data are
+    /// not.
+    pub fn with_corrections(mut self, corrections: Option<Arc<Corrections>>) -> Result<Self> {
+        if let Some(corrections) = &corrections {
+            if corrections.sig_shape() != self.shape.sig() {
+                return Err(Error::invalid(format!(
+                    "the corrections are for frames of shape {:?}, but the data have frames of \
+                     shape {:?}",
+                    corrections.sig_shape(),
+                    self.shape.sig()
+                )));
+            }
+            corrections.output_dtype(self.source.info().dtype.dtype)?;
+        }
+        self.corrections = corrections.filter(|corrections| !corrections.is_empty());
+        Ok(self)
+    }
+
+    /// What is corrected in every tile, if anything is.
+    pub fn corrections(&self) -> Option<&Arc<Corrections>> {
+        self.corrections.as_ref()
+    }
+
+    /// The dtype of pixels that are not converted on anybody's wish: that of the source, or the
+    /// float or complex dtype that corrections turn it into.
+    pub fn pixel_dtype(&self) -> DType {
+        let native = self.source.info().dtype.dtype;
+        if self.corrections.is_some() { DType::promote(native, DType::F32) } else { native }
     }
 
     /// Where the frames come from.

@@ -22,6 +22,7 @@
 
 mod buffer;
 mod cast;
+mod corrections;
 mod dataset;
 mod dtype;
 mod element;
@@ -41,6 +42,7 @@ mod udf;
 
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cast::convert_tile;
+pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
 pub use element::{Bool8, Complex64, Complex128, Element, F16};

@@ -13,6 +13,16 @@ pub struct SigSlice {
 }
 
 impl SigSlice {
+    /// The part of frames of shape `sig` that starts at `origin`.
+    pub(crate) fn new(origin: Vec<usize>, shape: Vec<usize>, sig: &[usize], index: usize) -> Self {
+        let (starts, len) = run_starts(&origin, &shape, sig);
+        let linear = match starts.as_slice() {
+            [start] => Some(*start..start + len),
+            _ => None,
+        };
+        SigSlice { origin, shape, linear, index }
+    }
+
     /// The first cell of the slice on each signal axis.
     pub fn origin(&self) -> &[usize] {
         &self.origin
@@ -131,12 +141,7 @@ impl TilingScheme {
                     .zip(tile_shape.iter().zip(sig_shape))
                     .map(|(&start, (&tile, &sig))| tile.min(sig - start))
                     .collect();
-                let (starts, len) = run_starts(&origin, &shape, sig_shape);
-                let linear = match starts.as_slice() {
-                    [start] => Some(*start..start + len),
-                    _ => None,
-                };
-                SigSlice { origin, shape, linear, index }
+                SigSlice::new(origin, shape, sig_shape, index)
             })
             .collect();
         Ok(TilingScheme { sig_shape: sig_shape.to_vec(), tile_shape, depth, slices })
