@@ -10,8 +10,8 @@ pub use explain::{Explanation, UdfExplanation};
 
 use crate::PlanOptions;
 use framefold_core::{
-    BufferDecl, Dataset, Error, FrameIndices, JobMeta, Partition, Requirements, Result, Roi,
-    RunMeta, TilingScheme, Udf,
+    BufferDecl, CorrectedSlice, Dataset, Error, FrameIndices, JobMeta, Partition, Requirements,
+    Result, Roi, RunMeta, TilingScheme, Udf,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,6 +24,8 @@ pub struct Plan {
     pub(crate) udfs: Vec<PlannedUdf>,
     pub(crate) tiling: Arc<TilingScheme>,
     pub(crate) partitions: Arc<[Partition]>,
+    /// What to read and repair for each slice of the tiling; empty without corrections.
+    pub(crate) corrected: Vec<CorrectedSlice>,
     reasons: Reasons,
 }
 
@@ -61,13 +63,14 @@ impl Plan {
             let required = udf.requirements(info).map_err(|error| error.with_udf(udf.name()))?;
             requirements.push(required);
         }
-        let shared = inputs::shared_dtype(native_dtype, &requirements);
+        let pixel_dtype = dataset.pixel_dtype();
+        let shared = inputs::shared_dtype(pixel_dtype, &requirements);
         let mut jobs = Vec::with_capacity(udfs.len());
         for (udf, required) in udfs.iter().zip(&requirements) {
             let meta = JobMeta {
                 shape: dataset.shape().clone(),
                 native_dtype,
-                input_dtype: inputs::input_dtype(native_dtype, shared, required),
+                input_dtype: inputs::input_dtype(pixel_dtype, shared, required),
                 roi: roi.clone(),
             };
             let buffers = udf.buffers(&meta).map_err(|error| error.with_udf(udf.name()))?;
@@ -81,6 +84,13 @@ impl Plan {
             partitions::choose(dataset, &jobs, &requirements, runs, options)?;
         let (tiling, why_tiling) =
             tiling::choose(info, &jobs, &requirements, &partitions, options)?;
+        let corrected = match dataset.corrections() {
+            None => Vec::new(),
+            Some(corrections) => {
+                let prepare = |s| CorrectedSlice::try_new(corrections, s, &info.base_shape);
+                tiling.slices().iter().map(prepare).collect::<Result<_>>()?
+            }
+        };
         let (tiling, partitions) = (Arc::new(tiling), Arc::<[Partition]>::from(partitions));
         let udfs = udfs
             .into_iter()
@@ -99,6 +109,7 @@ impl Plan {
             udfs,
             tiling,
             partitions,
+            corrected,
             reasons: Reasons { partitions: why_partitions, tiling: why_tiling },
         })
     }

@@ -2,8 +2,8 @@
 
 use crate::Plan;
 use framefold_core::{
-    Accumulator, DType, DenseTile, Error, FrameReader, Partial, Partition, Result, Scratch, Tile,
-    TilePosition, convert_tile,
+    Accumulator, CorrectionPlanes, DType, DenseTile, Error, FrameReader, Partial, Partition,
+    Result, Scratch, SigSlice, Tile, TilePosition, convert_tile, correct_tile,
 };
 use std::ops::Range;
 
@@ -27,9 +27,17 @@ impl PartialResult {
 pub struct Worker<'p> {
     plan: &'p Plan,
     reader: Box<dyn FrameReader + 'p>,
-    /// One buffer per dtype that some UDF wants and the data do not have.
-    converted: Vec<(DType, Scratch)>,
+    /// One per dtype that some UDF wants, other than that of uncorrected data.
+    converted: Vec<Converted>,
     frames: Vec<u64>,
+}
+
+/// Where tiles of one dtype are made.
+struct Converted {
+    dtype: DType,
+    scratch: Scratch,
+    /// Dark frame and gain map in that dtype, if there are corrections.
+    planes: Option<CorrectionPlanes>,
 }
 
 impl<'p> Worker<'p> {
@@ -39,11 +47,15 @@ impl<'p> Worker<'p> {
     /// Whatever the source reports when it is opened for reading.
     pub fn try_new(plan: &'p Plan) -> Result<Self> {
         let native = plan.dataset.source().info().dtype.dtype;
-        let mut converted: Vec<(DType, Scratch)> = Vec::new();
+        let corrections = plan.dataset.corrections();
+        let mut converted: Vec<Converted> = Vec::new();
         for planned in &plan.udfs {
             let dtype = planned.meta.job.input_dtype;
-            if dtype != native && !converted.iter().any(|(known, _)| *known == dtype) {
-                converted.push((dtype, Scratch::new()));
+            let as_it_is = dtype == native && corrections.is_none();
+            if !as_it_is && !converted.iter().any(|known| known.dtype == dtype) {
+                let planes =
+                    corrections.map(|c| CorrectionPlanes::try_new(c, dtype)).transpose()?;
+                converted.push(Converted { dtype, scratch: Scratch::new(), planes });
             }
         }
         Ok(Worker { plan, reader: plan.dataset.source().reader()?, converted, frames: Vec::new() })
@@ -111,11 +123,17 @@ impl<'p> Worker<'p> {
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
-        let native = self.reader.read(frames, position.sig)?;
-        check_geometry(&native, &position)?;
+        let corrected = plan.corrected.get(position.sig.index());
+        let read = corrected.map_or(position.sig, |slice| slice.read());
+        let native = self.reader.read(frames, read)?;
+        check_geometry(&native, position.frames.len(), read)?;
         let mut tiles = Vec::with_capacity(self.converted.len());
-        for (dtype, scratch) in &mut self.converted {
-            tiles.push((*dtype, convert_tile(&native, *dtype, scratch)?));
+        for Converted { dtype, scratch, planes } in &mut self.converted {
+            let tile = match (corrected, planes) {
+                (Some(slice), Some(planes)) => correct_tile(&native, slice, planes, scratch)?,
+                _ => convert_tile(&native, *dtype, scratch)?,
+            };
+            tiles.push((*dtype, tile));
         }
         for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
             let dtype = planned.meta.job.input_dtype;
@@ -128,11 +146,8 @@ impl<'p> Worker<'p> {
 }
 
 /// A source that hands out another tile than was asked for must not get any further.
-fn check_geometry(tile: &DenseTile<'_>, position: &TilePosition<'_>) -> Result<()> {
-    let (found, expected) = (
-        (tile.frames.depth(), tile.frames.frame_len()),
-        (position.frames.len(), position.sig.len()),
-    );
+fn check_geometry(tile: &DenseTile<'_>, n_frames: usize, sig: &SigSlice) -> Result<()> {
+    let (found, expected) = ((tile.frames.depth(), tile.frames.frame_len()), (n_frames, sig.len()));
     if found == expected {
         return Ok(());
     }

@@ -4,8 +4,10 @@
 //! summed in 128 bits and expected exactly; floating-point sums come with a tolerance that
 //! follows from the magnitude of their terms.
 
+mod corrections;
 mod reductions;
 
+pub use corrections::{CorrectionOptions, corrected};
 pub use reductions::{ComOptions, com, logsum, masks, max, pick, stddev, sum, sum_sig};
 
 use crate::compare::numbers;

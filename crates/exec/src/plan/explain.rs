@@ -29,7 +29,9 @@ pub struct Explanation {
     pub n_slices: usize,
     /// Why tiles have that size.
     pub why_tiling: String,
-    /// Whether the data set can lend its memory.
+    /// What is corrected in each tile; `None` for pixels as they are.
+    pub corrections: Option<String>,
+    /// Whether the data set can lend its memory, and nothing is corrected in it.
     pub zero_copy: bool,
     /// Each UDF.
     pub udfs: Vec<UdfExplanation>,
@@ -90,9 +92,26 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         tile_shape: plan.tiling.tile_shape().to_vec(),
         n_slices: plan.tiling.slices().len(),
         why_tiling: reasons.tiling.clone(),
-        zero_copy: info.lends,
+        corrections: plan.dataset.corrections().map(|_| corrections(plan)),
+        zero_copy: info.lends && plan.dataset.corrections().is_none(),
         udfs: udfs.collect(),
     }
+}
+
+/// `dark frame, 3 excluded pixels, in float32; 2 of 8 parts of a frame are read with …`
+fn corrections(plan: &Plan) -> String {
+    let Some(corrections) = plan.dataset.corrections() else { return String::new() };
+    let parts = plan.corrected.iter().zip(plan.tiling.slices());
+    let larger = parts.filter(|(part, slice)| part.read().len() > slice.len()).count();
+    let reading = match larger {
+        0 => String::new(),
+        n => format!(
+            "; {n} of {} parts of a frame are read with some pixels around them, to repair those \
+             at their edges",
+            plan.corrected.len()
+        ),
+    };
+    format!("{corrections}, in {}{reading}", plan.dataset.pixel_dtype())
 }
 
 impl fmt::Display for Explanation {
@@ -103,8 +122,11 @@ impl fmt::Display for Explanation {
             0 => writeln!(f)?,
             n => writeln!(f, " ({n} of {} selected positions have no data)", self.n_selected)?,
         }
-        let how =
-            if self.zero_copy { "lent as it lies in memory" } else { "decoded into a buffer" };
+        let how = match (&self.corrections, self.zero_copy) {
+            (Some(_), _) => "corrected into a buffer",
+            (None, true) => "lent as it lies in memory",
+            (None, false) => "decoded into a buffer",
+        };
         let (least, most) = self.frames_per_partition;
         let frames = if least == most { format!("{most}") } else { format!("{least} to {most}") };
         writeln!(
@@ -117,6 +139,9 @@ impl fmt::Display for Explanation {
             "tiles       up to {} frames × {:?} ({} per frame), {how}: {}",
             self.tile_depth, self.tile_shape, self.n_slices, self.why_tiling
         )?;
+        if let Some(corrections) = &self.corrections {
+            writeln!(f, "corrections {corrections}")?;
+        }
         for udf in &self.udfs {
             writeln!(
                 f,

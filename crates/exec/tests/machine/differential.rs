@@ -10,14 +10,14 @@ use proptest::prelude::*;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-const EXECUTORS: [Executor; 4] = [
+pub(crate) const EXECUTORS: [Executor; 4] = [
     Executor::Inline,
     Executor::Threads(NonZeroUsize::new(1)),
     Executor::Threads(NonZeroUsize::new(2)),
     Executor::Threads(NonZeroUsize::new(7)),
 ];
 
-fn options(case: &Case) -> PlanOptions {
+pub(crate) fn options(case: &Case) -> PlanOptions {
     PlanOptions {
         num_partitions: Some(case.partition_lens.len()),
         tile_depth: Some(case.depth),
@@ -25,7 +25,7 @@ fn options(case: &Case) -> PlanOptions {
     }
 }
 
-fn run_on(
+pub(crate) fn run_on(
     executor: Executor,
     dataset: &Dataset,
     udfs: Vec<Arc<dyn Udf>>,
@@ -37,7 +37,7 @@ fn run_on(
     run(&plan, run_options)?.snapshot()
 }
 
-fn native(array: &Array) -> Result<&NativeArray> {
+pub(crate) fn native(array: &Array) -> Result<&NativeArray> {
     match array {
         Array::Native(array) => Ok(array),
         Array::Foreign(_) => Err(Error::bug("a native kernel gave a foreign array")),
@@ -45,7 +45,7 @@ fn native(array: &Array) -> Result<&NativeArray> {
 }
 
 /// Every buffer's bytes, in order.
-fn bits(results: &RunResults) -> Result<Vec<Vec<u8>>> {
+pub(crate) fn bits(results: &RunResults) -> Result<Vec<Vec<u8>>> {
     let buffers = results.udfs.iter().flat_map(|udf| &udf.buffers);
     buffers.map(|buffer| Ok(native(&buffer.array)?.values().as_bytes().to_vec())).collect()
 }

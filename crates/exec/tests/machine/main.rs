@@ -1,6 +1,8 @@
 //! The run machine as a whole: right results, the same bits everywhere, and order in failure.
 
 #[cfg(test)]
+mod corrections;
+#[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod failures;
