@@ -58,6 +58,18 @@ class Dataset:
     def positions_with_data(self) -> list[tuple[int, int]]: ...
     @property
     def sync_info(self) -> dict[str, int]: ...
+    def with_corrections(self, corrections: Corrections | None = None) -> Dataset: ...
+
+@final
+class Corrections:
+    def __new__(
+        cls,
+        sig_shape: tuple[int, ...],
+        dark: npt.NDArray[Any] | None = None,
+        gain: npt.NDArray[Any] | None = None,
+        excluded: list[int] = ...,
+        allow_empty: bool = False,
+    ) -> Corrections: ...
 
 @final
 class NativeUdf:

@@ -1,6 +1,7 @@
 //! Data sets.
 
 use crate::arrays::memory_of;
+use crate::corrections::Corrections;
 use crate::errors::OrRaise;
 use crate::memory::NumpyBytes;
 use crate::options::open_options;
@@ -78,6 +79,18 @@ impl PyDataset {
     #[getter]
     fn positions_with_data(&self) -> Vec<(usize, usize)> {
         self.dataset.positions_with_data().into_iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    /// The same data set with other corrections, or with none.
+    #[pyo3(signature = (corrections=None))]
+    fn with_corrections(
+        &self,
+        py: Python<'_>,
+        corrections: Option<&Corrections>,
+    ) -> PyResult<PyDataset> {
+        let corrections = corrections.map(Corrections::inner);
+        let dataset = self.dataset.clone().with_corrections(corrections).or_raise(py)?;
+        Ok(PyDataset { dataset, num_partitions: self.num_partitions })
     }
 
     /// How many frames are left out, and how many positions stay empty, at either end.

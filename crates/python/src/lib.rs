@@ -7,6 +7,7 @@
 
 mod arrays;
 mod cli;
+mod corrections;
 mod dataset;
 mod errors;
 mod memory;
@@ -23,6 +24,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use super::cli::cli_main;
+    #[pymodule_export]
+    use super::corrections::Corrections;
     #[pymodule_export]
     use super::dataset::{PyDataset, detect, from_array, known_formats, load};
     #[pymodule_export]
