@@ -1,0 +1,122 @@
+"""The forms in which excluded pixels can be given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+
+Coordinates = npt.NDArray[np.intp]
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """Excluded pixels, as far as they are known before the shape of a frame is.
+
+    Attributes
+    ----------
+    shape
+        The shape of a frame, if the pixels came as an array of that shape.
+    mask
+        The coordinates of its set elements, shape ``(d, n)``, if they may have come so.
+    coordinates
+        The array itself, shape ``(d, n)``, if it may hold coordinates.
+    """
+
+    shape: tuple[int, ...] | None = None
+    mask: Coordinates | None = None
+    coordinates: Coordinates | None = None
+
+    def known_shape(self) -> tuple[int, ...] | None:
+        """The shape of a frame, if there is no doubt about it."""
+        return self.shape if self.coordinates is None else None
+
+    def for_shape(self, sig_shape: tuple[int, ...]) -> Coordinates:
+        """The coordinates of the excluded pixels in a frame of ``sig_shape``, shape ``(d, n)``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they do not fit; names both shapes.
+        """
+        if self.mask is not None and self.shape == sig_shape:
+            return self.mask
+        if self.coordinates is None:
+            raise InvalidArgumentError(
+                f"excluded_pixels has shape {self.shape}, but frames have shape {sig_shape}; "
+                f"pass an array of the shape of a frame, or coordinates as a list of one "
+                f"sequence per axis"
+            )
+        found = self.coordinates
+        if found.shape[0] != len(sig_shape):
+            raise InvalidArgumentError(
+                f"excluded_pixels has shape {found.shape}, which is neither that of a frame, "
+                f"{sig_shape}, nor that of coordinates, ({len(sig_shape)}, n); coordinates are "
+                f"one sequence per axis: transpose a list of positions"
+            )
+        outside = ((found < 0) | (found >= np.reshape(sig_shape, (-1, 1)))).any(axis=0)
+        if outside.any():
+            first = tuple(found[:, outside.argmax()].tolist())
+            raise InvalidArgumentError(
+                f"the excluded pixel {first} is outside of a frame of shape {sig_shape}"
+            )
+        return found
+
+
+def excluded(given: Any) -> Excluded | None:
+    """Excluded pixels from a mask or from coordinates; None for None.
+
+    Parameters
+    ----------
+    given
+        An array of the shape of a frame, dense or sparse, of which elements other than 0 are
+        excluded; or coordinates of shape ``(d, n)``, as a list or an array of integers. An
+        array of integers that fits both is a mask.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is none of these.
+    """
+    if given is None or isinstance(given, Excluded):
+        return given
+    if not isinstance(given, np.ndarray | list | tuple):
+        return _from_sparse(given)
+    try:
+        array = np.asarray(given)
+    except ValueError:
+        array = np.empty(0, dtype=object)
+    if array.dtype.kind not in "biuf":
+        raise InvalidArgumentError(
+            f"excluded_pixels is {_shown(given)}; pass a boolean array of the shape of a frame, "
+            f"or coordinates as a list of one sequence of integers per axis"
+        )
+    if array.size == 0:
+        return None
+    may_be_coordinates = array.dtype.kind in "iu" and array.ndim == 2
+    coordinates = array.astype(np.intp) if may_be_coordinates else None
+    if isinstance(given, np.ndarray) or coordinates is None:
+        return Excluded(array.shape, np.stack(np.nonzero(array)), coordinates)
+    return Excluded(coordinates=coordinates)
+
+
+def _from_sparse(given: Any) -> Excluded:
+    shape = getattr(given, "shape", None)
+    if not isinstance(shape, tuple) or not hasattr(given, "nonzero"):
+        raise InvalidArgumentError(
+            f"excluded_pixels is {_shown(given)}; pass an array of the shape of a frame, dense "
+            f"or sparse, or coordinates as a list of one sequence per axis"
+        )
+    if getattr(given, "fill_value", 0):
+        # Sparse in what is good.
+        return Excluded(shape, np.stack(np.nonzero(given.todense())))
+    return Excluded(shape, np.stack([np.asarray(axis, dtype=np.intp) for axis in given.nonzero()]))
+
+
+def _shown(given: Any) -> str:
+    text = repr(given)
+    return text if len(text) <= 60 else f"{text[:57]}..."
