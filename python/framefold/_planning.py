@@ -16,6 +16,7 @@ from framefold.common import udf as formats
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.io.corrections.corrset import CorrectionSet
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -137,7 +138,13 @@ class Run:
             bridge.update_parameters(copy, new)
 
 
-def plan_run(dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any, threads: int | None) -> Run:
+def plan_run(
+    dataset: DataSet,
+    udf: UDF | Iterable[UDF],
+    roi: Any,
+    threads: int | None,
+    corrections: CorrectionSet | None = None,
+) -> Run:
     """Plan a run; reads no pixel.
 
     Parameters
@@ -146,24 +153,27 @@ def plan_run(dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any, threads: int 
         As for :meth:`framefold.Context.run_udf`.
     threads
         Of the executor.
+    corrections
+        As for :meth:`framefold.Context.run_udf`.
     """
     from framefold.udf._bridge import Bridge
 
     udfs = _checked_udfs(udf)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
+    correction_set, frames = corrected(dataset, corrections)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     for each in udfs:
         native = native_udf(each, dataset)
         if native is None:
-            bridge = Bridge(each, dataset.shape, dataset.dtype, mask)
+            bridge = Bridge(each, dataset.shape, dataset.dtype, mask, correction_set)
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
         else:
             bridges.append(None)
             planned.append(native)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
-    plan = _engine.Plan(dataset._engine, planned, flat)
+    plan = _engine.Plan(frames, planned, flat)
     return Run(dataset, udfs, plan, bridges, mask, threads)
 
 
@@ -180,13 +190,34 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
     return udfs
 
 
-def check_corrections(corrections: Any) -> None:
-    """Refuse corrections: runs cannot apply them yet."""
-    if corrections is not None:
-        raise UnsupportedError(
-            f"corrections are not available yet, got a {type(corrections).__name__}; "
-            f"correct the data before they are loaded, and pass corrections=None"
+def corrected(
+    dataset: DataSet, corrections: CorrectionSet | None
+) -> tuple[CorrectionSet, _engine.Dataset]:
+    """The corrections of a run, and the engine's data set that applies them.
+
+    Parameters
+    ----------
+    dataset
+        Its own corrections are used if ``corrections`` is None.
+    corrections
+        As for :meth:`framefold.Context.run_udf`; an empty set is none at all.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they do not fit the data set, or are no :class:`CorrectionSet`.
+    """
+    if corrections is None:
+        corrections = dataset.get_correction_data()
+    if not isinstance(corrections, CorrectionSet):
+        raise InvalidArgumentError(
+            f"corrections is a {type(corrections).__name__}; "
+            f"use CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
         )
+    if not corrections.have_corrections():
+        return corrections, dataset._engine.with_corrections(None)
+    engine = corrections.for_shape(tuple(dataset.shape.sig))
+    return corrections, dataset._engine.with_corrections(engine)
 
 
 def check_backends(backends: Any) -> None:

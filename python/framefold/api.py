@@ -15,7 +15,7 @@ from framefold._export import export_npy
 from framefold._functions import function_udf
 from framefold._live import RunPlots
 from framefold._partial_results import UDFResultDict, UDFResults
-from framefold._planning import Run, check_backends, check_corrections, plan_run
+from framefold._planning import Run, check_backends, plan_run
 from framefold._progress import RunProgress, progress_reporter
 from framefold._running import ResultGenerator
 from framefold.analysis._context import AnalysisMethods
@@ -282,7 +282,9 @@ class Context(AnalysisMethods):
             ``dataset.shape.nav``, coordinates such as ``(3, 4)``, or a list of coordinates.
             All if None.
         corrections
-            Not available yet: None.
+            A :class:`~framefold.io.corrections.CorrectionSet`: dark frame, gain map and
+            excluded pixels, applied to each frame before a UDF sees it. If None, those of the
+            data set, if it has any; an empty set for pixels as they are.
         progress
             True for a progress bar, or a
             :class:`~framefold.common.progress.ProgressReporter`.
@@ -488,12 +490,18 @@ class Context(AnalysisMethods):
 
         return UDFInfo(dataset, udf, roi=roi)
 
-    def explain(self, dataset: DataSet, udf: UDF | Iterable[UDF], roi: Any = None) -> str:
+    def explain(
+        self,
+        dataset: DataSet,
+        udf: UDF | Iterable[UDF],
+        roi: Any = None,
+        corrections: Any = None,
+    ) -> str:
         """How a run would go: partitions, tiles, conversions, bytes to read, and why.
 
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
-        return self._prepare(dataset, udf, roi).plan.explain()
+        return self._prepare(dataset, udf, roi, corrections).plan.explain()
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -516,9 +524,8 @@ class Context(AnalysisMethods):
                 f"dataset is a {type(dataset).__name__}; use the result of Context.open or "
                 f"Context.load"
             )
-        check_corrections(corrections)
         check_backends(backends)
-        return plan_run(dataset, udf, roi, self.executor.threads)
+        return plan_run(dataset, udf, roi, self.executor.threads, corrections)
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
         live = RunPlots(run, plots, self.plot_class) if _wants_plots(plots) else None

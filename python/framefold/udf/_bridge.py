@@ -22,6 +22,7 @@ from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.exceptions import UDFError, UnsupportedError
+from framefold.io.corrections.corrset import CorrectionSet
 from framefold.udf._results import check_omitted, final_results
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
@@ -42,8 +43,10 @@ class Bridge:
         shape: Shape,
         dtype: npt.DTypeLike,
         roi: npt.NDArray[np.bool_] | None,
+        corrections: CorrectionSet | None = None,
     ) -> None:
         self.udf = udf
+        self.corrections = CorrectionSet() if corrections is None else corrections
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.roi = roi
@@ -134,6 +137,7 @@ class Bridge:
             dataset_dtype=self.dtype,
             input_dtype=self.input_dtype,
             roi=self.roi,
+            corrections=self.corrections,
             **kwargs,
         )
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.tiling_scheme import TilingScheme
+from framefold.io.corrections.corrset import CorrectionSet
 
 if TYPE_CHECKING:
     from framefold._engine import TileCursor
@@ -30,6 +31,7 @@ class UDFMeta:
         partition: tuple[int, int] | None = None,
         cursor: TileCursor | None = None,
         merged: npt.NDArray[np.bool_] | None = None,
+        corrections: CorrectionSet | None = None,
     ) -> None:
         self._dataset_shape = dataset_shape
         self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
@@ -39,6 +41,7 @@ class UDFMeta:
         self._partition = partition
         self._cursor = cursor
         self._merged = merged
+        self._corrections = corrections
 
     @property
     def dataset_shape(self) -> Shape:
@@ -59,6 +62,11 @@ class UDFMeta:
     def roi(self) -> npt.NDArray[np.bool_] | None:
         """The region of interest in the shape of the navigation axes, or None."""
         return self._roi
+
+    @property
+    def corrections(self) -> CorrectionSet:
+        """What was corrected in the frames or tiles; an empty set if nothing was."""
+        return CorrectionSet() if self._corrections is None else self._corrections
 
     @property
     def partition_shape(self) -> Shape:

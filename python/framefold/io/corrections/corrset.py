@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.slice import Slice
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 from framefold.io.corrections.detector import RepairDescriptor, correct, plane
 from framefold.io.corrections.excluded import Excluded, excluded
 
@@ -89,7 +89,7 @@ class CorrectionSet:
         ------
         InvalidArgumentError
             If they came as coordinates, and nothing tells the shape of a frame.
-        UnsupportedError
+        MissingLibraryError
             If the package ``sparse`` is not installed.
         """
         if self._excluded is None:
@@ -103,7 +103,7 @@ class CorrectionSet:
         try:
             import sparse
         except ImportError as error:
-            raise UnsupportedError(
+            raise MissingLibraryError(
                 "get_excluded_pixels returns a sparse array, but the package 'sparse' is not "
                 "installed; install it, or keep the array that was passed"
             ) from error
@@ -219,9 +219,7 @@ class CorrectionSet:
         places = self._excluded.coordinates
         if len(places) != len(sig.origin):
             return tuple(ends)
-        return tuple(
-            max(end, int(axis.max()) + 1) for end, axis in zip(ends, places, strict=True)
-        )
+        return tuple(max(end, int(axis.max()) + 1) for end, axis in zip(ends, places, strict=True))
 
     def __getstate__(self) -> dict[str, Any]:
         # What the engine holds is made anew on the other side.
@@ -258,8 +256,10 @@ def _native(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def _uncut_length(places: npt.NDArray[np.intp], wanted: int, length: int, base: int) -> int:
-    """The length of a tile on one axis: the multiple of ``base`` closest to ``wanted`` whose
-    multiples fall neither on an excluded place nor right behind one.
+    """The length of a tile on one axis that cuts no place from its neighbours.
+
+    It is the multiple of ``base`` closest to ``wanted`` whose own multiples fall neither on an
+    excluded place nor right behind one; ``length`` if there is none.
     """
     wanted, base = min(wanted, length), max(base, 1)
     if len(places) > length // 3:

@@ -85,10 +85,10 @@ def correct(
     pixels = excluded(excluded_pixels)
     shape = _frame_shape(
         sig_shape,
-        repair_descriptor and repair_descriptor.sig_shape,
+        None if repair_descriptor is None else repair_descriptor.sig_shape,
         dark,
         gain,
-        pixels and pixels.known_shape(),
+        None if pixels is None else pixels.known_shape(),
     )
     if buffer.ndim < len(shape) or buffer.shape[buffer.ndim - len(shape) :] != shape:
         raise InvalidArgumentError(
@@ -157,7 +157,7 @@ def correct_dot_masks(
         If shapes do not fit, or neither the gain map nor a mask tells the shape of a frame.
     """
     gain, pixels = plane("gain_map", gain_map), excluded(excluded_pixels)
-    shape = _frame_shape(None, None, None, gain, pixels and pixels.known_shape())
+    shape = _frame_shape(None, None, None, gain, None if pixels is None else pixels.known_shape())
     n_pixels = int(np.prod(shape))
     found = tuple(masks.shape) if hasattr(masks, "shape") else np.shape(masks)
     if found[-1:] != (n_pixels,) and found[max(0, len(found) - len(shape)) :] != shape:
@@ -176,7 +176,8 @@ def correct_dot_masks(
     for k in range(repair.repair_flat.shape[1]):
         there = k < repair.repair_counts
         # Two excluded pixels can share a neighbour: add up.
-        np.add.at(out, (slice(None), repair.repair_flat[there, k]), weights[:, there])
+        for mask, shares in zip(out, weights, strict=True):
+            np.add.at(mask, repair.repair_flat[there, k], shares[there])
     if gain is not None:
         out *= gain.reshape(-1)
     return out.reshape(found)
@@ -252,7 +253,7 @@ class RepairDescriptor:
         self.repair_counts = np.zeros(len(places), dtype=np.intp)
         for step in np.ndindex(*(3,) * dims):
             around = places + np.subtract(step, 1)
-            good = ((around >= 0) & (around < self.sig_shape)).all(axis=1)
+            good: npt.NDArray[np.bool_] = np.all((around >= 0) & (around < self.sig_shape), axis=1)
             good[good] = ~bad[tuple(around[good].T)]
             flat = np.ravel_multi_index(tuple(around[good].T), self.sig_shape)
             self.repair_flat[good, self.repair_counts[good]] = flat
@@ -274,23 +275,23 @@ class RepairDescriptor:
         frames
             Shape ``(*any, *sig_shape)``; floats or complex numbers.
         """
-        places = np.unravel_index(self.exclude_flat, self.sig_shape)
         wide = np.complex128 if frames.dtype.kind == "c" else np.float64
         lead = frames.shape[: frames.ndim - len(self.sig_shape)]
         sums = np.zeros((*lead, len(self.exclude_flat)), dtype=wide)
         for k in range(self.repair_flat.shape[1]):
             there = k < self.repair_counts
-            around = np.unravel_index(self.repair_flat[there, k], self.sig_shape)
-            sums[..., there] += frames[(..., *around)]
+            sums[..., there] += frames[self._cells(self.repair_flat[there, k])]
         repaired = self.repair_counts > 0
-        counts = self.repair_counts[repaired]
-        means = sums[..., repaired]
+        means, counts = sums[..., repaired], self.repair_counts[repaired]
+        # Part by part: NumPy divides complex numbers in another way.
+        means.real /= counts
         if wide is np.complex128:
-            means.real /= counts
             means.imag /= counts
-        else:
-            means /= counts
-        frames[(..., *(axis[repaired] for axis in places))] = means
+        frames[self._cells(self.exclude_flat[repaired])] = means
+
+    def _cells(self, flat: npt.NDArray[np.intp]) -> tuple[Any, ...]:
+        """The index of cells in frames, whatever axes come before theirs."""
+        return (..., *np.unravel_index(flat, self.sig_shape))
 
 
 def plane(what: str, values: npt.ArrayLike | None) -> npt.NDArray[Any] | None:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.shape import Shape
+from framefold.io.corrections.corrset import CorrectionSet
 
 
 class DataSet:
@@ -71,6 +72,10 @@ class DataSet:
     def roi(self) -> RoiHelper:
         """Makes regions of interest by indexing: ``dataset.roi[3:5, :]``."""
         return RoiHelper(tuple(self._shape.nav))
+
+    def get_correction_data(self) -> CorrectionSet:
+        """The corrections that come with the data; an empty set if there are none."""
+        return CorrectionSet()
 
     def get_sync_offset_info(self) -> dict[str, int]:
         """How many frames are left out, and how many positions stay empty, at either end."""
