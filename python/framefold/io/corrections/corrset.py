@@ -71,8 +71,12 @@ class CorrectionSet:
             self.for_shape(shape)
 
     def have_corrections(self) -> bool:
-        """Whether there is anything to correct."""
-        return not (self._dark is None and self._gain is None and self._excluded is None)
+        """Whether there is anything to correct; a mask that excludes no pixel is nothing."""
+        if self._dark is not None or self._gain is not None:
+            return True
+        if self._excluded is None:
+            return False
+        return self._excluded.any(None if self._checked is None else self._checked[0])
 
     def get_dark_frame(self) -> npt.NDArray[Any] | None:
         """What is subtracted, shape ``sig``, or None."""

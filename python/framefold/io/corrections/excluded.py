@@ -35,6 +35,12 @@ class Excluded:
         """The shape of a frame, if there is no doubt about it."""
         return self.shape if self.coordinates is None else None
 
+    def any(self, sig_shape: tuple[int, ...] | None) -> bool:
+        """Whether a pixel of a frame of ``sig_shape`` is excluded; of any shape for None."""
+        if sig_shape is not None:
+            return self.for_shape(sig_shape).size > 0
+        return any(found is not None and found.size for found in (self.mask, self.coordinates))
+
     def for_shape(self, sig_shape: tuple[int, ...]) -> Coordinates:
         """The coordinates of the excluded pixels in a frame of ``sig_shape``, shape ``(d, n)``.
 
@@ -106,13 +112,13 @@ def excluded(given: Any) -> Excluded | None:
 
 def _from_sparse(given: Any) -> Excluded:
     shape = getattr(given, "shape", None)
-    if not isinstance(shape, tuple) or not hasattr(given, "nonzero"):
+    if not isinstance(shape, tuple) or not hasattr(given, "todense"):
         raise InvalidArgumentError(
             f"excluded_pixels is {_shown(given)}; pass an array of the shape of a frame, dense "
             f"or sparse, or coordinates as a list of one sequence per axis"
         )
-    if getattr(given, "fill_value", 0):
-        # Sparse in what is good.
+    if getattr(given, "fill_value", 0) or not hasattr(given, "nonzero"):
+        # Sparse in what is good, or not made to be asked what is set.
         return Excluded(shape, np.stack(np.nonzero(given.todense())))
     return Excluded(shape, np.stack([np.asarray(axis, dtype=np.intp) for axis in given.nonzero()]))
 
