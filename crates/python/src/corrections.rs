@@ -33,9 +33,8 @@ impl Corrections {
             array.map(native_from_numpy).transpose()
         };
         let (dark, gain) = (plane(dark)?, plane(gain)?);
-        let made = py.detach(|| {
-            core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty)
-        });
+        let made =
+            py.detach(|| core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty));
         Ok(Corrections(Arc::new(made.or_raise(py)?)))
     }
 }

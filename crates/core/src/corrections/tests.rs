@@ -1,3 +1,5 @@
+//! Corrections on frames small enough to follow by hand.
+
 use super::*;
 use crate::{Complex64, DenseTile, Element, FramesView, Scratch, TileFrames, TilingScheme};
 

@@ -166,6 +166,10 @@ def correct_dot_masks(
             f"{shape}, or {n_pixels} pixels"
         )
     repair = RepairDescriptor(shape, pixels, allow_empty)
+    if gain is not None:
+        # Pixels that take no part have no gain: it may be NaN there.
+        gain = gain.copy()
+        gain.flat[repair.exclude_flat[repair.repair_counts > 0]] = 0
     if hasattr(masks, "shape") and not isinstance(masks, np.ndarray):
         return _correct_sparse(masks, gain, repair, n_pixels)
     dense = np.asarray(masks)
