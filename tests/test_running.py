@@ -173,7 +173,7 @@ def test_arguments_are_checked_at_once(ctx, dataset):
             call(dataset=dataset, udf=[])
         with pytest.raises(InvalidArgumentError, match="ROI"):
             call(dataset=dataset, udf=Level(), roi=np.zeros((6, 7), dtype=bool))
-        with pytest.raises(UnsupportedError, match="corrections are not available"):
+        with pytest.raises(InvalidArgumentError, match="corrections is a object"):
             call(dataset=dataset, udf=Level(), corrections=object())
         with pytest.raises(InvalidArgumentError, match="progress is a str"):
             call(dataset=dataset, udf=Level(), progress="yes")
