@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,27 @@ def test_the_demo_simulates_and_then_takes_a_file(tmp_path: Path) -> None:
     assert pictures(tmp_path / "second") == PICTURES
     assert "(12, 10, 128, 128)" in printed
     assert "simulating" not in printed
+
+
+def test_strain_is_found_by_libertem_blobfinder(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("libertem_blobfinder", reason="libertem-blobfinder is not installed")
+    printed = run("examples/blobfinder.py", "--scan", "12", "10", "--out", "out", folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["lattice", "strain"]
+    error = re.search(r"found within ([\d.]+)% \(rms\)", printed)
+    assert error is not None
+    assert float(error[1]) < 0.3
+
+
+def test_a_phase_is_found_by_ptychography40(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("ptychography40", reason="ptychography40 is not installed")
+    pytest.importorskip("numba", reason="numba is not installed; ptychography40 needs it")
+    printed = run("examples/single_side_band.py", "--scan", "24", "--out", "out", folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["phase"]
+    match = re.search(r"correlation with the true phase ([\d.]+)", printed)
+    assert match is not None
+    assert float(match[1]) > 0.9
 
 
 def test_the_benchmark_checks_answers_and_reports_times(tmp_path: Path) -> None:

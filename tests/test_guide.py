@@ -3,7 +3,8 @@
 The ``python`` blocks of a page run from top to bottom in one namespace, in a folder of their
 own that holds the files which the guide talks about (see :func:`prepare`). ``sh`` blocks run
 only if the line before them is ``<!-- run -->``. A Python block is left out by a line
-``<!-- not run: reason -->`` before it; the reason is required.
+``<!-- not run: reason -->`` before it; the reason is required. A page that has a line
+``<!-- needs: module -->`` is skipped where that module is not installed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
 
 FENCE = re.compile(r"^```(\w*)")
 NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
+NEEDS = re.compile(r"^<!-- needs: (\w+) -->$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -78,11 +80,14 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_code_of_a_page_runs(
     page: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    text = page.read_text(encoding="utf-8")
+    for module in NEEDS.findall(text):
+        pytest.importorskip(module, reason=f"{module} is not installed")
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, object] = {"__name__": "__main__"}
-    for block in blocks(page.read_text(encoding="utf-8")):
+    for block in blocks(text):
         if block.language == "python" and not NOT_RUN.match(block.before):
             # Tracebacks show the page and the line in it.
             code = "\n" * (block.line - 1) + block.code + "\n"
