@@ -5,6 +5,7 @@ import numpy as np
 import numpy.typing as npt
 
 __all__ = [
+    "Corrections",
     "Dataset",
     "NativeUdf",
     "Partial",
