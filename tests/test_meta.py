@@ -53,8 +53,7 @@ def test_meta_in_every_hook(ctx, dataset, data, roi):
             assert meta.array_backend == UDF.BACKEND_NUMPY
             assert meta.threads_per_worker >= 1
             assert tuple(meta.partition_shape.sig) == (10, 12)
-            with pytest.raises(ValueError, match="only known in get_results"):
-                meta.get_valid_nav_mask()
+            assert meta.get_valid_nav_mask() is None
             super().process_frame(frame)
 
         def merge(self, dest, src):
@@ -67,7 +66,7 @@ def test_meta_in_every_hook(ctx, dataset, data, roi):
             assert self.meta.slice is None
             assert np.array_equal(self.meta.coordinates, np.argwhere(roi))
             assert self.meta.get_valid_nav_mask().all()
-            assert np.array_equal(self.meta.get_valid_nav_mask(full_nav=True), roi)
+            assert np.array_equal(self.meta.get_valid_nav_mask(full_nav=True), roi.reshape(-1))
             with pytest.raises(ValueError, match="partition_shape"):
                 _ = self.meta.partition_shape
             return {}

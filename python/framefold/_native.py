@@ -83,7 +83,7 @@ def _main_side(
     valid: npt.NDArray[np.bool_] | None,
 ) -> tuple[UDF, dict[str, BufferDeclaration]]:
     """A clean copy that knows the run, and its buffers; raises what they raise."""
-    from framefold.udf._bridge import declared_buffers
+    from framefold.udf._declarations import declared_buffers
     from framefold.udf.meta import UDFMeta
 
     udf = udf.copy()

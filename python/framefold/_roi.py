@@ -68,6 +68,8 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
 
 
 def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    if isinstance(roi, tuple) and len(roi) == 2 and isinstance(roi[0], tuple):
+        roi = [roi] if isinstance(roi[1], bool | np.bool_) else roi
     if isinstance(roi, tuple) and all(_is_index(i) for i in roi):
         entries: list[tuple[tuple[int, ...], bool]] = [(roi, True)]
     else:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.common.shape import Shape
+from framefold.exceptions import InvalidArgumentError
 
 BufferKind = Literal["nav", "sig", "single"]
 BufferUse = Literal["private", "result_only"]
@@ -28,7 +30,7 @@ class BufferDeclaration:
         use: BufferUse | None,
     ) -> None:
         self.kind = kind
-        self.extra_shape = tuple(int(dim) for dim in extra_shape)
+        self.extra_shape = _lengths(extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.where = where
         self.use = use
@@ -40,6 +42,16 @@ class BufferDeclaration:
         if self.kind == "sig":
             return (*dataset_shape.sig, *self.extra_shape)
         return self.extra_shape or (1,)
+
+    def __repr__(self) -> str:
+        return (
+            f"<BufferDeclaration kind={self.kind} dtype={self.dtype} "
+            f"extra_shape={self.extra_shape} where={self.where} use={self.use}>"
+        )
+
+
+class InvalidMaskError(InvalidArgumentError):
+    """A mask does not fit the result that it is for."""
 
 
 class ArrayWithMask:
@@ -59,11 +71,11 @@ class ArrayWithMask:
         self.arr = np.asarray(arr)
         mask = np.asarray(mask)
         if mask.dtype != np.bool_:
-            raise ValueError(f"the mask has dtype {mask.dtype}, expected bool")
+            raise InvalidMaskError(f"the mask has dtype {mask.dtype}, expected bool")
         try:
             self.mask: npt.NDArray[np.bool_] = np.broadcast_to(mask, self.arr.shape)
         except ValueError:
-            raise ValueError(
+            raise InvalidMaskError(
                 f"the mask has shape {mask.shape}, which does not fit a result of shape "
                 f"{self.arr.shape}"
             ) from None
@@ -95,17 +107,19 @@ class BufferWrapper:
         kind: BufferKind,
         extra_shape: Sequence[int] = (),
         dtype: npt.DTypeLike = "float32",
-        *,
         where: str | None = None,
+        use: BufferUse | None = None,
+        *,
         raw: npt.NDArray[Any] | ArrayWithMask | None = None,
         dataset_shape: Shape | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
         valid: npt.NDArray[np.bool_] | None = None,
     ) -> None:
         self.kind: BufferKind = kind
-        self.extra_shape = tuple(int(dim) for dim in extra_shape)
+        self.extra_shape = _lengths(extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.where = where
+        self.use: BufferUse | None = use
         self._custom_mask: npt.NDArray[np.bool_] | None = None
         if isinstance(raw, ArrayWithMask):
             self._custom_mask = raw.mask
@@ -115,6 +129,28 @@ class BufferWrapper:
         self._roi = roi
         self._valid = valid
         self._full: npt.NDArray[Any] | None = None
+
+    def has_data(self) -> bool:
+        """Whether there is a result, rather than a declaration alone."""
+        return self._raw is not None
+
+    def replace_array(self, data: npt.ArrayLike) -> None:
+        """Hold another result of the same shape.
+
+        Parameters
+        ----------
+        data
+            As :attr:`raw_data`, or with all elements of it in another shape.
+        """
+        raw = self.raw_data
+        array = np.asarray(data)
+        if array.size != raw.size:
+            raise InvalidArgumentError(
+                f"the new array has shape {array.shape}, expected one of shape {raw.shape}"
+            )
+        self._raw = array.reshape(raw.shape)
+        self.dtype = array.dtype
+        self._full = None
 
     @property
     def raw_data(self) -> npt.NDArray[Any]:
@@ -187,12 +223,12 @@ class BufferWrapper:
         mask = self.valid_mask
         if not mask.any():
             return (slice(0, 0),) * mask.ndim
-        index = []
+        box = []
         for axis in range(mask.ndim):
             others = tuple(other for other in range(mask.ndim) if other != axis)
             occupied = np.flatnonzero(mask.any(axis=others))
-            index.append(slice(int(occupied[0]), int(occupied[-1]) + 1))
-        return tuple(index)
+            box.append(slice(int(occupied[0]), int(occupied[-1]) + 1))
+        return tuple(box)
 
     def get_valid_slice_inner(self, axis: int = 0) -> tuple[slice, ...]:
         """A box of valid elements only, as an index into :attr:`data`.
@@ -203,14 +239,14 @@ class BufferWrapper:
         mask = self.valid_mask
         others = tuple(other for other in range(mask.ndim) if other != axis)
         complete = np.flatnonzero(np.diff(np.pad(mask.all(axis=others), 1).astype(np.int8)))
-        index = [slice(None)] * mask.ndim
+        box = [slice(None)] * mask.ndim
         if complete.size == 0:
-            index[axis] = slice(0, 0)
+            box[axis] = slice(0, 0)
         else:
             starts, stops = complete[::2], complete[1::2]
             longest = int(np.argmax(stops - starts))
-            index[axis] = slice(int(starts[longest]), int(stops[longest]))
-        return tuple(index)
+            box[axis] = slice(int(starts[longest]), int(stops[longest]))
+        return tuple(box)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -240,8 +276,8 @@ class BufferWrapper:
             return data.astype(dtype)
         return data.copy() if copy else data
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.data[index]
+    def __getitem__(self, key: Any) -> Any:
+        return self.data[key]
 
     def __len__(self) -> int:
         return len(self.data)
@@ -250,12 +286,37 @@ class BufferWrapper:
         return f"<BufferWrapper kind={self.kind} dtype={self.dtype} extra_shape={self.extra_shape}>"
 
 
+def _lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:
+    """The lengths of extra axes.
+
+    Raises
+    ------
+    TypeError
+        If it is no sequence of whole numbers.
+    """
+    try:
+        return tuple(index(length) for length in extra_shape)
+    except TypeError:
+        raise TypeError(
+            f"extra_shape is {extra_shape!r}, expected a tuple of whole numbers such as (3,)"
+        ) from None
+
+
 def _no_value(dtype: np.dtype[Any]) -> Any:
     """What stands for "no value" in an array of ``dtype``."""
     if dtype.kind in "fc":
-        return np.nan
+        return np.nan if dtype.kind == "f" else complex(np.nan, np.nan)
     if dtype.kind in "mM":
         return np.array("NaT", dtype=dtype)
     if dtype.kind == "O":
         return None
     return np.zeros((), dtype=dtype)[()]
+
+
+def __getattr__(name: str) -> Any:
+    """The class of AUX data, which derives from one of those here."""
+    if name == "AuxBufferWrapper":
+        from framefold.common.aux_data import AuxBufferWrapper
+
+        return AuxBufferWrapper
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

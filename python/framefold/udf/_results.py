@@ -20,6 +20,7 @@ def final_results(
     computed: Any,
     shape: Shape,
     n_selected: int,
+    roi: npt.NDArray[np.bool_] | None = None,
 ) -> list[npt.NDArray[Any] | ArrayWithMask]:
     """The public results in the order of their declaration; checks what was computed.
 
@@ -33,8 +34,8 @@ def final_results(
         The merged buffers, navigation flattened.
     computed
         What ``get_results`` returned.
-    shape, n_selected
-        Shape of the data set and number of selected frames.
+    shape, n_selected, roi
+        Shape of the data set, number of selected frames, and which they are.
     """
     if computed is None:
         computed = {}
@@ -55,12 +56,13 @@ def final_results(
                 f"leave it out, or declare it without"
             )
     check_omitted(udf, buffers, computed)
+    fit = _Fit(shape, n_selected, roi)
     results: list[npt.NDArray[Any] | ArrayWithMask] = []
     for name, decl in buffers.items():
         if decl.use == "private":
             continue
         if name in computed:
-            results.append(_checked(udf, name, decl, computed[name], shape, n_selected))
+            results.append(_checked(udf, name, decl, computed[name], fit))
         else:
             # A copy: the merged buffer goes on changing with every further merge.
             results.append(merged[name].copy())
@@ -79,36 +81,50 @@ def check_omitted(
             )
 
 
+class _Fit:
+    """Brings what ``get_results`` may return into the shape of the merged buffer."""
+
+    def __init__(self, shape: Shape, n_selected: int, roi: npt.NDArray[np.bool_] | None) -> None:
+        self.shape = shape
+        self.n_selected = n_selected
+        self.roi = roi
+
+    def expected(self, decl: BufferDeclaration) -> tuple[int, ...]:
+        """The shape of the merged buffer."""
+        return decl.flat_shape(self.shape, self.n_selected)
+
+    def __call__(self, decl: BufferDeclaration, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        expected = self.expected(decl)
+        nav, sig = self.shape.nav, self.shape.sig
+        if array.shape == expected:
+            return array
+        if decl.kind == "nav" and array.shape == (*nav, *decl.extra_shape):
+            # Positions outside of the ROI are no results, whatever they hold.
+            return array.reshape(expected) if self.roi is None else array[self.roi]
+        if decl.kind == "sig" and array.shape == (sig.size, *decl.extra_shape):
+            return array.reshape(expected)
+        if decl.kind == "single" and array.shape == decl.extra_shape:
+            return array.reshape(expected)
+        return array
+
+
 def _checked(
-    udf: str,
-    name: str,
-    decl: BufferDeclaration,
-    value: Any,
-    shape: Shape,
-    n_selected: int,
+    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit
 ) -> npt.NDArray[Any] | ArrayWithMask:
     if isinstance(value, ArrayWithMask):
-        array = _checked_array(udf, name, decl, value.arr, shape, n_selected)
-        return ArrayWithMask(array, value.mask.reshape(array.shape))
-    return _checked_array(udf, name, decl, value, shape, n_selected)
+        array = _checked_array(udf, name, decl, value.arr, fit)
+        return ArrayWithMask(array, fit(decl, value.mask))
+    return _checked_array(udf, name, decl, value, fit)
 
 
 def _checked_array(
-    udf: str,
-    name: str,
-    decl: BufferDeclaration,
-    value: Any,
-    shape: Shape,
-    n_selected: int,
+    udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit
 ) -> npt.NDArray[Any]:
-    array = np.asarray(value)
-    expected = decl.flat_shape(shape, n_selected)
-    full_nav = (*shape.nav, *decl.extra_shape)
-    if decl.kind == "nav" and array.shape == full_nav and n_selected == shape.nav.size:
-        array = array.reshape(expected)
+    given = np.asarray(value)
+    array, expected = fit(decl, given), fit.expected(decl)
     if array.shape != expected:
         raise UDFError(
-            f"{udf}.get_results returned {name!r} with shape {array.shape}; "
+            f"{udf}.get_results returned {name!r} with shape {given.shape}; "
             f"declared as kind={decl.kind!r}, extra_shape={decl.extra_shape} "
             f"it must have shape {expected}"
         )

@@ -274,7 +274,8 @@ class UDF(BackendConstants):
         dense = np.asarray(arr)
         return dense.reshape(target.shape) if dense.size == target.size else dense
 
-    def with_mask(self, data: npt.ArrayLike, mask: npt.ArrayLike | bool) -> ArrayWithMask:
+    @staticmethod
+    def with_mask(data: npt.ArrayLike, mask: npt.ArrayLike | bool) -> ArrayWithMask:
         """A result of :meth:`get_results` that is valid only where ``mask`` is True."""
         return ArrayWithMask(data, mask)
 

@@ -19,22 +19,22 @@ class UDFData:
     name that holds an array writes into the array.
     """
 
-    __slots__ = ("__dict__", "_what")
-    _what: str
+    __slots__ = ("__dict__", "__what")
+    __what: str
 
     def __init__(self, what: str, values: Mapping[str, Any] | None = None) -> None:
-        object.__setattr__(self, "_what", what)
+        object.__setattr__(self, "_UDFData__what", what)
         self.__dict__.update(values or {})
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         known = ", ".join(self.__dict__) or "none"
-        raise AttributeError(f"there is no {self._what} {name!r}; there are: {known}")
+        raise AttributeError(f"there is no {self.__what} {name!r}; there are: {known}")
 
     def __reduce__(self) -> tuple[type[UDFData], tuple[str, dict[str, Any]]]:
         # The usual way sets attributes one by one, which __setattr__ refuses.
-        return type(self), (self._what, dict(self.__dict__))
+        return type(self), (self.__what, dict(self.__dict__))
 
     def __setattr__(self, name: str, value: Any) -> None:
         try:
@@ -42,12 +42,12 @@ class UDFData:
         except KeyError:
             known = ", ".join(self.__dict__) or "none"
             raise AttributeError(
-                f"there is no {self._what} {name!r} to assign to; there are: {known}"
+                f"there is no {self.__what} {name!r} to assign to; there are: {known}"
             ) from None
         if present is value:
             return  # the end of an in-place operation: `results.x += y`
         if not isinstance(present, np.ndarray):
-            raise AttributeError(f"{self._what} {name!r} cannot be replaced")
+            raise AttributeError(f"{self.__what} {name!r} cannot be replaced")
         present[...] = value
 
     def __getitem__(self, name: str) -> Any:
@@ -56,7 +56,7 @@ class UDFData:
             return self.__dict__[name]
         except KeyError:
             known = ", ".join(self.__dict__) or "none"
-            raise KeyError(f"there is no {self._what} {name!r}; there are: {known}") from None
+            raise KeyError(f"there is no {self.__what} {name!r}; there are: {known}") from None
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._discourage(name)
@@ -64,7 +64,7 @@ class UDFData:
 
     def _discourage(self, name: str) -> None:
         warn(
-            f"use .{name} instead of [{name!r}] to reach a {self._what}",
+            f"use .{name} instead of [{name!r}] to reach a {self.__what}",
             UseDiscouragedWarning,
             stacklevel=3,
         )

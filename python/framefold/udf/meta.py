@@ -126,27 +126,27 @@ class UDFMeta:
             positions = np.flatnonzero(self._roi)[part]
         return np.stack(np.unravel_index(positions, nav), axis=-1)
 
-    def get_valid_nav_mask(self, full_nav: bool = False) -> npt.NDArray[np.bool_]:
+    def get_valid_nav_mask(self, full_nav: bool = False) -> npt.NDArray[np.bool_] | None:
         """Which frames have been merged so far; for ``get_results`` and ``merge``.
 
         Parameters
         ----------
         full_nav
-            One entry per position of the scan, in its shape, instead of one per selected frame.
+            One entry per position of the scan, flattened, instead of one per selected frame.
 
-        Raises
-        ------
-        ValueError
-            While a partition is processed.
+        Returns
+        -------
+        numpy.ndarray or None
+            Boolean, one-dimensional; None while a partition is processed.
         """
         if self._merged is None:
-            raise ValueError("which frames are merged is only known in get_results and merge")
+            return None
         if not full_nav:
             return self._merged.copy()
         nav = np.zeros(self._dataset_shape.nav.size, dtype=bool)
         positions = slice(None) if self._roi is None else np.flatnonzero(self._roi)
         nav[positions] = self._merged
-        return nav.reshape(tuple(self._dataset_shape.nav))
+        return nav
 
     @property
     def device_class(self) -> str:

@@ -1,0 +1,184 @@
+"""What a UDF declares before a run, checked: its buffers, method, dtype, formats and wishes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from math import isinf
+from typing import Any
+
+import numpy as np
+
+from framefold.common.buffers import BufferDeclaration, BufferWrapper
+from framefold.exceptions import UDFError, UnsupportedError
+from framefold.udf.base import PROCESS_METHODS, UDF
+
+Buffers = dict[str, BufferDeclaration]
+
+
+def declared_buffers(udf: UDF) -> Buffers:
+    """What ``get_result_buffers`` of ``udf`` declares.
+
+    Raises
+    ------
+    UDFError
+        If a name, kind, use, place or extra shape is none; names the UDF and the buffer.
+    """
+    name = type(udf).__name__
+    buffers = udf.get_result_buffers()
+    if not isinstance(buffers, Mapping):
+        raise UDFError(
+            f"{name}.get_result_buffers returned {type(buffers).__name__}, expected a dict of "
+            f"buffer name to self.buffer(...)"
+        )
+    return {key: _checked_declaration(name, key, decl) for key, decl in buffers.items()}
+
+
+def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
+    if not isinstance(key, str) or not key.isidentifier():
+        raise UDFError(
+            f"{udf} declares a buffer {key!r}; a buffer's name must be a valid Python "
+            f"identifier, because it is reached as self.results.<name>"
+        )
+    if isinstance(decl, BufferWrapper):
+        decl = BufferDeclaration(decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use)
+    if not isinstance(decl, BufferDeclaration):
+        raise UDFError(
+            f"{udf} declares buffer {key!r} as {type(decl).__name__}; use self.buffer(...)"
+        )
+    wrong = None
+    if decl.kind not in ("nav", "sig", "single"):
+        wrong = f"kind {decl.kind!r}; use 'nav', 'sig' or 'single'"
+    elif decl.use not in (None, "private", "result_only"):
+        wrong = f"use={decl.use!r}; use None, 'private' or 'result_only'"
+    elif decl.where not in (None, "device"):
+        wrong = f"where={decl.where!r}; use None or 'device'"
+    elif any(length < 0 for length in decl.extra_shape):
+        wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
+    if wrong is not None:
+        raise UDFError(f"{udf} declares buffer {key!r} with {wrong}")
+    return decl
+
+
+def processing_method(udf: UDF) -> str:
+    """The name of the method that processes the data: ``tile``, ``frame`` or ``partition``."""
+    name, chosen = type(udf).__name__, udf.get_method()
+    method = str(getattr(chosen, "value", chosen))
+    if method not in PROCESS_METHODS:
+        raise UDFError(
+            f"{name}.get_method returned {method!r}, "
+            f"expected one of {', '.join(map(repr, PROCESS_METHODS))}"
+        )
+    if not hasattr(udf, PROCESS_METHODS[method]):
+        raise UDFError(
+            f"{name}.get_method returned {method!r}, but there is no {PROCESS_METHODS[method]}"
+        )
+    return method
+
+
+def preferred_dtype(udf: UDF) -> str:
+    """The name of the dtype that ``udf`` prefers."""
+    preferred = udf.get_preferred_input_dtype()
+    try:
+        return np.dtype(preferred).name
+    except TypeError as error:
+        raise UDFError(
+            f"{type(udf).__name__}.get_preferred_input_dtype returned {preferred!r}, which is no "
+            f"dtype: {error}"
+        ) from None
+
+
+def tiling_wishes(udf: UDF) -> tuple[int | None, int | None]:
+    """Depth in frames and size in bytes of the tiles, None for as much as possible."""
+    name, wishes = type(udf).__name__, udf.get_tiling_preferences()
+    if not isinstance(wishes, Mapping):
+        raise UDFError(
+            f"{name}.get_tiling_preferences returned {wishes!r}, expected a dict such as "
+            f"{{'depth': 8, 'total_size': UDF.TILE_SIZE_BEST_FIT}}"
+        )
+    return _wish(name, wishes, "depth"), _wish(name, wishes, "total_size")
+
+
+def _wish(name: str, wishes: Mapping[str, Any], key: str) -> int | None:
+    wish = wishes.get(key)
+    if wish is None:
+        return None
+    if not isinstance(wish, int | float | np.number) or not wish > 0:
+        raise UDFError(
+            f"{name}.get_tiling_preferences returned {key}={wish!r}, expected a positive number "
+            f"or float('inf')"
+        )
+    return None if isinf(wish) or wish >= sys.maxsize else max(1, int(wish))
+
+
+def check_backends(udf: UDF) -> None:
+    """Refuse a UDF that does not take dense NumPy arrays, which is what there is.
+
+    Raises
+    ------
+    UDFError
+        If ``get_backends`` returns something that is no array format.
+    UnsupportedError
+        If it returns formats that cannot be had.
+    """
+    name, backends = type(udf).__name__, udf.get_backends()
+    if isinstance(backends, str):
+        backends = (backends,)
+    if not isinstance(backends, Iterable):
+        raise UDFError(
+            f"{name}.get_backends returned {backends!r}, expected array formats such as "
+            f"(UDF.BACKEND_NUMPY,)"
+        )
+    backends = tuple(backends)
+    for backend in backends:
+        if backend not in udf.CPU_BACKENDS | udf.CUDA_BACKENDS:
+            raise UDFError(
+                f"{name}.get_backends returned {backend!r}, which is no array format; "
+                f"use the BACKEND_ constants of UDF"
+            )
+    if udf.BACKEND_NUMPY not in backends:
+        raise UnsupportedError(
+            f"{name} takes {', '.join(backends) or 'no array format'}, but only dense "
+            f"NumPy arrays are to be had; add BACKEND_NUMPY to get_backends"
+        )
+
+
+def check_round_trip(udf: UDF) -> None:
+    """Refuse a UDF of which no clean copy can be made.
+
+    Raises
+    ------
+    TypeError
+        If the constructor does not accept what it passed on.
+    UDFError
+        If it does not call that of the base class, or passes something else on for the copy.
+    """
+    name = type(udf).__name__
+    if "_kwargs" not in udf.__dict__:
+        raise UDFError(
+            f"{name}.__init__ does not call super().__init__; it has to pass all parameters on "
+            f"to it, as keyword arguments"
+        )
+    copy = udf.copy()
+    changed = sorted(udf._kwargs.keys() ^ copy._kwargs.keys())
+    changed += [key for key, value in udf._kwargs.items() if _differ(value, copy._kwargs.get(key))]
+    if changed:
+        key = changed[0]
+        raise UDFError(
+            f"{name}.__init__ changes parameter {key!r} each time: it passed on "
+            f"{udf._kwargs.get(key)!r}, and when called with that for a clean copy, "
+            f"{copy._kwargs.get(key)!r}; it must pass on what it is given, defaults aside"
+        )
+
+
+def _differ(a: Any, b: Any) -> bool:
+    """Whether two plain values differ; False for everything that cannot be told for sure."""
+    if a is b or type(a) is not type(b):
+        return False
+    if isinstance(a, np.ndarray) and a.dtype.kind in "biufcSU":
+        return a.shape != b.shape or bool(np.any((a != b) & ~((a != a) & (b != b))))
+    if isinstance(a, bool | int | float | complex | str | bytes):
+        return a != b and (a == a or b == b)
+    if isinstance(a, tuple | list):
+        return len(a) != len(b) or any(_differ(x, y) for x, y in zip(a, b, strict=True))
+    return False
