@@ -126,7 +126,9 @@ def test_input_is_read_only(ctx, dataset):
 
     with pytest.raises(ValueError, match="read-only") as caught:
         ctx.run_udf(dataset=dataset, udf=Vandal())
-    assert "UDF Vandal" in caught.value.__notes__[0]
+    (note,) = caught.value.__notes__
+    assert "UDF Vandal" in note
+    assert "are read-only: work on a copy" in note
 
 
 def test_views_kept_beyond_their_life_keep_their_contents(ctx, data):

@@ -1,7 +1,7 @@
 //! Engine errors as Python exceptions, and back.
 
 use framefold::{Error, ErrorKind};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The class in `framefold.exceptions` for each kind of error.
@@ -25,7 +25,7 @@ fn class_name(kind: ErrorKind) -> &'static str {
 pub(crate) fn to_python(py: Python<'_>, mut error: Error) -> PyErr {
     match error.take_source().map(|source| source.downcast::<PyErr>()) {
         Some(Ok(exception)) => {
-            if let Some(note) = note(&error) {
+            if let Some(note) = note(py, &error, &exception) {
                 // A class without add_note (a BaseException subclass may override it) keeps its
                 // exception; only the note is lost.
                 let _ = exception.value(py).call_method1("add_note", (note,));
@@ -37,7 +37,7 @@ pub(crate) fn to_python(py: Python<'_>, mut error: Error) -> PyErr {
     }
 }
 
-fn note(error: &Error) -> Option<String> {
+fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
     let mut parts = Vec::new();
     if let Some(udf) = error.udf() {
         parts.push(format!("UDF {udf}"));
@@ -48,7 +48,21 @@ fn note(error: &Error) -> Option<String> {
     if error.kind() == ErrorKind::UserCode && !error.message().is_empty() {
         parts.push(error.message().to_owned());
     }
-    (!parts.is_empty()).then(|| format!("raised while framefold ran {}", parts.join(", ")))
+    if parts.is_empty() {
+        return None;
+    }
+    let rule = if is_about_read_only(py, exception) {
+        "; frames, tiles, partitions and AUX data are read-only: work on a copy"
+    } else {
+        ""
+    };
+    Some(format!("raised while framefold ran {}{rule}", parts.join(", ")))
+}
+
+/// Whether NumPy refused to write into an array.
+fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
+    exception.is_instance_of::<PyValueError>(py)
+        && exception.value(py).str().is_ok_and(|text| text.to_string().contains("read-only"))
 }
 
 fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
