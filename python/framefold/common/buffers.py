@@ -250,8 +250,14 @@ class BufferWrapper:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of :attr:`data`."""
-        return self.data.shape
+        """The shape of :attr:`data`, which need not be there yet."""
+        if self._raw is not None or self._shape is None:
+            return self.data.shape
+        if self.kind == "nav":
+            return (*self._shape.nav, *self.extra_shape)
+        if self.kind == "sig":
+            return (*self._shape.sig, *self.extra_shape)
+        return self.extra_shape or (1,)
 
     @property
     def roi_is_zero(self) -> bool:

@@ -321,10 +321,14 @@ MergeAttrMapping = MergeData
 
 def __getattr__(name: str) -> Any:
     """Names that live in modules which import this one."""
-    if name == "UDFResults":
-        from framefold._partial_results import UDFResults
+    if name in ("UDFResults", "UDFResultDict"):
+        from framefold import _partial_results
 
-        return UDFResults
+        return getattr(_partial_results, name)
+    if name == "UDFRunner":
+        from framefold.udf._runner import UDFRunner
+
+        return UDFRunner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,0 +1,72 @@
+"""What a run would return, found out without reading data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from framefold._partial_results import UDFResults
+from framefold._planning import plan_run
+from framefold._roi import roi_mask
+from framefold.common.buffers import BufferWrapper
+from framefold.io.dataset.base import DataSet
+from framefold.udf._bridge import Bridge
+from framefold.udf._declarations import declared_buffers, preferred_dtype
+from framefold.udf.base import UDF
+
+
+class UDFRunner:
+    """Looks at UDFs as a run would."""
+
+    @staticmethod
+    def inspect_udf(udf: UDF, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
+        """The declared buffers of ``udf``, private ones included, without data.
+
+        Parameters
+        ----------
+        udf, dataset, roi
+            As for :meth:`framefold.Context.run_udf`.
+
+        Returns
+        -------
+        dict
+            Buffer name to :class:`~framefold.common.buffers.BufferWrapper` with ``kind``,
+            ``dtype``, ``extra_shape``, ``use`` and ``shape``.
+        """
+        mask = roi_mask(roi, tuple(dataset.shape.nav))
+        bridge = Bridge(udf, dataset.shape, dataset.dtype, mask)
+        aux = bridge.aux_for(0, bridge.n_selected)
+        preferred = np.dtype(preferred_dtype(bridge.copy_with(bridge.meta(), aux)))
+        bridge.input_dtype = np.result_type(preferred, dataset.dtype)
+        buffers = declared_buffers(bridge.copy_with(bridge.meta(), aux))
+        return {
+            name: BufferWrapper(
+                decl.kind,
+                decl.extra_shape,
+                decl.dtype,
+                decl.where,
+                decl.use,
+                dataset_shape=dataset.shape,
+                roi=None if mask is None else mask.reshape(-1),
+            )
+            for name, decl in buffers.items()
+        }
+
+    @staticmethod
+    def dry_run(udfs: UDF | Iterable[UDF], dataset: DataSet, roi: Any = None) -> UDFResults:
+        """The results before any partition is merged.
+
+        Parameters
+        ----------
+        udfs, dataset, roi
+            As for :meth:`framefold.Context.run_udf`.
+
+        Returns
+        -------
+        UDFResults
+            ``preprocess`` and ``get_results`` have run; no element of kind ``nav`` is valid.
+        """
+        run = plan_run(dataset, udfs, roi, 0)
+        return UDFResults(run.wrap(*run.plan.results().snapshot()), run.damage(0))
