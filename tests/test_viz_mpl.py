@@ -27,6 +27,7 @@ def _no_screen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     matplotlib.use("agg")
     yield
     plt.close("all")
+    monkeypatch.undo()  # no backend can be chosen while a test pretends to have a window
     matplotlib.use(before)
 
 
