@@ -7,34 +7,13 @@ import threading
 
 import numpy as np
 import pytest
+from sample_udfs import Level
 
 import framefold as ff
 from framefold.exceptions import (
     InvalidArgumentError,
     UnsupportedError,
 )
-from framefold.udf import UDF
-
-
-class Level(UDF):
-    """The frame's sum plus a parameter, and the maximum over all frames."""
-
-    def __init__(self, offset=0):
-        super().__init__(offset=offset)
-
-    def get_result_buffers(self):
-        return {
-            "level": self.buffer(kind="nav", dtype="float64"),
-            "peak": self.buffer(kind="sig"),
-        }
-
-    def process_frame(self, frame):
-        self.results.level[:] = frame.sum() + self.params.offset
-        self.results.peak[:] = np.maximum(self.results.peak, frame)
-
-    def merge(self, dest, src):
-        dest.level[:] = src.level
-        dest.peak[:] = np.maximum(dest.peak, src.peak)
 
 
 def workers():

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.sparse import is_sparse, require, to_dense, to_sparse
+from framefold.common.optional import require
+from framefold.common.sparse import is_sparse, to_dense, to_sparse
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 
 __all__ = [
@@ -363,7 +364,7 @@ def radial_bins(
         for index, (pixels, weights) in enumerate(bins):
             stack[index, pixels] = weights
         return stack.reshape((n_bins, *distance.shape))
-    sparse = require("sparse", "sparse radial bins")
+    sparse = require("sparse", "framefold.masks", "sparse radial bins")
     parts = list(bins)
     pixels = np.concatenate([part for part, _ in parts])
     counts = [len(part) for part, _ in parts]
@@ -440,7 +441,7 @@ def sparse_template_multi_stack(
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
-    sparse = require("sparse", "stacks of templates")
+    sparse = require("sparse", "framefold.masks", "stacks of templates")
     template = np.asarray(template)
     index = np.asarray(list(mask_index), dtype=np.int64)
     left = np.asarray(offsetX).astype(np.int64).reshape(-1)
@@ -504,7 +505,7 @@ def sparse_circular_multi_stack(
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
-    sparse = require("sparse", "stacks of disks")
+    sparse = require("sparse", "framefold.masks", "stacks of disks")
     index = np.asarray(list(mask_index), dtype=np.int64)
     cx, cy = np.asarray(centerX, dtype=float), np.asarray(centerY, dtype=float)
     if not len(index) == len(cx) == len(cy):
@@ -576,7 +577,7 @@ def _bins(
 
 def _has_sparse() -> bool:
     try:
-        require("sparse", "sparse radial bins")
+        require("sparse", "framefold.masks", "sparse radial bins")
     except MissingLibraryError:
         return False
     return True

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.optional import require
 from framefold.common.slice import Slice
-from framefold.common.sparse import is_sparse, require, to_csr, to_dense
+from framefold.common.sparse import is_sparse, to_csr, to_dense
 from framefold.common.udf import CPU_BACKENDS, CUDA
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
@@ -223,7 +224,7 @@ class MaskContainer:
         stack = self._masks()
         if stack.dense is not None:
             return stack.dense.reshape((stack.count, *stack.sig))
-        sparse = require("sparse", "stacks of sparse masks")
+        sparse = require("sparse", "MaskContainer", "stacks of sparse masks")
         return sparse.COO.from_scipy_sparse(stack.columns).reshape((stack.count, *stack.sig))
 
     @property
@@ -341,7 +342,7 @@ def _compute(
         sparse = all(is_sparse(mask) for mask in masks)
     target = np.result_type(*(row.dtype for row in rows)) if dtype is None else dtype
     if sparse if use_sparse is None else bool(use_sparse):
-        scipy_sparse = require("scipy.sparse", "sparse masks")
+        scipy_sparse = require("scipy.sparse", "MaskContainer", "sparse masks")
         matrix = scipy_sparse.vstack([to_csr(row) for row in rows], format="csc")
         return _Stack(sig, matrix.shape[0], None, matrix.astype(target))
     dense = np.concatenate([to_dense(row) for row in rows]).astype(target, copy=False)
@@ -358,6 +359,8 @@ def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:
     if form == "scipy.sparse.csc":
         return csr.tocsc()
     if form in ("sparse.pydata", "sparse.pydata.GCXS"):
-        coo = require("sparse", f"masks of format {form!r}").COO.from_scipy_sparse(csr)
+        coo = require("sparse", "MaskContainer", f"masks of format {form!r}").COO.from_scipy_sparse(
+            csr
+        )
         return coo.asformat("gcxs") if form == "sparse.pydata.GCXS" else coo
     return csr

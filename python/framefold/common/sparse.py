@@ -6,13 +6,12 @@ Neither package is needed to use framefold. What is not imported cannot have mad
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from framefold.exceptions import MissingLibraryError
+from framefold.common.optional import require
 
 
 def is_sparse(array: Any) -> bool:
@@ -46,7 +45,7 @@ def to_sparse(array: Any, shape: Any = None) -> Any:
     MissingLibraryError
         If the package ``sparse`` is not installed.
     """
-    sparse = require("sparse", "sparse masks with any number of axes")
+    sparse = require("sparse", "framefold", "sparse masks with any number of axes")
     family = _family(array)
     if family == "scipy":
         coo = sparse.COO.from_scipy_sparse(array)
@@ -65,31 +64,13 @@ def to_csr(array: Any) -> Any:
     MissingLibraryError
         If SciPy is not installed.
     """
-    scipy_sparse = require("scipy.sparse", "sparse masks")
+    scipy_sparse = require("scipy.sparse", "framefold", "sparse masks")
     if _family(array) == "sparse":
         coo = array.asformat("coo")
         array = scipy_sparse.coo_matrix((coo.data, coo.coords), shape=coo.shape)
     matrix = scipy_sparse.csr_matrix(array)
     matrix.sum_duplicates()
     return matrix
-
-
-def require(module: str, what_for: str) -> Any:
-    """Import an optional module.
-
-    Raises
-    ------
-    MissingLibraryError
-        If it is not installed; says what it is needed for and what to install.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        package = module.partition(".")[0]
-        raise MissingLibraryError(
-            f"{what_for} need the package {package}, which is not installed; "
-            f"install it with: pip install {package}"
-        ) from error
 
 
 def _family(array: Any) -> str | None:

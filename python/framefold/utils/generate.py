@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.sparse import require
+from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError
 from framefold.masks import circular
 from framefold.utils import frame_peaks
@@ -138,7 +138,7 @@ def hologram_frame(
         events = np.random.default_rng().poisson(hologram / event)
         hologram = events.astype(np.float64) * event
     if gaussian_noise:
-        ndimage = require("scipy.ndimage", "blurred holograms")
+        ndimage = require("scipy.ndimage", "hologram_frame", "blurred holograms")
         hologram = ndimage.gaussian_filter(hologram, gaussian_noise)
     return hologram
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.viz._optional import require
+from framefold.common.optional import require
 
 #: At most this part of the values at either end may be taken for outliers.
 OUTLIERS = 0.01

@@ -6,7 +6,7 @@ import warnings
 from io import BytesIO
 from typing import Any, Protocol
 
-from framefold.viz._optional import require
+from framefold.common.optional import require
 
 
 class Screen(Protocol):

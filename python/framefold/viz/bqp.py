@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framefold.common.optional import require
 from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
 from framefold.viz._colours import (
     encode_image,
@@ -13,7 +14,6 @@ from framefold.viz._colours import (
     vector_colours,
     visualize_simple,
 )
-from framefold.viz._optional import require
 from framefold.viz.base import Live2DPlot
 
 if TYPE_CHECKING:

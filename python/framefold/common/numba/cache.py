@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from framefold.common.sparse import require
+from framefold.common.optional import require
 
 
 def cached_njit(*args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -23,7 +23,7 @@ def cached_njit(*args: Any, **kwargs: Any) -> Callable[[Callable[..., Any]], Any
     MissingLibraryError
         If Numba is not installed.
     """
-    numba = require("numba", "compiled functions")
+    numba = require("numba", "cached_njit", "compiled functions")
 
     def compile_function(function: Callable[..., Any]) -> Any:
         options = {"cache": True, **kwargs}
