@@ -156,3 +156,10 @@ def test_the_engine_reads_what_was_written(
     assert dataset.dtype == data.dtype
     picked = ctx.run_udf(dataset=dataset, udf=PickUDF())["intensity"]
     np.testing.assert_array_equal(picked.raw_data, data.reshape(6, *sig_shape))
+
+
+def test_what_is_no_frame_leaves_no_file(tmp_path: Path) -> None:
+    rows = iter(np.zeros((4, 64), dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"frame of shape \(64,\), expected two axes"):
+        write_mib(tmp_path / "scan.mib", rows, (2, 2), depth=6)
+    assert list(tmp_path.iterdir()) == []

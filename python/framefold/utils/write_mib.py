@@ -121,6 +121,10 @@ def write_mib(
             if n_written > n_frames:
                 raise ValueError(f"found more frames than the {n_frames} of scan {nav_shape}")
             index = n_written - 1
+            # A frame that cannot be written must not leave an empty file behind.
+            if np.ndim(frame) != 2:
+                raise ValueError(f"found a frame of shape {np.shape(frame)}, expected two axes")
+            payload = encode_payload(frame, depth=depth, raw=raw, layout=layout)
             if file is None or (frames_per_file is not None and index % frames_per_file == 0):
                 if file is not None:
                     file.close()
@@ -137,7 +141,7 @@ def write_mib(
                 time=_START + datetime.timedelta(seconds=exposure * index),
             )
             file.write(header)
-            file.write(encode_payload(frame, depth=depth, raw=raw, layout=layout))
+            file.write(payload)
     finally:
         if file is not None:
             file.close()
