@@ -136,7 +136,9 @@ test-python: wheel
 	rm -rf $(WHEEL_VENV)
 	$(PYTHON) -m venv $(WHEEL_VENV)
 	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/framefold-*.whl
-	$(WHEEL_VENV)/bin/python -c 'import framefold; framefold.Context()'
+	$(WHEEL_VENV)/bin/python -c 'import numpy as np, framefold as ff; ctx = ff.Context(); \
+		data = ctx.load("memory", data=np.ones((2, 2, 4, 4))); \
+		ctx.run_udf(dataset=data, udf=ff.SumUDF(), progress=True)'
 	$(WHEEL_VENV)/bin/framefold --version
 	$(WHEEL_VENV)/bin/python -m pip install --quiet -r requirements-dev.txt
 	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-deps -r requirements-packages.txt
