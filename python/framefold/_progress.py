@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable
 from typing import Any
 
@@ -30,6 +29,8 @@ class RunProgress:
     ) -> None:
         self._reporter = reporter
         self._lengths = [stop - start for start, stop in partitions]
+        import uuid
+
         self._state = ProgressState(0, sum(self._lengths), 0, 0, len(partitions), str(uuid.uuid4()))
         self._open = False
 

@@ -255,6 +255,8 @@ def _cancel_all() -> None:
 
 # The public `atexit` comes too late: its functions are called after threads were waited for.
 # Without this, the interpreter would wait until the partitions being processed are done.
+# The latest registered is called first: the import of ThreadPoolExecutor, which registers its own
+# waiting, has to come before, at the top of this file.
 _register: Callable[[Callable[[], None]], None] = getattr(
     threading, "_register_atexit", lambda _function: None
 )

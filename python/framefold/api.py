@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold._async import ResultAsyncGenerator, final_results
-from framefold._export import export_npy
 from framefold._functions import function_udf
 from framefold._live import RunPlots
 from framefold._partial_results import UDFResultDict, UDFResults
@@ -472,6 +471,8 @@ class Context(AnalysisMethods):
         InvalidArgumentError
             If ``path`` names another format, or the file that is being read.
         """
+        from framefold._export import export_npy
+
         export_npy(
             dataset, path, overwrite, lambda udf: self.run_udf(dataset, udf, progress=progress)
         )
