@@ -1,4 +1,4 @@
-//! The dependency law: core ← {io, kernels, exec} ← framefold ← {cli, python}.
+//! The dependency law: simd ← core ← {io, kernels, exec} ← framefold ← {cli, python}.
 
 use super::Finding;
 use anyhow::{Context, Result, ensure};
@@ -14,9 +14,10 @@ const TESTKIT: &str = "framefold-testkit";
 ///
 /// The tests of a crate may use more: any crate that is not built on the tested one.
 const LAW: &[(&str, &[&str])] = &[
-    ("framefold-core", &[]),
-    ("framefold-io", &["framefold-core"]),
-    ("framefold-kernels", &["framefold-core"]),
+    ("framefold-simd", &[]),
+    ("framefold-core", &["framefold-simd"]),
+    ("framefold-io", &["framefold-core", "framefold-simd"]),
+    ("framefold-kernels", &["framefold-core", "framefold-simd"]),
     ("framefold-exec", &["framefold-core"]),
     ("framefold-testkit", &["framefold-core"]),
     ("framefold", &["framefold-core", "framefold-io", "framefold-kernels", "framefold-exec"]),

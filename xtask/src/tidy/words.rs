@@ -5,8 +5,8 @@ use super::{File, Finding};
 
 /// The only crate that may name pyo3.
 const PYTHON: &str = "crates/python/";
-/// The crates that need `unsafe`: mapped files, vectorised kernels, the C interface of Python.
-const MAY_BE_UNSAFE: &[&str] = &["crates/io/", "crates/kernels/", PYTHON];
+/// The crates that need `unsafe`: mapped files, vector instructions, the C interface of Python.
+const MAY_BE_UNSAFE: &[&str] = &["crates/io/", "crates/kernels/", "crates/simd/", PYTHON];
 
 /// Checks that only the Python crate names pyo3.
 pub(super) fn check_pyo3(file: File<'_>) -> Vec<Finding> {
@@ -27,7 +27,7 @@ pub(super) fn check_unsafe(file: File<'_>) -> Vec<Finding> {
     if allowed || !file.has_extension(&["rs"]) {
         return vec![];
     }
-    let message = "`unsafe` is allowed in the io, kernels and python crates only";
+    let message = "`unsafe` is allowed in the io, kernels, simd and python crates only";
     lines_with(&code_only(file.text), "unsafe")
         .map(|line| file.finding("unsafe", line, message))
         .collect()
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn unsafe_code_is_found_outside_of_three_crates() {
+    fn unsafe_code_is_found_outside_of_four_crates() {
         let text = "fn f() {\n    unsafe { g() }\n}\nunsafe fn g() {}\n";
         assert_eq!(unsafe_lines("crates/core/src/cast.rs", text), [2, 4]);
         assert_eq!(unsafe_lines("xtask/src/main.rs", text), [2, 4]);
