@@ -1,8 +1,12 @@
 //! The inner loops over pixels: free functions on slices, without allocation or branches.
 
-use crate::cell::{Cell, MOMENT_CELLS, Real};
+mod moments;
+
+use crate::cell::{Cell, Real};
 use framefold_core::FramesView;
 use std::ops::Range;
+
+pub(crate) use moments::moments;
 
 /// The number of pixels whose sums a loop over frames keeps at hand: few enough for the
 /// first-level cache, enough to read each frame in runs of some KiB.
@@ -75,36 +79,6 @@ pub(crate) fn sum_cells<T: Cell>(cells: &[T]) -> T::Total {
     total
 }
 
-/// The sum of a row of pixels, and the sum of each times its distance from the start of the row.
-pub(crate) fn moments<T: Real>(cells: &[T]) -> (T::Moment, T::Moment) {
-    use crate::cell::Moment;
-    let (mut sum, mut moment) = (T::Moment::default(), T::Moment::default());
-    for (chunk, cells) in cells.chunks(MOMENT_CELLS).enumerate() {
-        let mut plain = [T::Block::default(); LANES];
-        let mut weighed = [T::Block::default(); LANES];
-        let (eights, rest) = cells.as_chunks::<LANES>();
-        let mut distance = 0;
-        for eight in eights {
-            for lane in 0..LANES {
-                plain[lane] += eight[lane].block();
-                weighed[lane] += eight[lane].weighed(distance + lane as i32);
-            }
-            distance += LANES as i32;
-        }
-        for (lane, &cell) in rest.iter().enumerate() {
-            plain[lane] += cell.block();
-            weighed[lane] += cell.weighed(distance + lane as i32);
-        }
-        let chunk_sum = T::moment(join(plain));
-        sum += chunk_sum;
-        moment += T::moment(join(weighed));
-        if chunk > 0 {
-            moment += chunk_sum.times(chunk * MOMENT_CELLS);
-        }
-    }
-    (sum, moment)
-}
-
 /// Raises each of `tops` to the pixel where that is larger, or NaN.
 pub(crate) fn raise<T: Real>(tops: &mut [T], cells: &[T]) {
     for (top, &cell) in tops.iter_mut().zip(cells) {
@@ -148,8 +122,6 @@ mod tests {
                         let cells = vec![value; n];
                         let wide = value as i128;
                         assert_eq!(sum_cells(&cells) as i128, wide * n as i128);
-                        let weights = (0..n as i128).sum::<i128>();
-                        assert_eq!(moments(&cells), (wide * n as i128, wide * weights));
                         // The same values as frames of one pixel and as frames of seven.
                         for len in [1, 7] {
                             let depth = n.div_ceil(len);
