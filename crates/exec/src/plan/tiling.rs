@@ -2,7 +2,8 @@
 //!
 //! A tile fits the cache in the widest dtype that any UDF gets it in. Whole frames are kept
 //! together as long as they fit; larger frames are cut into slices of whole rows (or of
-//! whatever unit the format prefers), several frames deep.
+//! whatever unit the format prefers), several frames deep. Smaller ones are cut, too, where a UDF
+//! asks for more frames at a time than fit as a whole.
 
 use super::explain;
 use crate::PlanOptions;
@@ -41,13 +42,17 @@ pub(super) fn choose(
     let budget =
         requirements.iter().filter_map(|r| r.tile_bytes).fold(TILE_BYTES, usize::min).max(1);
     let frame_bytes = sig.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
-    let wanted_depth = requirements.iter().filter_map(|r| r.tile_depth).max();
+    // Deep tiles are for those who can take parts of frames; whole frames come as deep as fits.
+    let wanted_depth = requirements.iter().filter_map(|r| r.tile_depth).max().unwrap_or(1);
+    let wanted_depth = wanted_depth.clamp(1, longest);
     let fits = frame_bytes <= budget;
+    let deep_enough = frame_bytes.saturating_mul(wanted_depth) <= budget;
     if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
         let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
         return Ok((TilingScheme::try_new(sig, shape, depth)?, "as asked for".into()));
     }
-    if method == Method::Frame || fits {
+    let whole = method == Method::Frame || (fits && (deep_enough || options.tile_depth.is_some()));
+    if whole {
         let depth = (budget / frame_bytes).max(1);
         let depth = options.tile_depth.unwrap_or(depth).min(longest);
         let why = if fits {
@@ -58,18 +63,36 @@ pub(super) fn choose(
         return Ok((TilingScheme::try_new(sig, sig, depth)?, why));
     }
 
-    let depth = options.tile_depth.or(wanted_depth).unwrap_or(SLICED_DEPTH).clamp(1, longest);
+    let depth = if wanted_depth > 1 { wanted_depth } else { SLICED_DEPTH.min(longest) };
+    let depth = options.tile_depth.unwrap_or(depth).clamp(1, longest);
     let smallest = SMALLEST_SLICE_BYTES.min(budget);
     let slice_bytes = (budget / depth).max(smallest);
-    let shape = grow(&info.base_shape, sig, slice_bytes / pixel_bytes);
+    let shape = balance(grow(&info.base_shape, sig, slice_bytes / pixel_bytes), info);
     let slice_bytes = shape.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
     let depth = options.tile_depth.unwrap_or((budget / slice_bytes).max(1)).min(longest);
-    let why = format!(
-        "a frame of {} is cut into parts, so that a tile fits {}",
-        explain::bytes_usize(frame_bytes),
-        explain::bytes_usize(budget)
-    );
+    let why = if fits {
+        format!(
+            "parts of frames, because a UDF works best on {wanted_depth} frames at a time, and \
+             whole ones would not fit {}",
+            explain::bytes_usize(budget)
+        )
+    } else {
+        format!(
+            "a frame of {} is cut into parts, so that a tile fits {}",
+            explain::bytes_usize(frame_bytes),
+            explain::bytes_usize(budget)
+        )
+    };
     Ok((TilingScheme::try_new(sig, &shape, depth)?, why))
+}
+
+/// The shape with as many slices on each axis, but the last one not much smaller than the others.
+fn balance(mut shape: Vec<usize>, info: &SourceInfo) -> Vec<usize> {
+    for ((len, &sig), &base) in shape.iter_mut().zip(&info.sig_shape).zip(&info.base_shape) {
+        let n_slices = sig.div_ceil((*len).max(1)).max(1);
+        *len = sig.div_ceil(n_slices).next_multiple_of(base.max(1)).min(*len);
+    }
+    shape
 }
 
 /// The base shape, grown by whole multiples, fastest axis first, to at most `cells` cells.

@@ -6,3 +6,4 @@ mod corrections;
 mod differential;
 #[cfg(test)]
 mod failures;
+mod tiling;

@@ -1,0 +1,105 @@
+//! What a plan makes of the depth that a UDF asks for.
+
+use crate::differential::{EXECUTORS, bits, run_on};
+use framefold_core::{
+    Accumulator, BufferDecl, DType, Dataset, JobMeta, Merger, Method, NativeArray, Partition,
+    Requirements, Result, RunMeta, SourceInfo, TypedVec, Udf,
+};
+use framefold_exec::{Executor, Plan, PlanOptions};
+use framefold_kernels::Sum;
+use framefold_testkit::{MemoryOptions, MemorySource};
+use std::sync::Arc;
+
+/// A sum with other requirements.
+#[derive(Default)]
+struct Wishes {
+    sum: Sum,
+    method: Option<Method>,
+    depth: Option<usize>,
+}
+
+impl Udf for Wishes {
+    fn name(&self) -> &str {
+        "wishes"
+    }
+
+    fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
+        let plain = self.sum.requirements(source)?;
+        let method = self.method.unwrap_or(plain.method);
+        Ok(Requirements { method, tile_depth: self.depth, ..plain })
+    }
+
+    fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
+        self.sum.buffers(job)
+    }
+
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        self.sum.accumulator(run, partition)
+    }
+
+    fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
+        self.sum.merger(run)
+    }
+}
+
+/// 64 frames of 128 KiB.
+fn dataset() -> Result<Dataset> {
+    let values: Vec<u16> =
+        (0..64usize << 16).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u16).collect();
+    let frames = NativeArray::try_new(&[64, 128, 512], TypedVec::U16(values))?;
+    let source = MemorySource::try_new(frames, MemoryOptions::default())?;
+    Dataset::try_new(Arc::new(source), None, 0)
+}
+
+fn udf(method: Method, depth: Option<usize>) -> Arc<dyn Udf> {
+    Arc::new(Wishes { sum: Sum { dtype: DType::F64 }, method: Some(method), depth })
+}
+
+fn plan(udfs: Vec<Arc<dyn Udf>>) -> Result<Plan> {
+    let options = PlanOptions { num_partitions: Some(1), ..PlanOptions::default() };
+    Plan::try_new(&dataset()?, udfs, None, &options)
+}
+
+#[test]
+fn frames_are_cut_for_a_depth_that_whole_ones_do_not_fit_with() {
+    let plan = plan(vec![udf(Method::Tile, None), udf(Method::Tile, Some(32))]).unwrap();
+    let tiling = plan.tiling();
+    assert_eq!((tiling.depth(), tiling.tile_shape()), (32, &[32, 512][..]));
+    let why = plan.explain().why_tiling;
+    assert!(why.contains("works best on 32 frames"), "{why}");
+}
+
+#[test]
+fn frames_stay_whole_where_the_depth_fits_anyway() {
+    let plan = plan(vec![udf(Method::Tile, Some(8))]).unwrap();
+    assert!(plan.tiling().is_full_frame());
+    assert_eq!(plan.tiling().depth(), 8);
+}
+
+#[test]
+fn frames_stay_whole_for_those_who_need_them_whole() {
+    for method in [Method::Frame, Method::Partition] {
+        let plan = plan(vec![udf(method, None), udf(Method::Tile, Some(32))]).unwrap();
+        assert!(plan.tiling().is_full_frame());
+    }
+}
+
+#[test]
+fn a_depth_beyond_reason_leaves_slices_worth_reading() {
+    let plan = plan(vec![udf(Method::Tile, Some(100_000))]).unwrap();
+    assert_eq!(plan.tiling().tile_shape(), [16, 512]);
+    assert_eq!(plan.tiling().depth(), 64);
+}
+
+#[test]
+fn results_do_not_depend_on_the_depth() {
+    let dataset = dataset().unwrap();
+    let run = |executor, depth| {
+        let udfs = vec![udf(Method::Tile, depth)];
+        bits(&run_on(executor, &dataset, udfs, None, &PlanOptions::default()).unwrap()).unwrap()
+    };
+    let whole = run(Executor::Inline, None);
+    for executor in EXECUTORS {
+        assert_eq!(run(executor, Some(32)), whole, "{executor:?}");
+    }
+}
