@@ -1,8 +1,19 @@
 //! The vector instructions of the machine at hand.
 //!
 //! framefold is compiled for the oldest processors of its platforms. A loop that profits from wider
-//! vectors is wrapped in [`Simd::run`]: the compiler then makes one copy of it for each instruction
-//! set, and the best one that the processor has is taken at run time.
+//! vectors is wrapped in [`run!`]: the compiler then makes one copy of it for each instruction set,
+//! and the best one that the processor has is taken at run time.
+//!
+//! ```
+//! use framefold_simd::{Simd, run};
+//!
+//! #[inline(always)]
+//! fn sum(cells: &[u16]) -> u64 {
+//!     cells.iter().map(|&cell| u64::from(cell)).sum()
+//! }
+//!
+//! assert_eq!(run!(Simd::best(), sum(&[1, 2, 3])), 6);
+//! ```
 //!
 //! Which copy runs never changes a result: the compiler keeps the order of floating-point
 //! operations and fuses none that are not written as [`f64::mul_add`]. Tests run their loops with
@@ -53,23 +64,83 @@ impl Simd {
         self.0
     }
 
-    /// Calls `work`, compiled for this instruction set.
-    ///
-    /// Only what the compiler inlines into `work` is: functions it calls are marked
-    /// `#[inline(always)]`, and so are closures that are passed on.
+    /// What has been found, for [`run!`] to choose by.
+    #[doc(hidden)]
     #[inline]
-    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+    pub fn found(self) -> Found {
         match self.0 {
-            Level::Plain => work(),
-            // SAFETY: a `Simd` of this level is only made after the processor was asked for it.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx2 => unsafe { run_avx2(work) },
-            // SAFETY: as above.
-            #[cfg(target_arch = "x86_64")]
-            Level::Avx512 => unsafe { run_avx512(work) },
-            #[cfg(not(target_arch = "x86_64"))]
-            Level::Avx2 | Level::Avx512 => work(),
+            Level::Plain => Found::Plain,
+            Level::Avx2 => Found::Avx2(Avx2(())),
+            Level::Avx512 => Found::Avx512(Avx512(())),
         }
+    }
+}
+
+/// Evaluates an expression, compiled for an instruction set: `run!(simd, work)`.
+///
+/// Only what the compiler inlines into the expression is: functions it calls are marked
+/// `#[inline(always)]`. `return` and `?` leave the expression, not the function around it.
+///
+/// This is a macro because each instruction set needs a closure of its own: one closure that
+/// several functions call is not inlined into any of them, and runs as plain code, unless it is
+/// very small.
+#[macro_export]
+macro_rules! run {
+    ($simd:expr, $work:expr $(,)?) => {
+        match $crate::Simd::found($simd) {
+            $crate::Found::Plain => $crate::run_plain(|| $work),
+            $crate::Found::Avx2(avx2) => avx2.run(|| $work),
+            $crate::Found::Avx512(avx512) => avx512.run(|| $work),
+        }
+    };
+}
+
+/// An instruction set that was found, as a licence to run code for it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub enum Found {
+    Plain,
+    Avx2(Avx2),
+    Avx512(Avx512),
+}
+
+/// Only made after the processor was asked for AVX2 and what belongs to it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(());
+
+/// Only made after the processor was asked for AVX-512 and what belongs to it.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(());
+
+#[doc(hidden)]
+#[inline(always)]
+pub fn run_plain<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+impl Avx2 {
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        // SAFETY: `self` exists, so the processor was asked for these instructions.
+        #[cfg(target_arch = "x86_64")]
+        return unsafe { run_avx2(work) };
+        #[cfg(not(target_arch = "x86_64"))]
+        work()
+    }
+}
+
+impl Avx512 {
+    #[doc(hidden)]
+    #[inline(always)]
+    pub fn run<R>(self, work: impl FnOnce() -> R) -> R {
+        // SAFETY: `self` exists, so the processor was asked for these instructions.
+        #[cfg(target_arch = "x86_64")]
+        return unsafe { run_avx512(work) };
+        #[cfg(not(target_arch = "x86_64"))]
+        work()
     }
 }
 
@@ -147,7 +218,7 @@ mod tests {
         assert_eq!(levels[0], Simd::plain());
         let plain = dot(&a, &b);
         for simd in levels {
-            assert_eq!(simd.run(|| dot(&a, &b)).to_bits(), plain.to_bits(), "{simd:?}");
+            assert_eq!(run!(simd, dot(&a, &b)).to_bits(), plain.to_bits(), "{simd:?}");
         }
         assert!(Simd::all().contains(&Simd::best()));
     }
