@@ -187,13 +187,17 @@ impl Level {
     }
 }
 
+// Marked for inlining so that it is compiled beside the closure, of which it is the only caller.
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,f16c,lzcnt,movbe,popcnt")]
 fn run_avx2<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
+// Marked for inlining so that it is compiled beside the closure, of which it is the only caller.
 #[cfg(target_arch = "x86_64")]
+#[inline]
 #[target_feature(enable = "avx,avx2,fma,bmi1,bmi2,f16c,lzcnt,movbe,popcnt")]
 #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512dq,avx512vl,avx512vnni")]
 #[target_feature(enable = "avx512ifma,avx512vbmi")]
