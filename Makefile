@@ -23,15 +23,21 @@ PYTHON_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d.
 VENV := .venv
 BIN := $(VENV)/bin
 WHEEL_VENV := target/wheel-venv
+BENCH_VENV := .bench-venv
 # Cargo takes dependencies as Cargo.lock has them, or not at all.
 LOCKED := --locked
 # Stamps carry the interpreter's version, so that another one starts afresh.
 TOOLS := $(VENV)/.tools-$(PYTHON_VERSION)
 DEVELOP := $(VENV)/.develop-$(PYTHON_VERSION)
+BENCH_TOOLS := $(BENCH_VENV)/.tools-$(PYTHON_VERSION)
+LIMIT := $(or $(CARGO_TARGET_DIR),target)/release/examples/stream_limit
 ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
 
 DATA ?=
+# What bench/run.py is to do, and an interpreter that has LiberTEM and dask already.
+ARGS ?=
+LIBERTEM_PYTHON ?=
 OUT ?= demo-output
 
 .PHONY: help
@@ -39,7 +45,7 @@ help:
 	@echo 'make demo             simulate a scan, analyse it, leave pictures in $(OUT)/'
 	@echo 'make demo DATA=path   the same with your own file'
 	@echo 'make test             every check; what continuous integration runs'
-	@echo 'make bench            compare with NumPy; answers first, then times'
+	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make clean            remove all that the other targets made'
@@ -68,9 +74,24 @@ $(DEVELOP): $(TOOLS) $(ENGINE_SOURCES)
 demo: $(DEVELOP)
 	$(BIN)/python examples/demo.py $(if $(DATA),"$(DATA)") --out "$(OUT)"
 
+# LiberTEM and dask live in an environment of their own; without them the rest still runs.
 .PHONY: bench
-bench: $(DEVELOP)
-	$(BIN)/python bench/run.py
+bench: $(DEVELOP) $(BENCH_TOOLS)
+	cargo build --quiet --release $(LOCKED) -p framefold-io --example stream_limit
+	$(BIN)/python bench/run.py --limit "$(LIMIT)" \
+		$(if $(LIBERTEM_PYTHON),--libertem-python "$(LIBERTEM_PYTHON)",$$( \
+			test -x $(BENCH_VENV)/bin/python && \
+			echo --libertem-python $(BENCH_VENV)/bin/python)) $(ARGS)
+
+$(BENCH_TOOLS): requirements-bench.txt
+	@rm -rf $(BENCH_VENV) && mkdir -p $(dir $@)
+ifeq ($(LIBERTEM_PYTHON),)
+	@{ $(PYTHON) -m venv $(BENCH_VENV) && \
+		$(BENCH_VENV)/bin/python -m pip install --quiet -r requirements-bench.txt; } || { \
+		echo 'could not install LiberTEM and dask; going on without them' >&2; \
+		rm -rf $(BENCH_VENV); }
+endif
+	@if test -d $(BENCH_VENV); then touch $@; fi
 
 .PHONY: wheel
 wheel: $(TOOLS)
@@ -86,7 +107,7 @@ fmt: $(TOOLS)
 .PHONY: clean
 clean:
 	cargo clean
-	rm -rf target $(VENV) dist "$(OUT)" bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf target $(VENV) $(BENCH_VENV) dist "$(OUT)" bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests examples bench -name '__pycache__' -type d -prune -exec rm -rf {} +
 	rm -f python/framefold/_engine*.so python/framefold/_engine*.pyd
 

@@ -1,222 +1,93 @@
-"""Compares framefold with NumPy on a memory-mapped file: answers first, then times.
+"""Compares framefold with LiberTEM, NumPy and dask.array: answers first, then times.
 
-Each case computes the same thing twice: with framefold, and with the plain NumPy that one would
-write instead. Results are compared before any time is taken. Both sides run in turns on a file
-that the system has in its cache, so that what is measured is the work and not the disk. The
-table shows medians; all times are written to ``bench-results/``.
+Each engine has a process of its own. Case by case, all answers are compared with NumPy's before
+any time is taken; then the engines run in turns, round by round, on a file that the system has in
+its cache, beside a program that only reads it. See ``docs/guide/benchmarks.md``.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import statistics
+import shutil
+import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+from cases import CASES, Case, sweeps
+from data import DATA, Data
+from engines import ENGINES, Engine, EngineError, Limit, Worker, python_of
+from environment import cores, environment
+from measure import ROUNDS, Bench
+from plot import plots
+from report import HEADER, complete, conclusion, line, markdown, text_line
+from startup import PARTS, startup, startup_engines
 
-import framefold as ff
-from framefold.masks import circular, ring
-from framefold.utils.simulate import StrainedCrystal
-
-Array = npt.NDArray[Any]
-NAV_SHAPE = (48, 64)
-SIG_SHAPE = (128, 128)
-CENTER = (SIG_SHAPE[0] / 2, SIG_SHAPE[1] / 2)
-
-
-class BrightestUDF(ff.UDF):
-    """A function of the user's: position and value of the brightest pixel of a frame."""
-
-    def get_result_buffers(self) -> dict[str, Any]:
-        """Declare (y, x, value) for each frame."""
-        return {"brightest": self.buffer(kind="nav", extra_shape=(3,), dtype="float64")}
-
-    def get_preferred_input_dtype(self) -> npt.DTypeLike:
-        """Take the data as they are, as the NumPy loop does."""
-        return self.USE_NATIVE_DTYPE
-
-    def process_frame(self, frame: Array) -> None:
-        """Look at one frame."""
-        self.results.brightest[:] = brightest(frame)
-
-
-def brightest(frame: Array) -> tuple[float, float, float]:
-    """Find the brightest pixel of a frame: y, x, value."""
-    y, x = np.unravel_index(np.argmax(frame), frame.shape)
-    return float(y), float(x), float(frame[y, x])
-
-
-def masks() -> list[Array]:
-    """Make a bright-field and a dark-field detector."""
-    (cy, cx), (height, width) = CENTER, SIG_SHAPE
-    return [
-        circular(cx, cy, width, height, 8).astype(np.float32),
-        ring(cx, cy, width, height, 60, 30).astype(np.float32),
-    ]
-
-
-@dataclass(frozen=True)
-class Case:
-    """One computation, both ways: of a data set, and of its memory-mapped array."""
-
-    name: str
-    framefold: Callable[[ff.Context, Any], Array]
-    numpy: Callable[[Array], Array]
-    rtol: float
-
-
-def framefold_sum(ctx: ff.Context, dataset: Any) -> Array:
-    """Sum all frames."""
-    return np.asarray(ctx.run_udf(dataset=dataset, udf=ff.SumUDF())["intensity"].data)
-
-
-def numpy_sum(data: Array) -> Array:
-    """Sum all frames."""
-    return np.asarray(data.sum(axis=(0, 1), dtype=np.uint64))
-
-
-def framefold_sum_sig(ctx: ff.Context, dataset: Any) -> Array:
-    """Sum each frame."""
-    return np.asarray(ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data)
-
-
-def numpy_sum_sig(data: Array) -> Array:
-    """Sum each frame."""
-    return np.asarray(data.sum(axis=(2, 3), dtype=np.uint64))
-
-
-def framefold_masks(ctx: ff.Context, dataset: Any) -> Array:
-    """Apply two virtual detectors."""
-    factories = [lambda mask=mask: mask for mask in masks()]
-    udf = ff.ApplyMasksUDF(mask_factories=factories)
-    return np.asarray(ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data)
-
-
-def numpy_masks(data: Array) -> Array:
-    """Apply two virtual detectors, one row of the scan at a time to spare memory."""
-    stack = np.stack([mask.ravel() for mask in masks()], axis=1)
-    rows = [row.reshape(row.shape[0], -1).astype(np.float32) @ stack for row in data]
-    return np.stack(rows)
-
-
-def framefold_com(ctx: ff.Context, dataset: Any) -> Array:
-    """Find the centre of mass of each frame."""
-    return np.asarray(ctx.run_udf(dataset=dataset, udf=ff.CoMUDF())["raw_com"].data)
-
-
-def numpy_com(data: Array) -> Array:
-    """Find the centre of mass of each frame, one row of the scan at a time to spare memory."""
-    y, x = np.arange(data.shape[2], dtype=np.float64), np.arange(data.shape[3], dtype=np.float64)
-    result = np.empty((*data.shape[:2], 2))
-    for index, row in enumerate(data):
-        along_y, along_x = row.sum(axis=2), row.sum(axis=1)
-        total = along_y.sum(axis=1)
-        result[index, :, 0] = along_y @ y / total
-        result[index, :, 1] = along_x @ x / total
-    return result
-
-
-def framefold_per_frame(ctx: ff.Context, dataset: Any) -> Array:
-    """Call a Python function for each frame."""
-    return np.asarray(ctx.run_udf(dataset=dataset, udf=BrightestUDF())["brightest"].data)
-
-
-def numpy_per_frame(data: Array) -> Array:
-    """Call a Python function for each frame."""
-    flat = data.reshape((-1, *data.shape[2:]))
-    return np.array([brightest(frame) for frame in flat]).reshape((*data.shape[:2], 3))
-
-
-def framefold_together(ctx: ff.Context, dataset: Any) -> Array:
-    """Sum all frames, sum each frame and find centres of mass, in one pass."""
-    udfs = [ff.SumUDF(), ff.SumSigUDF(), ff.CoMUDF()]
-    total, image, com = ctx.run_udf(dataset=dataset, udf=udfs)
-    results = (total["intensity"].data, image["intensity"].data, com["raw_com"].data)
-    return np.concatenate([np.asarray(result, dtype=np.float64).ravel() for result in results])
-
-
-def numpy_together(data: Array) -> Array:
-    """Sum all frames, sum each frame and find centres of mass, one after the other."""
-    results = (numpy_sum(data), numpy_sum_sig(data), numpy_com(data))
-    return np.concatenate([result.astype(np.float64).ravel() for result in results])
-
-
-CASES = [
-    Case("sum", framefold_sum, numpy_sum, 1e-6),
-    Case("sum of each frame", framefold_sum_sig, numpy_sum_sig, 1e-6),
-    Case("two masks", framefold_masks, numpy_masks, 1e-5),
-    Case("centre of mass", framefold_com, numpy_com, 1e-5),
-    Case("Python, per frame", framefold_per_frame, numpy_per_frame, 0.0),
-    Case("three in one pass", framefold_together, numpy_together, 1e-5),
-]
+QUICK_SCALE = 8
 
 
 def main() -> int:
-    """Check all answers, then take all times; the exit code is 1 if an answer is wrong."""
+    """Run what was asked for; the exit code is 1 if an answer is wrong."""
     arguments = parse_arguments()
-    with tempfile.TemporaryDirectory(prefix="framefold-bench-") as folder:
-        path = Path(folder) / "scan.npy"
-        write_data(path, arguments.repeat_data)
-        ctx = ff.Context()
-        dataset = ctx.open(path)
-        mapped = np.load(path, mmap_mode="r")
-        size = path.stat().st_size
-        print(f"{mapped.shape} {mapped.dtype}, {size / 2**20:.0f} MiB, {os.cpu_count()} cores")
-
-        wrong = [case.name for case in CASES if not is_right(case, ctx, dataset, mapped)]
-        if wrong:
-            print(f"wrong answers, so no times: {', '.join(wrong)}", file=sys.stderr)
-            return 1
-        print("all answers agree\n")
-
-        print(f"{'case':20} {'framefold':>11} {'NumPy':>11} {'speed-up':>8} {'framefold':>13}")
-        results = [measure(case, ctx, dataset, mapped, arguments.runs, size) for case in CASES]
-        # Windows cannot remove a file that is mapped.
-        del mapped, dataset
-
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    now = datetime.now(UTC)
-    report = arguments.out / f"{now:%Y%m%dT%H%M%SZ}.json"
-    report.write_text(
-        json.dumps(
-            {
-                "time": now.isoformat(),
-                "framefold": ff.__version__,
-                "numpy": np.__version__,
-                "python": platform.python_version(),
-                "machine": platform.machine(),
-                "cores": os.cpu_count(),
-                "bytes": size,
-                "cases": results,
-            },
-            indent=2,
-        )
-        + "\n"
-    )
-    print(f"\nall times: {report}")
-    return 0
+    if arguments.markdown is not None:
+        print(markdown(json.loads(arguments.markdown.read_text())), end="")
+        return 0
+    chosen = choose(arguments)
+    if not chosen and not arguments.startup:
+        print("no case has such a name; see --list", file=sys.stderr)
+        return 2
+    if arguments.list:
+        names = [case.name for case in chosen] + (list(PARTS) if arguments.startup else [])
+        print(*names, sep="\n")
+        return 0
+    folder = arguments.data or arguments.out / "data"
+    made = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        report = measure(arguments, chosen, folder)
+    finally:
+        if made and not arguments.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return write(report, arguments.out)
 
 
 def parse_arguments() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=positive, default=7, help="how often each side runs")
+    parser.add_argument("--quick", action="store_true", help="few cases on smaller data")
     parser.add_argument(
-        "--repeat-data", type=positive, default=4, help="how often the simulated scan is repeated"
+        "--only", action="append", metavar="CASE", help="these cases only; * stands for anything"
     )
+    parser.add_argument("--engines", help=f"comma-separated: {', '.join(ENGINES)}")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="one more engine: a file like numpy_engine.py",
+    )
+    parser.add_argument("--rounds", type=positive, default=ROUNDS, help="how often each runs")
+    parser.add_argument("--scale", type=positive, help="divide the number of frames by this")
+    parser.add_argument("--sweeps", action="store_true", help="measure only what is plotted")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases")
+    parser.add_argument("--data", type=Path, help="where data are made; in the output by default")
+    parser.add_argument("--keep", action="store_true", help="do not delete the data")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where to write")
-    return parser.parse_args()
+    parser.add_argument(
+        "--libertem-python", help="the interpreter that has LiberTEM and dask; else left out"
+    )
+    parser.add_argument("--limit", type=Path, help="the program that measures the limit")
+    parser.add_argument(
+        "--markdown", type=Path, metavar="JSON", help="print the tables of an earlier run"
+    )
+    arguments = parser.parse_args()
+    if arguments.scale is None:
+        arguments.scale = QUICK_SCALE if arguments.quick else 1
+    arguments.startup = not arguments.sweeps and any(wanted(part, arguments) for part in PARTS)
+    return arguments
 
 
 def positive(text: str) -> int:
@@ -227,54 +98,140 @@ def positive(text: str) -> int:
     return value
 
 
-def write_data(path: Path, repeats: int) -> None:
-    """Write a simulated scan, repeated to make it larger, as ``.npy``."""
-    crystal = StrainedCrystal(nav_shape=NAV_SHAPE, sig_shape=SIG_SHAPE)
-    counts = crystal.counts()
-    shape = (repeats * NAV_SHAPE[0], NAV_SHAPE[1], *SIG_SHAPE)
-    file = np.lib.format.open_memmap(path, mode="w+", dtype=counts.dtype, shape=shape)
-    for repeat in range(repeats):
-        file[repeat * NAV_SHAPE[0] : (repeat + 1) * NAV_SHAPE[0]] = counts
-    file.flush()
+def wanted(name: str, arguments: argparse.Namespace) -> bool:
+    """Whether ``--only`` lets a case through."""
+    return arguments.only is None or any(fnmatch(name, only) for only in arguments.only)
 
 
-def is_right(case: Case, ctx: ff.Context, dataset: Any, mapped: Array) -> bool:
-    """Compare the two answers; runs each side once, which also warms up the caches."""
-    try:
-        np.testing.assert_allclose(
-            case.framefold(ctx, dataset), case.numpy(mapped), rtol=case.rtol, err_msg=case.name
-        )
-    except AssertionError as error:
-        print(error, file=sys.stderr)
-        return False
-    return True
+def choose(arguments: argparse.Namespace) -> list[Case]:
+    """List the cases to run, data set by data set, so that only one file is needed at a time."""
+    points = sweeps(cores())
+    cases = points if arguments.sweeps else [*CASES, *points]
+    if arguments.quick and arguments.only is None:
+        cases = [case for case in cases if case.quick]
+    cases = [case for case in cases if wanted(case.name, arguments)]
+    # A part of a data set cannot be larger than what is left of it.
+    cases = [
+        case
+        for case in cases
+        if "nav" not in case.params
+        or case.params["nav"][0] <= DATA[case.data].scaled(arguments.scale).nav[0]
+    ]
+    return sorted(cases, key=lambda case: list(DATA).index(case.data))
 
 
-def measure(
-    case: Case, ctx: ff.Context, dataset: Any, mapped: Array, runs: int, size: int
-) -> dict[str, Any]:
-    """Time both sides in turns and print their medians."""
-    times: dict[str, list[float]] = {"framefold": [], "numpy": []}
-    for _ in range(runs):
-        start = time.perf_counter()
-        case.framefold(ctx, dataset)
-        times["framefold"].append(time.perf_counter() - start)
-        start = time.perf_counter()
-        case.numpy(mapped)
-        times["numpy"].append(time.perf_counter() - start)
-    ours, theirs = (statistics.median(times[side]) for side in ("framefold", "numpy"))
-    print(
-        f"{case.name:20} {1e3 * ours:8.1f} ms {1e3 * theirs:8.1f} ms "
-        f"{theirs / ours:8.1f} {size / ours / 2**30:7.2f} GiB/s"
-    )
-    return {
-        "name": case.name,
-        "median_framefold_s": ours,
-        "median_numpy_s": theirs,
-        "ratio": theirs / ours,
-        "times_s": times,
+def start_engines(
+    arguments: argparse.Namespace, needed: set[str]
+) -> tuple[dict[str, Worker], dict[str, str]]:
+    """Start the processes; gives those that run, and why others do not."""
+    engines = dict(ENGINES)
+    extra = [item.partition("=") for item in arguments.engine]
+    for name, _, file in extra:
+        engines[name] = Engine(name, Path(file).stem)
+    folders = {name: Path(file).resolve().parent for name, _, file in extra}
+    asked = set(engines) if arguments.engines is None else set(arguments.engines.split(","))
+    unknown = asked - set(engines)
+    if unknown:
+        raise SystemExit(f"there is no engine {', '.join(sorted(unknown))}; see --help")
+    # NumPy's answers are what all others are compared with.
+    asked = (asked & (needed | {"peak"})) | set(folders) | {"numpy"}
+    workers: dict[str, Worker] = {}
+    missing: dict[str, str] = {}
+    for name in (name for name in engines if name in asked):
+        python = python_of(engines[name], arguments.libertem_python)
+        if python is None:
+            missing[name] = "there is no environment with LiberTEM and dask"
+            continue
+        try:
+            folder = folders.get(name)
+            engine = engines[name]
+            workers[name] = Worker(engine, python, *([] if folder is None else [folder]))
+        except (EngineError, OSError) as error:
+            missing[name] = str(error)
+    return workers, missing
+
+
+def measure(arguments: argparse.Namespace, cases: list[Case], folder: Path) -> dict[str, Any]:
+    """Run all cases; prints a line for each as soon as it is known."""
+    needed = {name for case in cases for name in case.engines}
+    workers, missing = start_engines(arguments, needed) if cases else ({}, {})
+    extra = tuple(name for name in workers if name not in ENGINES)
+    limit = None if arguments.limit is None else Limit(arguments.limit)
+    versions: dict[str, str] = {}
+    for worker in workers.values():
+        versions = worker.versions | versions
+    report: dict[str, Any] = {
+        "environment": environment() | {"versions": versions},
+        "scale": arguments.scale,
+        "rounds": arguments.rounds,
+        "missing": missing | ({} if limit else {"limit": "no program was named with --limit"}),
+        "cases": [],
     }
+    for name, words in report["missing"].items():
+        print(f"without {name}: {words}")
+    if arguments.scale != 1:
+        print(f"data sets scaled down by {arguments.scale}")
+    print(text_line(HEADER))
+    bench = Bench(workers, limit, folder, arguments.rounds)
+    try:
+        for case in cases:
+            data = prepared(case, cases, arguments.scale, folder, bench)
+            add(report, bench.run(case, data, extra))
+            if is_last_of_data(case, cases) and not arguments.keep:
+                data.remove(folder)
+    finally:
+        for worker in workers.values():
+            worker.close()
+        if limit is not None:
+            limit.close()
+    if arguments.startup:
+        for result in startup(folder, startup_engines(arguments.libertem_python)):
+            if wanted(result["name"], arguments):
+                add(report, result)
+    return complete(report)
+
+
+def prepared(case: Case, cases: list[Case], scale: int, folder: Path, bench: Bench) -> Data:
+    """Make the file of a case's data set, if this is the first case that needs it."""
+    data = DATA[case.data].scaled(scale)
+    first = next(other for other in cases if other.data == case.data)
+    if first is case:
+        data.write(folder)
+        if bench.limit is not None:
+            bench.limit.open(data.path(folder))
+    return data
+
+
+def is_last_of_data(case: Case, cases: list[Case]) -> bool:
+    """Whether no later case needs the same file."""
+    return [other for other in cases if other.data == case.data][-1] is case
+
+
+def add(report: dict[str, Any], case: dict[str, Any]) -> None:
+    """Keep a case, and print its line."""
+    report["cases"].append(case)
+    print(text_line(line(case)), flush=True)
+
+
+def write(report: dict[str, Any], out: Path) -> int:
+    """Write JSON and pictures; gives the exit code."""
+    out.mkdir(parents=True, exist_ok=True)
+    path = out / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    path.write_text(json.dumps(report, indent=1) + "\n")
+    print()
+    print(conclusion(report))
+    print(f"all times: {path}")
+    try:
+        for picture in plots(report, out):
+            print(f"plot: {picture}")
+    except ImportError as error:
+        print(f"no plots: {error}")
+    return 1 if any(case["wrong"] for case in report["cases"]) else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except (subprocess.SubprocessError, EngineError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        sys.exit(2)

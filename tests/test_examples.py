@@ -1,8 +1,7 @@
-"""The programs in ``examples`` and ``bench`` run, and do what they say."""
+"""The programs in ``examples`` run, and do what they say."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -65,12 +64,3 @@ def test_a_phase_is_found_by_ptychography40(tmp_path: Path) -> None:
     match = re.search(r"correlation with the true phase ([\d.]+)", printed)
     assert match is not None
     assert float(match[1]) > 0.9
-
-
-def test_the_benchmark_checks_answers_and_reports_times(tmp_path: Path) -> None:
-    printed = run("bench/run.py", "--runs", "1", "--repeat-data", "1", folder=tmp_path)
-    assert "all answers agree" in printed
-    (report,) = (tmp_path / "bench-results").glob("*.json")
-    cases = json.loads(report.read_text())["cases"]
-    assert len(cases) == 6
-    assert all(case["ratio"] > 0 for case in cases)

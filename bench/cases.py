@@ -1,0 +1,167 @@
+"""The cases: which work is done on which data, by which engines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+#: Threads, and the calling thread alone, for what runs in Python.
+PYTHON_ENGINES = (
+    "framefold",
+    "framefold-inline",
+    "libertem-inline",
+    "libertem-threads",
+    "libertem-dask",
+    "numpy",
+    "dask",
+)
+NATIVE_ENGINES = tuple(name for name in PYTHON_ENGINES if name != "framefold-inline")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One piece of work; ``data`` names a data set, ``task`` what the engines know it by."""
+
+    name: str
+    title: str
+    data: str
+    task: str
+    params: dict[str, Any] = field(default_factory=dict)
+    engines: tuple[str, ...] = NATIVE_ENGINES
+    #: Largest relative difference from NumPy's answer; single precision adds up many pixels.
+    rtol: float = 1e-5
+    #: Whose time the ratios and targets are about.
+    ours: str = "framefold"
+    quick: bool = False
+    #: Frames that take part, of all frames.
+    fraction: float = 1.0
+    #: For the plots: which axis this is a point of, and where.
+    sweep: tuple[str, float] | None = None
+
+
+def _native(
+    data: str, title: str, tasks: tuple[str, ...], quick: tuple[str, ...] = ()
+) -> list[Case]:
+    cases = []
+    for name in tasks:
+        words, task, params, rtol = _TASKS[name]
+        cases.append(
+            Case(
+                f"{name}-{data}",
+                f"{words}, {title}",
+                data,
+                task,
+                params,
+                rtol=rtol,
+                quick=name in quick,
+            )
+        )
+    return cases
+
+
+_TASKS: dict[str, tuple[str, str, dict[str, Any], float]] = {
+    "sum": ("sum", "sum", {}, 1e-5),
+    "sumsig": ("sum of each frame", "sumsig", {}, 1e-5),
+    "max": ("maximum", "max", {}, 0.0),
+    "stddev": ("standard deviation", "stddev", {}, 1e-3),
+    "com": ("centre of mass", "com", {}, 2e-5),
+    "logsum": ("sum of logarithms", "logsum", {}, 1e-4),
+    "mask1": ("1 mask", "masks", {"n": 1}, 1e-4),
+    "mask8": ("8 masks", "masks", {"n": 8}, 1e-4),
+    "mask64": ("64 masks", "masks", {"n": 64}, 1e-4),
+    "disks100": ("100 sparse masks", "disks", {"n": 100}, 1e-5),
+}
+
+_MAIN = ("sum", "sumsig", "max", "stddev", "com", "logsum", "mask1", "mask8", "mask64", "disks100")
+_SOME = ("sum", "sumsig", "stddev", "com", "mask8")
+
+CASES = [
+    *_native("u16", "uint16", _MAIN, quick=("sum", "stddev", "com", "mask8")),
+    Case("fresh-u16", "sum, file opened anew", "u16", "sum", {"fresh": True}),
+    Case(
+        "roi-u16",
+        "sum, ROI of 1 %",
+        "u16",
+        "sum",
+        {"roi": 0.01},
+        PYTHON_ENGINES,
+        fraction=0.01,
+        quick=True,
+    ),
+    Case("tile-sum", "Python per tile: np.sum", "u16", "tile-sum", {}, PYTHON_ENGINES, quick=True),
+    Case(
+        "partition-sum",
+        "Python per partition: np.sum",
+        "u16",
+        "partition-sum",
+        {},
+        PYTHON_ENGINES,
+    ),
+    *_native("u16-64", "uint16, 64²", ("sum", "sumsig", "max", "stddev", "com", "mask1", "mask8")),
+    Case(
+        "frame-noop",
+        "Python per frame: nothing",
+        "u16-64",
+        "frame-noop",
+        {},
+        # A loop over an array that does nothing is no engine.
+        tuple(name for name in PYTHON_ENGINES if name not in ("numpy", "dask")),
+        ours="framefold-inline",
+        quick=True,
+    ),
+    Case("frame-sum", "Python per frame: np.sum", "u16-64", "frame-sum", {}, PYTHON_ENGINES),
+    *_native("f32", "float32", _SOME),
+    *_native("u8", "uint8", _SOME),
+    *_native("u32", "uint32", _SOME),
+    *_native("tiny", "1 M frames of 16²", ("sum", "sumsig", "com", "mask1")),
+    *_native("4k", "frames of 4096²", ("sum", "sumsig", "com", "mask1")),
+    *_native("mib-1", "MIB raw, 1 bit", ("sum", "mask1")),
+    *_native("mib-6", "MIB raw, 6 bits", ("sum", "mask1")),
+    *_native("mib-12", "MIB raw, 12 bits", ("sum", "mask1")),
+]
+
+#: Points of the plots; the data are parts of the largest data set.
+_SWEEP_ENGINES = ("framefold", "libertem-threads", "numpy", "dask")
+
+
+def sweeps(cores: int) -> list[Case]:
+    """The cases behind the plots."""
+    sizes = [
+        Case(
+            f"size-{mib}",
+            f"sum of {mib} MiB",
+            "u16",
+            "sum",
+            {"nav": (mib // 16, 128)},
+            _SWEEP_ENGINES,
+            sweep=("size", mib),
+        )
+        for mib in (16, 64, 256, 1024, 2048)
+    ]
+    tiles = [
+        Case(
+            f"tile-{kib}",
+            f"Python per tile of {kib} KiB",
+            "u16-64",
+            "tile-sum",
+            {"tile_bytes": kib << 10},
+            ("framefold", "libertem-threads"),
+            sweep=("tile", kib),
+        )
+        for kib in (16, 64, 256, 1024, 4096)
+    ]
+    counts = sorted({1, 2, cores, 2 * cores, *(2**n for n in range(1, cores.bit_length()))})
+    threads = [
+        Case(
+            f"threads-{n}",
+            f"centre of mass on {n} thread{'s' if n > 1 else ''}",
+            "u16",
+            "com",
+            {"cpus": n},
+            ("framefold", "libertem-threads"),
+            rtol=2e-5,
+            sweep=("threads", n),
+        )
+        for n in counts
+    ]
+    return [*sizes, *tiles, *threads]

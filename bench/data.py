@@ -1,0 +1,136 @@
+"""The data sets: what they look like, and how their files are made."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+#: How many values are drawn at random; frames are parts of them that begin anywhere.
+POOL = 1 << 24
+#: What has to remain free on the disk.
+SPARE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set in a file of its own."""
+
+    name: str
+    nav: tuple[int, int]
+    sig: tuple[int, int]
+    dtype: str = "uint16"
+    #: Bits of a counter, for raw MIB files; None for files without structure.
+    mib_bits: int | None = None
+
+    @property
+    def n_frames(self) -> int:
+        """All frames of the scan."""
+        return math.prod(self.nav)
+
+    @property
+    def n_bytes(self) -> int:
+        """What a pass over the pixels reads; headers do not count."""
+        pixels = self.n_frames * math.prod(self.sig)
+        if self.mib_bits is not None:
+            # Counters of 6 bits are stored in 8, those of 12 in 16.
+            return pixels * {1: 1, 6: 8, 12: 16}[self.mib_bits] // 8
+        return pixels * np.dtype(self.dtype).itemsize
+
+    def scaled(self, factor: int) -> Data:
+        """The same with fewer frames: the scan is made smaller, first along its slow axis."""
+        slow = min(factor, self.nav[0])
+        nav = (self.nav[0] // slow, max(1, self.nav[1] // max(1, factor // slow)))
+        return replace(self, nav=nav)
+
+    def path(self, folder: Path) -> Path:
+        """Where the file lies; its name says what is inside."""
+        shape = "x".join(str(n) for n in (*self.nav, *self.sig))
+        return folder / f"{self.name}-{shape}{'.raw' if self.mib_bits is None else '.mib'}"
+
+    def describe(self, folder: Path) -> dict[str, Any]:
+        """Say to a worker where the data are and what they look like."""
+        return {
+            "path": str(self.path(folder)),
+            "format": "raw" if self.mib_bits is None else "mib",
+            "nav": self.nav,
+            "sig": self.sig,
+            "dtype": self.dtype,
+            "mib_bits": self.mib_bits,
+        }
+
+    def write(self, folder: Path) -> None:
+        """Make the file, unless it is there."""
+        path = self.path(folder)
+        if path.exists():
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(folder).free
+        if free < self.n_bytes + SPARE_BYTES:
+            raise OSError(
+                f"{folder} has {free / 1e9:.1f} GB free, and {self.name} needs "
+                f"{self.n_bytes / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare; "
+                f"name another folder with --data, or scale with --scale"
+            )
+        # A file that is not complete must not be taken for the data set later.
+        unfinished = path.with_name("unfinished-" + path.name)
+        if self.mib_bits is not None:
+            write_mib(self, unfinished)
+        else:
+            write_raw(self, unfinished)
+        unfinished.rename(path)
+
+    def remove(self, folder: Path) -> None:
+        """Delete the file."""
+        self.path(folder).unlink(missing_ok=True)
+
+
+DATA = {
+    data.name: data
+    for data in (
+        Data("u16", (128, 128), (256, 256)),
+        Data("u16-64", (256, 256), (64, 64)),
+        Data("f32", (64, 32), (256, 256), "float32"),
+        Data("u8", (128, 64), (256, 256), "uint8"),
+        Data("u32", (64, 32), (256, 256), "uint32"),
+        Data("tiny", (1024, 1024), (16, 16)),
+        Data("4k", (8, 8), (4096, 4096)),
+        Data("mib-1", (64, 64), (256, 256), "uint8", mib_bits=1),
+        Data("mib-6", (64, 64), (256, 256), "uint8", mib_bits=6),
+        Data("mib-12", (64, 64), (256, 256), "uint16", mib_bits=12),
+    )
+}
+
+
+def frames(data: Data) -> Any:
+    """Make the frames of a data set, one at a time: small counts, as detectors give them."""
+    n_pixels = math.prod(data.sig)
+    rng = np.random.default_rng(4)
+    total = n_pixels * data.n_frames
+    counts = rng.poisson(2.0, min(max(POOL, 2 * n_pixels), n_pixels + total))
+    if data.mib_bits is not None:
+        counts = np.minimum(counts, 2**data.mib_bits - 1)
+    pool: npt.NDArray[Any] = counts.astype(data.dtype)
+    if pool.dtype.kind == "f":
+        pool *= 0.37
+    for start in rng.integers(0, len(pool) - n_pixels, data.n_frames):
+        yield pool[start : start + n_pixels].reshape(data.sig)
+
+
+def write_raw(data: Data, path: Path) -> None:
+    """Write bare frames."""
+    with path.open("wb") as file:
+        for frame in frames(data):
+            file.write(frame.data)
+
+
+def write_mib(data: Data, path: Path) -> None:
+    """Write raw frames of a Merlin detector; no ``.hdr`` file is needed to read them."""
+    from framefold.utils.write_mib import write_mib as write
+
+    write(path, frames(data), data.nav, depth=data.mib_bits, raw=True, hdr=False)

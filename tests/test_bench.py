@@ -1,0 +1,117 @@
+"""The benchmark suite checks answers before times, and reports what it measured."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RUN = Path(__file__).resolve().parent.parent / "bench" / "run.py"
+
+#: Like NumPy's engine, but for one frame that it counts twice.
+WRONG = """
+import numpy_engine
+
+class Engine(numpy_engine.Engine):
+    def prepare(self, data, task, params):
+        work = super().prepare(data, task, params)
+
+        def wrong():
+            result = work()
+            result.flat[3] += 1
+            return result
+
+        return wrong
+"""
+
+
+def bench(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the suite on data of a few frames."""
+    command = [sys.executable, str(RUN), "--engines", "framefold,framefold-inline,numpy"]
+    return subprocess.run(
+        [*command, "--scale", "4096", "--rounds", "2", "--out", "out", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def report(folder: Path) -> dict:
+    (path,) = (folder / "out").glob("*.json")
+    return json.loads(path.read_text())
+
+
+def test_answers_agree_and_times_are_reported(tmp_path):
+    only = ["sum-u16", "roi-u16", "tile-sum", "mask8-f32", "com-u8", "frame-noop", "mask1-mib-12"]
+    done = bench(tmp_path, *(word for name in only for word in ("--only", name)))
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = report(tmp_path)
+    cases = {case["name"]: case for case in found["cases"]}
+    assert set(cases) == set(only)
+    assert found["environment"]["cores"] >= 1
+    assert {"framefold", "numpy", "python"} <= set(found["environment"]["versions"])
+    for case in cases.values():
+        assert not case["wrong"]
+        for name, entry in case["engines"].items():
+            assert len(entry["times_s"]) == 2, (case["name"], name)
+            assert 0 < entry["min_s"] <= entry["median_s"] <= entry["max_s"]
+        ours = case["engines"][case["ours"]]
+        assert case["figures"]["max_seconds"] == ours["median_s"]
+    assert set(cases["sum-u16"]["engines"]) == {"framefold", "numpy"}
+    assert set(cases["roi-u16"]["engines"]) == {"framefold", "framefold-inline", "numpy"}
+    assert set(cases["frame-noop"]["engines"]) == {"framefold", "framefold-inline"}
+    kinds = {target["kind"] for target in cases["frame-noop"]["targets"]}
+    assert kinds == {"max_us_per_frame"}
+    assert not (tmp_path / "out" / "data").exists()
+    # The same tables can be made again from what was written.
+    (path,) = (tmp_path / "out").glob("*.json")
+    again = subprocess.run(
+        [sys.executable, str(RUN), "--markdown", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    rows = [line for line in again.stdout.splitlines() if line.startswith("|")]
+    assert len(rows) == 2 * (2 + len(only))
+    assert all(f"| {cases[name]['title']} |" in again.stdout for name in only)
+
+
+def test_a_wrong_engine_is_caught_and_no_time_is_taken(tmp_path):
+    (tmp_path / "off_by_one.py").write_text(WRONG)
+    extra = ["--engine", "wrong=off_by_one.py", "--engines", "framefold,numpy"]
+    done = bench(tmp_path, "--only", "sum-u16", *extra)
+    assert done.returncode == 1, done.stdout + done.stderr
+    (case,) = report(tmp_path)["cases"]
+    assert list(case["wrong"]) == ["wrong"]
+    assert "1 of 65536 values differ" in case["wrong"]["wrong"]
+    assert all("median_s" not in entry for entry in case["engines"].values())
+    assert case["figures"] == {}
+    assert "wrong answers, so no times: sum-u16" in done.stdout
+
+
+def test_plots_are_drawn_from_what_was_swept(tmp_path):
+    pytest.importorskip("matplotlib")
+    done = bench(tmp_path, "--only", "tile-*", "--sweeps")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(report(tmp_path)["cases"]) == 5
+    assert (tmp_path / "out" / "tile.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_start_up_is_measured_in_new_processes(tmp_path):
+    done = bench(tmp_path, "--only", "startup-*")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = {case["name"]: case["figures"]["max_seconds"] for case in report(tmp_path)["cases"]}
+    assert cases["startup-first"] > cases["startup-import"] > 0
+    assert cases["startup-first"] > cases["startup-context"] > 0
+
+
+def test_what_is_not_there_is_said(tmp_path):
+    done = bench(tmp_path, "--only", "sum-u1")
+    assert done.returncode == 2
+    assert "no case has such a name" in done.stderr
