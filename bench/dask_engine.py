@@ -11,7 +11,7 @@ from typing import Any
 import dask
 import dask.array as da
 import numpy as np
-from numpy_engine import MibFrames, blockwise, exact, open_frames
+from numpy_engine import blockwise, exact, open_frames
 from work import Array, UnsupportedError, scattered_roi
 
 #: Large enough that scheduling costs little, small enough for several chunks a core.
@@ -39,6 +39,20 @@ class Engine:
         return run
 
 
+class Sliced:
+    """Something that is cut into chunks when they are computed.
+
+    dask.array cuts NumPy arrays as soon as it gets them, and copies all that they map.
+    """
+
+    def __init__(self, frames: Any) -> None:
+        self.frames, self.shape, self.dtype = frames, frames.shape, frames.dtype
+        self.ndim = len(frames.shape)
+
+    def __getitem__(self, index: Any) -> Array:
+        return np.asarray(self.frames[index[0]] if isinstance(index, tuple) else self.frames[index])
+
+
 def graph(data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
     """Describe the work; that takes part in the time, as it does for users."""
     nav, sig = tuple(data["nav"]), tuple(data["sig"])
@@ -46,10 +60,10 @@ def graph(data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
     depth = max(1, CHUNK_BYTES // (int(np.prod(sig)) * frames.dtype.itemsize))
     depth = min(depth, -(-frames.shape[0] // (2 * (dask.system.CPU_COUNT or 1))))
     array = da.from_array(
-        frames,
+        Sliced(frames),
         chunks=(depth, *sig),
         name=False,
-        asarray=not isinstance(frames, MibFrames),
+        asarray=False,
         meta=np.empty((0, 0, 0), dtype=frames.dtype),
     )
     if "roi" in params:

@@ -19,7 +19,7 @@ ROUNDS = 5
 #: Up to so many for what is over quickly, within this time in seconds.
 MORE_ROUNDS, QUICK_S = 15, 0.5
 #: From here on an engine sits out the remaining rounds, once it had two.
-SLOW_S = 4.0
+SLOW_S = 2.0
 
 
 @dataclass

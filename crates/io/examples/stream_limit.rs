@@ -44,8 +44,9 @@ fn main() -> Result<()> {
                 );
             }
         };
-        println!("{answer}");
-        std::io::stdout().flush()?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}")?;
+        out.flush()?;
     }
     Ok(())
 }
