@@ -76,7 +76,7 @@ demo: $(DEVELOP)
 
 # LiberTEM and dask live in an environment of their own; without them the rest still runs.
 .PHONY: bench
-bench: $(DEVELOP) $(BENCH_TOOLS)
+bench: $(DEVELOP) $(if $(LIBERTEM_PYTHON),,$(BENCH_TOOLS))
 	cargo build --quiet --release $(LOCKED) -p framefold-io --example stream_limit
 	$(BIN)/python bench/run.py --limit "$(LIMIT)" \
 		$(if $(LIBERTEM_PYTHON),--libertem-python "$(LIBERTEM_PYTHON)",$$( \
@@ -84,14 +84,13 @@ bench: $(DEVELOP) $(BENCH_TOOLS)
 			echo --libertem-python $(BENCH_VENV)/bin/python)) $(ARGS)
 
 $(BENCH_TOOLS): requirements-bench.txt
-	@rm -rf $(BENCH_VENV) && mkdir -p $(dir $@)
-ifeq ($(LIBERTEM_PYTHON),)
-	@{ $(PYTHON) -m venv $(BENCH_VENV) && \
-		$(BENCH_VENV)/bin/python -m pip install --quiet -r requirements-bench.txt; } || { \
+	@if $(PYTHON) -m venv --clear $(BENCH_VENV) && \
+		$(BENCH_VENV)/bin/python -m pip install --quiet -r requirements-bench.txt; then \
+		touch $@; \
+	else \
 		echo 'could not install LiberTEM and dask; going on without them' >&2; \
-		rm -rf $(BENCH_VENV); }
-endif
-	@if test -d $(BENCH_VENV); then touch $@; fi
+		rm -rf $(BENCH_VENV); \
+	fi
 
 .PHONY: wheel
 wheel: $(TOOLS)
