@@ -10,7 +10,7 @@
 //! | `warm` | seconds, and the wrapping sum, for a mapping that is kept |
 //! | `fresh` | the same for a mapping made for this, and removed, within the time |
 
-use framefold_simd::Simd;
+use framefold_simd::{Simd, run};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::{BufRead, Write};
@@ -70,7 +70,7 @@ fn sum(bytes: &[u8], threads: usize) -> u64 {
     thread::scope(|scope| {
         let parts: Vec<_> = words
             .chunks(share)
-            .map(|part| scope.spawn(|| Simd::best().run(|| sum_words(part))))
+            .map(|part| scope.spawn(|| run!(Simd::best(), sum_words(part))))
             .collect();
         // A thread that only adds cannot panic.
         parts.into_iter().filter_map(|part| part.join().ok()).fold(0, u64::wrapping_add)
