@@ -1,7 +1,7 @@
 //! Copies pixels into native byte order.
 
 use framefold_core::{DType, StoredDType};
-use framefold_simd::Simd;
+use framefold_simd::{Simd, run};
 
 /// Copies whole elements; truth values become 0 and 1. Both slices have the same length.
 pub(super) fn copy_pixels(stored: StoredDType, from: &[u8], to: &mut [u8]) {
@@ -17,9 +17,9 @@ fn copy_pixels_by(simd: Simd, stored: StoredDType, from: &[u8], to: &mut [u8]) {
         to.copy_from_slice(from);
     } else {
         match stored.dtype.swap_size() {
-            2 => simd.run(|| copy_each(from, to, |g| u16::from_be_bytes(g).to_le_bytes())),
-            4 => simd.run(|| copy_each(from, to, |g| u32::from_be_bytes(g).to_le_bytes())),
-            8 => simd.run(|| copy_each(from, to, |g| u64::from_be_bytes(g).to_le_bytes())),
+            2 => run!(simd, copy_each(from, to, |g| u16::from_be_bytes(g).to_le_bytes())),
+            4 => run!(simd, copy_each(from, to, |g| u32::from_be_bytes(g).to_le_bytes())),
+            8 => run!(simd, copy_each(from, to, |g| u64::from_be_bytes(g).to_le_bytes())),
             _ => to.copy_from_slice(from),
         }
     }

@@ -6,6 +6,10 @@ use super::unpack::{Unpack, Words};
 use bytemuck::Zeroable;
 use std::ops::Range;
 
+/// How far ahead of the decoder the processor is asked for bytes. By itself it stops at the end of
+/// each page, which is only a few stored rows.
+const PREFETCHED: usize = 4096;
+
 /// The bytes of a stored frame, or of some rows of it.
 #[derive(Clone, Copy)]
 pub(super) struct Frame<'a> {
@@ -40,6 +44,7 @@ impl Frame<'_> {
         clear_gap(layout, part, out)?;
         let (chips, n_chips) = layout.chips();
         let (row_bytes, chip_row_bytes) = (layout.row_bytes(), layout.chip_row_bytes());
+        let ahead = (PREFETCHED / row_bytes.max(1)).max(1) * row_bytes;
         for stored_row in layout.stored_rows(&part.rows) {
             for (slot, chip) in chips.iter().take(n_chips).enumerate() {
                 let row = chip.row_in_frame(stored_row, layout.chip_rows);
@@ -53,6 +58,7 @@ impl Frame<'_> {
                 let offset = stored_row * row_bytes + slot * chip_row_bytes;
                 let bytes = offset.checked_sub(self.skipped)?;
                 let bytes = bytes..bytes + chip_row_bytes;
+                prefetch(self.stored, bytes.start + ahead, chip_row_bytes);
                 let words = Words {
                     stored: self.stored.get(bytes.clone())?.as_chunks().0,
                     lower: self.lower.get(bytes)?.as_chunks().0,
@@ -136,4 +142,19 @@ impl Words<'_> {
             direction: self.direction,
         })
     }
+}
+
+/// Asks for `len` bytes from `start` on, if they are there.
+#[inline(always)]
+fn prefetch(bytes: &[u8], start: usize, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(bytes) = bytes.get(start..start + len) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for line in bytes.chunks(64) {
+            // SAFETY: a prefetch reads nothing and may be given any address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.as_ptr().cast()) };
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (bytes, start, len);
 }

@@ -7,7 +7,7 @@
 use super::bits::unpack_bits;
 use super::chips::Direction;
 use bytemuck::Pod;
-use framefold_simd::Simd;
+use framefold_simd::{Simd, run};
 
 /// The words of some pixels.
 #[derive(Clone, Copy)]
@@ -56,8 +56,8 @@ impl Unpack for OneBit {
     }
 }
 
-// Below are plain loops, one for each direction, as the compiler makes shuffles of whole vectors
-// out of them, but not out of iterators and closures that they could share.
+// Below are plain loops, one for each direction: the compiler makes shuffles of whole vectors out of
+// them.
 
 impl Unpack for SixBits {
     type Pixel = u8;
@@ -66,12 +66,12 @@ impl Unpack for SixBits {
     fn unpack(self, words: Words<'_>, out: &mut [u8]) {
         let (stored, out) = (words.stored, out.as_chunks_mut().0);
         match words.direction {
-            Direction::Forward => self.0.run(|| {
+            Direction::Forward => run!(self.0, {
                 for (out, word) in out.iter_mut().zip(stored) {
                     *out = u64::from_be_bytes(*word).to_le_bytes();
                 }
             }),
-            Direction::Backward => self.0.run(|| {
+            Direction::Backward => run!(self.0, {
                 for (out, word) in out.iter_mut().zip(stored.iter().rev()) {
                     *out = *word;
                 }
@@ -87,12 +87,12 @@ impl Unpack for TwelveBits {
     fn unpack(self, words: Words<'_>, out: &mut [u16]) {
         let (stored, out) = (words.stored, out.as_chunks_mut().0);
         match words.direction {
-            Direction::Forward => self.0.run(|| {
+            Direction::Forward => run!(self.0, {
                 for (out, word) in out.iter_mut().zip(stored) {
                     *out = pixels_of_16_bits(u64::from_be_bytes(*word));
                 }
             }),
-            Direction::Backward => self.0.run(|| {
+            Direction::Backward => run!(self.0, {
                 for (out, word) in out.iter_mut().zip(stored.iter().rev()) {
                     *out = pixels_of_16_bits(turned(*word));
                 }
@@ -109,12 +109,12 @@ impl Unpack for TwentyFourBits {
         let pairs = words.stored.iter().zip(words.lower);
         let out = out.as_chunks_mut().0;
         match words.direction {
-            Direction::Forward => self.0.run(|| {
+            Direction::Forward => run!(self.0, {
                 for (out, (upper, lower)) in out.iter_mut().zip(pairs) {
                     *out = joined(u64::from_be_bytes(*upper), u64::from_be_bytes(*lower));
                 }
             }),
-            Direction::Backward => self.0.run(|| {
+            Direction::Backward => run!(self.0, {
                 for (out, (upper, lower)) in out.iter_mut().zip(pairs.rev()) {
                     *out = joined(turned(*upper), turned(*lower));
                 }
