@@ -29,7 +29,7 @@
 //! assert_eq!(buffers[0].dtype, DType::F64.into());
 //! # Ok::<(), framefold_core::Error>(())
 //! ```
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod cell;
 mod com;

@@ -1,7 +1,13 @@
 //! Products of each frame with a stack of masks.
 
+mod columns;
+mod few;
 pub(crate) mod geometry;
+mod lanes;
+mod many;
+mod number;
 mod product;
+mod rows;
 mod stack;
 
 pub use geometry::{disk, ring};
@@ -14,19 +20,28 @@ use framefold_core::{
     Accumulator, BufferDecl, BufferKind, Complex128, DType, Error, JobMeta, Merger, NativeArray,
     Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilingScheme, Udf,
 };
-use product::{Planes, add_products};
+use framefold_simd::Simd;
+use product::Product;
+use rows::rows_per_frame;
 use stack::MaskStack;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 /// Multiplies each selected frame with each mask of a stack and sums the products: the buffer
 /// `intensity` (nav, extra shape `(n_masks,)`).
 ///
-/// The result has the common dtype of the data, float32 and the masks. Sums run in double
-/// precision, so that they are exact for integer data and masks of integers up to 2^53.
+/// The result has the common dtype of the data, float32 and the masks. If that is single
+/// precision, up to 256 products are summed in it before they are added to a total of double
+/// precision: before it is rounded to the result, such a total is off by at most `2^-16` times the
+/// sum of the magnitudes of its products. Integer data and masks of integers are summed exactly,
+/// up to 2^53.
 #[derive(Clone, Debug)]
 pub struct Masks {
     stack: Arc<MaskStack>,
 }
+
+/// So many frames share one reading of a part of the masks from memory.
+const TILE_DEPTH: usize = 64;
 
 const INTENSITY: &str = "intensity";
 
@@ -71,7 +86,9 @@ impl Udf for Masks {
 
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         self.check_shape(&source.sig_shape)?;
-        Ok(Requirements::native_tiles())
+        // One mask stays in the cache by itself; of more, parts do that frames share.
+        let tile_depth = (self.n_masks() > 1).then_some(TILE_DEPTH);
+        Ok(Requirements { tile_depth, ..Requirements::native_tiles() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -84,19 +101,16 @@ impl Udf for Masks {
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         self.check_shape(run.job.shape.sig())?;
-        let n_products = partition
+        partition
             .n_frames()
-            .checked_mul(self.n_masks())
+            .checked_mul(4 * self.n_masks().next_multiple_of(16))
             .ok_or_else(|| Error::limit("the products of a partition do not fit in memory"))?;
         let dtype = self.result_dtype(&run.job);
-        let products = Products {
-            real: vec![0.0; n_products],
-            imaginary: if dtype.is_complex() { vec![0.0; n_products] } else { vec![] },
-        };
         let (stack, tiling) = (Arc::clone(&self.stack), Arc::clone(&run.tiling));
+        let simd = Simd::best();
         Ok(dispatch_dtype!(run.job.input_dtype, T => {
-            let planes = Planes::<T>::new();
-            Box::new(Worker::<T> { stack, tiling, planes, products, dtype })
+            let product = Product::new::<T>(simd, &stack, partition.n_frames());
+            Box::new(Worker::<T> { stack, tiling, product, dtype, cell: PhantomData })
         }))
     }
 
@@ -106,48 +120,47 @@ impl Udf for Masks {
     }
 }
 
-/// Sums of products, frame by frame, `n_masks` each; `imaginary` is empty if all are real.
-struct Products {
-    real: Vec<f64>,
-    imaginary: Vec<f64>,
-}
-
 struct Worker<T: Cell> {
     stack: Arc<MaskStack>,
     tiling: Arc<TilingScheme>,
-    planes: Planes<T>,
-    products: Products,
+    product: Product,
     dtype: DType,
+    cell: PhantomData<T>,
 }
 
 impl<T: Cell> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let frames = T::view(tile.frames())?;
-        let n_masks = self.stack.n_masks();
-        let frames_here = &tile.position.in_partition;
-        let here = frames_here.start * n_masks..frames_here.end * n_masks;
-        let real = &mut self.products.real[here.clone()];
-        let imaginary = self.products.imaginary.get_mut(here).unwrap_or(&mut []);
+        let first = tile.position.in_partition.start;
         let mut start = 0;
         for run in tile.position.sig.runs(self.tiling.sig_shape()) {
             let cells = start..start + run.len();
             start = cells.end;
-            add_products(frames, cells, &self.stack, run, &mut self.planes, (real, imaginary));
+            self.product.add(frames, first, cells, &self.stack, run);
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        let Products { real, imaginary } = self.products;
         let n_masks = self.stack.n_masks();
-        let shape = [real.len() / n_masks, n_masks];
-        let cells = if self.dtype.is_complex() {
-            let values: Vec<Complex128> =
-                real.iter().zip(&imaginary).map(|(&re, &im)| Complex128::new(re, im)).collect();
-            convert(&values, self.dtype)?
-        } else {
-            convert(&real, self.dtype)?
-        };
+        let (totals, n_products) = self.product.totals();
+        let complex_masks = self.stack.dtype().is_complex();
+        let values: Vec<Complex128> = totals
+            .chunks_exact(n_products * rows_per_frame::<T>())
+            .flat_map(|frame| {
+                let (re, im) = frame.split_at(n_products);
+                (0..n_masks).map(move |m| {
+                    // The product of the frame's part `row` with the mask's part `part`.
+                    let of = |row: &[f64], part: usize| {
+                        let exists = part == 0 || complex_masks;
+                        row.get(part * n_masks + m).filter(|_| exists).copied().unwrap_or(0.0)
+                    };
+                    Complex128::new(of(re, 0) - of(im, 1), of(re, 1) + of(im, 0))
+                })
+            })
+            .collect();
+        let shape = [values.len() / n_masks, n_masks];
+        let cells = convert(&values, self.dtype)?;
         Ok(Partial::new().with(INTENSITY, NativeArray::try_new(&shape, cells)?))
     }
 }

@@ -1,189 +1,170 @@
 //! The blocked product of frames with masks.
 //!
-//! Frames are taken four at a time and pixels in blocks that fit the first-level cache: a block
-//! is converted to double precision once and then multiplied with every mask, and each mask
-//! value that is read serves four frames.
+//! Pixels are taken in blocks that fit the cache. A block is converted once for all masks, and
+//! then multiplied by one of two loops: with [`Few`] masks, lanes are neighbouring pixels; with
+//! [`Many`], they are masks.
+//!
+//! Each lane sums at most [`TERMS`] products, in single precision where that loses nothing of
+//! the factors, and is then added to totals of double precision.
 
-use super::stack::{MaskStack, Plane};
+use super::columns::Columns;
+use super::few::{self, Few};
+use super::many::{self, Many};
+use super::number::{Number, Weight};
+use super::rows::{Rows, rows_per_frame};
+use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
-use crate::total::Value;
-use framefold_core::FramesView;
-use std::marker::PhantomData;
+use framefold_core::{DType, FramesView};
+use framefold_simd::Simd;
 use std::ops::Range;
 
-/// Frames that share one reading of a mask.
-const FRAMES: usize = 4;
-/// Pixels of a block: 4 frames of them in double precision are 16 KiB.
-const CELLS: usize = 512;
-/// Independent sums per frame and mask.
-const LANES: usize = 4;
+/// The most products that a sum in single precision takes before it is added to its total: 256
+/// pixels of 16 bits add up to less than 2^24, so they are counted exactly.
+pub(super) const TERMS: usize = 256;
 
-type Block = [[f64; CELLS]; FRAMES];
+/// Below this, all integers have single precision.
+const EXACT: f64 = 16_777_216.0;
 
-/// Room for a block of pixels: their real and, if they are complex, imaginary parts.
-pub(super) struct Planes<T> {
-    real: Box<Block>,
-    imaginary: Option<Box<Block>>,
-    cell: PhantomData<T>,
+/// Multiplies the frames of one partition with a stack of masks.
+pub(super) struct Product {
+    simd: Simd,
+    blocks: Blocks,
+    totals: Vec<f64>,
+    n_products: usize,
 }
 
-impl<T: Cell> Planes<T> {
-    pub(super) fn new() -> Self {
-        let block = || Box::new([[0.0; CELLS]; FRAMES]);
-        let imaginary = T::DTYPE.is_complex().then(block);
-        Planes { real: block(), imaginary, cell: PhantomData }
-    }
-
-    /// Takes in the `cells` of up to four frames from `first` on; returns how many frames.
-    fn load(&mut self, frames: FramesView<'_, T>, first: usize, cells: Range<usize>) -> usize {
-        let n = (frames.depth() - first).min(FRAMES);
-        for i in 0..n {
-            let cells = &frames.frame(first + i)[cells.clone()];
-            match &mut self.imaginary {
-                None => {
-                    for (real, cell) in self.real[i].iter_mut().zip(cells) {
-                        *real = cell.value().complex().re;
-                    }
-                }
-                Some(imaginary) => {
-                    let parts = self.real[i].iter_mut().zip(imaginary[i].iter_mut());
-                    for ((real, imaginary), cell) in parts.zip(cells) {
-                        let value = cell.value().complex();
-                        (*real, *imaginary) = (value.re, value.im);
-                    }
-                }
-            }
-        }
-        n
-    }
+/// Room for the pixels of a block in the right precision, for few masks or for many.
+enum Blocks {
+    FewSingle(Rows<f32, { few::PIXELS }>),
+    FewDouble(Rows<f64, { few::PIXELS }>),
+    ManySingle(Rows<f32, { many::PIXELS }>),
+    ManyDouble(Rows<f64, { many::PIXELS }>),
 }
 
-/// Adds to `products` (frame by frame, one per mask) those of the `cells` of each frame with the
-/// pixels `run` of each mask. The second slice takes imaginary parts and is empty if all products
-/// are real.
-pub(super) fn add_products<T: Cell>(
-    frames: FramesView<'_, T>,
-    cells: Range<usize>,
-    stack: &MaskStack,
-    run: Range<usize>,
-    planes: &mut Planes<T>,
-    (real, imaginary): (&mut [f64], &mut [f64]),
-) {
-    let n_masks = stack.n_masks();
-    for offset in (0..cells.len()).step_by(CELLS) {
-        let len = CELLS.min(cells.len() - offset);
-        let from = cells.start + offset;
-        let pixels = run.start + offset..run.start + offset + len;
-        for first in (0..frames.depth()).step_by(FRAMES) {
-            let n = planes.load(frames, first, from..from + len);
-            let here = first * n_masks..(first + n) * n_masks;
-            let real = &mut real[here.clone()];
-            multiply(&planes.real, n, stack.real(), &pixels, n_masks, 1.0, real);
-            if let Some(imaginary) = imaginary.get_mut(here) {
-                if let Some(mask) = stack.imaginary() {
-                    multiply(&planes.real, n, mask, &pixels, n_masks, 1.0, imaginary);
-                }
-                if let Some(block) = &planes.imaginary {
-                    multiply(block, n, stack.real(), &pixels, n_masks, 1.0, imaginary);
-                    if let Some(mask) = stack.imaginary() {
-                        multiply(block, n, mask, &pixels, n_masks, -1.0, real);
-                    }
-                }
-            }
-        }
+impl Product {
+    /// For `n_frames` frames of dtype `T`.
+    pub(super) fn new<T: Cell>(simd: Simd, stack: &MaskStack, n_frames: usize) -> Self {
+        let (few, n_products) = match stack.weights() {
+            Weights::Single(columns) => (columns.are_few(), columns.n_products()),
+            Weights::Double(columns) => (columns.are_few(), columns.n_products()),
+        };
+        let blocks = match (few, in_single(T::DTYPE, stack)) {
+            (true, true) => Blocks::FewSingle(Rows::new(few::ROWS)),
+            (true, false) => Blocks::FewDouble(Rows::new(few::ROWS)),
+            (false, true) => Blocks::ManySingle(Rows::new(many::ROWS)),
+            (false, false) => Blocks::ManyDouble(Rows::new(many::ROWS)),
+        };
+        let totals = vec![0.0; n_frames * rows_per_frame::<T>() * n_products];
+        Product { simd, blocks, totals, n_products }
     }
-}
 
-/// `products[f * n_masks + m] += sign * Σ_p block[f][p] * mask_m[p]` for the first `n` frames.
-fn multiply(
-    block: &Block,
-    n: usize,
-    plane: &Plane,
-    pixels: &Range<usize>,
-    n_masks: usize,
-    sign: f64,
-    products: &mut [f64],
-) {
-    fn all<M: Copy + Into<f64>>(
-        (block, n): (&Block, usize),
-        masks: &[M],
-        pixels: &Range<usize>,
-        n_masks: usize,
-        sign: f64,
-        products: &mut [f64],
+    /// Adds the products of the `cells` of each frame with the pixels `run` of each mask. The
+    /// first of `frames` is number `first` of the partition.
+    pub(super) fn add<T: Cell>(
+        &mut self,
+        frames: FramesView<'_, T>,
+        first: usize,
+        cells: Range<usize>,
+        stack: &MaskStack,
+        run: Range<usize>,
     ) {
-        for (m, mask) in masks.chunks_exact(masks.len() / n_masks).enumerate() {
-            let sums = dots(block, n, &mask[pixels.clone()]);
-            for (row, sum) in products.chunks_exact_mut(n_masks).zip(sums) {
-                row[m] += sign * sum;
-            }
+        let per_frame = rows_per_frame::<T>() * self.n_products;
+        let totals = &mut self.totals[first * per_frame..(first + frames.depth()) * per_frame];
+        let job = Job { simd: self.simd, frames, cells, run, totals, per_frame };
+        match (&mut self.blocks, stack.weights()) {
+            (Blocks::FewSingle(rows), Weights::Single(columns)) => job.few(rows, columns),
+            (Blocks::FewDouble(rows), Weights::Single(columns)) => job.few(rows, columns),
+            (Blocks::FewDouble(rows), Weights::Double(columns)) => job.few(rows, columns),
+            (Blocks::ManySingle(rows), Weights::Single(columns)) => job.many(rows, columns),
+            (Blocks::ManyDouble(rows), Weights::Single(columns)) => job.many(rows, columns),
+            (Blocks::ManyDouble(rows), Weights::Double(columns)) => job.many(rows, columns),
+            // Masks of double precision are never multiplied in single precision.
+            (Blocks::FewSingle(_) | Blocks::ManySingle(_), Weights::Double(_)) => {}
         }
     }
-    match plane {
-        Plane::Single(masks) => all((block, n), masks, pixels, n_masks, sign, products),
-        Plane::Double(masks) => all((block, n), masks, pixels, n_masks, sign, products),
+
+    /// The totals, row by row, and how many there are of each row.
+    pub(super) fn totals(&self) -> (&[f64], usize) {
+        (&self.totals, self.n_products)
     }
 }
 
-/// The products of the first `n` frames of a block with one mask.
-fn dots<M: Copy + Into<f64>>(block: &Block, n: usize, mask: &[M]) -> [f64; FRAMES] {
-    if n < FRAMES {
-        let mut sums = [0.0; FRAMES];
-        for (sum, cells) in sums.iter_mut().zip(&block[..n]) {
-            *sum = dots_of([&cells[..mask.len()]], mask)[0];
+/// Whether blocks are summed in single precision: if pixels and masks have that already, and
+/// integers stay exact.
+fn in_single(dtype: DType, stack: &MaskStack) -> bool {
+    let largest = match dtype {
+        DType::Bool => Some(1.0),
+        DType::U8 => Some(255.0),
+        DType::I8 => Some(128.0),
+        DType::U16 => Some(65535.0),
+        DType::I16 => Some(32768.0),
+        DType::F16 | DType::F32 | DType::C64 => None,
+        DType::U32 | DType::I32 | DType::U64 | DType::I64 | DType::F64 | DType::C128 => {
+            return false;
         }
-        return sums;
-    }
-    let [a, b, c, d] = block;
-    let len = mask.len();
-    dots_of([&a[..len], &b[..len], &c[..len], &d[..len]], mask)
+    };
+    let exact = match (largest, stack.largest_integer()) {
+        (Some(cell), Some(weight)) => cell * weight * TERMS as f64 <= EXACT,
+        _ => true,
+    };
+    exact && matches!(stack.weights(), Weights::Single(_))
 }
 
-/// The products of `N` rows of pixels with one mask: each row is summed in the same order
-/// whatever `N` is.
-fn dots_of<const N: usize, M: Copy + Into<f64>>(rows: [&[f64]; N], mask: &[M]) -> [f64; N] {
-    let mut sums = [[0.0; LANES]; N];
-    let (fours, rest) = mask.as_chunks::<LANES>();
-    for (i, four) in fours.iter().enumerate() {
-        let weights = four.map(Into::into);
-        for (sums, row) in sums.iter_mut().zip(&rows) {
-            let cells = &row[i * LANES..(i + 1) * LANES];
-            for lane in 0..LANES {
-                sums[lane] += cells[lane] * weights[lane];
+/// One run of pixels of one tile.
+struct Job<'a, 't, T> {
+    simd: Simd,
+    frames: FramesView<'a, T>,
+    cells: Range<usize>,
+    run: Range<usize>,
+    /// Those of the tile's frames.
+    totals: &'t mut [f64],
+    per_frame: usize,
+}
+
+impl<T: Cell> Job<'_, '_, T> {
+    fn few<S: Number, M: Weight<S>>(
+        self,
+        rows: &mut Rows<S, { few::PIXELS }>,
+        columns: &Columns<M>,
+    ) {
+        let simd = self.simd;
+        self.blocks(rows, few::ROWS, |rows, pixels, products| {
+            S::run(simd, Few { rows, columns, pixels, products });
+        });
+    }
+
+    fn many<S: Number, M: Weight<S>>(
+        self,
+        rows: &mut Rows<S, { many::PIXELS }>,
+        columns: &Columns<M>,
+    ) {
+        let simd = self.simd;
+        self.blocks(rows, many::ROWS, |rows, pixels, products| {
+            S::run(simd, Many { rows, columns, pixels, products });
+        });
+    }
+
+    /// Calls `multiply` with the rows of each block, its pixels of the masks, and its totals.
+    fn blocks<S: Number, const P: usize>(
+        self,
+        rows: &mut Rows<S, P>,
+        n_rows: usize,
+        mut multiply: impl FnMut(&Rows<S, P>, Range<usize>, &mut [f64]),
+    ) {
+        let together = n_rows / rows_per_frame::<T>();
+        for offset in (0..self.cells.len()).step_by(P) {
+            let len = P.min(self.cells.len() - offset);
+            let cells = self.cells.start + offset..self.cells.start + offset + len;
+            for first in (0..self.frames.depth()).step_by(together) {
+                let last = self.frames.depth().min(first + together);
+                rows.load(self.simd, self.frames, first..last, &cells);
+                let pixels = self.run.start + offset..self.run.start + offset + len;
+                let totals = &mut self.totals[first * self.per_frame..last * self.per_frame];
+                multiply(rows, pixels, totals);
             }
         }
     }
-    let start = fours.len() * LANES;
-    for (sums, row) in sums.iter_mut().zip(&rows) {
-        for (lane, (&weight, cell)) in rest.iter().zip(&row[start..]).enumerate() {
-            sums[lane] += cell * weight.into();
-        }
-    }
-    sums.map(|[a, b, c, d]| (a + b) + (c + d))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equals_the_plain_product_for_every_length() {
-        let mut block = [[0.0; CELLS]; FRAMES];
-        for (f, row) in block.iter_mut().enumerate() {
-            for (i, cell) in row.iter_mut().enumerate() {
-                *cell = ((i * 7 + f * 31) % 101) as f64;
-            }
-        }
-        let mask: Vec<f32> = (0..CELLS).map(|i| ((i * 13) % 17) as f32 - 8.0).collect();
-        for len in [1, 3, 4, 5, 511, 512] {
-            for n in 1..=FRAMES {
-                let found = dots(&block, n, &mask[..len]);
-                for f in 0..n {
-                    let plain: f64 =
-                        block[f].iter().zip(&mask[..len]).map(|(&x, &m)| x * f64::from(m)).sum();
-                    assert_eq!(found[f], plain, "{n} frames, {len} pixels");
-                }
-            }
-        }
-    }
-}
+mod tests;

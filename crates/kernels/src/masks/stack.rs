@@ -1,23 +1,24 @@
-//! A stack of masks, in the two precisions that the product works with.
+//! A stack of masks, laid out for the product.
 
+use super::columns::Columns;
 use framefold_core::{Complex64, Complex128, DType, Error, F16, NativeArray, Result, TypedVec};
 
-/// Real numbers, mask after mask, in C order. Single precision is kept where nothing is lost by
-/// it, since the product is limited by how fast masks can be read.
+/// The masks' values. Single precision is kept where nothing is lost by it.
 #[derive(Clone, Debug)]
-pub(super) enum Plane {
-    Single(Vec<f32>),
-    Double(Vec<f64>),
+pub(super) enum Weights {
+    Single(Columns<f32>),
+    Double(Columns<f64>),
 }
 
-/// Masks as a real and, if they are complex, an imaginary plane.
+/// Masks as real columns: complex ones have a second column for the imaginary part, after the
+/// real columns of all masks.
 #[derive(Clone, Debug)]
 pub(super) struct MaskStack {
     sig_shape: Vec<usize>,
     n_masks: usize,
     dtype: DType,
-    real: Plane,
-    imaginary: Option<Plane>,
+    weights: Weights,
+    largest_integer: Option<f64>,
 }
 
 impl MaskStack {
@@ -31,8 +32,18 @@ impl MaskStack {
             }
         };
         let dtype = masks.dtype();
-        let (real, imaginary) = planes(masks.into_values());
-        Ok(MaskStack { sig_shape, n_masks, dtype, real, imaginary })
+        let n_columns = n_masks * if dtype.is_complex() { 2 } else { 1 };
+        let (weights, largest_integer) = match values(masks.into_values()) {
+            Values::Single(v) => {
+                let largest = largest_integer(v.iter().map(|&x| f64::from(x)));
+                (Weights::Single(Columns::new(v, n_columns)), largest)
+            }
+            Values::Double(v) => {
+                let largest = largest_integer(v.iter().copied());
+                (Weights::Double(Columns::new(v, n_columns)), largest)
+            }
+        };
+        Ok(MaskStack { sig_shape, n_masks, dtype, weights, largest_integer })
     }
 
     pub(super) fn sig_shape(&self) -> &[usize] {
@@ -47,41 +58,54 @@ impl MaskStack {
         self.dtype
     }
 
-    pub(super) fn real(&self) -> &Plane {
-        &self.real
+    pub(super) fn weights(&self) -> &Weights {
+        &self.weights
     }
 
-    pub(super) fn imaginary(&self) -> Option<&Plane> {
-        self.imaginary.as_ref()
+    /// The largest magnitude of all values, if they are integers.
+    pub(super) fn largest_integer(&self) -> Option<f64> {
+        self.largest_integer
     }
 }
 
-fn planes(values: TypedVec) -> (Plane, Option<Plane>) {
-    fn single<T: Copy>(values: &[T], convert: impl Fn(T) -> f32) -> Plane {
-        Plane::Single(values.iter().map(|&value| convert(value)).collect())
+fn largest_integer(mut values: impl Iterator<Item = f64>) -> Option<f64> {
+    values.try_fold(0.0, |largest: f64, value| {
+        (value.fract() == 0.0).then_some(largest.max(value.abs()))
+    })
+}
+
+enum Values {
+    Single(Vec<f32>),
+    Double(Vec<f64>),
+}
+
+/// Real numbers; imaginary parts follow after all real parts.
+fn values(values: TypedVec) -> Values {
+    fn single<T: Copy>(values: &[T], convert: impl Fn(T) -> f32) -> Values {
+        Values::Single(values.iter().map(|&value| convert(value)).collect())
     }
-    fn double<T: Copy>(values: &[T], convert: impl Fn(T) -> f64) -> Plane {
-        Plane::Double(values.iter().map(|&value| convert(value)).collect())
+    fn double<T: Copy>(values: &[T], convert: impl Fn(T) -> f64) -> Values {
+        Values::Double(values.iter().map(|&value| convert(value)).collect())
     }
     match values {
-        TypedVec::Bool(v) => (single(&v, |x| f32::from(u8::from(x.get()))), None),
-        TypedVec::U8(v) => (single(&v, f32::from), None),
-        TypedVec::I8(v) => (single(&v, f32::from), None),
-        TypedVec::U16(v) => (single(&v, f32::from), None),
-        TypedVec::I16(v) => (single(&v, f32::from), None),
-        TypedVec::F16(v) => (single(&v, F16::to_f32), None),
-        TypedVec::F32(v) => (Plane::Single(v), None),
-        TypedVec::U32(v) => (double(&v, f64::from), None),
-        TypedVec::I32(v) => (double(&v, f64::from), None),
-        TypedVec::U64(v) => (double(&v, |x| x as f64), None),
-        TypedVec::I64(v) => (double(&v, |x| x as f64), None),
-        TypedVec::F64(v) => (Plane::Double(v), None),
-        TypedVec::C64(v) => {
-            (single(&v, |z: Complex64| z.re), Some(single(&v, |z: Complex64| z.im)))
-        }
-        TypedVec::C128(v) => {
-            (double(&v, |z: Complex128| z.re), Some(double(&v, |z: Complex128| z.im)))
-        }
+        TypedVec::Bool(v) => single(&v, |x| f32::from(u8::from(x.get()))),
+        TypedVec::U8(v) => single(&v, f32::from),
+        TypedVec::I8(v) => single(&v, f32::from),
+        TypedVec::U16(v) => single(&v, f32::from),
+        TypedVec::I16(v) => single(&v, f32::from),
+        TypedVec::F16(v) => single(&v, F16::to_f32),
+        TypedVec::F32(v) => Values::Single(v),
+        TypedVec::U32(v) => double(&v, f64::from),
+        TypedVec::I32(v) => double(&v, f64::from),
+        TypedVec::U64(v) => double(&v, |x| x as f64),
+        TypedVec::I64(v) => double(&v, |x| x as f64),
+        TypedVec::F64(v) => Values::Double(v),
+        TypedVec::C64(v) => Values::Single(
+            v.iter().map(|z: &Complex64| z.re).chain(v.iter().map(|z| z.im)).collect(),
+        ),
+        TypedVec::C128(v) => Values::Double(
+            v.iter().map(|z: &Complex128| z.re).chain(v.iter().map(|z| z.im)).collect(),
+        ),
     }
 }
 
@@ -98,12 +122,17 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_lost_in_the_planes() {
-        let (real, imaginary) = planes(vec![u32::MAX].into());
-        assert!(matches!(real, Plane::Double(v) if v == [4294967295.0]));
-        assert!(imaginary.is_none());
-        let (real, imaginary) = planes(vec![Complex64::new(1.5, -2.5)].into());
-        assert!(matches!(real, Plane::Single(v) if v == [1.5]));
-        assert!(matches!(imaginary, Some(Plane::Single(v)) if v == [-2.5]));
+    fn nothing_is_lost() {
+        assert!(matches!(values(vec![u32::MAX].into()), Values::Double(v) if v == [4294967295.0]));
+        let complex = vec![Complex64::new(1.5, -2.5), Complex64::new(3.0, 4.0)];
+        assert!(matches!(values(complex.into()), Values::Single(v) if v == [1.5, 3.0, -2.5, 4.0]));
+    }
+
+    #[test]
+    fn integers_are_told_from_other_numbers() {
+        assert_eq!(largest_integer([0.0, -3.0, 2.0].into_iter()), Some(3.0));
+        for other in [0.5, f64::NAN, f64::INFINITY] {
+            assert_eq!(largest_integer([1.0, other].into_iter()), None);
+        }
     }
 }

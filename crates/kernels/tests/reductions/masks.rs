@@ -10,7 +10,7 @@ proptest! {
     #[test]
     fn equals_its_definition(
         case in cases(),
-        n_masks in 1usize..7,
+        n_masks in prop_oneof![1usize..7, 7usize..40],
         dtype in prop::sample::select(DType::all().collect::<Vec<_>>()),
         seed in any::<u64>(),
         counts in any::<bool>(),

@@ -1,0 +1,83 @@
+//! The registers of x86-64. The licence to use an instruction set is the proof that it is there.
+
+use super::{LANES, Lanes, Registers};
+use framefold_simd::{Avx2, Avx512};
+use std::arch::x86_64::*;
+use std::array::from_fn;
+
+impl Registers for Avx2 {
+    const MANY: bool = false;
+}
+
+impl Registers for Avx512 {
+    const MANY: bool = true;
+}
+
+/// Operations on an array of registers: `$n` of them hold all lanes, `$width` each.
+macro_rules! registers {
+    ($proof:ty: $type:ty, $register:ty, $n:literal of $width:literal, $splat:ident, $load:ident,
+        |$singles:ident| $load_single:expr, $mul_add:ident, $store:ident) => {
+        impl Lanes<$type> for $proof {
+            type Row = [$register; $n];
+
+            #[inline(always)]
+            fn splat(self, value: $type) -> Self::Row {
+                // SAFETY: `self` proves that the processor has the instruction.
+                [unsafe { $splat(value) }; $n]
+            }
+
+            #[inline(always)]
+            fn load(self, values: &[$type; LANES]) -> Self::Row {
+                from_fn(
+                    #[inline(always)]
+                    |i| {
+                        let part: &[$type] = &values[i * $width..(i + 1) * $width];
+                        // SAFETY: as above; `part` has as many numbers as are read.
+                        unsafe { $load(part.as_ptr()) }
+                    },
+                )
+            }
+
+            #[inline(always)]
+            fn load_single(self, values: &[f32; LANES]) -> Self::Row {
+                from_fn(
+                    #[inline(always)]
+                    |i| {
+                        let part: &[f32] = &values[i * $width..(i + 1) * $width];
+                        let $singles = part.as_ptr();
+                        // SAFETY: as above.
+                        unsafe { $load_single }
+                    },
+                )
+            }
+
+            #[inline(always)]
+            fn mul_add(self, a: Self::Row, b: Self::Row, c: Self::Row) -> Self::Row {
+                from_fn(
+                    #[inline(always)]
+                    // SAFETY: `self` proves that the processor has the instruction.
+                    |i| unsafe { $mul_add(a[i], b[i], c[i]) },
+                )
+            }
+
+            #[inline(always)]
+            fn store(self, row: Self::Row) -> [$type; LANES] {
+                let mut values = [0.0; LANES];
+                for (part, register) in values.chunks_exact_mut($width).zip(row) {
+                    // SAFETY: as above; `part` has as many numbers as are written.
+                    unsafe { $store(part.as_mut_ptr(), register) };
+                }
+                values
+            }
+        }
+    };
+}
+
+registers!(Avx2: f32, __m256, 2 of 8, _mm256_set1_ps, _mm256_loadu_ps,
+    |singles| _mm256_loadu_ps(singles), _mm256_fmadd_ps, _mm256_storeu_ps);
+registers!(Avx2: f64, __m256d, 4 of 4, _mm256_set1_pd, _mm256_loadu_pd,
+    |singles| _mm256_cvtps_pd(_mm_loadu_ps(singles)), _mm256_fmadd_pd, _mm256_storeu_pd);
+registers!(Avx512: f32, __m512, 1 of 16, _mm512_set1_ps, _mm512_loadu_ps,
+    |singles| _mm512_loadu_ps(singles), _mm512_fmadd_ps, _mm512_storeu_ps);
+registers!(Avx512: f64, __m512d, 2 of 8, _mm512_set1_pd, _mm512_loadu_pd,
+    |singles| _mm512_cvtps_pd(_mm256_loadu_ps(singles)), _mm512_fmadd_pd, _mm512_storeu_pd);

@@ -1,0 +1,86 @@
+//! A block of pixels, converted to the precision of the product.
+
+use super::number::Number;
+use crate::cell::Cell;
+use crate::total::Value;
+use framefold_core::FramesView;
+use framefold_simd::{Simd, run};
+use std::ops::Range;
+
+/// Up to `P` pixels of one frame; zeros follow.
+#[derive(Clone)]
+#[repr(C, align(64))]
+pub(super) struct Row<S, const P: usize> {
+    pub(super) cells: [S; P],
+    /// Keeps the same pixel of several rows out of the same set of the cache.
+    gap: [S; 16],
+}
+
+/// Some frames deep. A real pixel makes one row, a complex one two: first all real parts of the
+/// frame, then the imaginary ones.
+pub(super) struct Rows<S, const P: usize>(Vec<Row<S, P>>);
+
+/// The rows that a frame makes.
+pub(super) fn rows_per_frame<T: Cell>() -> usize {
+    if T::DTYPE.is_complex() { 2 } else { 1 }
+}
+
+impl<S: Number, const P: usize> Rows<S, P> {
+    /// Room for `n` rows, all zero.
+    pub(super) fn new(n: usize) -> Self {
+        Rows(vec![Row { cells: [S::default(); P], gap: [S::default(); 16] }; n])
+    }
+
+    /// All rows; those that are not in use hold numbers of no meaning.
+    pub(super) fn all(&self) -> &[Row<S, P>] {
+        &self.0
+    }
+
+    /// Takes in the `cells`, at most `P`, of the frames `which`.
+    pub(super) fn load<T: Cell>(
+        &mut self,
+        simd: Simd,
+        frames: FramesView<'_, T>,
+        which: Range<usize>,
+        cells: &Range<usize>,
+    ) {
+        let per_frame = rows_per_frame::<T>();
+        for (rows, i) in self.0.chunks_exact_mut(per_frame).zip(which) {
+            let cells = &frames.frame(i)[cells.clone()];
+            run!(
+                simd,
+                match &mut *rows {
+                    [row] => convert(cells, row, real),
+                    [re, im] => {
+                        convert(cells, re, real);
+                        convert(cells, im, imaginary);
+                    }
+                    _ => {}
+                }
+            );
+        }
+    }
+}
+
+#[inline(always)]
+fn convert<T: Cell, S: Number, const P: usize>(
+    cells: &[T],
+    row: &mut Row<S, P>,
+    part: impl Fn(T) -> f64,
+) {
+    for (number, &cell) in row.cells.iter_mut().zip(cells) {
+        *number = S::narrow(part(cell));
+    }
+    let end = cells.len().next_multiple_of(16).min(P);
+    row.cells[cells.len().min(end)..end].fill(S::default());
+}
+
+#[inline(always)]
+fn real<T: Cell>(cell: T) -> f64 {
+    cell.value().complex().re
+}
+
+#[inline(always)]
+fn imaginary<T: Cell>(cell: T) -> f64 {
+    cell.value().complex().im
+}
