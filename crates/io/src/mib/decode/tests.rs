@@ -1,5 +1,6 @@
 //! Known positions of single pixels, and round trips through an encoder written the plain way.
 
+use super::super::layout::Chips;
 use super::*;
 use framefold_core::TilingScheme;
 use proptest::prelude::*;
@@ -25,8 +26,17 @@ fn slice_of(layout: &RawLayout, sig_shape: &[usize], stored: &[u8], sig: &SigSli
     let decoder = RawDecoder::try_new(*layout, sig_shape).unwrap();
     assert_eq!(decoder.stored_len(), stored.len());
     let stored = &stored[decoder.stored_range(sig)];
+    let cells = decoded_by(&decoder, stored, sig);
+    for simd in Simd::all() {
+        let decoder = RawDecoder { simd, ..decoder.clone() };
+        assert_eq!(decoded_by(&decoder, stored, sig), cells, "{simd:?}");
+    }
+    cells
+}
+
+fn decoded_by(decoder: &RawDecoder, stored: &[u8], sig: &SigSlice) -> Vec<u32> {
     // Filled with what was there before: decoding must not depend on it.
-    match layout.depth.dtype().size() {
+    match decoder.layout.depth.dtype().size() {
         1 => {
             let mut out = vec![0xAAu8; sig.len()];
             decoder.decode(stored, sig, &mut out).unwrap();
