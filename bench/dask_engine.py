@@ -69,7 +69,9 @@ def graph(data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
     if "roi" in params:
         chosen = np.flatnonzero(scattered_roi(nav, params["roi"]))
         return array[chosen].sum(axis=0, dtype=exact(frames, len(chosen)))
-    if task in ("sum", "tile-sum", "partition-sum"):
+    if task in ("tile-sum", "partition-sum"):
+        return array.sum(axis=0)
+    if task == "sum":
         return array.sum(axis=0, dtype=exact(frames, frames.shape[0]))
     if task == "sumsig":
         return array.sum(axis=(1, 2), dtype=exact(frames, int(np.prod(sig))))

@@ -125,9 +125,9 @@ class Limit:
             raise EngineError("the program that measures the limit has ended")
         return answer
 
-    def open(self, path: Path) -> int:
-        """Map a file, and read it once, so that the system has it in its cache."""
-        n_bytes = int(self._ask(f"open {path}"))
+    def open(self, path: Path, n_bytes: int | None = None) -> int:
+        """Map a file or its beginning, and read it once, so that the system has it in its cache."""
+        n_bytes = int(self._ask(f"open {n_bytes or 0} {path}"))
         self.time("warm")
         return n_bytes
 

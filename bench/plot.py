@@ -78,6 +78,7 @@ def draw(points: list[dict[str, Any]], axis: str, path: Path) -> None:
     axes.set_xlabel(AXES[axis][0])
     axes.set_ylabel("throughput in GB/s")
     axes.set_ylim(bottom=0)
+    axes.set_xmargin(0.04)
     axes.set_title(AXES[axis][1])
     axes.grid(alpha=0.3)
     axes.legend()

@@ -175,7 +175,7 @@ def measure(arguments: argparse.Namespace, cases: list[Case], folder: Path) -> d
     bench = Bench(workers, limit, folder, arguments.rounds)
     try:
         for case in cases:
-            data = prepared(case, cases, arguments.scale, folder, bench)
+            data = prepared(case, cases, arguments.scale, folder)
             add(report, bench.run(case, data, extra))
             if is_last_of_data(case, cases) and not arguments.keep:
                 data.remove(folder)
@@ -191,14 +191,12 @@ def measure(arguments: argparse.Namespace, cases: list[Case], folder: Path) -> d
     return complete(report)
 
 
-def prepared(case: Case, cases: list[Case], scale: int, folder: Path, bench: Bench) -> Data:
+def prepared(case: Case, cases: list[Case], scale: int, folder: Path) -> Data:
     """Make the file of a case's data set, if this is the first case that needs it."""
     data = DATA[case.data].scaled(scale)
     first = next(other for other in cases if other.data == case.data)
     if first is case:
         data.write(folder)
-        if bench.limit is not None:
-            bench.limit.open(data.path(folder))
     return data
 
 

@@ -7,7 +7,8 @@ A value is the least ratio, or with ``max_`` the largest number, that passes.
 - ``times_libertem``: speed, of LiberTEM with the best of its executors.
 - ``times_arrays``: speed, of the better one of NumPy and dask.array.
 - ``max_us_per_frame``, ``max_seconds``, ``max_anon_mb``: numbers in these units.
-- ``max_mapped``: bytes of the file that became resident, of the bytes that were selected.
+- ``max_mapped``: bytes of the file that became resident, of what was selected, or of what NumPy
+  makes resident for it: systems map more than the page that was touched.
 """
 
 from __future__ import annotations

@@ -6,12 +6,12 @@
 //!
 //! | command | answer |
 //! |---|---|
-//! | `open PATH` | the number of bytes |
+//! | `open BYTES PATH` | how many bytes will be read: so many, or all for 0 |
 //! | `warm` | seconds, and the wrapping sum, for a mapping that is kept |
 //! | `fresh` | the same for a mapping made for this, and removed, within the time |
 
 use framefold_simd::{Level, Simd, run};
-use memmap2::Mmap;
+use memmap2::{Mmap, MmapOptions};
 use std::fs::File;
 use std::io::{BufRead, Write};
 use std::num::NonZero;
@@ -25,23 +25,28 @@ const LANES: usize = 8;
 
 fn main() -> Result<()> {
     let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let mut opened: Option<(File, Mmap)> = None;
+    let mut opened: Option<(File, usize, Mmap)> = None;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let answer = match (line.split_once(' '), &opened) {
-            (Some(("open", path)), _) => {
+            (Some(("open", what)), _) => {
+                let (bytes, path) = what.split_once(' ').ok_or("expected open BYTES PATH")?;
                 let file = File::open(path)?;
-                let map = map(&file)?;
-                let answer = map.len().to_string();
-                opened = Some((file, map));
-                answer
+                let whole = usize::try_from(file.metadata()?.len())?;
+                let len = Some(bytes.parse()?).filter(|&len| len > 0).unwrap_or(whole).min(whole);
+                let map = map(&file, len)?;
+                opened = Some((file, len, map));
+                len.to_string()
             }
-            (None, Some((_, kept))) if line == "warm" => timed(|| Ok(sum(kept, threads)))?,
-            (None, Some((file, _))) if line == "fresh" => timed(|| Ok(sum(&map(file)?, threads)))?,
+            (None, Some((_, _, kept))) if line == "warm" => timed(|| Ok(sum(kept, threads)))?,
+            (None, Some((file, len, _))) if line == "fresh" => {
+                timed(|| Ok(sum(&map(file, *len)?, threads)))?
+            }
             _ => {
-                return Err(
-                    format!("found '{line}', expected open PATH, then warm or fresh").into()
-                );
+                return Err(format!(
+                    "found '{line}', expected open BYTES PATH, then warm or fresh"
+                )
+                .into());
             }
         };
         let mut out = std::io::stdout().lock();
@@ -57,9 +62,9 @@ fn timed(work: impl FnOnce() -> Result<u64>) -> Result<String> {
     Ok(format!("{} {sum}", start.elapsed().as_secs_f64()))
 }
 
-fn map(file: &File) -> Result<Mmap> {
+fn map(file: &File, len: usize) -> Result<Mmap> {
     // SAFETY: read-only, and any bytes are valid; the benchmark does not change files it reads.
-    Ok(unsafe { Mmap::map(file)? })
+    Ok(unsafe { MmapOptions::new().len(len).map(file)? })
 }
 
 /// The wrapping sum of all whole words.
