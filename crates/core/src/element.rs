@@ -6,6 +6,24 @@ use std::fmt::Debug;
 
 /// Half-precision float.
 pub type F16 = half::f16;
+/// A half-precision number in single precision, which holds it exactly, as [`F16::to_f32`] gives it
+/// (NaN stays NaN), but in a form that becomes vector instructions.
+#[inline(always)]
+pub fn widen_f16(half: F16) -> f32 {
+    /// The exponent of infinity and NaN, moved to its place in `f32` as it is.
+    const INFINITE: u32 = 0x1f << 23;
+    /// What is to be added to other exponents.
+    const REBIAS: u32 = (127 - 15) << 23;
+    let bits = u32::from(half.to_bits());
+    let magnitude = (bits & 0x7fff) << 13;
+    // Of a subnormal number: the leading one that it does not have is put there, and taken away.
+    let tiny = f32::from_bits(magnitude + REBIAS + (1 << 23)) - f32::from_bits(REBIAS + (1 << 23));
+    let is_tiny = magnitude < 1 << 23;
+    let rebias = if magnitude >= INFINITE { (255 - 31) << 23 } else { REBIAS };
+    let widened = if is_tiny { tiny.to_bits() } else { magnitude + rebias };
+    f32::from_bits(widened | (bits & 0x8000) << 16)
+}
+
 /// Complex number of two `f32`: NumPy's complex64.
 pub type Complex64 = num_complex::Complex<f32>;
 /// Complex number of two `f64`: NumPy's complex128.
@@ -93,3 +111,18 @@ macro_rules! implement {
     )*};
 }
 for_each_element!(implement);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_half_is_widened_exactly() {
+        for bits in 0..=u16::MAX {
+            let half = F16::from_bits(bits);
+            let (widened, expected) = (widen_f16(half), half.to_f32());
+            let same = widened.to_bits() == expected.to_bits();
+            assert!(same || (widened.is_nan() && expected.is_nan()), "{bits:#x}");
+        }
+    }
+}

@@ -45,7 +45,7 @@ pub use cast::convert_tile;
 pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
-pub use element::{Bool8, Complex64, Complex128, Element, F16};
+pub use element::{Bool8, Complex64, Complex128, Element, F16, widen_f16};
 pub use error::{Error, ErrorKind, Result};
 pub use frames::FrameIndices;
 pub use job::{JobMeta, RunMeta};
