@@ -39,16 +39,8 @@ pub(crate) trait Cell: Element {
 
 /// A pixel that is a real number.
 pub(crate) trait Real: Cell {
-    /// What first moments are kept in: exact for integers.
-    type Moment: Moment;
     /// The smallest value: the maximum of nothing.
     const LOWEST: Self;
-
-    /// The pixel times its distance from the start of the block, below [`MOMENT_CELLS`].
-    fn weighed(self, distance: i32) -> Self::Block;
-
-    /// A block of at most [`MOMENT_CELLS`] weighed or plain pixels as a moment.
-    fn moment(block: Self::Block) -> Self::Moment;
 
     /// The larger of both, or NaN if either is.
     fn larger(self, other: Self) -> Self;
@@ -58,39 +50,6 @@ pub(crate) trait Real: Cell {
 
     /// The difference to a pixel that is not larger, exact where both are integers.
     fn above(self, floor: Self) -> f64;
-}
-
-/// The number of weighed pixels that any block takes without overflow:
-/// `(0 + 1 + … + 255) * 65535` is just below 2^32.
-pub(crate) const MOMENT_CELLS: usize = 256;
-
-/// A sum of pixels times coordinates.
-pub(crate) trait Moment: Copy + Default + AddAssign + Send + Sync + 'static {
-    /// Itself times a coordinate.
-    fn times(self, coordinate: usize) -> Self;
-
-    /// Itself divided by the sum of pixels, or `None` if that is zero.
-    fn over(self, sum: Self) -> Option<f64>;
-}
-
-impl Moment for i128 {
-    fn times(self, coordinate: usize) -> Self {
-        self * coordinate as i128
-    }
-
-    fn over(self, sum: Self) -> Option<f64> {
-        (sum != 0).then(|| self as f64 / sum as f64)
-    }
-}
-
-impl Moment for f64 {
-    fn times(self, coordinate: usize) -> Self {
-        self * coordinate as f64
-    }
-
-    fn over(self, sum: Self) -> Option<f64> {
-        (sum != 0.0).then(|| self / sum)
-    }
 }
 
 macro_rules! cell {
@@ -141,18 +100,7 @@ macro_rules! integers {
             |cell| cell as $block, |cell| cell as f64);
 
         impl Real for $type {
-            type Moment = i128;
             const LOWEST: Self = <$type>::MIN;
-
-            #[inline(always)]
-            fn weighed(self, distance: i32) -> $block {
-                self as $block * distance as $block
-            }
-
-            #[inline(always)]
-            fn moment(block: $block) -> i128 {
-                i128::from(block)
-            }
 
             #[inline(always)]
             fn larger(self, other: Self) -> Self {
@@ -188,18 +136,7 @@ macro_rules! floats {
             |cell| $to_f64(cell), |cell| $to_f64(cell));
 
         impl Real for $type {
-            type Moment = f64;
             const LOWEST: Self = <$type>::NEG_INFINITY;
-
-            #[inline(always)]
-            fn weighed(self, distance: i32) -> f64 {
-                $to_f64(self) * f64::from(distance)
-            }
-
-            #[inline(always)]
-            fn moment(block: f64) -> f64 {
-                block
-            }
 
             // One comparison with the other value and one with itself, and no branch.
             #[inline(always)]
@@ -237,18 +174,7 @@ fn widen(cell: Complex64) -> Complex128 {
 }
 
 impl Real for Bool8 {
-    type Moment = i128;
     const LOWEST: Self = Bool8(0);
-
-    #[inline(always)]
-    fn weighed(self, distance: i32) -> u32 {
-        self.block() * distance as u32
-    }
-
-    #[inline(always)]
-    fn moment(block: u32) -> i128 {
-        i128::from(block)
-    }
 
     #[inline(always)]
     fn larger(self, other: Self) -> Self {

@@ -1,16 +1,22 @@
 //! The centre of mass of each frame.
 
-use crate::cell::{Moment, Real};
+mod columns;
+mod mass;
+mod rectangles;
+
 use crate::dispatch::dispatch_dtype;
-use crate::loops::moments;
 use crate::masks::geometry::{RowSpans, row_spans};
 use crate::nav::NavRows;
 use crate::total::convert;
+use columns::{Band, Columns, FrameSums};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, BufferUse, DType, Error, JobMeta, Merger,
-    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Tile,
+    Udf,
 };
-use std::ops::Range;
+use framefold_simd::{Simd, run};
+use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
+use rectangles::rectangles;
 
 /// Finds the centre of mass of each selected frame, whole or within a disk or ring.
 ///
@@ -150,6 +156,8 @@ impl Udf for Com {
             real run.job.input_dtype, T => Box::new(Worker::<T> {
                 centre: [geometry.cy, geometry.cx],
                 spans,
+                bands: Bands::default(),
+                columns: Columns::default(),
                 sums: vec![Default::default(); partition.n_frames()],
             }),
             complex => return Err(Error::bug("a centre of mass of complex frames was planned"))
@@ -167,38 +175,59 @@ impl Udf for Com {
     }
 }
 
-/// Sums over a frame: of the pixels, of pixels times row, and of pixels times column.
-#[derive(Clone, Copy, Default)]
-struct FrameSums<M> {
-    plain: M,
-    by_row: M,
-    by_column: M,
-}
-
-struct Worker<T: Real> {
+struct Worker<T: Mass> {
     centre: [f64; 2],
     spans: Vec<RowSpans>,
-    sums: Vec<FrameSums<T::Moment>>,
+    bands: Bands,
+    columns: Columns<T::Sum>,
+    sums: Vec<FrameSums<<T::Sum as ColumnSum>::Moment>>,
 }
 
-impl<T: Real> Accumulator for Worker<T> {
+/// What to look at in tiles of one slice.
+#[derive(Default)]
+struct Bands {
+    /// The number of the slice.
+    slice: Option<usize>,
+    bands: Vec<Band>,
+}
+
+impl Bands {
+    /// Those of a slice, cut anew if it is another one than before.
+    fn of(&mut self, slice: &SigSlice, spans: &[RowSpans]) -> Result<&[Band]> {
+        let (&[first_row, first_column], &[n_rows, n_columns]) = (slice.origin(), slice.shape())
+        else {
+            return Err(Error::bug(format!("a slice {slice:?} of a frame with two axes")));
+        };
+        if self.slice != Some(slice.index()) {
+            let columns = first_column..first_column + n_columns;
+            let bands = spans[first_row..first_row + n_rows].chunks(BAND_ROWS).enumerate();
+            let bands = bands.map(|(band, spans)| Band {
+                first_row: first_row + band * BAND_ROWS,
+                rectangles: rectangles(spans, &columns),
+            });
+            self.bands = bands.collect();
+            self.slice = Some(slice.index());
+        }
+        Ok(&self.bands)
+    }
+}
+
+impl<T: Mass> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let frames = T::view(tile.frames())?;
         let slice = tile.position.sig;
-        let (&[first_row, first_column], &[rows, columns]) = (slice.origin(), slice.shape()) else {
-            return Err(Error::bug(format!("a slice {slice:?} of a frame with two axes")));
-        };
-        let columns = first_column..first_column + columns;
-        let spans = &self.spans[first_row..first_row + rows];
+        let bands = self.bands.of(slice, &self.spans)?;
+        let (width, first_column) = (slice.shape()[1], slice.origin()[1]);
         let sums = &mut self.sums[tile.position.in_partition.clone()];
-        for (sums, frame) in sums.iter_mut().zip(frames.frames()) {
-            let cells = frame.chunks_exact(columns.len());
-            for (row, (spans, cells)) in spans.iter().zip(cells).enumerate() {
-                for span in spans {
-                    sums.add_span(first_row + row, span, cells, &columns);
+        run!(
+            Simd::best(),
+            for (sums, frame) in sums.iter_mut().zip(frames.frames()) {
+                let rows = frame.chunks(BAND_ROWS * width);
+                for (band, cells) in bands.iter().zip(rows) {
+                    sums.add(self.columns.add_band(band, cells, width, first_column));
                 }
             }
-        }
+        );
         Ok(())
     }
 
@@ -214,28 +243,6 @@ impl<T: Real> Accumulator for Worker<T> {
             })
             .collect();
         Ok(Partial::new().with(CENTRES, NativeArray::try_new(&[self.sums.len(), 2], centres)?))
-    }
-}
-
-impl<M: Moment> FrameSums<M> {
-    /// Adds the part of `span` that lies in `columns`, of which `cells` are the pixels.
-    fn add_span<T: Real<Moment = M>>(
-        &mut self,
-        row: usize,
-        span: &Range<usize>,
-        cells: &[T],
-        columns: &Range<usize>,
-    ) {
-        let start = span.start.max(columns.start);
-        let end = span.end.min(columns.end);
-        if start >= end {
-            return;
-        }
-        let (plain, weighed) = moments(&cells[start - columns.start..end - columns.start]);
-        self.plain += plain;
-        self.by_row += plain.times(row);
-        self.by_column += plain.times(start);
-        self.by_column += weighed;
     }
 }
 

@@ -1,12 +1,8 @@
 //! The inner loops over pixels: free functions on slices, without allocation or branches.
 
-mod moments;
-
 use crate::cell::{Cell, Real};
 use framefold_core::FramesView;
 use std::ops::Range;
-
-pub(crate) use moments::moments;
 
 /// The number of pixels whose sums a loop over frames keeps at hand: few enough for the
 /// first-level cache, enough to read each frame in runs of some KiB.
