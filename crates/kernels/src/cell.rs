@@ -13,7 +13,7 @@ use std::ops::{Add, AddAssign};
 /// into a [`Total`].
 pub(crate) trait Cell: Element {
     /// What inner loops sum in.
-    type Block: Copy + Default + Add<Output = Self::Block> + AddAssign;
+    type Block: Copy + Default + Add<Output = Self::Block> + AddAssign + Send + Sync;
     /// What sums are kept in.
     type Total: Total;
     /// The number of pixels that a block takes without overflow.
@@ -169,6 +169,7 @@ cell!(C64: Complex64, Complex128, Complex128, usize::MAX, u64::MAX,
 cell!(C128: Complex128, Complex128, Complex128, usize::MAX, u64::MAX,
     |cell| cell, |cell| cell);
 
+#[inline(always)]
 fn widen(cell: Complex64) -> Complex128 {
     Complex128::new(f64::from(cell.re), f64::from(cell.im))
 }

@@ -45,6 +45,7 @@ mod reductions;
 mod stddev;
 mod sum;
 mod sum_sig;
+mod sums;
 mod total;
 
 pub use com::Com;

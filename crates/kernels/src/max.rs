@@ -3,11 +3,12 @@
 use crate::cell::Real;
 use crate::dispatch::dispatch_dtype;
 use crate::layout::SigLayout;
-use crate::loops::raise;
+use crate::loops::{raise, raise_frames};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial,
     Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
+use framefold_simd::Simd;
 
 /// Finds the largest value of each pixel over the selected frames: the buffer `intensity` (sig),
 /// in the dtype of the data.
@@ -70,9 +71,7 @@ impl<T: Real> Tops<T> {
 impl<T: Real> Accumulator for Tops<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let tops = &mut self.tops[self.layout.range(tile.position.sig)];
-        for frame in T::view(tile.frames())?.frames() {
-            raise(tops, frame);
-        }
+        raise_frames(Simd::best(), T::view(tile.frames())?, tops);
         Ok(())
     }
 

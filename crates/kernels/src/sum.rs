@@ -4,11 +4,13 @@ use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
 use crate::layout::SigLayout;
 use crate::loops::add_frames;
+use crate::sums::PixelSums;
 use crate::total::{Total, add_all, pack, round};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial,
     Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
+use framefold_simd::Simd;
 
 /// Sums each pixel over the selected frames into the buffer `intensity` (sig).
 ///
@@ -46,8 +48,8 @@ impl Udf for Sum {
     }
 
     fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        let layout = SigLayout::new(&run.tiling);
-        Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(Worker::<T>::new(layout))))
+        let tiling = &run.tiling;
+        Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(Worker(PixelSums::<T>::new(tiling)))))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
@@ -61,27 +63,19 @@ impl Udf for Sum {
     }
 }
 
-struct Worker<T: Cell> {
-    layout: SigLayout,
-    totals: Vec<T::Total>,
-}
-
-impl<T: Cell> Worker<T> {
-    fn new(layout: SigLayout) -> Self {
-        let totals = vec![T::Total::default(); layout.len()];
-        Worker { layout, totals }
-    }
-}
+struct Worker<T: Cell>(PixelSums<T>);
 
 impl<T: Cell> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
-        let place = self.layout.range(tile.position.sig);
-        add_frames(T::view(tile.frames())?, &mut self.totals[place]);
+        let frames = T::view(tile.frames())?;
+        self.0.add(tile.position.sig, frames.depth(), |which, _, blocks| {
+            add_frames(Simd::best(), frames, which, blocks);
+        });
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial::new().with("totals", pack(self.totals)?))
+        Ok(Partial::new().with("totals", pack(self.0.finish()?)?))
     }
 }
 

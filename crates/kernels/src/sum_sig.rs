@@ -9,6 +9,7 @@ use framefold_core::{
     Accumulator, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial, Partition,
     Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
+use framefold_simd::{Simd, run};
 
 /// Sums all pixels of each selected frame into the buffer `intensity` (nav).
 ///
@@ -58,11 +59,14 @@ struct Worker<T: Cell> {
 
 impl<T: Cell> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let simd = Simd::best();
         let frames = T::view(tile.frames())?;
         let totals = &mut self.totals[tile.position.in_partition.clone()];
-        for (total, frame) in totals.iter_mut().zip(frames.frames()) {
-            *total += sum_cells(frame);
-        }
+        run!(simd, {
+            for (total, frame) in totals.iter_mut().zip(frames.frames()) {
+                *total += sum_cells(frame);
+            }
+        });
         Ok(())
     }
 

@@ -3,8 +3,8 @@
 use framefold_core::{Complex64, Complex128, DType, Error, NativeArray, Result, TypedVec};
 use std::ops::{AddAssign, Sub};
 
-/// A running sum: `i64` or `i128` for integers, in which nothing is ever lost, `f64` or
-/// [`Complex128`] for floating-point numbers.
+/// A running sum: `i64` or `i128` for integers (`u64` for their squares), in which nothing is ever
+/// lost, `f64` or [`Complex128`] for floating-point numbers.
 pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     /// The same number for arithmetic other than sums.
     type Value: Value;
@@ -41,14 +41,17 @@ pub(crate) trait Value: Copy + Default + Sub<Output = Self> + Send + Sync + 'sta
 }
 
 impl Value for f64 {
+    #[inline(always)]
     fn norm_sqr(self) -> f64 {
         self * self
     }
 
+    #[inline(always)]
     fn over(self, divisor: f64) -> f64 {
         self / divisor
     }
 
+    #[inline(always)]
     fn times(self, factor: f64) -> f64 {
         self * factor
     }
@@ -59,14 +62,17 @@ impl Value for f64 {
 }
 
 impl Value for Complex128 {
+    #[inline(always)]
     fn norm_sqr(self) -> f64 {
         self.re * self.re + self.im * self.im
     }
 
+    #[inline(always)]
     fn over(self, divisor: f64) -> Complex128 {
         Complex128::new(self.re / divisor, self.im / divisor)
     }
 
+    #[inline(always)]
     fn times(self, factor: f64) -> Complex128 {
         Complex128::new(self.re * factor, self.im * factor)
     }
@@ -81,6 +87,7 @@ macro_rules! total {
         impl Total for $type {
             type Value = $value;
 
+            #[inline(always)]
             fn value(self) -> $value {
                 let $total = self;
                 $to_value
@@ -103,12 +110,14 @@ macro_rules! total {
     };
 }
 total!(i64, f64, |total| total as f64, |total| total as f32);
+total!(u64, f64, |total| total as f64, |total| total as f32);
 total!(f64, f64, |total| total, |total| total as f32);
 total!(Complex128, Complex128, |total| total, |total| total.re as f32);
 
 impl Total for i128 {
     type Value = f64;
 
+    #[inline(always)]
     fn value(self) -> f64 {
         self as f64
     }

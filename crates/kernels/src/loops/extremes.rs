@@ -1,0 +1,104 @@
+//! Largest and smallest pixels.
+
+use super::{STRIP, groups, strip};
+use crate::cell::Real;
+use framefold_core::FramesView;
+use framefold_simd::{Simd, run};
+use std::ops::Range;
+
+/// Raises each of `tops` to the largest of its pixels in the frames of a tile, or NaN.
+pub(crate) fn raise_frames<T: Real>(simd: Simd, frames: FramesView<'_, T>, tops: &mut [T]) {
+    run!(simd, {
+        for group in groups(0..frames.depth()) {
+            let wide = tops.len() - tops.len() % STRIP;
+            let (strips, rest) = tops.split_at_mut(wide);
+            raise_strips::<T, STRIP>(frames, group.clone(), 0, strips);
+            raise_strips::<T, 1>(frames, group, wide, rest);
+        }
+    });
+}
+
+#[inline(always)]
+fn raise_strips<T: Real, const W: usize>(
+    frames: FramesView<'_, T>,
+    group: Range<usize>,
+    first: usize,
+    tops: &mut [T],
+) {
+    for (index, tops) in tops.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+        let mut highest = *tops;
+        for i in group.clone() {
+            let cells = strip::<T, W>(frames, i, first + index * W);
+            for k in 0..W {
+                highest[k] = highest[k].larger(cells[k]);
+            }
+        }
+        *tops = highest;
+    }
+}
+
+/// Raises each of `tops` to the pixel where that is larger, or NaN.
+pub(crate) fn raise<T: Real>(tops: &mut [T], cells: &[T]) {
+    for (top, &cell) in tops.iter_mut().zip(cells) {
+        *top = top.larger(cell);
+    }
+}
+
+/// The smallest pixel of a row, or NaN if there is one.
+#[inline(always)]
+pub(crate) fn smallest<T: Real>(cells: &[T]) -> Option<T> {
+    let (&first, _) = cells.split_first()?;
+    let mut lanes = [first; STRIP];
+    let (rows, rest) = cells.as_chunks::<STRIP>();
+    for row in rows {
+        for k in 0..STRIP {
+            lanes[k] = lanes[k].smaller(row[k]);
+        }
+    }
+    for (lane, &cell) in lanes.iter_mut().zip(rest) {
+        *lane = lane.smaller(cell);
+    }
+    Some(lanes.into_iter().fold(first, Real::smaller))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nan_wins_wherever_it_stands() {
+        for simd in Simd::all() {
+            for at in 0..40 {
+                let mut cells = vec![1.0f32; 40];
+                cells[at] = f32::NAN;
+                assert!(run!(simd, smallest(&cells)).unwrap().is_nan());
+                let mut tops = vec![f32::NEG_INFINITY; 40];
+                raise_frames(simd, FramesView::try_new(&cells, 1, 40, 40).unwrap(), &mut tops);
+                let twos = [2.0; 40];
+                raise_frames(simd, FramesView::try_new(&twos, 1, 40, 40).unwrap(), &mut tops);
+                raise(&mut tops, &[2.0; 40]);
+                assert!(tops.iter().enumerate().all(|(i, top)| top.is_nan() == (i == at)));
+                assert!(tops.iter().all(|&top| top.is_nan() || top == 2.0));
+            }
+        }
+    }
+
+    #[test]
+    fn extremes_are_found_anywhere() {
+        for simd in Simd::all() {
+            for n in [1, 31, 33, 100] {
+                for at in 0..n {
+                    let mut cells = vec![5i16; n];
+                    cells[at] = -3;
+                    assert_eq!(run!(simd, smallest(&cells)), Some(-3));
+                    // The same pixels as frames of one pixel.
+                    cells[at] = 7;
+                    let mut tops = [i16::MIN];
+                    raise_frames(simd, FramesView::try_new(&cells, n, 1, 1).unwrap(), &mut tops);
+                    assert_eq!(tops, [7]);
+                }
+            }
+        }
+        assert_eq!(smallest::<u8>(&[]), None);
+    }
+}

@@ -1,0 +1,209 @@
+//! Squared distances from means, merged pairwise: for data whose squares do not fit an integer.
+
+use super::{Report, Seen, take_n_frames};
+use crate::cell::{Cell, deviation};
+use crate::layout::SigLayout;
+use crate::loops::{groups, strip};
+use crate::total::{Total, Value, add_all, pack};
+use framefold_core::{
+    Accumulator, Array, FramesView, Merger, Partial, Partition, Result, RunMeta, Tile,
+};
+use framefold_simd::{Simd, run};
+use std::ops::Range;
+
+/// The number of pixels whose statistics stay in registers.
+const STRIP: usize = 16;
+
+/// Sum and sum of squared distances from the mean, for every pixel.
+struct Moments<A> {
+    sums: Vec<A>,
+    varsums: Vec<f64>,
+}
+
+impl<A: Total> Moments<A> {
+    fn zeros(len: usize) -> Self {
+        Moments { sums: vec![A::default(); len], varsums: vec![0.0; len] }
+    }
+}
+
+/// Folding the statistics of `n_b` frames into those of `n_a` frames (Chan et al., eq. 2.1).
+///
+/// The difference of the means is taken as `(n_a * sum_b - n_b * sum_a) / (n_a * n_b)`: this
+/// needs no division per pixel, and is exactly zero for a pixel that never changes, as long as its
+/// sums are exact.
+#[derive(Clone, Copy)]
+struct Fold {
+    n_a: f64,
+    n_b: f64,
+    weight: f64,
+}
+
+impl Fold {
+    fn new(n_a: usize, n_b: usize) -> Self {
+        let (n_a, n_b) = (n_a as f64, n_b as f64);
+        let product = n_a * n_b * (n_a + n_b);
+        Fold { n_a, n_b, weight: if product > 0.0 { 1.0 / product } else { 0.0 } }
+    }
+
+    /// What the difference of the means adds to the sum of squared distances.
+    #[inline(always)]
+    fn between<A: Total>(self, sum_a: A, sum_b: A) -> f64 {
+        if self.weight == 0.0 {
+            return 0.0;
+        }
+        let difference = sum_b.value().times(self.n_a) - sum_a.value().times(self.n_b);
+        difference.norm_sqr() * self.weight
+    }
+}
+
+/// Folds a tile into the statistics of the `seen` frames before it, a group of frames at a time.
+fn fold_tile<T: Cell>(
+    simd: Simd,
+    frames: FramesView<'_, T>,
+    seen: usize,
+    sums: &mut [T::Total],
+    varsums: &mut [f64],
+) {
+    run!(simd, {
+        for group in groups(0..frames.depth()) {
+            let fold = Fold::new(seen + group.start, group.len());
+            let wide = sums.len() - sums.len() % STRIP;
+            let (sums, rest_sums) = sums.split_at_mut(wide);
+            let (varsums, rest_varsums) = varsums.split_at_mut(wide);
+            fold_strips::<T, STRIP>(frames, group.clone(), fold, 0, sums, varsums);
+            fold_strips::<T, 1>(frames, group, fold, wide, rest_sums, rest_varsums);
+        }
+    });
+}
+
+#[inline(always)]
+fn fold_strips<T: Cell, const W: usize>(
+    frames: FramesView<'_, T>,
+    group: Range<usize>,
+    fold: Fold,
+    first: usize,
+    sums: &mut [T::Total],
+    varsums: &mut [f64],
+) {
+    let part = 1.0 / group.len() as f64;
+    let strips = sums.as_chunks_mut::<W>().0.iter_mut().zip(varsums.as_chunks_mut::<W>().0);
+    for (index, (sums, varsums)) in strips.enumerate() {
+        let at = first + index * W;
+        let mut blocks = [T::Block::default(); W];
+        for i in group.clone() {
+            let cells = strip::<T, W>(frames, i, at);
+            for k in 0..W {
+                blocks[k] += cells[k].block();
+            }
+        }
+        // The second pass finds the pixels in the cache. A frame on its own takes part: it is its
+        // mean, but for NaN and infinities, which must leave a trace.
+        let means = blocks.map(
+            #[inline(always)]
+            |block| T::total(block).value().times(part),
+        );
+        let mut distances = [0.0; W];
+        for i in group.clone() {
+            let cells = strip::<T, W>(frames, i, at);
+            for k in 0..W {
+                distances[k] += deviation(cells[k], means[k]);
+            }
+        }
+        for k in 0..W {
+            let sum = T::total(blocks[k]);
+            varsums[k] += fold.between(sums[k], sum);
+            varsums[k] += distances[k];
+            sums[k] += sum;
+        }
+    }
+}
+
+pub(super) struct Worker<T: Cell> {
+    layout: SigLayout,
+    seen: Seen,
+    moments: Moments<T::Total>,
+}
+
+impl<T: Cell> Worker<T> {
+    pub(super) fn new(run: &RunMeta, seen: Seen) -> Self {
+        let layout = SigLayout::new(&run.tiling);
+        Worker { moments: Moments::zeros(layout.len()), layout, seen }
+    }
+}
+
+impl<T: Cell> Accumulator for Worker<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let slice = tile.position.sig;
+        let place = self.layout.range(slice);
+        let frames = T::view(tile.frames())?;
+        let seen = self.seen.add(slice, frames.depth());
+        let sums = &mut self.moments.sums[place.clone()];
+        fold_tile(Simd::best(), frames, seen, sums, &mut self.moments.varsums[place]);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        let partial = self.seen.partial()?;
+        Ok(partial
+            .with("sums", pack(self.moments.sums)?)
+            .with("varsums", pack(self.moments.varsums)?))
+    }
+}
+
+pub(super) struct Merged<A> {
+    report: Report,
+    n_frames: usize,
+    moments: Moments<A>,
+}
+
+impl<A: Total> Merged<A> {
+    pub(super) fn new(report: Report) -> Self {
+        Merged { moments: Moments::zeros(report.layout.len()), report, n_frames: 0 }
+    }
+}
+
+impl<A: Total> Merger for Merged<A> {
+    fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
+        let n_frames = take_n_frames(&mut partial)?;
+        let sums = A::unpack(partial.take_native("sums")?)?;
+        let varsums = f64::unpack(partial.take_native("varsums")?)?;
+        let fold = Fold::new(self.n_frames, n_frames);
+        let pairs = self.moments.sums.iter().zip(&sums);
+        for (varsum, (&sum_a, &sum_b)) in self.moments.varsums.iter_mut().zip(pairs) {
+            *varsum += fold.between(sum_a, sum_b);
+        }
+        add_all(&mut self.moments.varsums, &varsums)?;
+        add_all(&mut self.moments.sums, &sums)?;
+        self.n_frames += n_frames;
+        Ok(())
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        self.report.results(self.n_frames, &self.moments.sums, &self.moments.varsums)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_gives_the_same_bits() {
+        let cells: Vec<f32> = (0..4000).map(|i| 1e4 + (i as f32).sin()).collect();
+        let frames = FramesView::try_new(&cells, 37, 101, 105).unwrap();
+        let moments = |simd| {
+            let mut moments = Moments::<f64>::zeros(101);
+            fold_tile(simd, frames, 0, &mut moments.sums, &mut moments.varsums);
+            fold_tile(simd, frames, 37, &mut moments.sums, &mut moments.varsums);
+            [moments.sums, moments.varsums]
+                .map(|v| v.into_iter().map(f64::to_bits).collect::<Vec<_>>())
+        };
+        let plain = moments(Simd::plain());
+        assert!(Simd::all().into_iter().all(|simd| moments(simd) == plain));
+        let pixel = || frames.frames().map(|frame| f64::from(frame[100]));
+        let mean = pixel().sum::<f64>() / 37.0;
+        let varsum: f64 = 2.0 * pixel().map(|x| (x - mean).powi(2)).sum::<f64>();
+        let found = f64::from_bits(plain[1][100]);
+        assert!((found - varsum).abs() < 1e-9, "{found} {varsum}");
+    }
+}
