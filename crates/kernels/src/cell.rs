@@ -48,8 +48,11 @@ pub(crate) trait Real: Cell {
     /// The smaller of both, or NaN if either is.
     fn smaller(self, other: Self) -> Self;
 
-    /// The difference to a pixel that is not larger, exact where both are integers.
-    fn above(self, floor: Self) -> f64;
+    /// One more than the difference to a pixel that is not larger: rounded once for integers.
+    fn steps(self, floor: Self) -> f64;
+
+    /// The number of such steps whose product stays below 2^1024.
+    const STEP_FACTORS: usize;
 }
 
 macro_rules! cell {
@@ -94,8 +97,8 @@ macro_rules! cell {
 }
 
 macro_rules! integers {
-    ($($variant:ident: $type:ty, $block:ty, $total:ty, $block_terms:expr, $total_terms:expr);*
-        $(;)?) => {$(
+    ($($variant:ident: $type:ty, $block:ty, $total:ty, $block_terms:expr, $total_terms:expr,
+        |$cell:ident, $floor:ident| $steps:expr);* $(;)?) => {$(
         cell!($variant: $type, $block, $total, $block_terms, $total_terms,
             |cell| cell as $block, |cell| cell as f64);
 
@@ -113,25 +116,36 @@ macro_rules! integers {
             }
 
             #[inline(always)]
-            fn above(self, floor: Self) -> f64 {
-                self.abs_diff(floor) as f64
+            fn steps(self, $floor: Self) -> f64 {
+                let $cell = self;
+                $steps
             }
+
+            // From 1 to 2^BITS.
+            const STEP_FACTORS: usize = 1023 / <$type>::BITS as usize;
         }
     )*};
 }
 integers! {
-    U8: u8, u32, i64, 1 << 16, 1 << 47;
-    I8: i8, i32, i64, 1 << 16, 1 << 47;
-    U16: u16, u32, i64, 1 << 16, 1 << 47;
-    I16: i16, i32, i64, 1 << 15, 1 << 47;
-    U32: u32, i64, i64, 1 << 30, 1 << 31;
-    I32: i32, i64, i64, 1 << 30, 1 << 31;
-    U64: u64, i128, i128, 1 << 30, 1 << 62;
-    I64: i64, i128, i128, 1 << 30, 1 << 62;
+    U8: u8, u32, i64, 1 << 16, 1 << 47, |cell, floor| narrow_steps(cell, floor);
+    I8: i8, i32, i64, 1 << 16, 1 << 47, |cell, floor| narrow_steps(cell, floor);
+    U16: u16, u32, i64, 1 << 16, 1 << 47, |cell, floor| narrow_steps(cell, floor);
+    I16: i16, i32, i64, 1 << 15, 1 << 47, |cell, floor| narrow_steps(cell, floor);
+    U32: u32, i64, i64, 1 << 30, 1 << 31, |cell, floor| narrow_steps(cell, floor);
+    I32: i32, i64, i64, 1 << 30, 1 << 31, |cell, floor| narrow_steps(cell, floor);
+    U64: u64, i128, i128, 1 << 30, 1 << 62, |cell, floor| cell.abs_diff(floor) as f64 + 1.0;
+    I64: i64, i128, i128, 1 << 30, 1 << 62, |cell, floor| cell.abs_diff(floor) as f64 + 1.0;
+}
+
+/// Exact for integers of up to 32 bits, and one operation per pixel, because the floor is the same
+/// for all.
+#[inline(always)]
+fn narrow_steps<T: Into<f64>>(cell: T, floor: T) -> f64 {
+    cell.into() - (floor.into() - 1.0)
 }
 
 macro_rules! floats {
-    ($($variant:ident: $type:ty, $to_f64:path, $nan:path);* $(;)?) => {$(
+    ($($variant:ident: $type:ty, $to_f64:path, $nan:path, $factors:expr);* $(;)?) => {$(
         cell!($variant: $type, f64, f64, usize::MAX, u64::MAX,
             |cell| $to_f64(cell), |cell| $to_f64(cell));
 
@@ -150,16 +164,18 @@ macro_rules! floats {
             }
 
             #[inline(always)]
-            fn above(self, floor: Self) -> f64 {
-                $to_f64(self) - $to_f64(floor)
+            fn steps(self, floor: Self) -> f64 {
+                $to_f64(self) - $to_f64(floor) + 1.0
             }
+
+            const STEP_FACTORS: usize = $factors;
         }
     )*};
 }
 floats! {
-    F16: F16, f64::from, F16::is_nan;
-    F32: f32, f64::from, f32::is_nan;
-    F64: f64, std::convert::identity, f64::is_nan;
+    F16: F16, f64::from, F16::is_nan, 1023 / 18;
+    F32: f32, f64::from, f32::is_nan, 1023 / 130;
+    F64: f64, std::convert::identity, f64::is_nan, 1;
 }
 
 cell!(Bool: Bool8, u32, i64, 1 << 16, 1 << 47,
@@ -188,9 +204,11 @@ impl Real for Bool8 {
     }
 
     #[inline(always)]
-    fn above(self, floor: Self) -> f64 {
-        self.value() - floor.value()
+    fn steps(self, floor: Self) -> f64 {
+        self.value() - floor.value() + 1.0
     }
+
+    const STEP_FACTORS: usize = 1023;
 }
 
 /// Refuses sums of more terms than a total of `T` can hold.

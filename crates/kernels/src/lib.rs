@@ -35,6 +35,7 @@ mod cell;
 mod com;
 mod dispatch;
 mod layout;
+mod ln;
 mod logsum;
 mod loops;
 mod masks;

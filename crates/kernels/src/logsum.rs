@@ -2,19 +2,22 @@
 
 use crate::cell::Real;
 use crate::dispatch::dispatch_dtype;
-use crate::loops::smallest;
+use crate::ln::ln;
+use crate::loops::{GROUP, STRIP, smallest, strip};
 use crate::total::{add_all, convert, pack};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, Error, JobMeta, Merger, Method, NativeArray,
-    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, Array, BufferDecl, BufferKind, DType, Error, FramesView, JobMeta, Merger, Method,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
-use std::sync::LazyLock;
+use framefold_simd::{Simd, run};
+use std::ops::Range;
 
 /// Sums `ln(frame - min(frame) + 1)` over the selected frames: the buffer `logsum` (sig,
 /// float32).
 ///
-/// Weak features next to bright ones become visible. Computation is in double precision. Complex
-/// data have no minimum and are refused.
+/// Weak features next to bright ones become visible. Computation is in double precision: the
+/// logarithm is taken of products of several frames' terms, and is within two units in the last
+/// place. Complex data have no minimum and are refused.
 #[derive(Clone, Debug, Default)]
 pub struct LogSum;
 
@@ -40,10 +43,10 @@ impl Udf for LogSum {
     }
 
     fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        let sums = vec![0.0; run.job.shape.frame_len()];
+        let n_pixels = run.job.shape.frame_len();
         Ok(dispatch_dtype!(
             real run.job.input_dtype,
-            T => Box::new(Worker::<T> { sums, cell: std::marker::PhantomData }),
+            T => Box::new(Worker::<T>::new(n_pixels)),
             complex => return Err(refuse_complex())
         ))
     }
@@ -54,52 +57,116 @@ impl Udf for LogSum {
     }
 }
 
-/// Logarithms of `1 + k` for `k` from 0 up: counts are mostly small, and looking a logarithm up
-/// is many times faster than computing it. Small enough for the first-level cache.
-static LOGS: LazyLock<[f64; N_LOGS]> =
-    LazyLock::new(|| std::array::from_fn(|k| (k as f64).ln_1p()));
-const N_LOGS: usize = 2048;
-
-/// Adds one frame: `sums[p] += ln(frame[p] - floor + 1)`.
-fn add_logs<T: Real>(sums: &mut [f64], frame: &[T], floor: T) {
-    if !T::DTYPE.is_integer() {
-        for (sum, cell) in sums.iter_mut().zip(frame) {
-            *sum += (cell.above(floor) + 1.0).ln();
+/// Multiplies what a group of frames has above their smallest pixels: `products[p] *= Π_f
+/// (frame_f[p] - floor_f + 1)`.
+fn multiply<T: Real>(
+    simd: Simd,
+    frames: FramesView<'_, T>,
+    group: Range<usize>,
+    products: &mut [f64],
+) {
+    run!(simd, {
+        let mut floors = [T::LOWEST; GROUP];
+        for (floor, i) in floors.iter_mut().zip(group.clone()) {
+            if let Some(smallest) = smallest(frames.frame(i)) {
+                *floor = smallest;
+            }
         }
-        return;
-    }
-    let logs = &*LOGS;
-    for (sum, cell) in sums.iter_mut().zip(frame) {
-        let steps = cell.above(floor);
-        *sum += logs.get(steps as usize).copied().unwrap_or_else(|| (steps + 1.0).ln());
+        let wide = products.len() - products.len() % STRIP;
+        let (strips, rest) = products.split_at_mut(wide);
+        multiply_strips::<T, STRIP>(frames, group.clone(), &floors, 0, strips);
+        multiply_strips::<T, 1>(frames, group, &floors, wide, rest);
+    });
+}
+
+#[inline(always)]
+fn multiply_strips<T: Real, const W: usize>(
+    frames: FramesView<'_, T>,
+    group: Range<usize>,
+    floors: &[T; GROUP],
+    first: usize,
+    products: &mut [f64],
+) {
+    for (index, products) in products.as_chunks_mut::<W>().0.iter_mut().enumerate() {
+        let mut factors = *products;
+        for (i, &floor) in group.clone().zip(floors) {
+            let cells = strip::<T, W>(frames, i, first + index * W);
+            for k in 0..W {
+                factors[k] *= cells[k].steps(floor);
+            }
+        }
+        *products = factors;
     }
 }
 
+/// Adds up logarithms by way of products: one logarithm for many frames, as many as a double takes
+/// without overflow. Small integers are multiplied without any rounding.
 struct Worker<T> {
+    products: Vec<f64>,
+    /// The number of frames in each product.
+    n_factors: usize,
+    /// Empty until the first time that products are turned into logarithms.
     sums: Vec<f64>,
     cell: std::marker::PhantomData<T>,
+}
+
+impl<T: Real> Worker<T> {
+    fn new(n_pixels: usize) -> Self {
+        let products = vec![1.0; n_pixels];
+        Worker { products, n_factors: 0, sums: Vec::new(), cell: std::marker::PhantomData }
+    }
+
+    /// Moves what the products hold to the sums.
+    fn take_logarithms(&mut self, simd: Simd) {
+        self.sums.resize(self.products.len(), 0.0);
+        let (sums, products) = (&mut self.sums, &mut self.products);
+        run!(simd, {
+            for (sum, product) in sums.iter_mut().zip(products.iter_mut()) {
+                *sum += ln(*product);
+                *product = 1.0;
+            }
+        });
+        self.n_factors = 0;
+    }
+
+    fn add(&mut self, simd: Simd, frames: FramesView<'_, T>) {
+        let mut first = 0;
+        while first < frames.depth() {
+            if self.n_factors == T::STEP_FACTORS {
+                self.take_logarithms(simd);
+            }
+            let room = GROUP.min(T::STEP_FACTORS - self.n_factors);
+            let last = frames.depth().min(first + room);
+            multiply(simd, frames, first..last, &mut self.products);
+            self.n_factors += last - first;
+            first = last;
+        }
+    }
+
+    fn finish(mut self, simd: Simd) -> Vec<f64> {
+        if self.n_factors > 0 || self.sums.is_empty() {
+            self.take_logarithms(simd);
+        }
+        self.sums
+    }
 }
 
 impl<T: Real> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let frames = T::view(tile.frames())?;
-        if frames.frame_len() != self.sums.len() {
+        if frames.frame_len() != self.products.len() {
             return Err(Error::bug(format!(
                 "a tile of {} of {} pixels came where whole frames were asked for",
                 frames.frame_len(),
-                self.sums.len()
+                self.products.len()
             )));
         }
-        for frame in frames.frames() {
-            if let Some(floor) = smallest(frame) {
-                add_logs(&mut self.sums, frame, floor);
-            }
-        }
+        self.add(Simd::best(), frames);
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial::new().with("sums", pack(self.sums)?))
+        Ok(Partial::new().with("sums", pack((*self).finish(Simd::best()))?))
     }
 }
 
@@ -116,5 +183,59 @@ impl Merger for Merged {
     fn results(&self) -> Result<Vec<Array>> {
         let cells = convert(&self.sums, DType::F32)?;
         Ok(vec![NativeArray::try_new(&self.shape, cells)?.into()])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sums of logarithms of `depth` frames of 35 pixels, on every level.
+    fn sums<T: Real>(depth: usize, cell: impl Fn(usize) -> T) -> Vec<f64> {
+        let cells: Vec<T> = (0..depth * 35).map(cell).collect();
+        let frames = FramesView::try_new(&cells, depth, 35, 35).unwrap();
+        let all = |simd| {
+            let mut worker = Worker::<T>::new(35);
+            worker.add(simd, frames);
+            worker.finish(simd)
+        };
+        let plain = all(Simd::plain());
+        for simd in Simd::all() {
+            let same = plain.iter().zip(all(simd)).all(|(a, b)| a.to_bits() == b.to_bits());
+            assert!(same, "{simd:?}");
+        }
+        plain
+    }
+
+    #[test]
+    fn products_of_extremes_do_not_overflow() {
+        // One dark pixel in each frame, and all others as bright as can be.
+        macro_rules! check {
+            ($($type:ty: $low:expr, $high:expr;)*) => {$(
+                let (low, high): ($type, $type) = ($low, $high);
+                let depth = 3 * <$type as Real>::STEP_FACTORS.min(100) + 1;
+                let found = sums(depth, |i| if i % 35 == 3 { low } else { high });
+                let expected = depth as f64 * high.steps(low).ln();
+                for (p, &sum) in found.iter().enumerate() {
+                    let expected = if p == 3 { 0.0 } else { expected };
+                    let near = (sum - expected).abs() <= 1e-14 * expected;
+                    assert!(near, "{} {sum} {expected}", stringify!($type));
+                }
+            )*};
+        }
+        check! {
+            u8: u8::MIN, u8::MAX; i8: i8::MIN, i8::MAX; u16: u16::MIN, u16::MAX;
+            i16: i16::MIN, i16::MAX; u32: u32::MIN, u32::MAX; i32: i32::MIN, i32::MAX;
+            u64: u64::MIN, u64::MAX; i64: i64::MIN, i64::MAX; f32: f32::MIN, f32::MAX;
+            f64: f64::MIN / 2.0, f64::MAX / 2.0;
+        }
+    }
+
+    #[test]
+    fn infinities_and_nan_leave_their_trace() {
+        let found = sums(20, |i| if i == 40 { f32::INFINITY } else { (i % 35) as f32 });
+        assert!(found.iter().enumerate().all(|(p, sum)| sum.is_infinite() == (p == 5)));
+        let found = sums(20, |i| if i == 40 { f32::NAN } else { (i % 35) as f32 });
+        assert!(found.iter().all(|sum| sum.is_nan()));
     }
 }
