@@ -193,8 +193,8 @@ fn add_longs<T: Exact<Squares = i128>, const W: usize>(
         for k in 0..W {
             let x = u64::from(cells[k].magnitude());
             plain[k] += cells[k].block();
-            low[k] += x * x & 0xffff_ffff;
-            high[k] += x * x >> 32;
+            low[k] += (x * x) & 0xffff_ffff;
+            high[k] += (x * x) >> 32;
         }
     }
     for k in 0..W {

@@ -15,7 +15,9 @@ proptest! {
         ]),
     ) {
         let result = dtype.unwrap_or(DType::F64);
-        check(&StdDev { dtype }, &case, false, false, |frames| oracle::stddev(frames, result)).unwrap();
+        // Sums of squares of up to 32 bits are exact, so that tiling does not show in the result.
+        let exact = case.dtype.size() <= 4;
+        check(&StdDev { dtype }, &case, false, exact, |frames| oracle::stddev(frames, result)).unwrap();
     }
 }
 
