@@ -11,6 +11,7 @@ mod corrections;
 mod dataset;
 mod errors;
 mod memory;
+mod moving_view;
 mod native;
 mod observer;
 mod options;

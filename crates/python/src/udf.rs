@@ -5,9 +5,11 @@
 //! once per tile or frame: it sets the views of result buffers and hands over the pixels.
 
 mod accumulator;
+mod attached;
 mod binding;
 mod cursor;
 mod merger;
+mod pixels;
 
 pub(crate) use cursor::TileCursor;
 

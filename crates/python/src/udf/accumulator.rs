@@ -1,23 +1,31 @@
 //! One partition of a Python UDF: feeds it tiles or frames.
 
 use super::PyForeign;
+use super::attached::Attached;
 use super::binding::Binding;
 use super::cursor::TileCursor;
-use crate::arrays::{Layout, MAX_DIMS, descr, view};
+use super::pixels::Pixels;
+use crate::arrays::descr;
 use crate::errors::from_python;
-use crate::memory::TileMemory;
+use crate::moving_view::MovingView;
 use framefold::core::{
-    Accumulator, Array, BufferKind, Method, Partial, Partition, RunMeta, Scratch, Tile, TileFrames,
+    Accumulator, Array, BufferKind, Method, Partial, Partition, RunMeta, Tile, TilePosition,
 };
-use framefold::{Cancel, Error, Result};
+use framefold::{Cancel, Result};
 use numpy::PyArrayDescr;
-use numpy::npyffi::npy_intp;
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::ptr::null_mut;
 
 /// The worker for one partition.
 pub(super) struct PyAccumulator {
+    task: Task,
+    attached: Attached,
+}
+
+/// A copy of the user's UDF at work.
+struct Task {
     /// A `framefold.udf._bridge.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
@@ -45,9 +53,13 @@ impl PyAccumulator {
         };
         let mut bindings = Vec::new();
         for description in task.getattr("bindings")?.cast::<PyList>()? {
-            bindings.push(Binding::try_new(description.cast::<PyTuple>()?)?);
+            let binding = Binding::try_new(description.cast::<PyTuple>()?)?;
+            // What is the same for all frames is shown from the start.
+            if method != Method::Frame || binding.kind() == BufferKind::Nav {
+                bindings.push(binding);
+            }
         }
-        Ok(PyAccumulator {
+        let task = Task {
             process: task.getattr("process")?.unbind(),
             cursor: task.getattr("cursor")?.cast_into::<TileCursor>()?.unbind(),
             task: task.unbind(),
@@ -55,167 +67,91 @@ impl PyAccumulator {
             bindings,
             descr: descr(py, meta.job.input_dtype)?.unbind(),
             cancel,
-        })
-    }
-
-    fn process_tile(&self, py: Python<'_>, tile: &Tile<'_>, pixels: &Pixels<'_>) -> PyResult<()> {
-        self.cursor.get().set_tile(&tile.position);
-        for binding in &self.bindings {
-            binding.show_tile(py, &tile.position)?;
-        }
-        let array = pixels.tile(py, self.descr.bind(py))?;
-        self.process.call1(py, (array,)).map(drop)
-    }
-
-    fn process_frame(
-        &self,
-        py: Python<'_>,
-        tile: &Tile<'_>,
-        pixels: &Pixels<'_>,
-        i: usize,
-    ) -> PyResult<()> {
-        let position = &tile.position;
-        let index = position.frames.start + i;
-        self.cursor.get().set(index, index + 1, position.sig.index());
-        for binding in &self.bindings {
-            if binding.kind() == BufferKind::Nav {
-                binding.show_frame(py, position.in_partition.start + i)?;
-            }
-        }
-        let array = pixels.frame(py, self.descr.bind(py), i)?;
-        self.process.call1(py, (array,)).map(drop)
+        };
+        Ok(PyAccumulator { task, attached: Attached::new(py) })
     }
 }
 
 impl Accumulator for PyAccumulator {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
-        let frames = &tile.position.frames;
-        Python::attach(|py| {
+        let task = &mut self.task;
+        self.attached.with(|py| {
             let pixels = Pixels::new(py, tile)
                 .map_err(|exception| from_python(exception, "handing over a tile"))?;
-            if self.method != Method::Frame {
-                return self.process_tile(py, tile, &pixels).map_err(|exception| {
-                    let place = tile.position.sig.origin();
-                    let frames = format!("frames {} to {}", frames.start, frames.end - 1);
-                    from_python(exception, format!("tile of {frames} at {place:?}"))
-                });
+            match task.method {
+                Method::Frame => task.process_frames(py, &tile.position, &pixels),
+                _ => task.process_tile(py, &tile.position, &pixels),
             }
-            for i in 0..frames.len() {
-                self.cancel.check()?;
-                self.process_frame(py, tile, &pixels, i).map_err(|exception| {
-                    from_python(exception, format!("frame {}", frames.start + i))
-                })?;
-            }
-            Ok(())
         })
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Python::attach(|py| {
-            let finished = self.task.call_method0(py, "finish");
-            let partial = finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py));
-            let (buffers, len_bytes) =
-                partial.map_err(|exception| from_python(exception, "postprocess"))?;
-            let array = Array::Foreign(Box::new(PyForeign::new(buffers, len_bytes)));
-            Ok(Partial::new().with("buffers", array))
+        let PyAccumulator { task, attached } = *self;
+        let finished = Python::attach(|py| {
+            let finished = task.task.call_method0(py, "finish");
+            // What the partition held is released here, while that can be done at once.
+            drop(task);
+            finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py))
+        });
+        drop(attached);
+        let (buffers, len_bytes) =
+            finished.map_err(|exception| from_python(exception, "postprocess"))?;
+        let array = Array::Foreign(Box::new(PyForeign::new(buffers, len_bytes)));
+        Ok(Partial::new().with("buffers", array))
+    }
+}
+
+impl Task {
+    fn process_tile(
+        &mut self,
+        py: Python<'_>,
+        position: &TilePosition<'_>,
+        pixels: &Pixels<'_>,
+    ) -> Result<()> {
+        self.cursor.get().set_tile(position);
+        let shown = self.bindings.iter_mut().try_for_each(|b| b.show_tile(py, position));
+        let processed = shown
+            .and_then(|()| pixels.tile(self.descr.bind(py)))
+            .and_then(|tile| call(py, &self.process, &tile.unbind()));
+        processed.map_err(|exception| {
+            let (frames, place) = (&position.frames, position.sig.origin());
+            let frames = format!("frames {} to {}", frames.start, frames.end - 1);
+            from_python(exception, format!("tile of {frames} at {place:?}"))
         })
     }
-}
 
-/// The pixels of a tile, ready to be shown to Python.
-struct Pixels<'py> {
-    base: Bound<'py, PyAny>,
-    start: *mut u8,
-    /// Depth and signal shape; the first entry is dropped for a single frame.
-    shape: [npy_intp; MAX_DIMS],
-    strides: [npy_intp; MAX_DIMS],
-    n_dims: usize,
-}
-
-impl<'py> Pixels<'py> {
-    fn new(py: Python<'py>, tile: &Tile<'_>) -> PyResult<Self> {
-        let frames = tile.data.frames;
-        match &tile.data.owner {
-            Some(owner) => {
-                let base = Py::new(py, TileMemory::new(owner.clone()))?.into_bound(py).into_any();
-                Self::from_frames(tile, &frames, base)
-            }
-            None => {
-                // Memory that ends with the call must not be seen after it: show a copy.
-                let bytes = frames.as_bytes();
-                let mut copy = Scratch::new();
-                copy.prepare(bytes.len()).copy_from_slice(bytes);
-                let owner = TileMemory::new(copy.owner());
-                let base = Py::new(py, owner)?.into_bound(py).into_any();
-                let (depth, len, stride) = (frames.depth(), frames.frame_len(), frames.stride());
-                let copied = &copy.bytes()[..bytes.len()];
-                let frames = TileFrames::from_bytes(frames.dtype(), copied, depth, len, stride)
-                    .map_err(|error: Error| PyRuntimeError::new_err(error.to_string()))?;
-                Self::from_frames(tile, &frames, base)
-            }
+    fn process_frames(
+        &mut self,
+        py: Python<'_>,
+        position: &TilePosition<'_>,
+        pixels: &Pixels<'_>,
+    ) -> Result<()> {
+        let mut shown = MovingView::default();
+        for i in 0..position.frames.len() {
+            self.cancel.check()?;
+            let index = position.frames.start + i;
+            self.cursor.get().set(index, index + 1, position.sig.index());
+            let in_partition = position.in_partition.start + i;
+            let views = self.bindings.iter_mut().try_for_each(|b| b.show_frame(py, in_partition));
+            views
+                .and_then(|()| pixels.frame(self.descr.bind(py), i, &mut shown))
+                .and_then(|frame| call(py, &self.process, frame))
+                .map_err(|exception| from_python(exception, format!("frame {index}")))?;
         }
-    }
-
-    fn from_frames(
-        tile: &Tile<'_>,
-        frames: &TileFrames<'_>,
-        base: Bound<'py, PyAny>,
-    ) -> PyResult<Self> {
-        let sig = tile.position.sig.shape();
-        let n_dims = sig.len() + 1;
-        if n_dims > MAX_DIMS {
-            return Err(PyRuntimeError::new_err(format!("more than {MAX_DIMS} axes")));
-        }
-        let (mut shape, mut strides) = ([1; MAX_DIMS], [0; MAX_DIMS]);
-        let mut step = frames.dtype().size();
-        for (axis, &dim) in sig.iter().enumerate().rev() {
-            shape[axis + 1] = intp(dim);
-            strides[axis + 1] = intp(step);
-            step *= dim;
-        }
-        shape[0] = intp(frames.depth());
-        strides[0] = intp(frames.stride() * frames.dtype().size());
-        let start = frames.as_bytes().as_ptr().cast_mut();
-        Ok(Pixels { base, start, shape, strides, n_dims })
-    }
-
-    fn tile(
-        &self,
-        py: Python<'py>,
-        descr: &Bound<'py, PyArrayDescr>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.show(py, descr, 0, self.start)
-    }
-
-    fn frame(
-        &self,
-        py: Python<'py>,
-        descr: &Bound<'py, PyArrayDescr>,
-        i: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        self.show(py, descr, 1, self.start.wrapping_offset(intp(i) * self.strides[0]))
-    }
-
-    fn show(
-        &self,
-        py: Python<'py>,
-        descr: &Bound<'py, PyArrayDescr>,
-        first_axis: usize,
-        start: *mut u8,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let layout = Layout {
-            start,
-            shape: &self.shape[first_axis..self.n_dims],
-            strides: &self.strides[first_axis..self.n_dims],
-            writeable: false,
-        };
-        // SAFETY: the shape is that of the tile's own bytes, which the base keeps alive and
-        // unchanged; read-only.
-        unsafe { view(py, descr, &layout, &self.base) }
+        Ok(())
     }
 }
 
-/// Lengths of things in memory always fit.
-fn intp(n: usize) -> npy_intp {
-    npy_intp::try_from(n).unwrap_or(npy_intp::MAX)
+/// Calls `function` with one argument.
+fn call(py: Python<'_>, function: &Py<PyAny>, argument: &Py<PyAny>) -> PyResult<()> {
+    // SAFETY: both are live objects, and a null pointer ends the arguments. Unlike a call with a
+    // tuple of arguments, this makes no object.
+    unsafe {
+        let result = ffi::PyObject_CallFunctionObjArgs(
+            function.as_ptr(),
+            argument.as_ptr(),
+            null_mut::<ffi::PyObject>(),
+        );
+        Bound::from_owned_ptr_or_err(py, result).map(drop)
+    }
 }

@@ -1,6 +1,7 @@
 //! A buffer and the attribute through which user code sees the part that is its turn.
 
-use crate::arrays::{ArrayMemory, Layout, memory_of, view};
+use crate::arrays::{ArrayMemory, Layout, memory_of};
+use crate::moving_view::MovingView;
 use framefold::core::{BufferKind, TilePosition};
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
@@ -21,6 +22,7 @@ pub(super) struct Binding {
     /// Shape and strides of the view for one frame, for `nav` buffers.
     frame_shape: Vec<npy_intp>,
     frame_strides: Vec<npy_intp>,
+    shown: MovingView,
 }
 
 impl Binding {
@@ -60,6 +62,7 @@ impl Binding {
             writeable,
             frame_shape,
             frame_strides,
+            shown: MovingView::default(),
         })
     }
 
@@ -68,13 +71,26 @@ impl Binding {
     }
 
     /// Shows the part for one frame, counted from the start of the partition.
-    pub(super) fn show_frame(&self, py: Python<'_>, frame: usize) -> PyResult<()> {
+    pub(super) fn show_frame(&mut self, py: Python<'_>, frame: usize) -> PyResult<()> {
         let start = self.offset(0, frame)?;
-        self.show(py, start, &self.frame_shape, &self.frame_strides)
+        let (shape, strides) = (&self.frame_shape, &self.frame_strides);
+        let layout = Layout { start, shape, strides, writeable: self.writeable };
+        let base = self.array.bind(py).as_any();
+        // SAFETY: `offset` checked the frame against the array's length; the array, which owns
+        // the memory, is the base of every view.
+        let shown = unsafe { self.shown.show(self.descr.bind(py), &layout, base, 1)? };
+        if let (view, true) = shown {
+            self.namespace.bind(py).set_item(self.name.bind(py), view)?;
+        }
+        Ok(())
     }
 
     /// Shows the part for a tile.
-    pub(super) fn show_tile(&self, py: Python<'_>, position: &TilePosition<'_>) -> PyResult<()> {
+    pub(super) fn show_tile(
+        &mut self,
+        py: Python<'_>,
+        position: &TilePosition<'_>,
+    ) -> PyResult<()> {
         let mut shape = self.memory.shape.clone();
         let mut start = self.memory.start;
         match self.kind {
@@ -94,7 +110,16 @@ impl Binding {
             }
             BufferKind::Single => return Ok(()),
         }
-        self.show(py, start, &shape, &self.memory.strides)
+        let strides = &self.memory.strides;
+        let layout = Layout { start, shape: &shape, strides, writeable: self.writeable };
+        let base = self.array.bind(py).as_any();
+        // SAFETY: `offset` checked first and last entries against the array's shape; the array,
+        // which owns the memory, is the base of every view.
+        let shown = unsafe { self.shown.show(self.descr.bind(py), &layout, base, 1)? };
+        if let (view, true) = shown {
+            self.namespace.bind(py).set_item(self.name.bind(py), view)?;
+        }
+        Ok(())
     }
 
     /// The address of entry `index` along `axis`, checked against the array's length.
@@ -106,21 +131,6 @@ impl Binding {
             }
             _ => Err(PyRuntimeError::new_err("a view would leave its buffer")),
         }
-    }
-
-    fn show(
-        &self,
-        py: Python<'_>,
-        start: *mut u8,
-        shape: &[npy_intp],
-        strides: &[npy_intp],
-    ) -> PyResult<()> {
-        let layout = Layout { start, shape, strides, writeable: self.writeable };
-        let base = self.array.bind(py).as_any();
-        // SAFETY: `offset` checked first and last entries against the array's shape; the array,
-        // which owns the memory, is the base.
-        let view = unsafe { view(py, self.descr.bind(py), &layout, base)? };
-        self.namespace.bind(py).set_item(self.name.bind(py), view)
     }
 }
 
