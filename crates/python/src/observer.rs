@@ -1,6 +1,7 @@
 //! A run's observer that looks for signals and tells Python about progress.
 
 use crate::errors::from_python;
+use crate::udf::aside;
 use framefold::exec::{Event, Observer, Results};
 use framefold::{Cancel, Result};
 use pyo3::prelude::*;
@@ -27,7 +28,7 @@ impl Observer for PyObserver {
     }
 
     fn poll(&mut self) -> Result<()> {
-        Python::attach(|py| py.check_signals())
+        aside(|| Python::attach(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
     }
 }

@@ -11,10 +11,12 @@ mod cursor;
 mod merger;
 mod pixels;
 
+pub(crate) use attached::aside;
 pub(crate) use cursor::TileCursor;
 
 use crate::errors::from_python;
-use accumulator::PyAccumulator;
+use accumulator::{PyAccumulator, Task};
+use attached::Attached;
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
     InputDType, JobMeta, Merger, Method, Partition, Requirements, RunMeta, SourceInfo, StoredDType,
@@ -25,6 +27,8 @@ use merger::PyMerger;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::any::Any;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 /// A UDF written in Python.
 pub(crate) struct PyUdf {
@@ -34,6 +38,8 @@ pub(crate) struct PyUdf {
     /// The bridge's description of the run, made when tiles and partitions are known.
     run: PyOnceLock<Py<PyAny>>,
     cancel: Cancel,
+    /// See [`Attached`].
+    short: Arc<AtomicBool>,
 }
 
 type Wishes = (String, String, Option<usize>, Option<usize>);
@@ -41,7 +47,7 @@ type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
 
 impl PyUdf {
     pub(crate) fn new(name: String, bridge: Py<PyAny>, cancel: Cancel) -> Self {
-        PyUdf { name, bridge, run: PyOnceLock::new(), cancel }
+        PyUdf { name, bridge, run: PyOnceLock::new(), cancel, short: Arc::default() }
     }
 
     fn run<'py>(&self, py: Python<'py>, meta: &RunMeta) -> Result<Bound<'py, PyAny>> {
@@ -99,12 +105,12 @@ impl Udf for PyUdf {
     }
 
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        Python::attach(|py| {
+        let begun = Attached::begin(self.short.clone(), |py| {
             let run = self.run(py, meta)?;
-            let accumulator = PyAccumulator::try_new(&run, meta, partition, self.cancel.clone())
-                .map_err(|exception| from_python(exception, "preparing the partition"))?;
-            Ok(Box::new(accumulator) as Box<dyn Accumulator>)
-        })
+            Task::try_new(&run, meta, partition, self.cancel.clone())
+                .map_err(|exception| from_python(exception, "preparing the partition"))
+        });
+        Ok(Box::new(PyAccumulator::new(begun?)))
     }
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {

@@ -24,8 +24,42 @@ pub(super) struct PyAccumulator {
     attached: Attached,
 }
 
+impl PyAccumulator {
+    pub(super) fn new((task, attached): (Task, Attached)) -> Self {
+        PyAccumulator { task, attached }
+    }
+}
+
+impl Accumulator for PyAccumulator {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let task = &mut self.task;
+        self.attached.with(|py| {
+            let pixels = Pixels::new(py, tile)
+                .map_err(|exception| from_python(exception, "handing over a tile"))?;
+            match task.method {
+                Method::Frame => task.process_frames(py, &tile.position, &pixels),
+                _ => task.process_tile(py, &tile.position, &pixels),
+            }
+        })
+    }
+
+    fn finish(self: Box<Self>) -> Result<Partial> {
+        let PyAccumulator { task, attached } = *self;
+        let finished = attached.end(|py| {
+            let finished = task.task.call_method0(py, "finish");
+            // What the partition held is released here, while that can be done at once.
+            drop(task);
+            finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py))
+        });
+        let (buffers, len_bytes) =
+            finished.map_err(|exception| from_python(exception, "postprocess"))?;
+        let array = Array::Foreign(Box::new(PyForeign::new(buffers, len_bytes)));
+        Ok(Partial::new().with("buffers", array))
+    }
+}
+
 /// A copy of the user's UDF at work.
-struct Task {
+pub(super) struct Task {
     /// A `framefold.udf._bridge.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
@@ -36,7 +70,7 @@ struct Task {
     cancel: Cancel,
 }
 
-impl PyAccumulator {
+impl Task {
     pub(super) fn try_new(
         run: &Bound<'_, PyAny>,
         meta: &RunMeta,
@@ -59,7 +93,7 @@ impl PyAccumulator {
                 bindings.push(binding);
             }
         }
-        let task = Task {
+        Ok(Task {
             process: task.getattr("process")?.unbind(),
             cursor: task.getattr("cursor")?.cast_into::<TileCursor>()?.unbind(),
             task: task.unbind(),
@@ -67,41 +101,9 @@ impl PyAccumulator {
             bindings,
             descr: descr(py, meta.job.input_dtype)?.unbind(),
             cancel,
-        };
-        Ok(PyAccumulator { task, attached: Attached::new(py) })
-    }
-}
-
-impl Accumulator for PyAccumulator {
-    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
-        let task = &mut self.task;
-        self.attached.with(|py| {
-            let pixels = Pixels::new(py, tile)
-                .map_err(|exception| from_python(exception, "handing over a tile"))?;
-            match task.method {
-                Method::Frame => task.process_frames(py, &tile.position, &pixels),
-                _ => task.process_tile(py, &tile.position, &pixels),
-            }
         })
     }
 
-    fn finish(self: Box<Self>) -> Result<Partial> {
-        let PyAccumulator { task, attached } = *self;
-        let finished = Python::attach(|py| {
-            let finished = task.task.call_method0(py, "finish");
-            // What the partition held is released here, while that can be done at once.
-            drop(task);
-            finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py))
-        });
-        drop(attached);
-        let (buffers, len_bytes) =
-            finished.map_err(|exception| from_python(exception, "postprocess"))?;
-        let array = Array::Foreign(Box::new(PyForeign::new(buffers, len_bytes)));
-        Ok(Partial::new().with("buffers", array))
-    }
-}
-
-impl Task {
     fn process_tile(
         &mut self,
         py: Python<'_>,

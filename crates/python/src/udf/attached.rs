@@ -1,77 +1,132 @@
 //! When a worker holds the interpreter's lock, and when it gives it back.
 //!
 //! Handing the lock to another thread costs more than what a short function does with a whole
-//! tile. So a worker keeps it from one tile to the next where the engine's own work between the
-//! two is as short: nobody gains from a lock that is free for a microsecond. The interpreter
-//! still switches threads while user code runs, as often as it always does. Where reading or
-//! converting a tile takes longer, the lock is free meanwhile, and other threads run Python.
+//! tile. So a worker keeps it through a partition where the engine's own work between tiles is
+//! short: nobody gains from a lock that is free for a microsecond. The interpreter still switches
+//! threads while user code runs, as often as it always does. Where reading or converting a tile
+//! takes longer, the lock is free meanwhile, and other threads run Python.
 
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Work between tiles that is shorter than this is done with the lock held.
 const SHORT: Duration = Duration::from_micros(20);
 
 thread_local! {
-    /// How to give back the lock that this thread keeps between tiles, if it keeps it.
-    static KEPT: Cell<Option<ffi::PyGILState_STATE>> = const { Cell::new(None) };
+    /// The lock that this thread keeps from one piece of Python work to the next.
+    static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+}
+
+/// The thread is attached to the interpreter until this is dropped.
+struct Kept(ffi::PyGILState_STATE);
+
+impl Kept {
+    fn new() -> Self {
+        // SAFETY: may be called on any thread, whether it is attached or not; `drop` undoes it.
+        Kept(unsafe { ffi::PyGILState_Ensure() })
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // SAFETY: undoes the call in `new` on the same thread: a `Kept` is in `KEPT` or on the
+        // stack of `enter`. The thread is attached as it was after that call: whatever was
+        // entered since has been left, and what could detach it runs with `KEPT` set aside.
+        unsafe { ffi::PyGILState_Release(self.0) };
+    }
+}
+
+/// Runs `work` attached to the interpreter, and stays attached afterwards if `keep`.
+fn enter<T>(keep: bool, work: impl FnOnce(Python<'_>) -> T) -> T {
+    // Off the thread's own shelf, since user code may begin a run within this one.
+    let kept = KEPT.take().or_else(|| keep.then(Kept::new));
+    let done = Python::attach(work);
+    if keep {
+        KEPT.set(kept);
+    }
+    done
+}
+
+/// Runs `work`, which may run any Python code, between two tiles.
+pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
+    let kept = KEPT.take();
+    let done = work();
+    KEPT.set(kept);
+    done
 }
 
 /// Lets one accumulator's thread run Python, tile by tile.
 ///
-/// Made and dropped on that thread, which gives the lock back by then.
+/// Lives on that thread, which has given the lock back when this is dropped.
 pub(super) struct Attached {
-    /// The end of the last tile.
-    left: Option<Instant>,
-    /// The thread's state in the interpreter stays with it until this is dropped, or each tile
-    /// would make a new one.
-    thread: ffi::PyGILState_STATE,
+    /// Whether the latest work between tiles, on any thread of the run, was short.
+    short: Arc<AtomicBool>,
+    /// The end of the latest piece of Python work.
+    left: Instant,
+    /// Keeps what the interpreter knows of the thread, or every attachment would make it anew.
+    thread: Option<ffi::PyGILState_STATE>,
     _on_one_thread: PhantomData<*const ()>,
 }
 
 impl Attached {
-    pub(super) fn new(_py: Python<'_>) -> Self {
-        // SAFETY: the thread holds the lock, so this only counts one more user of its state;
-        // `drop` takes it back.
-        let thread = unsafe { ffi::PyGILState_Ensure() };
-        Attached { left: None, thread, _on_one_thread: PhantomData }
+    /// Begins a partition with `work`.
+    pub(super) fn begin<T, E>(
+        short: Arc<AtomicBool>,
+        work: impl FnOnce(Python<'_>) -> Result<T, E>,
+    ) -> Result<(T, Self), E> {
+        let keep = short.load(Ordering::Relaxed);
+        let begun = enter(keep, |py| {
+            // SAFETY: the thread is attached, so this only counts one more user of its state in
+            // the interpreter; `leave` takes it back.
+            let thread = Some(unsafe { ffi::PyGILState_Ensure() });
+            let left = Instant::now();
+            let mut attached = Attached { short, left, thread, _on_one_thread: PhantomData };
+            let made = work(py)?;
+            attached.left = Instant::now();
+            Ok((made, attached))
+        });
+        if begun.is_err() {
+            drop(KEPT.take());
+        }
+        begun
     }
 
-    /// Runs `work` on a tile, with the lock held.
+    /// Runs `work` on a tile.
     pub(super) fn with<T>(&mut self, work: impl FnOnce(Python<'_>) -> T) -> T {
-        let keep = self.left.is_some_and(|left| left.elapsed() < SHORT);
-        if keep && KEPT.get().is_none() {
-            // SAFETY: may be called on any thread, at any time; `give_back` undoes it.
-            KEPT.set(Some(unsafe { ffi::PyGILState_Ensure() }));
-        }
-        let done = Python::attach(work);
-        if !keep {
-            give_back();
-        }
-        self.left = Some(Instant::now());
+        let keep = self.left.elapsed() < SHORT;
+        self.short.store(keep, Ordering::Relaxed);
+        let done = enter(keep, work);
+        self.left = Instant::now();
         done
+    }
+
+    /// Ends the partition with `work`.
+    pub(super) fn end<T>(mut self, work: impl FnOnce(Python<'_>) -> T) -> T {
+        enter(false, |py| {
+            let done = work(py);
+            self.leave(py);
+            done
+        })
+    }
+
+    fn leave(&mut self, _py: Python<'_>) {
+        if let Some(thread) = self.thread.take() {
+            // SAFETY: undoes the call in `begin` on the same thread, which is attached, and
+            // remains so by the attachment that `_py` stands for.
+            unsafe { ffi::PyGILState_Release(thread) };
+        }
     }
 }
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        Python::attach(|_| {
-            // SAFETY: undoes the call in `new`, on the same thread; it holds the lock, and an
-            // outer attachment goes on counting as a user of the thread's state.
-            unsafe { ffi::PyGILState_Release(self.thread) };
-        });
-        give_back();
-    }
-}
-
-/// Gives back the lock if this thread kept it.
-fn give_back() {
-    if let Some(state) = KEPT.take() {
-        // SAFETY: undoes the call in `with` on the same thread, which has held the lock since;
-        // all attachments in between have ended.
-        unsafe { ffi::PyGILState_Release(state) };
+        if self.thread.is_some() {
+            enter(false, |py| self.leave(py));
+        }
     }
 }
