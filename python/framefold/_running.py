@@ -11,9 +11,8 @@ import itertools
 import threading
 import time
 import weakref
-from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
 #: How long the merging thread waits before it looks for signals, in seconds.
 POLL = 0.05
+
+#: Partial results that wait for their turn are at most one for each thread, and take no more
+#: memory than this if they are more than one.
+WAITING_BYTES = 256 << 20
 
 
 class ResultGenerator(Iterator[UDFResults]):
@@ -195,36 +198,107 @@ def _inline(plan: _engine.Plan) -> Partials:
 
 
 def _threads(plan: _engine.Plan, n_threads: int) -> Partials:
-    """Partial results of partitions that are processed on threads.
-
-    Partitions are handed out in order and at most two per thread ahead of the merge, so the
-    next one to be merged is always processed or being processed.
-    """
-    waiting: deque[Future[_engine.Partial]] = deque()
+    """Partial results of partitions that are processed on threads, each with one worker."""
+    desk = _Desk(plan.n_partitions, n_threads)
     name = f"framefold-{next(_numbers)}-"
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
-    n_partitions = plan.n_partitions
     try:
-        _on_threads[id(plan)] = plan
-        begun = 0
-        for _ in range(n_partitions):
-            while begun < n_partitions and len(waiting) < 2 * n_threads:
-                waiting.append(pool.submit(plan.run_partition, begun))
-                begun += 1
-            # Not longer at a time, so that Ctrl-C is noticed everywhere.
-            while not wait([waiting[0]], timeout=POLL).done:
-                pass
-            partial = waiting.popleft().result()
-            yield partial, len(waiting)
+        _on_threads[id(plan)] = plan, desk
+        for _ in range(n_threads):
+            pool.submit(desk.work, plan)
+        for index in range(plan.n_partitions):
+            yield desk.collect(index)
     finally:
         plan.cancel()
+        desk.close()
         _on_threads.pop(id(plan), None)
-        waiting.clear()
         # The garbage collector may run this on any thread, even on one of the pool's own.
         own = threading.current_thread() in pool._threads
         pool.shutdown(wait=not own, cancel_futures=True)
         if not own:
             _wait_for_threads(name)
+
+
+class _Desk:
+    """Where the threads of a run and the merging thread meet.
+
+    Partitions are handed out in order, so the next one to be merged is always processed or
+    being processed. Few are handed out ahead of the merge: fewer, where they are large.
+    """
+
+    def __init__(self, n_partitions: int, n_threads: int) -> None:
+        self._n_partitions = n_partitions
+        self._n_threads = n_threads
+        self._news = threading.Condition()
+        self._begun = 0
+        self._merged = 0
+        self._largest = 1
+        self._closed = False
+        self._finished: dict[int, _engine.Partial | BaseException] = {}
+
+    def work(self, plan: _engine.Plan) -> None:
+        """Process partitions on this thread until there are none left."""
+        taken: int | None = None
+
+        def take() -> int | None:
+            nonlocal taken
+            taken = self._take()
+            return taken
+
+        def give(partial: _engine.Partial) -> None:
+            nonlocal taken
+            taken = None
+            self._give(partial)
+
+        try:
+            plan.work(take, give)
+        except BaseException as exception:
+            # Between two partitions, it is reported as the failure of the next one.
+            failed = self._take() if taken is None else taken
+            if failed is not None:
+                with self._news:
+                    self._finished[failed] = exception
+                    self._news.notify_all()
+
+    def collect(self, index: int) -> tuple[_engine.Partial, int]:
+        """The result of partition ``index``, and how many are handed out besides."""
+        with self._news:
+            # Not longer at a time, so that Ctrl-C is noticed everywhere.
+            while index not in self._finished:
+                self._news.wait(POLL)
+            partial = self._finished.pop(index)
+            self._merged = index + 1
+            self._news.notify_all()
+            if isinstance(partial, BaseException):
+                self._closed = True
+                raise partial
+            return partial, self._begun - self._merged
+
+    def close(self) -> None:
+        """Hand out nothing more."""
+        with self._news:
+            self._closed = True
+            self._finished.clear()
+            self._news.notify_all()
+
+    def _take(self) -> int | None:
+        with self._news:
+            while not self._closed and self._begun < self._n_partitions:
+                if self._begun < self._merged + self._window():
+                    self._begun += 1
+                    return self._begun - 1
+                self._news.wait()
+            return None
+
+    def _give(self, partial: _engine.Partial) -> None:
+        with self._news:
+            self._largest = max(self._largest, partial.len_bytes)
+            self._finished[partial.partition] = partial
+            self._news.notify_all()
+
+    def _window(self) -> int:
+        waiting = max(1, WAITING_BYTES // self._largest)
+        return self._n_threads + min(waiting, self._n_threads)
 
 
 def _wait_for_threads(name: str) -> None:
@@ -244,13 +318,14 @@ _numbers = itertools.count()
 
 
 #: Plans whose partitions are processed on threads right now.
-_on_threads: dict[int, _engine.Plan] = {}
+_on_threads: dict[int, tuple[_engine.Plan, _Desk]] = {}
 
 
 def _cancel_all() -> None:
     """Stop what is still under way when the interpreter ends, as it waits for all threads."""
-    for plan in list(_on_threads.values()):
+    for plan, desk in list(_on_threads.values()):
         plan.cancel()
+        desk.close()
 
 
 # The public `atexit` comes too late: its functions are called after threads were waited for.

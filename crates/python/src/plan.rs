@@ -2,13 +2,13 @@
 
 use crate::arrays::to_numpy;
 use crate::dataset::PyDataset;
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, from_python};
 use crate::native::NativeUdf;
 use crate::observer::PyObserver;
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
 use framefold::core::Udf;
-use framefold::exec::{Observer, RunResults, Worker, guarded};
+use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
@@ -76,6 +76,18 @@ impl PyPlan {
         self.cancel.cancel();
     }
 
+    /// The largest number of frames in a tile.
+    #[getter]
+    fn tile_depth(&self) -> usize {
+        self.plan.tiling().depth()
+    }
+
+    /// The shape of a tile on the signal axes; smaller at the borders.
+    #[getter]
+    fn tile_shape<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        PyTuple::new(py, self.plan.tiling().tile_shape())
+    }
+
     /// The number of partitions.
     #[getter]
     fn n_partitions(&self) -> usize {
@@ -87,23 +99,42 @@ impl PyPlan {
     /// May be called from several threads at once, and again for the same partition. On the main
     /// thread, Ctrl-C ends it.
     fn run_partition(&self, py: Python<'_>, index: usize) -> PyResult<Partial> {
-        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
-        let mut last_poll = Instant::now();
-        let mut tick = || {
-            self.cancel.check()?;
-            if last_poll.elapsed() < POLL {
-                return Ok(());
-            }
-            last_poll = Instant::now();
-            signals.poll()
-        };
         let partial = py.detach(|| {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
-                worker.run_partition(index, &mut tick)
+                self.run_one(&mut worker, index)
             })
         });
         Ok(Partial::new(partial.or_raise(py)?))
+    }
+
+    /// Processes partitions on the calling thread, with one reader and one piece of memory for
+    /// all of them.
+    ///
+    /// `take()` returns the number of the next one, or None to end; `give(partial)` gets its
+    /// partial result. What goes wrong is raised.
+    fn work(
+        &self,
+        py: Python<'_>,
+        take: &Bound<'_, PyAny>,
+        give: &Bound<'_, PyAny>,
+    ) -> PyResult<()> {
+        let (take, give) = (take.clone().unbind(), give.clone().unbind());
+        let outcome = py.detach(|| {
+            guarded(|| {
+                let mut worker = Worker::try_new(&self.plan)?;
+                while let Some(index) =
+                    Python::attach(|py| take.call0(py)?.extract::<Option<usize>>(py))
+                        .map_err(|exception| from_python(exception, "taking a partition"))?
+                {
+                    let partial = self.run_one(&mut worker, index)?;
+                    Python::attach(|py| give.call1(py, (Partial::new(partial),)).map(drop))
+                        .map_err(|exception| from_python(exception, "giving a partial result"))?;
+                }
+                Ok(())
+            })
+        });
+        outcome.or_raise(py)
     }
 
     /// Empty results, to merge partial ones into.
@@ -135,6 +166,22 @@ impl PyPlan {
             guarded(|| run(&self.plan, options)?.snapshot())
         });
         to_lists(py, outcome.or_raise(py)?)
+    }
+}
+
+impl PyPlan {
+    /// Processes one partition, looking for signals now and then.
+    fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
+        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
+        let mut last_poll = Instant::now();
+        worker.run_partition(index, &mut || {
+            self.cancel.check()?;
+            if last_poll.elapsed() < POLL {
+                return Ok(());
+            }
+            last_poll = Instant::now();
+            signals.poll()
+        })
     }
 }
 

@@ -12,12 +12,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(frozen, module = "framefold._engine")]
 pub(crate) struct Partial {
     partition: usize,
+    len_bytes: usize,
     partial: Mutex<Option<PartialResult>>,
 }
 
 impl Partial {
     pub(crate) fn new(partial: PartialResult) -> Self {
-        Partial { partition: partial.partition, partial: Mutex::new(Some(partial)) }
+        Partial {
+            partition: partial.partition,
+            len_bytes: partial.len_bytes(),
+            partial: Mutex::new(Some(partial)),
+        }
     }
 }
 
@@ -27,6 +32,12 @@ impl Partial {
     #[getter]
     fn partition(&self) -> usize {
         self.partition
+    }
+
+    /// Its size in bytes.
+    #[getter]
+    fn len_bytes(&self) -> usize {
+        self.len_bytes
     }
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +21,6 @@ PICTURE = 240
 LETTER = 7.5
 #: More lines than this are drawn no finer: they would fill the picture.
 FINEST = 60
-
-#: Where a plan in words says how deep tiles are and what shape they have.
-_TILES = re.compile(r"up to (\d+) frames \S \[([\d, ]*)\] \(\d+ per frame\)")
 
 
 class UDFInfo:
@@ -53,10 +49,8 @@ class UDFInfo:
         self._text = plan.explain()
         self._sig = tuple(dataset.shape.sig)
         self.partitions = plan.partitions()
-        tiles = _TILES.search(self._text)
-        assert tiles is not None, self._text
-        self.tile_depth = int(tiles[1])
-        self.tile_shape = tuple(int(length) for length in tiles[2].split(",") if length.strip())
+        self.tile_depth = plan.tile_depth
+        self.tile_shape = plan.tile_shape
 
     def __str__(self) -> str:
         return self._text
