@@ -26,16 +26,23 @@ class Shape(Sequence[int]):
             raise ValueError(f"sig_dims {sig_dims} does not fit the shape {self._dims}")
         self._nav_dims = len(self._dims) - sig_dims
 
+    @classmethod
+    def _of(cls, dims: tuple[int, ...], nav_dims: int) -> Shape:
+        """Without the checks, for plain numbers that are known to fit."""
+        made = cls.__new__(cls)
+        made._dims = dims
+        made._nav_dims = nav_dims
+        return made
+
     @property
     def nav(self) -> Shape:
         """The navigation axes."""
-        return Shape(self._dims[: self._nav_dims], sig_dims=0)
+        return Shape._of(self._dims[: self._nav_dims], self._nav_dims)
 
     @property
     def sig(self) -> Shape:
         """The signal axes."""
-        dims = self._dims[self._nav_dims :]
-        return Shape(dims, sig_dims=len(dims))
+        return Shape._of(self._dims[self._nav_dims :], 0)
 
     @property
     def dims(self) -> int:

@@ -46,6 +46,14 @@ class Slice:
             raise SliceUsageError(f"origin {self.origin} does not fit the shape {shape}")
 
     @classmethod
+    def _of(cls, origin: tuple[int, ...], shape: Shape) -> Slice:
+        """Without the checks, for an origin and a shape that are known to fit."""
+        made = cls.__new__(cls)
+        made.origin = origin
+        made.shape = shape
+        return made
+
+    @classmethod
     def from_shape(cls, shape: Sequence[int], sig_dims: int) -> Slice:
         """The slice that covers all of ``shape``."""
         return cls((0,) * len(shape), Shape(shape, sig_dims=sig_dims))
@@ -54,13 +62,13 @@ class Slice:
     def nav(self) -> Slice:
         """The part on the navigation axes."""
         nav = self.shape.nav
-        return Slice(self.origin[: len(nav)], nav)
+        return Slice._of(self.origin[: len(nav)], nav)
 
     @property
     def sig(self) -> Slice:
         """The part on the signal axes."""
         sig = self.shape.sig
-        return Slice(self.origin[len(self.origin) - len(sig) :], sig)
+        return Slice._of(self.origin[len(self.origin) - len(sig) :], sig)
 
     def get(self, arr: Any = None, sig_only: bool = False, nav_only: bool = False) -> Any:
         """The part of ``arr``, or the index for it if ``arr`` is None.

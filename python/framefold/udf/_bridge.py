@@ -11,7 +11,7 @@ import inspect
 import sys
 import weakref
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +22,6 @@ from framefold.common.buffers import ArrayWithMask
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.exceptions import InvalidArgumentError, UDFError
-from framefold.io.corrections.corrset import CorrectionSet
 from framefold.udf._declarations import (
     Buffers,
     check_backends,
@@ -36,6 +35,9 @@ from framefold.udf._results import check_omitted, final_results
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
+
+if TYPE_CHECKING:
+    from framefold.io.corrections.corrset import CorrectionSet
 
 Arrays = dict[str, npt.NDArray[Any]]
 Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool]
@@ -55,7 +57,7 @@ class Bridge:
     ) -> None:
         check_round_trip(udf)
         self.udf = udf
-        self.corrections = CorrectionSet() if corrections is None else corrections
+        self.corrections = corrections
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.roi = roi
@@ -119,6 +121,7 @@ class Bridge:
             input_dtype=self.input_dtype,
             roi=self.roi,
             corrections=self.corrections,
+            positions=self.positions,
             **kwargs,
         )
 

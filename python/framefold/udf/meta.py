@@ -10,10 +10,10 @@ import numpy.typing as npt
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.tiling_scheme import TilingScheme
-from framefold.io.corrections.corrset import CorrectionSet
 
 if TYPE_CHECKING:
     from framefold._engine import TileCursor
+    from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import RunDescription
 
 
@@ -32,6 +32,7 @@ class UDFMeta:
         cursor: TileCursor | None = None,
         merged: npt.NDArray[np.bool_] | None = None,
         corrections: CorrectionSet | None = None,
+        positions: npt.NDArray[np.intp] | None = None,
     ) -> None:
         self._dataset_shape = dataset_shape
         self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
@@ -42,6 +43,9 @@ class UDFMeta:
         self._cursor = cursor
         self._merged = merged
         self._corrections = corrections
+        self._positions = positions
+        #: Shapes of slices by number of frames and of the signal slice: few, and asked for often.
+        self._shapes: dict[tuple[int, int], Shape] = {}
 
     @property
     def dataset_shape(self) -> Shape:
@@ -66,7 +70,11 @@ class UDFMeta:
     @property
     def corrections(self) -> CorrectionSet:
         """What was corrected in the frames or tiles; an empty set if nothing was."""
-        return CorrectionSet() if self._corrections is None else self._corrections
+        if self._corrections is None:
+            from framefold.io.corrections.corrset import CorrectionSet
+
+            self._corrections = CorrectionSet()
+        return self._corrections
 
     @property
     def partition_shape(self) -> Shape:
@@ -88,12 +96,16 @@ class UDFMeta:
 
         None on the main side, where there is no such part.
         """
-        if self._cursor is None:
+        cursor = self._cursor
+        if cursor is None:
             return None
-        sig = self._sig_slice()
-        n_frames = self._cursor.stop - self._cursor.start
-        shape = Shape((n_frames, *sig.shape), sig_dims=len(sig.shape))
-        return Slice((self._cursor.start, *sig.origin), shape)
+        sig, start = self._sig_slice(), cursor.start
+        key = (cursor.stop - start, cursor.slice_index)
+        shape = self._shapes.get(key)
+        if shape is None:
+            shape = Shape((key[0], *sig.shape), sig_dims=len(sig.shape))
+            self._shapes[key] = shape
+        return Slice._of((start, *sig.origin), shape)
 
     @property
     def sig_slice(self) -> Slice:
@@ -118,12 +130,19 @@ class UDFMeta:
         """
         nav = tuple(self._dataset_shape.nav)
         cursor = self._cursor
-        part = slice(None) if cursor is None else slice(cursor.start, cursor.stop)
-        if self._roi is None:
-            start, stop, _ = part.indices(self._dataset_shape.nav.size)
-            positions = np.arange(start, stop)
+        if cursor is None:
+            start, stop = 0, self._dataset_shape.nav.size
         else:
-            positions = np.flatnonzero(self._roi)[part]
+            start, stop = cursor.start, cursor.stop
+        selected = self._selected()
+        if stop - start == 1 and cursor is not None:
+            position = start if selected is None else int(selected[start])
+            coordinates: list[int] = []
+            for length in reversed(nav):
+                position, index = divmod(position, length)
+                coordinates.append(index)
+            return np.array([coordinates[::-1]], dtype=np.int_)
+        positions = np.arange(start, stop) if selected is None else selected[start:stop]
         return np.stack(np.unravel_index(positions, nav), axis=-1)
 
     def get_valid_nav_mask(self, full_nav: bool = False) -> npt.NDArray[np.bool_] | None:
@@ -144,8 +163,8 @@ class UDFMeta:
         if not full_nav:
             return self._merged.copy()
         nav = np.zeros(self._dataset_shape.nav.size, dtype=bool)
-        positions = slice(None) if self._roi is None else np.flatnonzero(self._roi)
-        nav[positions] = self._merged
+        selected = self._selected()
+        nav[slice(None) if selected is None else selected] = self._merged
         return nav
 
     @property
@@ -162,6 +181,12 @@ class UDFMeta:
     def threads_per_worker(self) -> int:
         """How many threads a UDF may use by itself."""
         return 1
+
+    def _selected(self) -> npt.NDArray[np.intp] | None:
+        """The flat positions that the ROI selects, None for all."""
+        if self._positions is None and self._roi is not None:
+            self._positions = np.flatnonzero(self._roi)
+        return self._positions
 
     def _sig_slice(self) -> Slice:
         sig = self._dataset_shape.sig
