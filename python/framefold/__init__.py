@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 from framefold._engine import __version__
 from framefold.api import Context
-from framefold.udf import UDF, AutoUDF
-from framefold.udf.com import CoMUDF
-from framefold.udf.logsum import LogsumUDF
-from framefold.udf.masks import ApplyMasksUDF
-from framefold.udf.max import MaxUDF
-from framefold.udf.raw import PickUDF
-from framefold.udf.stddev import StdDevUDF
-from framefold.udf.sum import SumUDF
-from framefold.udf.sumsigudf import SumSigUDF
+from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold._as_libertem import install_as_libertem
+    from framefold.udf.auto import AutoUDF
+    from framefold.udf.com import CoMUDF
+    from framefold.udf.logsum import LogsumUDF
+    from framefold.udf.masks import ApplyMasksUDF
+    from framefold.udf.max import MaxUDF
+    from framefold.udf.raw import PickUDF
+    from framefold.udf.stddev import StdDevUDF
+    from framefold.udf.sum import SumUDF
+    from framefold.udf.sumsigudf import SumSigUDF
 
 __all__ = [
     "UDF",
@@ -44,13 +45,29 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """Import what few programs need, and only when it is asked for: start-up stays short."""
-    if name == "install_as_libertem":
-        from framefold._as_libertem import install_as_libertem
+#: What not every program needs, and the module it is imported from when it is asked for.
+_LAZY = {
+    "ApplyMasksUDF": "framefold.udf.masks",
+    "AutoUDF": "framefold.udf.auto",
+    "CoMUDF": "framefold.udf.com",
+    "LogsumUDF": "framefold.udf.logsum",
+    "MaxUDF": "framefold.udf.max",
+    "PickUDF": "framefold.udf.raw",
+    "StdDevUDF": "framefold.udf.stddev",
+    "SumSigUDF": "framefold.udf.sumsigudf",
+    "SumUDF": "framefold.udf.sum",
+    "install_as_libertem": "framefold._as_libertem",
+}
 
-        return install_as_libertem
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, once; start-up stays short."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(_LAZY[name]), name)
+    return value
 
 
 def __dir__() -> list[str]:

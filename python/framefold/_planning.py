@@ -16,12 +16,12 @@ from framefold.common import udf as formats
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.io.corrections.corrset import CorrectionSet
+from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold._partial_results import UDFResultDict
-    from framefold.io.dataset.base import DataSet
+    from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import Bridge
 
 
@@ -156,8 +156,6 @@ def plan_run(
     corrections
         As for :meth:`framefold.Context.run_udf`.
     """
-    from framefold.udf._bridge import Bridge
-
     udfs = _checked_udfs(udf)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     correction_set, frames = corrected(dataset, corrections)
@@ -166,6 +164,8 @@ def plan_run(
     for each in udfs:
         native = native_udf(each, dataset)
         if native is None:
+            from framefold.udf._bridge import Bridge
+
             bridge = Bridge(each, dataset.shape, dataset.dtype, mask, correction_set)
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
@@ -192,8 +192,8 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
 
 def corrected(
     dataset: DataSet, corrections: CorrectionSet | None
-) -> tuple[CorrectionSet, _engine.Dataset]:
-    """The corrections of a run, and the engine's data set that applies them.
+) -> tuple[CorrectionSet | None, _engine.Dataset]:
+    """The corrections of a run, None for none, and the engine's data set that applies them.
 
     Parameters
     ----------
@@ -208,7 +208,11 @@ def corrected(
         If they do not fit the data set, or are no :class:`CorrectionSet`.
     """
     if corrections is None:
+        if type(dataset).get_correction_data is DataSet.get_correction_data:
+            return None, dataset._engine.with_corrections(None)
         corrections = dataset.get_correction_data()
+    from framefold.io.corrections.corrset import CorrectionSet
+
     if not isinstance(corrections, CorrectionSet):
         raise InvalidArgumentError(
             f"corrections is a {type(corrections).__name__}; "

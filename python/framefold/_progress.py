@@ -29,15 +29,16 @@ class RunProgress:
     ) -> None:
         self._reporter = reporter
         self._lengths = [stop - start for start, stop in partitions]
-        import uuid
-
-        self._state = ProgressState(0, sum(self._lengths), 0, 0, len(partitions), str(uuid.uuid4()))
+        self._state = ProgressState(0, sum(self._lengths), 0, 0, len(partitions), "")
         self._open = False
 
     def start(self) -> None:
         """Report that the run begins."""
         if self._reporter is not None and not self._open:
+            import uuid
+
             self._open = True
+            self._state = self._state._replace(progress_id=str(uuid.uuid4()))
             self._reporter.start(self._state)
 
     def merged(self, n_merged: int, in_progress: int) -> None:

@@ -10,13 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._async import ResultAsyncGenerator, final_results
-from framefold._functions import function_udf
-from framefold._live import RunPlots
 from framefold._partial_results import UDFResultDict, UDFResults
 from framefold._planning import Run, check_backends, plan_run
 from framefold._progress import RunProgress, progress_reporter
-from framefold._running import ResultGenerator
 from framefold.analysis._context import AnalysisMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
@@ -26,10 +22,11 @@ from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
-from framefold.udf.auto import AutoUDF
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from framefold._async import ResultAsyncGenerator
+    from framefold._running import ResultGenerator
     from framefold.viz.base import Live2DPlot
     from framefold.viz.tiling import UDFInfo
 
@@ -319,6 +316,8 @@ class Context(AnalysisMethods):
         if fn is not None or make_buffers is not None or merge is not None:
             if udf is not None:
                 raise InvalidArgumentError("got both a UDF and functions; pass either udf= or fn=")
+            from framefold._functions import function_udf
+
             udf = function_udf(fn, make_buffers, merge)
         elif udf is None:
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
@@ -326,8 +325,7 @@ class Context(AnalysisMethods):
         run = self._prepare(dataset, udf, roi, corrections, backends)
         told = RunProgress(progress_reporter(progress), run.partitions)
         if not sync:
-            generator = ResultAsyncGenerator(self._generator(run, told, plots))
-            return _awaited(generator, single)
+            return _awaited(_async_generator(self._generator(run, told, plots)), single)
         if _wants_plots(plots):
             with self._generator(run, told, plots) as steps:
                 results = steps.run_to_end()
@@ -402,7 +400,7 @@ class Context(AnalysisMethods):
         run = self._prepare(dataset, udf, roi, corrections, backends)
         told = RunProgress(progress_reporter(progress), run.partitions)
         generator = self._generator(run, told, plots)
-        return generator if sync else ResultAsyncGenerator(generator)
+        return generator if sync else _async_generator(generator)
 
     def map(
         self,
@@ -430,6 +428,8 @@ class Context(AnalysisMethods):
         BufferWrapper
             Shape ``(*nav, *result)``.
         """
+        from framefold.udf.auto import AutoUDF
+
         results = self.run_udf(
             dataset,
             AutoUDF(f),
@@ -529,7 +529,13 @@ class Context(AnalysisMethods):
         return plan_run(dataset, udf, roi, self.executor.threads, corrections)
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
-        live = RunPlots(run, plots, self.plot_class) if _wants_plots(plots) else None
+        from framefold._running import ResultGenerator
+
+        live = None
+        if _wants_plots(plots):
+            from framefold._live import RunPlots
+
+            live = RunPlots(run, plots, self.plot_class)
         return ResultGenerator(run, told, live)
 
     def close(self) -> None:
@@ -543,10 +549,31 @@ class Context(AnalysisMethods):
         self.close()
 
 
+def _async_generator(generator: ResultGenerator) -> ResultAsyncGenerator:
+    from framefold._async import ResultAsyncGenerator
+
+    return ResultAsyncGenerator(generator)
+
+
 async def _awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
+    from framefold._async import final_results
+
     results = await final_results(generator)
     return results[0] if single else results
 
 
 def _wants_plots(plots: Any) -> bool:
     return plots is not None and plots is not False
+
+
+def __getattr__(name: str) -> Any:
+    """The classes that only runs step by step need."""
+    if name == "ResultGenerator":
+        from framefold._running import ResultGenerator
+
+        return ResultGenerator
+    if name == "ResultAsyncGenerator":
+        from framefold._async import ResultAsyncGenerator
+
+        return ResultAsyncGenerator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,6 +1,7 @@
 """User-defined functions: the base class, and those that come with framefold."""
 
-from framefold.udf.auto import AutoUDF
+from typing import TYPE_CHECKING, Any
+
 from framefold.udf.base import (
     UDF,
     UDFData,
@@ -14,6 +15,9 @@ from framefold.udf.base import (
     UDFTileMixin,
     check_cast,
 )
+
+if TYPE_CHECKING:
+    from framefold.udf.auto import AutoUDF
 
 __all__ = [
     "UDF",
@@ -29,3 +33,12 @@ __all__ = [
     "UDFTileMixin",
     "check_cast",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The UDF behind ``Context.map``, which derives from the base class."""
+    if name == "AutoUDF":
+        from framefold.udf.auto import AutoUDF
+
+        return AutoUDF
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

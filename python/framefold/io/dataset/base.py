@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.shape import Shape
-from framefold.io.corrections.corrset import CorrectionSet
+
+if TYPE_CHECKING:
+    from framefold.io.corrections.corrset import CorrectionSet
 
 
 class DataSet:
@@ -75,6 +77,8 @@ class DataSet:
 
     def get_correction_data(self) -> CorrectionSet:
         """The corrections that come with the data; an empty set if there are none."""
+        from framefold.io.corrections.corrset import CorrectionSet
+
         return CorrectionSet()
 
     def get_sync_offset_info(self) -> dict[str, int]:
