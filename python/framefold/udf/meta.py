@@ -128,7 +128,7 @@ class UDFMeta:
 
         In ``get_results`` and ``merge``: of all selected frames.
         """
-        nav = tuple(self._dataset_shape.nav)
+        nav = self._dataset_shape.nav.to_tuple()
         cursor = self._cursor
         if cursor is None:
             start, stop = 0, self._dataset_shape.nav.size
