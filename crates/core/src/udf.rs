@@ -65,6 +65,11 @@ pub struct Requirements {
     pub tile_depth: Option<usize>,
     /// The largest useful size of a tile in bytes; `None` leaves it to the planner.
     pub tile_bytes: Option<usize>,
+    /// Whether each cell of its `sig` buffers follows from that cell of the frames alone. The
+    /// planner may then run it over parts of the frame one by one, as if each were a data set of
+    /// its own ([`JobMeta::shape`] says so). Its `single` buffers must be the same for all parts,
+    /// and it may have no `nav` buffers.
+    pub cellwise: bool,
 }
 
 impl Requirements {
@@ -76,6 +81,7 @@ impl Requirements {
             formats: vec![ArrayFormat::Dense],
             tile_depth: None,
             tile_bytes: None,
+            cellwise: false,
         }
     }
 }

@@ -66,17 +66,14 @@ impl Watch<'_> {
         self.poll_now()?;
         let plan = results.plan();
         let frames = plan.n_frames();
-        let event = Event::Started {
-            partitions: plan.partitions().len(),
-            frames,
-            bytes: bytes(plan, frames),
-        };
+        let event =
+            Event::Started { partitions: plan.n_partitions(), frames, bytes: bytes(plan, frames) };
         self.observer.event(&event, results)
     }
 
     fn merged(&mut self, partition: usize, results: &Results) -> Result<()> {
         let plan = results.plan();
-        self.frames += plan.partitions()[partition].n_frames();
+        self.frames += plan.completed_by(partition).len();
         let event =
             Event::Merged { partition, frames: self.frames, bytes: bytes(plan, self.frames) };
         self.observer.event(&event, results)?;

@@ -1,5 +1,6 @@
 //! Everything decided before the first pixel is read.
 
+mod bands;
 mod explain;
 mod inputs;
 mod memory;
@@ -8,10 +9,12 @@ mod tiling;
 
 pub use explain::{Explanation, UdfExplanation};
 
+pub(crate) use bands::Band;
+
 use crate::PlanOptions;
 use framefold_core::{
-    BufferDecl, CorrectedSlice, Dataset, Error, FrameIndices, JobMeta, Partition, Requirements,
-    Result, Roi, RunMeta, TilingScheme, Udf,
+    BufferDecl, CorrectedSlice, DType, Dataset, Error, FrameIndices, JobMeta, Partition,
+    Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -23,7 +26,11 @@ pub struct Plan {
     pub(crate) roi: Option<Arc<Roi>>,
     pub(crate) udfs: Vec<PlannedUdf>,
     pub(crate) tiling: Arc<TilingScheme>,
-    pub(crate) partitions: Arc<[Partition]>,
+    /// How the selected frames are cut.
+    pub(crate) cuts: Arc<[Partition]>,
+    /// How each frame is cut: one band is all of it. A partition is one band of one cut; those of
+    /// one cut follow each other.
+    pub(crate) bands: Vec<Band>,
     /// What to read and repair for each slice of the tiling; empty without corrections.
     pub(crate) corrected: Vec<CorrectedSlice>,
     reasons: Reasons,
@@ -34,7 +41,10 @@ pub(crate) struct PlannedUdf {
     pub(crate) udf: Arc<dyn Udf>,
     pub(crate) requirements: Requirements,
     pub(crate) buffers: Vec<BufferDecl>,
-    pub(crate) meta: RunMeta,
+    /// The dtype of its tiles.
+    pub(crate) input_dtype: DType,
+    /// One per band.
+    pub(crate) metas: Vec<RunMeta>,
 }
 
 /// Why partitions and tiles are as they are.
@@ -80,10 +90,10 @@ impl Plan {
 
         memory::check(&jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
-        let (partitions, why_partitions) =
-            partitions::choose(dataset, &jobs, &requirements, runs, options)?;
-        let (tiling, why_tiling) =
-            tiling::choose(info, &jobs, &requirements, &partitions, options)?;
+        let cuts = partitions::choose(dataset, &jobs, &requirements, runs, options)?;
+        let tiles = tiling::choose(info, &jobs, &requirements, &cuts, options)?;
+        let bands = bands::cut(&tiles, cuts.n_bands)?;
+        let tiling = tiles.scheme;
         let corrected = match dataset.corrections() {
             None => Vec::new(),
             Some(corrections) => {
@@ -91,27 +101,19 @@ impl Plan {
                 tiling.slices().iter().map(prepare).collect::<Result<_>>()?
             }
         };
-        let (tiling, partitions) = (Arc::new(tiling), Arc::<[Partition]>::from(partitions));
+        let reasons = Reasons { partitions: cuts.why, tiling: tiles.why };
+        let cuts = Arc::<[Partition]>::from(cuts.frames);
         let udfs = udfs
             .into_iter()
             .zip(requirements)
             .zip(jobs)
-            .map(|((udf, requirements), (job, buffers))| PlannedUdf {
-                udf,
-                requirements,
-                buffers,
-                meta: RunMeta { job, tiling: tiling.clone(), partitions: partitions.clone() },
+            .map(|((udf, requirements), (job, buffers))| {
+                let metas = bands::metas(&job, &bands, &cuts)?;
+                let input_dtype = job.input_dtype;
+                Ok(PlannedUdf { udf, requirements, buffers, input_dtype, metas })
             })
-            .collect();
-        Ok(Plan {
-            dataset: dataset.clone(),
-            roi,
-            udfs,
-            tiling,
-            partitions,
-            corrected,
-            reasons: Reasons { partitions: why_partitions, tiling: why_tiling },
-        })
+            .collect::<Result<_>>()?;
+        Ok(Plan { dataset: dataset.clone(), roi, udfs, tiling, cuts, bands, corrected, reasons })
     }
 
     /// The data set.
@@ -124,9 +126,20 @@ impl Plan {
         self.roi.as_ref()
     }
 
-    /// The partitions, in merge order. Positions without data are in none of them.
-    pub fn partitions(&self) -> &[Partition] {
-        &self.partitions
+    /// The number of partitions. Positions without data are in none of them.
+    pub fn n_partitions(&self) -> usize {
+        self.cuts.len() * self.bands.len()
+    }
+
+    /// The selected frames that are complete once partition `index` is merged, and were not
+    /// before. None, if the partition is part of its frames and not the last part; the ranges of
+    /// all partitions are ascending and disjoint.
+    pub fn completed_by(&self, index: usize) -> Range<usize> {
+        match (self.cuts.get(index / self.bands.len()), (index + 1) % self.bands.len()) {
+            (Some(cut), 0) => cut.frames.clone(),
+            (Some(cut), _) => cut.frames.start..cut.frames.start,
+            (None, _) => 0..0,
+        }
     }
 
     /// How frames are cut into tiles.
@@ -149,7 +162,7 @@ impl Plan {
 
     /// The number of frames that will be read.
     pub fn n_frames(&self) -> usize {
-        self.partitions.iter().map(Partition::n_frames).sum()
+        self.cuts.iter().map(Partition::n_frames).sum()
     }
 
     /// The size of one frame in the data set's dtype.
@@ -162,6 +175,13 @@ impl Plan {
     /// What was decided, and why, for people to read.
     pub fn explain(&self) -> Explanation {
         explain::explain(self, &self.reasons)
+    }
+
+    /// The frames of partition `index`, and the number of its band.
+    pub(crate) fn partition(&self, index: usize) -> Result<(&Partition, usize)> {
+        let cut = self.cuts.get(index / self.bands.len());
+        let cut = cut.ok_or_else(|| Error::bug(format!("there is no partition {index}")))?;
+        Ok((cut, index % self.bands.len()))
     }
 
     /// The frames, in file order, that the selected frames `range` show.

@@ -1,5 +1,7 @@
 //! Merged results: complete or so far.
 
+mod joined;
+
 use crate::{PartialResult, Plan};
 use framefold_core::{
     Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Result, Roi, Shape, TypedVec,
@@ -9,7 +11,8 @@ use std::sync::Arc;
 /// The merged results of a run; folds partial results in, in partition order.
 pub struct Results {
     plan: Arc<Plan>,
-    mergers: Vec<Box<dyn Merger>>,
+    /// For each UDF, one per band.
+    mergers: Vec<Vec<Box<dyn Merger>>>,
     merged: usize,
 }
 
@@ -21,8 +24,9 @@ impl Results {
     pub fn try_new(plan: Arc<Plan>) -> Result<Self> {
         let mut mergers = Vec::with_capacity(plan.udfs.len());
         for planned in &plan.udfs {
-            let merger = planned.udf.merger(&planned.meta);
-            mergers.push(merger.map_err(|error| error.with_udf(planned.udf.name()))?);
+            let of_bands = planned.metas.iter().map(|meta| planned.udf.merger(meta));
+            let of_bands = of_bands.collect::<Result<_>>();
+            mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
         }
         Ok(Results { plan, mergers, merged: 0 })
     }
@@ -42,21 +46,17 @@ impl Results {
     /// # Errors
     /// `Bug` if it is not the next one; whatever a UDF's merge reports. Results stay readable.
     pub fn merge(&mut self, partial: PartialResult) -> Result<()> {
-        let partition = self
-            .plan
-            .partitions
-            .get(self.merged)
-            .filter(|next| next.index == partial.partition)
-            .ok_or_else(|| {
-                Error::bug(format!(
-                    "partition {} was to be merged after {} others",
-                    partial.partition, self.merged
-                ))
-            })?;
+        if partial.partition != self.merged {
+            return Err(Error::bug(format!(
+                "partition {} was to be merged after {} others",
+                partial.partition, self.merged
+            )));
+        }
+        let (partition, band) = self.plan.partition(partial.partition)?;
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(&self.plan.udfs);
-        for ((merger, partial), planned) in udfs {
-            merger.merge(partition, partial).map_err(|error| {
-                error.with_udf(planned.udf.name()).with_partition(partition.index)
+        for ((mergers, merged), planned) in udfs {
+            mergers[band].merge(partition, merged).map_err(|error| {
+                error.with_udf(planned.udf.name()).with_partition(partial.partition)
             })?;
         }
         self.merged += 1;
@@ -66,8 +66,8 @@ impl Results {
     /// One truth value per selected frame: whether it has been merged.
     pub fn valid(&self) -> Vec<bool> {
         let mut valid = vec![false; self.plan.n_selected()];
-        for partition in &self.plan.partitions[..self.merged] {
-            valid[partition.frames.clone()].fill(true);
+        for index in 0..self.merged {
+            valid[self.plan.completed_by(index)].fill(true);
         }
         valid
     }
@@ -78,21 +78,13 @@ impl Results {
     /// `UserCode` from a UDF's own post-processing.
     pub fn snapshot(&self) -> Result<RunResults> {
         let mut udfs = Vec::with_capacity(self.mergers.len());
-        for (merger, planned) in self.mergers.iter().zip(&self.plan.udfs) {
-            let arrays = merger.results().map_err(|e| e.with_udf(planned.udf.name()))?;
-            let public = || planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
-            if arrays.len() != public().count() {
-                return Err(Error::bug(format!(
-                    "{} results for {} result buffers",
-                    arrays.len(),
-                    public().count()
-                ))
-                .with_udf(planned.udf.name()));
-            }
-            let buffers = public()
-                .zip(arrays)
-                .map(|(decl, array)| ResultBuffer { decl: decl.clone(), array })
-                .collect();
+        for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs) {
+            let public = planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
+            let decls: Vec<_> = public.cloned().collect();
+            let arrays = joined::results(mergers, &decls, self.plan.dataset.shape());
+            let arrays = arrays.map_err(|error| error.with_udf(planned.udf.name()))?;
+            let buffers = decls.into_iter().zip(arrays);
+            let buffers = buffers.map(|(decl, array)| ResultBuffer { decl, array }).collect();
             udfs.push(UdfResults { name: planned.udf.name().to_owned(), buffers });
         }
         Ok(RunResults {

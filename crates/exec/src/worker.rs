@@ -50,7 +50,7 @@ impl<'p> Worker<'p> {
         let corrections = plan.dataset.corrections();
         let mut converted: Vec<Converted> = Vec::new();
         for planned in &plan.udfs {
-            let dtype = planned.meta.job.input_dtype;
+            let dtype = planned.input_dtype;
             let as_it_is = dtype == native && corrections.is_none();
             if !as_it_is && !converted.iter().any(|known| known.dtype == dtype) {
                 let planes =
@@ -72,38 +72,38 @@ impl<'p> Worker<'p> {
         index: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
-        let plan = self.plan;
-        let partition = plan
-            .partitions
-            .get(index)
-            .ok_or_else(|| Error::bug(format!("there is no partition {index}")))?;
-        self.process(partition, tick).map_err(|error| error.with_partition(index))
+        let (cut, band) = self.plan.partition(index)?;
+        let partials = self.process(cut, band, tick).map_err(|e| e.with_partition(index))?;
+        Ok(PartialResult { partition: index, partials })
     }
 
     fn process(
         &mut self,
         partition: &Partition,
+        band: usize,
         tick: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<PartialResult> {
+    ) -> Result<Vec<Partial>> {
         let plan = self.plan;
         let mut accumulators = Vec::with_capacity(plan.udfs.len());
         for planned in &plan.udfs {
             let accumulator = planned
                 .udf
-                .accumulator(&planned.meta, partition)
+                .accumulator(&planned.metas[band], partition)
                 .map_err(|error| error.with_udf(planned.udf.name()))?;
             accumulators.push(accumulator);
         }
-        for frames in chunks(partition.frames.clone(), plan.tiling.depth()) {
-            for sig in plan.tiling.slices() {
+        let band = &plan.bands[band];
+        // Slice by slice: what the frames of a slice are added to stays in the cache.
+        for (slice, sig) in band.slices.clone().zip(band.tiling.slices()) {
+            for frames in chunks(partition.frames.clone(), plan.tiling.depth()) {
                 tick()?;
                 let start = partition.frames.start;
                 let position = TilePosition {
                     in_partition: frames.start - start..frames.end - start,
-                    frames: frames.clone(),
+                    frames,
                     sig,
                 };
-                self.process_tile(position, &mut accumulators)?;
+                self.process_tile(position, slice, &mut accumulators)?;
             }
         }
         // Before anybody uses the result: were all bytes really there?
@@ -113,18 +113,20 @@ impl<'p> Worker<'p> {
             let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
             partials.push(partial);
         }
-        Ok(PartialResult { partition: partition.index, partials })
+        Ok(partials)
     }
 
+    /// Reads the slice of that number, in the tiling of the whole frame, and passes it on.
     fn process_tile(
         &mut self,
         position: TilePosition<'_>,
+        slice: usize,
         accumulators: &mut [Box<dyn Accumulator>],
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
-        let corrected = plan.corrected.get(position.sig.index());
-        let read = corrected.map_or(position.sig, |slice| slice.read());
+        let corrected = plan.corrected.get(slice);
+        let read = corrected.map_or(&plan.tiling.slices()[slice], |slice| slice.read());
         let native = self.reader.read(frames, read)?;
         check_geometry(&native, position.frames.len(), read)?;
         let mut tiles = Vec::with_capacity(self.converted.len());
@@ -136,7 +138,7 @@ impl<'p> Worker<'p> {
             tiles.push((*dtype, tile));
         }
         for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
-            let dtype = planned.meta.job.input_dtype;
+            let dtype = planned.input_dtype;
             let data = tiles.iter().find(|(known, _)| *known == dtype).map_or(&native, |t| &t.1);
             let tile = Tile { position: position.clone(), data: data.clone() };
             accumulator.process(&tile).map_err(|error| error.with_udf(planned.udf.name()))?;

@@ -32,7 +32,7 @@ impl Udf for Max {
         if source.dtype.dtype.is_complex() {
             return Err(refuse_complex());
         }
-        Ok(Requirements::native_tiles())
+        Ok(Requirements { cellwise: true, ..Requirements::native_tiles() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {

@@ -40,7 +40,7 @@ impl Udf for Sum {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements::native_tiles())
+        Ok(Requirements { cellwise: true, ..Requirements::native_tiles() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {

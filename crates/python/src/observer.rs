@@ -16,7 +16,7 @@ pub(crate) struct PyObserver {
 impl Observer for PyObserver {
     fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
         let Some(callback) = &self.callback else { return Ok(()) };
-        let n_partitions = results.plan().partitions().len();
+        let n_partitions = results.plan().n_partitions();
         let arguments = match *event {
             Event::Started { partitions, frames, bytes } => ("started", frames, bytes, partitions),
             Event::Merged { frames, bytes, .. } => ("merged", frames, bytes, results.n_merged()),

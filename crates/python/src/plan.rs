@@ -66,9 +66,10 @@ impl PyPlan {
         self.plan.explain().to_string()
     }
 
-    /// The compressed frame ranges of the partitions, in merge order.
+    /// The compressed frame ranges that are complete after each partition, in merge order.
     fn partitions(&self) -> Vec<(usize, usize)> {
-        self.plan.partitions().iter().map(|p| (p.frames.start, p.frames.end)).collect()
+        let completed = (0..self.plan.n_partitions()).map(|index| self.plan.completed_by(index));
+        completed.map(|frames| (frames.start, frames.end)).collect()
     }
 
     /// Stops the run, from any thread.
@@ -91,7 +92,7 @@ impl PyPlan {
     /// The number of partitions.
     #[getter]
     fn n_partitions(&self) -> usize {
-        self.plan.partitions().len()
+        self.plan.n_partitions()
     }
 
     /// Processes one partition on the calling thread, with the GIL released where no Python runs.

@@ -89,6 +89,7 @@ impl Udf for PyUdf {
             formats: vec![ArrayFormat::Dense],
             tile_depth,
             tile_bytes,
+            cellwise: false,
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) fn run(
     results: &mut Results,
     watch: &mut Watch<'_>,
 ) -> Result<()> {
-    let n_partitions = plan.partitions().len();
+    let n_partitions = plan.n_partitions();
     let threads = threads.get().min(n_partitions);
     let desk = Desk::new(n_partitions, threads);
     std::thread::scope(|scope| {

@@ -55,9 +55,9 @@ pub struct UdfExplanation {
 pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
     let info = plan.dataset.source().info();
     let shape = plan.dataset.shape();
-    let sizes = || plan.partitions.iter().map(Partition::n_frames);
+    let sizes = || plan.cuts.iter().map(Partition::n_frames);
     let udfs = plan.udfs.iter().map(|planned| {
-        let (native, input) = (info.dtype.dtype, planned.meta.job.input_dtype);
+        let (native, input) = (info.dtype.dtype, planned.input_dtype);
         let buffers = planned.buffers.iter().map(|decl| {
             let dims = decl.flat_shape(shape, plan.n_selected());
             let usage = match decl.usage {
@@ -85,7 +85,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         n_selected: plan.n_selected(),
         n_frames,
         bytes_to_read: saturating_u64(n_frames).saturating_mul(plan.frame_bytes()),
-        n_partitions: plan.partitions.len(),
+        n_partitions: plan.n_partitions(),
         frames_per_partition: (sizes().min().unwrap_or(0), sizes().max().unwrap_or(0)),
         why_partitions: reasons.partitions.clone(),
         tile_depth: plan.tiling.depth(),

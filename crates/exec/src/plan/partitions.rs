@@ -1,8 +1,9 @@
 //! How many partitions, and where they end.
 //!
 //! A partition is large enough that merging its `sig` and `single` buffers stays a small share
-//! of its work, and small enough that any machine gets several per core. Sizes follow from
-//! constants and the job, never from the machine, so that results are the same everywhere.
+//! of its work, and small enough that any machine gets several per core. Where both cannot be had,
+//! frames are cut into bands, if the UDFs allow. Sizes follow from constants and the job, never
+//! from the machine, so that results are the same everywhere.
 
 use super::saturating_u64;
 use crate::PlanOptions;
@@ -20,8 +21,29 @@ const FEWEST: u64 = 64;
 const FEWEST_WITH_LARGE_BUFFERS: u64 = 16;
 const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
+/// A band of all frames of a partition is at least that large.
+const SMALLEST_BAND_BYTES: u64 = 1 << 20;
 /// A partition holds at least this many times the bytes that merging it touches.
 const WORK_PER_MERGE: u64 = 4;
+/// The same where bands can make up for fewer runs of frames.
+const WORK_PER_MERGE_OF_BANDS: u64 = 32;
+
+/// What was decided.
+pub(super) struct Cuts {
+    /// The frames.
+    pub(super) frames: Vec<Partition>,
+    /// How many bands each frame should be cut into.
+    pub(super) n_bands: usize,
+    pub(super) why: String,
+}
+
+/// How many partitions a job should have.
+#[derive(Debug, PartialEq)]
+struct Count {
+    runs: u64,
+    bands: u64,
+    why: String,
+}
 
 pub(super) fn choose(
     dataset: &Dataset,
@@ -29,26 +51,63 @@ pub(super) fn choose(
     requirements: &[Requirements],
     runs: Vec<Range<usize>>,
     options: &PlanOptions,
-) -> Result<(Vec<Partition>, String)> {
+) -> Result<Cuts> {
     let n_frames: usize = runs.iter().map(ExactSizeIterator::len).sum();
     if n_frames == 0 {
-        return Ok((Vec::new(), "none of the selected positions has data".into()));
+        let why = "none of the selected positions has data".into();
+        return Ok(Cuts { frames: Vec::new(), n_bands: 1, why });
     }
     let frame_bytes = saturating_u64(dataset.shape().frame_len())
         .saturating_mul(saturating_u64(dataset.source().info().dtype.dtype.size()));
-    let (count, why) = match options.num_partitions {
+    let count = match options.num_partitions {
         Some(0) => {
             return Err(Error::invalid("num_partitions is 0").with_hint("use 1 or more"));
         }
-        Some(n) => (saturating_u64(n), "as asked for".to_owned()),
+        Some(n) => Count { runs: saturating_u64(n), bands: 1, why: "as asked for".to_owned() },
         None => {
             let merged = merged_bytes(jobs);
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
-            count(saturating_u64(n_frames), frame_bytes, merged, whole)
+            let count = count(saturating_u64(n_frames), frame_bytes, merged, whole);
+            let bands = banded(saturating_u64(n_frames), frame_bytes, merged);
+            bands
+                .filter(|_| options.tile_shape.is_none() && cellwise(jobs, requirements))
+                .unwrap_or(count)
         }
     };
-    let count = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, n_frames);
-    Ok((cut(&runs, n_frames, count), why))
+    let runs_wanted = usize::try_from(count.runs).unwrap_or(usize::MAX).clamp(1, n_frames);
+    let n_bands = usize::try_from(count.bands).unwrap_or(usize::MAX);
+    Ok(Cuts { frames: cut(&runs, n_frames, runs_wanted), n_bands, why: count.why })
+}
+
+/// Whether every UDF treats each cell of a frame by itself.
+fn cellwise(jobs: &[(JobMeta, Vec<BufferDecl>)], requirements: &[Requirements]) -> bool {
+    let no_nav = |(_, buffers): &(_, Vec<BufferDecl>)| {
+        buffers.iter().all(|decl| decl.kind != BufferKind::Nav)
+    };
+    requirements.iter().all(|r| r.cellwise && r.method == Method::Tile) && jobs.iter().all(no_nav)
+}
+
+/// Fewer runs of frames, each in several bands, if merging would be too much work otherwise.
+fn banded(n_frames: u64, frame_bytes: u64, merged_bytes: u64) -> Option<Count> {
+    let total = n_frames.saturating_mul(frame_bytes);
+    let wanted = (total / target(total)).max(FEWEST);
+    let runs = total / merged_bytes.saturating_mul(WORK_PER_MERGE_OF_BANDS).max(1);
+    let runs = runs.clamp(1, n_frames);
+    // Few data are merged in no time, and more steps make a livelier plot.
+    if runs >= wanted.min(n_frames) || total < SMALLEST_BYTES {
+        return None;
+    }
+    let bands = (wanted / runs).min(total / runs / SMALLEST_BAND_BYTES).max(1);
+    let why = format!(
+        "{runs} runs of frames in about {bands} bands each, because {} of result buffers are merged \
+         after each run",
+        super::explain::bytes(merged_bytes)
+    );
+    Some(Count { runs, bands, why }).filter(|count| count.bands > 1)
+}
+
+fn target(total: u64) -> u64 {
+    (total / WANTED).clamp(SMALLEST_BYTES, LARGEST_BYTES)
 }
 
 /// The bytes of all buffers that are merged as a whole after every partition.
@@ -64,9 +123,9 @@ fn merged_bytes(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> u64 {
     bytes
 }
 
-fn count(n_frames: u64, frame_bytes: u64, merged_bytes: u64, whole: bool) -> (u64, String) {
+fn count(n_frames: u64, frame_bytes: u64, merged_bytes: u64, whole: bool) -> Count {
     let total = n_frames.saturating_mul(frame_bytes);
-    let target = (total / WANTED).clamp(SMALLEST_BYTES, LARGEST_BYTES);
+    let target = target(total);
     let mut count = (total / target).max(FEWEST);
     let mut why = format!("about {} of pixels each", super::explain::bytes(target));
     if total / target < FEWEST {
@@ -85,7 +144,7 @@ fn count(n_frames: u64, frame_bytes: u64, merged_bytes: u64, whole: bool) -> (u6
     if count >= n_frames {
         why = "one frame each".into();
     }
-    (count, why)
+    Count { runs: count, bands: 1, why }
 }
 
 /// Cuts the runs into about `count` partitions of nearly the same size, none across a gap.
@@ -144,12 +203,17 @@ mod tests {
     #[test]
     fn counts_follow_the_job_alone() {
         // 2 GiB of 128 KiB frames with a small result: several MiB each.
-        assert_eq!(count(16384, 128 << 10, 256 << 10, false).0, 256);
+        assert_eq!(count(16384, 128 << 10, 256 << 10, false).runs, 256);
         // 64 frames of 4096² uint16 with a 64 MiB sum: limited by merging.
-        assert_eq!(count(64, 32 << 20, 64 << 20, false).0, 16);
+        assert_eq!(count(64, 32 << 20, 64 << 20, false).runs, 16);
         // Few data: still enough for many cores.
-        assert_eq!(count(256, 4096, 4096, false).0, 64);
+        assert_eq!(count(256, 4096, 4096, false).runs, 64);
+        // 64 frames of 4096² uint16, pixel by pixel: merged once.
+        let bands = banded(64, 32 << 20, 64 << 20).unwrap();
+        assert_eq!((bands.runs, bands.bands), (1, 256));
+        // Merging is no work: as it was.
+        assert_eq!(banded(16384, 128 << 10, 256 << 10), None);
         // 1 TB.
-        assert_eq!(count(8 << 20, 128 << 10, 256 << 10, false).0, 16384);
+        assert_eq!(count(8 << 20, 128 << 10, 256 << 10, false).runs, 16384);
     }
 }

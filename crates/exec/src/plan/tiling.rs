@@ -6,10 +6,12 @@
 //! asks for more frames at a time than fit as a whole.
 
 use super::explain;
+use super::partitions::Cuts;
 use crate::PlanOptions;
 use framefold_core::{
     BufferDecl, JobMeta, Method, Partition, Requirements, Result, SourceInfo, TilingScheme,
 };
+use std::sync::Arc;
 
 /// What fits a core's share of the cache together with a slice of a result buffer.
 const TILE_BYTES: usize = 1 << 20;
@@ -18,19 +20,28 @@ const SLICED_DEPTH: usize = 32;
 /// Parts of a frame that are shorter than this make reading inefficient.
 const SMALLEST_SLICE_BYTES: usize = 16 << 10;
 
+/// What was decided.
+pub(super) struct Tiles {
+    pub(super) scheme: Arc<TilingScheme>,
+    pub(super) why: String,
+}
+
 pub(super) fn choose(
     info: &SourceInfo,
     jobs: &[(JobMeta, Vec<BufferDecl>)],
     requirements: &[Requirements],
-    partitions: &[Partition],
+    cuts: &Cuts,
     options: &PlanOptions,
-) -> Result<(TilingScheme, String)> {
+) -> Result<Tiles> {
     let sig = &info.sig_shape;
-    let longest = partitions.iter().map(Partition::n_frames).max().unwrap_or(1).max(1);
+    let tiles = |shape: &[usize], depth, why| {
+        let scheme = Arc::new(TilingScheme::try_new(sig, shape, depth)?);
+        Ok(Tiles { scheme, why })
+    };
+    let longest = cuts.frames.iter().map(Partition::n_frames).max().unwrap_or(1).max(1);
     let method = requirements.iter().map(|r| r.method).max().unwrap_or(Method::Tile);
     if method == Method::Partition {
-        let scheme = TilingScheme::try_new(sig, sig, longest)?;
-        return Ok((scheme, "a UDF takes whole partitions".into()));
+        return tiles(sig, longest, "a UDF takes whole partitions".into());
     }
 
     let pixel_bytes = jobs
@@ -49,9 +60,10 @@ pub(super) fn choose(
     let deep_enough = frame_bytes.saturating_mul(wanted_depth) <= budget;
     if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
         let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
-        return Ok((TilingScheme::try_new(sig, shape, depth)?, "as asked for".into()));
+        return tiles(shape, depth, "as asked for".into());
     }
-    let whole = method == Method::Frame || (fits && (deep_enough || options.tile_depth.is_some()));
+    let may_stay = cuts.n_bands == 1 && (deep_enough || options.tile_depth.is_some());
+    let whole = method == Method::Frame || (fits && may_stay);
     if whole {
         let depth = (budget / frame_bytes).max(1);
         let depth = options.tile_depth.unwrap_or(depth).min(longest);
@@ -60,17 +72,23 @@ pub(super) fn choose(
         } else {
             "a UDF takes whole frames, one at a time".into()
         };
-        return Ok((TilingScheme::try_new(sig, sig, depth)?, why));
+        return tiles(sig, depth, why);
     }
 
     let depth = if wanted_depth > 1 { wanted_depth } else { SLICED_DEPTH.min(longest) };
     let depth = options.tile_depth.unwrap_or(depth).clamp(1, longest);
     let smallest = SMALLEST_SLICE_BYTES.min(budget);
     let slice_bytes = (budget / depth).max(smallest);
-    let shape = balance(grow(&info.base_shape, sig, slice_bytes / pixel_bytes), info);
+    let mut shape = grow(&info.base_shape, sig, slice_bytes / pixel_bytes);
+    // No more rows than a band has.
+    let rows = sig[0].div_ceil(cuts.n_bands).next_multiple_of(info.base_shape[0].max(1));
+    shape[0] = shape[0].min(rows);
+    let shape = balance(shape, info);
     let slice_bytes = shape.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
     let depth = options.tile_depth.unwrap_or((budget / slice_bytes).max(1)).min(longest);
-    let why = if fits {
+    let why = if cuts.n_bands > 1 {
+        format!("parts of a band that fit {}", explain::bytes_usize(budget))
+    } else if fits {
         format!(
             "parts of frames, because a UDF works best on {wanted_depth} frames at a time, and \
              whole ones would not fit {}",
@@ -83,7 +101,7 @@ pub(super) fn choose(
             explain::bytes_usize(budget)
         )
     };
-    Ok((TilingScheme::try_new(sig, &shape, depth)?, why))
+    tiles(&shape, depth, why)
 }
 
 /// The shape with as many slices on each axis, but the last one not much smaller than the others.

@@ -1,9 +1,12 @@
 //! The run machine as a whole: right results, the same bits everywhere, and order in failure.
 
 #[cfg(test)]
+mod bands;
+#[cfg(test)]
 mod corrections;
 #[cfg(test)]
 mod differential;
 #[cfg(test)]
 mod failures;
+#[cfg(test)]
 mod tiling;
