@@ -275,7 +275,7 @@ def measure_frames(runs: int) -> list[dict[str, Any]]:
                 f"{per_frame[key]:{width}.3f}" if key in per_frame else ""
                 for key, width in (("inline", 9), ("threads", 9), ("numpy", 11))
             )
-            print(f"{name:28} {'×'.join(map(str, sig_shape)):>9} {shown}")  # noqa: RUF001
+            print(f"{name:28} {'×'.join(map(str, sig_shape)):>9} {shown}")
             rows.append({"case": name, "sig_shape": sig_shape, "frames": n_frames, **times})
     return rows
 
@@ -348,13 +348,16 @@ TABLES = {"start-up": measure_start_up, "frames": measure_frames, "tiles": measu
 def main() -> int:
     """Print the tables asked for and write all times."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("tables", nargs="*", choices=[[], *TABLES], help="all, if none is named")
+    names = ", ".join(TABLES)
+    parser.add_argument("tables", nargs="*", metavar="table", help=f"{names}; all if left out")
     parser.add_argument("--runs", type=int, default=5, help="how often each case runs")
     parser.add_argument("--out", type=Path, default=Path("bench-results"), help="where to write")
     arguments = parser.parse_args()
     if arguments.runs < 1:
         parser.error("--runs must be at least 1")
     wanted = arguments.tables or list(TABLES)
+    if unknown := set(wanted) - set(TABLES):
+        parser.error(f"there is no table {', '.join(sorted(unknown))}; there are {names}")
     tables = {name: TABLES[name](arguments.runs) for name in TABLES if name in wanted}
     arguments.out.mkdir(parents=True, exist_ok=True)
     now = datetime.now(UTC)
