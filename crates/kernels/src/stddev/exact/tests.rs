@@ -1,3 +1,5 @@
+//! Against sums in 128 bits, and against roundings checked in integers.
+
 use super::*;
 use proptest::prelude::*;
 
