@@ -180,6 +180,7 @@ mod tests {
             nav_shape: vec![usize::try_from(n_frames).unwrap()],
             dtype: StoredDType::native(DType::U8),
             base_shape: vec![1, 2],
+            preferred_depth: 1,
             lends: false,
             details: vec![],
             warnings: vec![],

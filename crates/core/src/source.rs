@@ -34,6 +34,9 @@ pub struct SourceInfo {
     pub dtype: StoredDType,
     /// The smallest sensible tile on the signal axes: tile edges fall on multiples of it.
     pub base_shape: Vec<usize>,
+    /// How many consecutive frames are best read together: fewer, and the same memory is read for
+    /// others again. 1 where frames lie one after the other.
+    pub preferred_depth: usize,
     /// Whether tiles can be lent as they lie in memory, without decoding into a buffer.
     pub lends: bool,
     /// Meta data worth showing to a person, in order: ("detector chips", "4").

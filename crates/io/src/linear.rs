@@ -121,6 +121,7 @@ impl LinearSource {
             sig_shape: spec.sig_shape,
             nav_shape: spec.nav_shape,
             dtype: stored,
+            preferred_depth: 1,
             lends: as_stored && spec.files.iter().all(|file| file.storage.lends()),
             details: spec.details,
             warnings: spec.warnings,

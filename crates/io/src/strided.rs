@@ -2,12 +2,15 @@
 //!
 //! Frames are gathered element by element. A frame's elements and one element's frames are both
 //! lists of offsets; whichever list lies closer together in memory is walked in the inner loop, so
-//! that neighbours in memory are read one after the other.
+//! that neighbours in memory are read one after the other. Where frames lie closer than their
+//! elements do, a few of them would read most of the memory of all: the source then asks for tiles
+//! of many frames.
 
+mod blocked;
 mod reader;
 
 use crate::Storage;
-use crate::linear::{frame_bytes, full_row};
+use crate::linear::frame_bytes;
 use crate::recut::Axis;
 use framefold_core::{DataSource, Error, FrameReader, Presence, Result, SourceInfo, StoredDType};
 use reader::StridedReader;
@@ -76,7 +79,8 @@ impl StridedSource {
             paths: storage.path().map(Into::into).into_iter().collect(),
             n_frames,
             presence: Presence::All,
-            base_shape: full_row(&spec.sig_shape),
+            base_shape: base_shape(&spec.sig_shape),
+            preferred_depth: preferred_depth(&layout),
             sig_shape: spec.sig_shape,
             nav_shape: spec.nav_shape,
             dtype: layout.stored,
@@ -118,6 +122,35 @@ impl StridedLayout {
 /// The number of positions on all axes together.
 fn count(axes: &[Axis]) -> Option<u64> {
     axes.iter().try_fold(1u64, |n, axis| n.checked_mul(u64::try_from(axis.len).ok()?))
+}
+
+/// What is fetched from memory at a time.
+const LINE: usize = 64;
+
+/// Part of a row: elements of a row are no nearer to each other than others.
+fn base_shape(sig_shape: &[usize]) -> Vec<usize> {
+    let mut base_shape = vec![1; sig_shape.len()];
+    if let (Some(base), Some(width)) = (base_shape.last_mut(), sig_shape.last()) {
+        *base = (*width).min(LINE);
+    }
+    base_shape
+}
+
+/// The number of consecutive frames that make use of all of a line of memory.
+fn preferred_depth(layout: &StridedLayout) -> usize {
+    let nearest = |axes: &[Axis]| {
+        let axes = axes.iter().enumerate().filter(|(_, axis)| axis.len > 1 && axis.stride > 0);
+        axes.min_by_key(|(_, axis)| axis.stride).map(|(index, axis)| (index, *axis))
+    };
+    let Some((index, axis)) = nearest(&layout.nav_axes) else { return 1 };
+    let cells_are_nearer = nearest(&layout.sig_axes).is_some_and(|(_, s)| s.stride < axis.stride);
+    let in_a_line = usize::try_from(axis.stride).map_or(1, |stride| LINE / stride);
+    if cells_are_nearer || in_a_line <= 1 {
+        return 1;
+    }
+    // Frames that follow each other on this axis are that far apart in the order of frames.
+    let apart = layout.nav_axes.iter().skip(index + 1).map(|axis| axis.len);
+    apart.fold(in_a_line.min(axis.len), usize::saturating_mul)
 }
 
 /// The same positions in the same order with as few axes as possible.

@@ -58,6 +58,7 @@ impl MemorySource {
             sig_shape,
             nav_shape: vec![n_frames],
             dtype: StoredDType::native(dtype),
+            preferred_depth: 1,
             lends: options.lends,
             details: vec![],
             warnings: vec![],

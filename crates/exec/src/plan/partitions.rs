@@ -5,6 +5,7 @@
 //! frames are cut into bands, if the UDFs allow. Sizes follow from constants and the job, never
 //! from the machine, so that results are the same everywhere.
 
+use super::explain::bytes;
 use super::saturating_u64;
 use crate::PlanOptions;
 use framefold_core::{
@@ -37,6 +38,9 @@ pub(super) struct Cuts {
     pub(super) why: String,
 }
 
+/// No fewer than this even where the source argues for many frames at a time.
+const FEWEST_OF_DEEP_SOURCES: u64 = 8;
+
 /// How many partitions a job should have.
 #[derive(Debug, PartialEq)]
 struct Count {
@@ -65,13 +69,15 @@ pub(super) fn choose(
         }
         Some(n) => Count { runs: saturating_u64(n), bands: 1, why: "as asked for".to_owned() },
         None => {
-            let merged = merged_bytes(jobs);
+            let work = Work {
+                n_frames: saturating_u64(n_frames),
+                frame_bytes,
+                merged_bytes: merged_bytes(jobs),
+                depth: saturating_u64(dataset.source().info().preferred_depth).max(1),
+            };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
-            let count = count(saturating_u64(n_frames), frame_bytes, merged, whole);
-            let bands = banded(saturating_u64(n_frames), frame_bytes, merged);
-            bands
-                .filter(|_| options.tile_shape.is_none() && cellwise(jobs, requirements))
-                .unwrap_or(count)
+            let by_bands = options.tile_shape.is_none() && cellwise(jobs, requirements);
+            work.banded().filter(|_| by_bands).unwrap_or_else(|| work.plain(whole))
         }
     };
     let runs_wanted = usize::try_from(count.runs).unwrap_or(usize::MAX).clamp(1, n_frames);
@@ -87,64 +93,86 @@ fn cellwise(jobs: &[(JobMeta, Vec<BufferDecl>)], requirements: &[Requirements]) 
     requirements.iter().all(|r| r.cellwise && r.method == Method::Tile) && jobs.iter().all(no_nav)
 }
 
-/// Fewer runs of frames, each in several bands, if merging would be too much work otherwise.
-fn banded(n_frames: u64, frame_bytes: u64, merged_bytes: u64) -> Option<Count> {
-    let total = n_frames.saturating_mul(frame_bytes);
-    let wanted = (total / target(total)).max(FEWEST);
-    let runs = total / merged_bytes.saturating_mul(WORK_PER_MERGE_OF_BANDS).max(1);
-    let runs = runs.clamp(1, n_frames);
-    // Few data are merged in no time, and more steps make a livelier plot.
-    if runs >= wanted.min(n_frames) || total < SMALLEST_BYTES {
-        return None;
-    }
-    let bands = (wanted / runs).min(total / runs / SMALLEST_BAND_BYTES).max(1);
-    let why = format!(
-        "{runs} runs of frames in about {bands} bands each, because {} of result buffers are merged \
-         after each run",
-        super::explain::bytes(merged_bytes)
-    );
-    Some(Count { runs, bands, why }).filter(|count| count.bands > 1)
-}
-
-fn target(total: u64) -> u64 {
-    (total / WANTED).clamp(SMALLEST_BYTES, LARGEST_BYTES)
-}
-
 /// The bytes of all buffers that are merged as a whole after every partition.
 fn merged_bytes(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> u64 {
-    let mut bytes = 0u64;
+    let mut total = 0u64;
     for (job, buffers) in jobs {
         for decl in buffers {
             if decl.kind != BufferKind::Nav && decl.usage != BufferUse::ResultOnly {
-                bytes = bytes.saturating_add(decl.len_bytes(&job.shape, 0));
+                total = total.saturating_add(decl.len_bytes(&job.shape, 0));
             }
         }
     }
-    bytes
+    total
 }
 
-fn count(n_frames: u64, frame_bytes: u64, merged_bytes: u64, whole: bool) -> Count {
-    let total = n_frames.saturating_mul(frame_bytes);
-    let target = target(total);
-    let mut count = (total / target).max(FEWEST);
-    let mut why = format!("about {} of pixels each", super::explain::bytes(target));
-    if total / target < FEWEST {
-        why = format!("at least {FEWEST}, so that slow user code runs on all cores");
+/// What the number of partitions depends on.
+#[derive(Clone, Copy)]
+struct Work {
+    n_frames: u64,
+    frame_bytes: u64,
+    /// The size of what is merged after each partition.
+    merged_bytes: u64,
+    /// How many frames the source likes to read together.
+    depth: u64,
+}
+
+impl Work {
+    fn total(&self) -> u64 {
+        self.n_frames.saturating_mul(self.frame_bytes)
     }
-    let few =
-        (total / merged_bytes.saturating_mul(WORK_PER_MERGE).max(1)).max(FEWEST_WITH_LARGE_BUFFERS);
-    // A UDF that takes whole partitions has them in memory: those stay small.
-    if few < count && !whole {
-        count = few;
-        why = format!(
-            "fewer, because {} of result buffers are merged after each",
-            super::explain::bytes(merged_bytes)
+
+    /// Bytes of pixels in a partition.
+    fn target(&self) -> u64 {
+        (self.total() / WANTED).clamp(SMALLEST_BYTES, LARGEST_BYTES)
+    }
+
+    /// Runs of whole frames. `whole`: a UDF takes each partition as one tile.
+    fn plain(&self, whole: bool) -> Count {
+        let (total, target) = (self.total(), self.target());
+        let mut runs = (total / target).max(FEWEST);
+        let mut why = format!("about {} of pixels each", bytes(target));
+        if total / target < FEWEST {
+            why = format!("at least {FEWEST}, so that slow user code runs on all cores");
+        }
+        // A UDF that takes whole partitions has them in memory: those stay small.
+        let merges = total / self.merged_bytes.saturating_mul(WORK_PER_MERGE).max(1);
+        let few = merges.max(FEWEST_WITH_LARGE_BUFFERS);
+        if few < runs && !whole {
+            runs = few;
+            let merged = bytes(self.merged_bytes);
+            why = format!("fewer, because {merged} of result buffers are merged after each");
+        }
+        let deep = (self.n_frames / self.depth).max(FEWEST_OF_DEEP_SOURCES);
+        if self.depth > 1 && deep < runs && !whole {
+            runs = deep;
+            why = format!("few, because these data are best read {} frames at a time", self.depth);
+        }
+        if runs >= self.n_frames {
+            why = "one frame each".into();
+        }
+        Count { runs, bands: 1, why }
+    }
+
+    /// Fewer runs of frames, each in several bands, if merging would be too much work otherwise,
+    /// or if the source likes to read more frames at a time.
+    fn banded(&self) -> Option<Count> {
+        let total = self.total();
+        let wanted = (total / self.target()).max(FEWEST);
+        let merges = total / self.merged_bytes.saturating_mul(WORK_PER_MERGE_OF_BANDS).max(1);
+        let runs = merges.min(self.n_frames / self.depth).clamp(1, self.n_frames);
+        // Few data are merged in no time, and more steps make a livelier plot.
+        if runs >= wanted.min(self.n_frames) || total < SMALLEST_BYTES {
+            return None;
+        }
+        let bands = (wanted / runs).min(total / runs / SMALLEST_BAND_BYTES);
+        let why = format!(
+            "{runs} runs of frames in about {bands} bands each, because {} of result buffers are \
+             merged after each run",
+            bytes(self.merged_bytes)
         );
+        Some(Count { runs, bands, why }).filter(|count| count.bands > 1)
     }
-    if count >= n_frames {
-        why = "one frame each".into();
-    }
-    Count { runs: count, bands: 1, why }
 }
 
 /// Cuts the runs into about `count` partitions of nearly the same size, none across a gap.
@@ -200,20 +228,39 @@ mod tests {
         }
     }
 
+    fn work(n_frames: u64, frame_bytes: u64, merged_bytes: u64) -> Work {
+        Work { n_frames, frame_bytes, merged_bytes, depth: 1 }
+    }
+
     #[test]
     fn counts_follow_the_job_alone() {
+        let runs = |work: Work| work.plain(false).runs;
         // 2 GiB of 128 KiB frames with a small result: several MiB each.
-        assert_eq!(count(16384, 128 << 10, 256 << 10, false).runs, 256);
+        assert_eq!(runs(work(16384, 128 << 10, 256 << 10)), 256);
         // 64 frames of 4096² uint16 with a 64 MiB sum: limited by merging.
-        assert_eq!(count(64, 32 << 20, 64 << 20, false).runs, 16);
+        assert_eq!(runs(work(64, 32 << 20, 64 << 20)), 16);
         // Few data: still enough for many cores.
-        assert_eq!(count(256, 4096, 4096, false).runs, 64);
-        // 64 frames of 4096² uint16, pixel by pixel: merged once.
-        let bands = banded(64, 32 << 20, 64 << 20).unwrap();
-        assert_eq!((bands.runs, bands.bands), (1, 256));
-        // Merging is no work: as it was.
-        assert_eq!(banded(16384, 128 << 10, 256 << 10), None);
+        assert_eq!(runs(work(256, 4096, 4096)), 64);
         // 1 TB.
-        assert_eq!(count(8 << 20, 128 << 10, 256 << 10, false).runs, 16384);
+        assert_eq!(runs(work(8 << 20, 128 << 10, 256 << 10)), 16384);
+        // 2 GiB of which 4096 frames make use of a line of memory.
+        let fortran = Work { depth: 4096, ..work(16384, 128 << 10, 4) };
+        assert_eq!(runs(fortran), 8);
+        assert_eq!(fortran.plain(true).runs, 256);
+    }
+
+    #[test]
+    fn bands_stand_in_for_runs_of_frames() {
+        let banded = |work: Work| work.banded().map(|count| (count.runs, count.bands));
+        // 64 frames of 4096² uint16: merged once.
+        assert_eq!(banded(work(64, 32 << 20, 64 << 20)), Some((1, 256)));
+        // A TB of them: often enough for merging to be a small share.
+        assert_eq!(banded(work(1 << 15, 32 << 20, 64 << 20)), Some((512, 32)));
+        // Merging is no work, or the data are few: as it was.
+        assert_eq!(banded(work(16384, 128 << 10, 256 << 10)), None);
+        assert_eq!(banded(work(16, 128 << 10, 256 << 10)), None);
+        // The source asks for deep tiles.
+        let fortran = Work { depth: 4096, ..work(16384, 128 << 10, 256 << 10) };
+        assert_eq!(banded(fortran), Some((4, 64)));
     }
 }

@@ -55,7 +55,8 @@ pub(super) fn choose(
     let frame_bytes = sig.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
     // Deep tiles are for those who can take parts of frames; whole frames come as deep as fits.
     let wanted_depth = requirements.iter().filter_map(|r| r.tile_depth).max().unwrap_or(1);
-    let wanted_depth = wanted_depth.clamp(1, longest);
+    let deep_source = info.preferred_depth > wanted_depth;
+    let wanted_depth = wanted_depth.max(info.preferred_depth).clamp(1, longest);
     let fits = frame_bytes <= budget;
     let deep_enough = frame_bytes.saturating_mul(wanted_depth) <= budget;
     if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
@@ -77,7 +78,7 @@ pub(super) fn choose(
 
     let depth = if wanted_depth > 1 { wanted_depth } else { SLICED_DEPTH.min(longest) };
     let depth = options.tile_depth.unwrap_or(depth).clamp(1, longest);
-    let smallest = SMALLEST_SLICE_BYTES.min(budget);
+    let smallest = if deep_source { 1 } else { SMALLEST_SLICE_BYTES.min(budget) };
     let slice_bytes = (budget / depth).max(smallest);
     let mut shape = grow(&info.base_shape, sig, slice_bytes / pixel_bytes);
     // No more rows than a band has.
@@ -88,6 +89,8 @@ pub(super) fn choose(
     let depth = options.tile_depth.unwrap_or((budget / slice_bytes).max(1)).min(longest);
     let why = if cuts.n_bands > 1 {
         format!("parts of a band that fit {}", explain::bytes_usize(budget))
+    } else if deep_source {
+        format!("parts of frames, because these data are best read {wanted_depth} frames at a time")
     } else if fits {
         format!(
             "parts of frames, because a UDF works best on {wanted_depth} frames at a time, and \

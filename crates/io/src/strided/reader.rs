@@ -1,6 +1,7 @@
 //! One worker's way through an array of arbitrary axis order.
 
 use super::StridedSource;
+use super::blocked::{self, Run};
 use crate::Storage;
 use crate::linear::{normalise_in_place, swap_in_place};
 use crate::recut::Axis;
@@ -20,17 +21,21 @@ pub(super) struct StridedReader<'s> {
     /// The slice that `cells` is about.
     slice: Option<SigSlice>,
     cells: Vec<Place>,
+    /// The frames that `frames` is about, if they follow each other.
+    range: Option<Range<u64>>,
     frames: Vec<Place>,
+    /// Cells (`true`) or frames, whichever lie closer together, in the order of memory.
+    inner: Option<(bool, Vec<Run>)>,
 }
 
 /// Elements next to each other, both where they come from and in the tile.
 #[derive(Clone, Copy, Debug)]
-struct Place {
+pub(super) struct Place {
     /// Bytes from the first element of the array.
-    offset: u64,
+    pub(super) offset: u64,
     /// Elements from the start of the tile.
-    to: usize,
-    n: usize,
+    pub(super) to: usize,
+    pub(super) n: usize,
 }
 
 impl<'s> StridedReader<'s> {
@@ -42,7 +47,9 @@ impl<'s> StridedReader<'s> {
             buffer: Vec::new(),
             slice: None,
             cells: Vec::new(),
+            range: None,
             frames: Vec::new(),
+            inner: None,
         })
     }
 
@@ -63,9 +70,20 @@ impl<'s> StridedReader<'s> {
             }
         }
         self.slice = Some(sig.clone());
+        // Frames lie in the tile as far apart as the slice is long.
+        (self.range, self.inner) = (None, None);
     }
 
     fn locate_frames(&mut self, frames: &FrameIndices<'_>, frame_len: usize) -> Result<()> {
+        let range = match frames {
+            FrameIndices::Run(range) => Some(range.clone()),
+            FrameIndices::List(_) => None,
+        };
+        if range.is_some() && self.range == range {
+            return Ok(());
+        }
+        self.inner.take_if(|(of_cells, _)| !*of_cells);
+        self.range = range;
         self.frames.clear();
         for (i, frame) in frames.iter().enumerate() {
             if frame >= self.source.info.n_frames {
@@ -87,6 +105,25 @@ impl<'s> StridedReader<'s> {
         } else {
             (&self.cells, &self.frames)
         };
+        let single = self.cells.iter().all(|cell| cell.n == 1);
+        let array =
+            self.source.storage.bytes(self.source.layout.first_byte..self.source.storage.len());
+        if let (Some(bytes), true) = (array, single) {
+            let size = stored.dtype.size();
+            self.inner.take_if(|(of_cells, _)| *of_cells != cells_lie_closer);
+            let runs = || (cells_lie_closer, blocked::runs(inner, size));
+            let (_, inner) = self.inner.get_or_insert_with(runs);
+            let out = self.scratch.prepare(len_bytes);
+            match size {
+                1 => blocked::gather::<1>(bytes, outer, inner, out),
+                2 => blocked::gather::<2>(bytes, outer, inner, out),
+                4 => blocked::gather::<4>(bytes, outer, inner, out),
+                8 => blocked::gather::<8>(bytes, outer, inner, out),
+                _ => blocked::gather::<16>(bytes, outer, inner, out),
+            }?;
+            self.finish(len_bytes);
+            return Ok(());
+        }
         let out = self.scratch.prepare(len_bytes);
         let mut copy = Copy {
             storage: &self.source.storage,
@@ -103,11 +140,18 @@ impl<'s> StridedReader<'s> {
             8 => copy.run::<8>(),
             _ => copy.run::<16>(),
         }?;
-        swap_in_place(stored, out);
-        if !self.source.layout.trusted {
-            normalise_in_place(stored, out);
-        }
+        self.finish(len_bytes);
         Ok(())
+    }
+
+    /// Turns elements as they were stored into those of a tile.
+    fn finish(&mut self, len_bytes: usize) {
+        let layout = &self.source.layout;
+        let out = self.scratch.prepare(len_bytes);
+        swap_in_place(layout.stored, out);
+        if !layout.trusted {
+            normalise_in_place(layout.stored, out);
+        }
     }
 }
 
@@ -239,6 +283,6 @@ fn offset_of(mut flat: u64, axes: &[Axis]) -> u64 {
     offset
 }
 
-fn to_u64(n: usize) -> u64 {
+pub(super) fn to_u64(n: usize) -> u64 {
     u64::try_from(n).unwrap_or(u64::MAX)
 }

@@ -1,7 +1,7 @@
 //! Arrays in memory with axes in any order, gaps, and repetition.
 
 use crate::oracle::{Frames, all, any_frames, any_questions, check};
-use framefold_core::{DType, DataSource, ErrorKind};
+use framefold_core::{DType, DataSource, ErrorKind, FrameIndices, TilingScheme};
 use framefold_io::{MemoryArray, MemorySource};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -93,4 +93,50 @@ fn arrays_that_do_not_fit_are_refused() {
     refused(MemoryArray { strides_bytes: Some(vec![40, usize::MAX, 2]), ..array(&[3, 4, 5], 2) });
     let one_frame = MemorySource::try_new(Arc::new(vec![0; 120]), array(&[3, 4, 5], 3)).unwrap();
     assert_eq!(one_frame.info().nav_shape, [1]);
+}
+
+#[test]
+fn large_arrays_in_fortran_order() {
+    // More frames and cells than one block of the gathering loop takes, in every element size.
+    let (ny, nx, sy, sx) = (37, 41, 6, 19);
+    let (n_frames, n_cells) = (ny * nx, sy * sx);
+    for dtype in [DType::U8, DType::U16, DType::F32, DType::F64, DType::C128] {
+        let size = dtype.size();
+        let frames = Frames::random(dtype.into(), n_frames, &[sy, sx], 3);
+        let mut memory = vec![0; frames.bytes.len()];
+        for (flat, element) in frames.bytes.chunks(size).enumerate() {
+            let (frame, cell) = (flat / n_cells, flat % n_cells);
+            let (y, x, row, column) = (frame / nx, frame % nx, cell / sx, cell % sx);
+            let place = y + ny * (x + nx * (row + sy * column));
+            memory[place * size..][..size].copy_from_slice(element);
+        }
+        let strides = [1, ny, ny * nx, ny * nx * sy].map(|stride| stride * size);
+        let source = MemorySource::try_new(
+            Arc::new(memory),
+            MemoryArray {
+                strides_bytes: Some(strides.to_vec()),
+                stored: dtype.into(),
+                ..array(&[ny, nx, sy, sx], 2)
+            },
+        )
+        .unwrap();
+        assert_eq!(source.info().preferred_depth, nx * (64 / size).clamp(1, ny));
+        let tiling = TilingScheme::try_new(&[sy, sx], &[4, 7], 1).unwrap();
+        let mut reader = source.reader().unwrap();
+        for range in [0..n_frames as u64, 100..1400, 5..6] {
+            for slice in tiling.slices() {
+                let tile = reader.read(FrameIndices::Run(range.clone()), slice).unwrap();
+                let found = tile.frames.as_bytes();
+                let expected: Vec<u8> = range
+                    .clone()
+                    .flat_map(|frame| slice.runs(&[sy, sx]).flatten().map(move |c| (frame, c)))
+                    .flat_map(|(frame, cell)| {
+                        let flat = frame as usize * n_cells + cell;
+                        frames.bytes[flat * size..][..size].to_vec()
+                    })
+                    .collect();
+                assert!(found == expected, "{dtype}, frames {range:?}, slice {slice:?}");
+            }
+        }
+    }
 }
