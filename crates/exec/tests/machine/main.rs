@@ -9,4 +9,6 @@ mod differential;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod reading;
+#[cfg(test)]
 mod tiling;
