@@ -2,8 +2,9 @@
 
 use crate::cell::Cell;
 
-/// The number of independent sums: as many as fill four vectors of the widest kind.
-const SUMS: usize = 32;
+/// The number of independent sums of floating-point pixels: so many that the compiler keeps the
+/// loop over them, and makes vectors of it, instead of unrolling it into single additions.
+const SUMS: usize = 64;
 
 /// The sum of a row of pixels.
 #[inline(always)]
@@ -12,19 +13,35 @@ pub(crate) fn sum_cells<T: Cell>(cells: &[T]) -> T::Total {
     const CELLS: usize = 1 << 14;
     let mut total = T::Total::default();
     for cells in cells.chunks(CELLS) {
-        let mut sums = [T::Block::default(); SUMS];
-        let (rows, rest) = cells.as_chunks::<SUMS>();
-        for row in rows {
-            for k in 0..SUMS {
-                sums[k] += row[k].block();
-            }
-        }
-        for (sum, &cell) in sums.iter_mut().zip(rest) {
-            *sum += cell.block();
-        }
-        total += T::total(join(sums));
+        total += T::total(if T::DTYPE.is_integer() { any_order(cells) } else { in_lanes(cells) });
     }
     total
+}
+
+/// The sum of integers: exact, so that the compiler may choose its order.
+#[inline(always)]
+fn any_order<T: Cell>(cells: &[T]) -> T::Block {
+    let mut sum = T::Block::default();
+    for &cell in cells {
+        sum += cell.block();
+    }
+    sum
+}
+
+/// The sum of floating-point numbers, always in the same order.
+#[inline(always)]
+fn in_lanes<T: Cell>(cells: &[T]) -> T::Block {
+    let mut sums = [T::Block::default(); SUMS];
+    let (rows, rest) = cells.as_chunks::<SUMS>();
+    for row in rows {
+        for (sum, &cell) in sums.iter_mut().zip(row) {
+            *sum += cell.block();
+        }
+    }
+    for (sum, &cell) in sums.iter_mut().zip(rest) {
+        *sum += cell.block();
+    }
+    join(sums)
 }
 
 /// The sum of all, by halves: always in the same order.
