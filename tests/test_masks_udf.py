@@ -117,11 +117,21 @@ def test_sparse_factories_are_multiplied_sparsely(dataset, ctx, data, stack):
     scipy_sparse = pytest.importorskip("scipy.sparse")
     udf = ApplyMasksUDF([lambda mask=mask: scipy_sparse.csr_matrix(mask) for mask in stack])
     assert udf.masks.use_sparse == "scipy.sparse"
-    assert native_udf(udf, dataset) is None
+    assert native_udf(udf, dataset) is not None
     expected = np.tensordot(data.astype(float), stack.astype(float), ((2, 3), (1, 2)))
     found = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=0.1)
     assert (udf.get_mask_count(), udf.get_mask_dtype()) == (3, np.float32)
+
+
+def test_what_a_sparse_mask_does_not_store_does_not_matter(ctx):
+    pytest.importorskip("scipy")
+    data = np.array([[1, np.nan, 3]], dtype=np.float32)
+    dataset = ctx.load("memory", data=data, sig_dims=1)
+    for use_sparse, expected in ((True, 7), (False, np.nan)):
+        udf = ApplyMasksUDF([lambda: np.array([1.0, 0, 2])], use_sparse=use_sparse)
+        found = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data.item()
+        np.testing.assert_equal(found, expected)
 
 
 @pytest.mark.parametrize("shifts", [None, (1, 1)])

@@ -117,7 +117,8 @@ def _parameters(kernel: str, udf: UDF, dataset: DataSet) -> dict[str, Any]:
     if kernel == "sum":
         return {"dtype": np.dtype(udf.params.dtype).name}
     if kernel == "masks":
-        return {"masks": udf.mask_stack()}  # type: ignore[attr-defined]
+        parameters: dict[str, Any] = udf.kernel_masks()  # type: ignore[attr-defined]
+        return parameters
     if kernel == "com":
         return {name: getattr(udf.params.com_params, name) for name in ("cy", "cx", "r", "ri")}
     return {}

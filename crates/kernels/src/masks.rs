@@ -8,6 +8,7 @@ mod many;
 mod number;
 mod product;
 mod rows;
+mod sparse;
 mod stack;
 
 pub use geometry::{disk, ring};
@@ -23,7 +24,7 @@ use framefold_core::{
 use framefold_simd::Simd;
 use product::Product;
 use rows::rows_per_frame;
-use stack::MaskStack;
+use stack::{MaskStack, Weights};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -52,6 +53,27 @@ impl Masks {
     /// `InvalidArgument` if there is no mask, or `masks` has fewer than two axes.
     pub fn try_new(masks: NativeArray) -> Result<Self> {
         Ok(Masks { stack: Arc::new(MaskStack::try_new(masks)?) })
+    }
+
+    /// Applies a sparse stack of masks, given as compressed rows: the values of mask `m` are
+    /// those from `starts[m]` to `starts[m + 1]`, and `pixels` says where in the flattened
+    /// frame each one lies, in rising order for each mask.
+    ///
+    /// What is not stored is not multiplied: NaN or infinity at such a pixel does not matter,
+    /// whereas times the zero of a dense mask it makes the product NaN. Sums run in double
+    /// precision.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is no mask, the parts do not fit together, or a pixel does not
+    /// lie within the frame.
+    pub fn try_new_sparse(
+        sig_shape: &[usize],
+        starts: &[usize],
+        pixels: &[usize],
+        values: NativeArray,
+    ) -> Result<Self> {
+        let stack = MaskStack::try_new_sparse(sig_shape, starts, pixels, values)?;
+        Ok(Masks { stack: Arc::new(stack) })
     }
 
     /// The number of masks.
@@ -87,7 +109,8 @@ impl Udf for Masks {
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         self.check_shape(&source.sig_shape)?;
         // One mask stays in the cache by itself; of more, parts do that frames share.
-        let tile_depth = (self.n_masks() > 1).then_some(TILE_DEPTH);
+        let dense = !matches!(self.stack.weights(), Weights::Sparse(_));
+        let tile_depth = (self.n_masks() > 1 && dense).then_some(TILE_DEPTH);
         Ok(Requirements { tile_depth, ..Requirements::native_tiles() })
     }
 

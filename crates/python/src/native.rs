@@ -3,8 +3,8 @@
 use crate::arrays::native_from_numpy;
 use crate::errors::OrRaise;
 use framefold::core::{
-    Accumulator, BufferDecl, DType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo,
-    StoredDType, Udf,
+    Accumulator, BufferDecl, DType, JobMeta, Merger, NativeArray, Partition, Requirements, RunMeta,
+    SourceInfo, StoredDType, Udf,
 };
 use framefold::kernels::{Com, LogSum, Masks, Max, Pick, REDUCTIONS, StdDev, Sum, SumSig};
 use framefold::{Error, Result};
@@ -68,7 +68,23 @@ fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dy
             let Some(stack) = given("masks")? else {
                 return Ok(Err(Error::bug("masks without a stack")));
             };
-            match Masks::try_new(native_from_numpy(&stack)?) {
+            let stack = native_from_numpy(&stack)?;
+            let masks = match given("pixels")? {
+                None => Masks::try_new(stack),
+                Some(pixels) => {
+                    let (sig, starts) = (given("sig_shape")?, given("starts")?);
+                    let (Some(sig), Some(starts)) = (sig, starts) else {
+                        return Ok(Err(Error::bug("sparse masks without a shape or rows")));
+                    };
+                    sparse_masks(
+                        &native_from_numpy(&sig)?,
+                        &native_from_numpy(&starts)?,
+                        &native_from_numpy(&pixels)?,
+                        stack,
+                    )
+                }
+            };
+            match masks {
                 Ok(masks) => Arc::new(masks),
                 Err(error) => return Ok(Err(error)),
             }
@@ -76,6 +92,20 @@ fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dy
         other => return Ok(Err(Error::bug(format!("there is no native kernel '{other}'")))),
     };
     Ok(Ok(udf))
+}
+
+/// A stack of compressed rows, whose parts are arrays of int64.
+fn sparse_masks(
+    sig_shape: &NativeArray,
+    starts: &NativeArray,
+    pixels: &NativeArray,
+    values: NativeArray,
+) -> Result<Masks> {
+    let numbers = |array: &NativeArray| {
+        let count = |&number| usize::try_from(number).map_err(|e| Error::invalid(e.to_string()));
+        array.as_slice::<i64>()?.iter().map(count).collect::<Result<Vec<usize>>>()
+    };
+    Masks::try_new_sparse(&numbers(sig_shape)?, &numbers(starts)?, &numbers(pixels)?, values)
 }
 
 fn dtype(value: Option<Bound<'_, PyAny>>) -> PyResult<Result<Option<DType>>> {

@@ -227,6 +227,15 @@ class MaskContainer:
         sparse = require("sparse", "MaskContainer", "stacks of sparse masks")
         return sparse.COO.from_scipy_sparse(stack.columns).reshape((stack.count, *stack.sig))
 
+    def compressed_rows(self) -> Any:
+        """All masks as a ``scipy.sparse.csr_matrix``, shape ``(n_masks, pixels)``.
+
+        The pixels of each mask are in rising order, each at most once.
+        """
+        stack = self._masks()
+        dense = stack.dense
+        return to_csr(stack.columns if dense is None else dense.reshape((stack.count, -1)))
+
     @property
     def sig_shape(self) -> tuple[int, ...]:
         """The shape of one mask; computes the masks."""

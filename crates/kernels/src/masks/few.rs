@@ -92,36 +92,31 @@ fn dots<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize>(
         |r| rows[r].cells.as_chunks::<LANES>().0,
     );
     let n = len / LANES;
+    let mut weights = [lanes.splat(S::default()); C];
     #[expect(clippy::needless_range_loop, reason = "masks and rows are read side by side")]
     for i in 0..n {
-        let weights: [L::Row; C] = std::array::from_fn(
-            #[inline(always)]
-            |c| M::load(lanes, &whole[c][i]),
-        );
+        for c in 0..C {
+            weights[c] = M::load(lanes, &whole[c][i]);
+        }
         add_products(lanes, &mut sums, &cells, i, &weights);
     }
     if n * LANES < len {
         // Rows end in zeros.
-        let weights: [L::Row; C] = std::array::from_fn(
-            #[inline(always)]
-            |c| {
-                let mut last = [M::default(); LANES];
-                let rest = &masks[c][n * LANES..len];
-                last[..rest.len()].copy_from_slice(rest);
-                M::load(lanes, &last)
-            },
-        );
+        for c in 0..C {
+            let mut last = [M::default(); LANES];
+            let rest = &masks[c][n * LANES..len];
+            last[..rest.len()].copy_from_slice(rest);
+            weights[c] = M::load(lanes, &last);
+        }
         add_products(lanes, &mut sums, &cells, n, &weights);
     }
-    sums.map(
-        #[inline(always)]
-        |sums| {
-            sums.map(
-                #[inline(always)]
-                |sum| total(lanes.store(sum)),
-            )
-        },
-    )
+    let mut totals = [[0.0; C]; R];
+    for r in 0..R {
+        for c in 0..C {
+            totals[r][c] = total(lanes.store(sums[r][c]));
+        }
+    }
+    totals
 }
 
 #[inline(always)]
@@ -143,10 +138,10 @@ fn add_products<S: Number, L: Lanes<S>, const R: usize, const C: usize>(
 /// The sum of all lanes in double precision, in pairs.
 #[inline(always)]
 fn total<S: Number>(lanes: [S; LANES]) -> f64 {
-    let mut wide = lanes.map(
-        #[inline(always)]
-        |lane| lane.wide(),
-    );
+    let mut wide = [0.0; LANES];
+    for (wide, lane) in wide.iter_mut().zip(lanes) {
+        *wide = lane.wide();
+    }
     for half in [8, 4, 2, 1] {
         for i in 0..half {
             wide[i] += wide[i + half];

@@ -113,10 +113,10 @@ fn multiply<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize
     let mut sums = [[lanes.splat(S::default()); C]; R];
     #[expect(clippy::needless_range_loop, reason = "panels and rows are read side by side")]
     for p in 0..n {
-        let weights: [L::Row; C] = std::array::from_fn(
-            #[inline(always)]
-            |c| M::load(lanes, &panels[c][p]),
-        );
+        let mut weights = [lanes.splat(S::default()); C];
+        for c in 0..C {
+            weights[c] = M::load(lanes, &panels[c][p]);
+        }
         for r in 0..R {
             let cell = lanes.splat(rows[r].cells[p]);
             for c in 0..C {

@@ -12,6 +12,7 @@ use super::few::{self, Few};
 use super::many::{self, Many};
 use super::number::{Number, Weight};
 use super::rows::{Rows, rows_per_frame};
+use super::sparse::Segments;
 use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
 use framefold_core::{DType, FramesView};
@@ -33,26 +34,39 @@ pub(super) struct Product {
     n_products: usize,
 }
 
-/// Room for the pixels of a block in the right precision, for few masks or for many.
+/// Room for the pixels of a block in the right precision, for few masks or for many; for sparse
+/// masks, where they lie.
 enum Blocks {
     FewSingle(Rows<f32, { few::PIXELS }>),
     FewDouble(Rows<f64, { few::PIXELS }>),
     ManySingle(Rows<f32, { many::PIXELS }>),
     ManyDouble(Rows<f64, { many::PIXELS }>),
+    Sparse(Segments),
+}
+
+impl Blocks {
+    fn new(few: bool, single: bool) -> Self {
+        match (few, single) {
+            (true, true) => Blocks::FewSingle(Rows::new(few::ROWS)),
+            (true, false) => Blocks::FewDouble(Rows::new(few::ROWS)),
+            (false, true) => Blocks::ManySingle(Rows::new(many::ROWS)),
+            (false, false) => Blocks::ManyDouble(Rows::new(many::ROWS)),
+        }
+    }
 }
 
 impl Product {
     /// For `n_frames` frames of dtype `T`.
     pub(super) fn new<T: Cell>(simd: Simd, stack: &MaskStack, n_frames: usize) -> Self {
-        let (few, n_products) = match stack.weights() {
-            Weights::Single(columns) => (columns.are_few(), columns.n_products()),
-            Weights::Double(columns) => (columns.are_few(), columns.n_products()),
-        };
-        let blocks = match (few, in_single(T::DTYPE, stack)) {
-            (true, true) => Blocks::FewSingle(Rows::new(few::ROWS)),
-            (true, false) => Blocks::FewDouble(Rows::new(few::ROWS)),
-            (false, true) => Blocks::ManySingle(Rows::new(many::ROWS)),
-            (false, false) => Blocks::ManyDouble(Rows::new(many::ROWS)),
+        let (blocks, n_products) = match stack.weights() {
+            Weights::Sparse(columns) => (Blocks::Sparse(Segments::default()), columns.n_columns()),
+            Weights::Single(columns) => {
+                let single = in_single(T::DTYPE, stack);
+                (Blocks::new(columns.are_few(), single), columns.n_products())
+            }
+            Weights::Double(columns) => {
+                (Blocks::new(columns.are_few(), false), columns.n_products())
+            }
         };
         let totals = vec![0.0; n_frames * rows_per_frame::<T>() * n_products];
         Product { simd, blocks, totals, n_products }
@@ -78,8 +92,12 @@ impl Product {
             (Blocks::ManySingle(rows), Weights::Single(columns)) => job.many(rows, columns),
             (Blocks::ManyDouble(rows), Weights::Single(columns)) => job.many(rows, columns),
             (Blocks::ManyDouble(rows), Weights::Double(columns)) => job.many(rows, columns),
-            // Masks of double precision are never multiplied in single precision.
-            (Blocks::FewSingle(_) | Blocks::ManySingle(_), Weights::Double(_)) => {}
+            (Blocks::Sparse(segments), Weights::Sparse(columns)) => {
+                let Job { simd, frames, cells, run, totals, .. } = job;
+                segments.add(simd, frames, cells.start, columns, &run, totals);
+            }
+            // `new` makes no other pairs.
+            (_, Weights::Single(_) | Weights::Double(_) | Weights::Sparse(_)) => {}
         }
     }
 
@@ -122,48 +140,52 @@ struct Job<'a, 't, T> {
 }
 
 impl<T: Cell> Job<'_, '_, T> {
+    /// A few frames are read along all their pixels, as memory likes it best; the masks come from
+    /// the cache, again and again.
     fn few<S: Number, M: Weight<S>>(
-        self,
+        mut self,
         rows: &mut Rows<S, { few::PIXELS }>,
         columns: &Columns<M>,
     ) {
-        let simd = self.simd;
-        self.blocks(rows, few::ROWS, |rows, pixels, products| {
-            S::run(simd, Few { rows, columns, pixels, products });
-        });
-    }
-
-    fn many<S: Number, M: Weight<S>>(
-        self,
-        rows: &mut Rows<S, { many::PIXELS }>,
-        columns: &Columns<M>,
-    ) {
-        let simd = self.simd;
-        self.blocks(rows, many::ROWS, |rows, pixels, products| {
-            S::run(simd, Many { rows, columns, pixels, products });
-        });
-    }
-
-    /// Calls `multiply` with the rows of each block, its pixels of the masks, and its totals.
-    fn blocks<S: Number, const P: usize>(
-        self,
-        rows: &mut Rows<S, P>,
-        n_rows: usize,
-        mut multiply: impl FnMut(&Rows<S, P>, Range<usize>, &mut [f64]),
-    ) {
-        let together = n_rows / rows_per_frame::<T>();
-        for offset in (0..self.cells.len()).step_by(P) {
-            let len = P.min(self.cells.len() - offset);
-            let cells = self.cells.start + offset..self.cells.start + offset + len;
-            for first in (0..self.frames.depth()).step_by(together) {
-                let last = self.frames.depth().min(first + together);
-                rows.load(self.simd, self.frames, first..last, &cells);
-                let pixels = self.run.start + offset..self.run.start + offset + len;
-                let totals = &mut self.totals[first * self.per_frame..last * self.per_frame];
-                multiply(rows, pixels, totals);
+        for frames in pieces(self.frames.depth(), few::ROWS / rows_per_frame::<T>()) {
+            for cells in pieces(self.cells.len(), few::PIXELS) {
+                let (simd, pixels, products) = self.block(rows, &frames, &cells);
+                S::run(simd, Few { rows, columns, pixels, products });
             }
         }
     }
+
+    /// A part of the masks stays in the cache while all frames pass.
+    fn many<S: Number, M: Weight<S>>(
+        mut self,
+        rows: &mut Rows<S, { many::PIXELS }>,
+        columns: &Columns<M>,
+    ) {
+        for cells in pieces(self.cells.len(), many::PIXELS) {
+            for frames in pieces(self.frames.depth(), many::ROWS / rows_per_frame::<T>()) {
+                let (simd, pixels, products) = self.block(rows, &frames, &cells);
+                S::run(simd, Many { rows, columns, pixels, products });
+            }
+        }
+    }
+
+    /// Converts a block; gives its pixels of the masks, and its totals.
+    fn block<S: Number, const P: usize>(
+        &mut self,
+        rows: &mut Rows<S, P>,
+        frames: &Range<usize>,
+        cells: &Range<usize>,
+    ) -> (Simd, Range<usize>, &mut [f64]) {
+        let shifted = |by: usize| by + cells.start..by + cells.end;
+        rows.load(self.simd, self.frames, frames.clone(), &shifted(self.cells.start));
+        let totals = frames.start * self.per_frame..frames.end * self.per_frame;
+        (self.simd, shifted(self.run.start), &mut self.totals[totals])
+    }
+}
+
+/// `0..len` in pieces of `size`, the last one smaller.
+fn pieces(len: usize, size: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..len).step_by(size).map(move |start| start..len.min(start + size))
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! A stack of masks, laid out for the product.
 
 use super::columns::Columns;
+use super::sparse::SparseColumns;
 use framefold_core::{Complex64, Complex128, DType, Error, F16, NativeArray, Result, TypedVec};
 
 /// The masks' values. Single precision is kept where nothing is lost by it.
@@ -8,6 +9,8 @@ use framefold_core::{Complex64, Complex128, DType, Error, F16, NativeArray, Resu
 pub(super) enum Weights {
     Single(Columns<f32>),
     Double(Columns<f64>),
+    /// Only what is not zero.
+    Sparse(SparseColumns),
 }
 
 /// Masks as real columns: complex ones have a second column for the imaginary part, after the
@@ -46,6 +49,35 @@ impl MaskStack {
         Ok(MaskStack { sig_shape, n_masks, dtype, weights, largest_integer })
     }
 
+    /// As [`super::Masks::try_new_sparse`].
+    pub(super) fn try_new_sparse(
+        sig_shape: &[usize],
+        starts: &[usize],
+        pixels: &[usize],
+        masks: NativeArray,
+    ) -> Result<Self> {
+        let n_masks = starts.len().saturating_sub(1);
+        if n_masks == 0 || sig_shape.is_empty() {
+            return Err(Error::invalid("the stack of masks is empty"));
+        }
+        let dtype = masks.dtype();
+        let values = match values(masks.into_values()) {
+            Values::Single(v) => v.into_iter().map(f64::from).collect(),
+            Values::Double(v) => v,
+        };
+        let n_pixels = sig_shape.iter().product();
+        let columns = if dtype.is_complex() {
+            // The imaginary parts follow, at the same pixels.
+            let shifted = starts.iter().skip(1).map(|start| start + pixels.len());
+            let starts: Vec<usize> = starts.iter().copied().chain(shifted).collect();
+            SparseColumns::try_new(&starts, &[pixels, pixels].concat(), values, n_pixels)?
+        } else {
+            SparseColumns::try_new(starts, pixels, values, n_pixels)?
+        };
+        let (sig_shape, weights) = (sig_shape.to_vec(), Weights::Sparse(columns));
+        Ok(MaskStack { sig_shape, n_masks, dtype, weights, largest_integer: None })
+    }
+
     pub(super) fn sig_shape(&self) -> &[usize] {
         &self.sig_shape
     }
@@ -62,7 +94,7 @@ impl MaskStack {
         &self.weights
     }
 
-    /// The largest magnitude of all values, if they are integers.
+    /// The largest magnitude of all values, if they are integers and dense.
     pub(super) fn largest_integer(&self) -> Option<f64> {
         self.largest_integer
     }

@@ -24,6 +24,63 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn sparse_masks_equal_dense_ones(
+        case in cases(),
+        n_masks in 1usize..7,
+        dtype in prop::sample::select(DType::all().collect::<Vec<_>>()),
+        seed in any::<u64>(),
+        density in 0u64..=8,
+    ) {
+        // There, what is not stored differs from zero.
+        prop_assume!(case.values != Values::NonFinite);
+        let shape = [&[n_masks], &case.sig[..]].concat();
+        let n_pixels: usize = case.sig.iter().product();
+        let cells = random_values(dtype, shape.iter().product(), Values::Counts, seed);
+        let (mut starts, mut pixels, mut bytes) = (vec![0], vec![], vec![]);
+        let (mut dense, size) = (cells.as_bytes().to_vec(), dtype.size());
+        for m in 0..n_masks {
+            for pixel in 0..n_pixels {
+                // Runs of several lengths.
+                let stored = (seed ^ (pixel as u64 / 5 + 3 * m as u64)).wrapping_mul(0x9e37) % 8;
+                let place = (m * n_pixels + pixel) * size..(m * n_pixels + pixel + 1) * size;
+                if stored < density {
+                    pixels.push(pixel);
+                    bytes.extend_from_slice(&dense[place]);
+                } else {
+                    dense[place].fill(0);
+                }
+            }
+            starts.push(pixels.len());
+        }
+        let array = |shape: &[usize], bytes: &[u8]| {
+            let mut array = NativeArray::zeros(dtype, shape);
+            array.values_mut().as_bytes_mut().copy_from_slice(bytes);
+            array
+        };
+        let masks = array(&shape, &dense);
+        let values = array(&[pixels.len()], &bytes);
+        let udf = Masks::try_new_sparse(&case.sig, &starts, &pixels, values).unwrap();
+        check(&udf, &case, false, false, |frames| Ok(vec![oracle::masks(frames, &masks)?])).unwrap();
+    }
+}
+
+#[test]
+fn what_a_sparse_mask_does_not_store_does_not_matter() {
+    let values = || NativeArray::try_new(&[2], vec![2.0f32, 3.0]).unwrap();
+    let masks = Masks::try_new_sparse(&[3], &[0, 1, 2], &[0, 2], values()).unwrap();
+    let cells = vec![1.0f32, f32::NAN, 5.0];
+    let results = run(&masks, &dataset(&[1], &[3], cells)).unwrap();
+    assert_eq!(results.arrays[0].as_slice::<f32>().unwrap(), [2.0, 15.0]);
+    for (starts, pixels) in
+        [([0, 1, 1], [0, 2]), ([0, 2, 2], [2, 0]), ([0, 1, 2], [0, 3]), ([1, 1, 2], [0, 2])]
+    {
+        assert!(Masks::try_new_sparse(&[3], &starts, &pixels, values()).is_err());
+    }
+    assert!(Masks::try_new_sparse(&[3], &[0], &[], NativeArray::zeros(DType::F32, &[0])).is_err());
+}
+
 #[test]
 fn a_virtual_detector_counts_exactly() {
     // 40 million counts of 65535: single precision would lose the last digits.

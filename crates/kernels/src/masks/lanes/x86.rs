@@ -3,7 +3,6 @@
 use super::{LANES, Lanes, Registers};
 use framefold_simd::{Avx2, Avx512};
 use std::arch::x86_64::*;
-use std::array::from_fn;
 
 impl Registers for Avx2 {
     const MANY: bool = false;
@@ -28,36 +27,33 @@ macro_rules! registers {
 
             #[inline(always)]
             fn load(self, values: &[$type; LANES]) -> Self::Row {
-                from_fn(
-                    #[inline(always)]
-                    |i| {
-                        let part: &[$type] = &values[i * $width..(i + 1) * $width];
-                        // SAFETY: as above; `part` has as many numbers as are read.
-                        unsafe { $load(part.as_ptr()) }
-                    },
-                )
+                let mut row: Self::Row = <Self as Lanes<$type>>::splat(self, 0.0);
+                for (register, part) in row.iter_mut().zip(values.as_chunks::<$width>().0) {
+                    // SAFETY: as above; `part` has as many numbers as are read.
+                    *register = unsafe { $load(part.as_ptr()) };
+                }
+                row
             }
 
             #[inline(always)]
             fn load_single(self, values: &[f32; LANES]) -> Self::Row {
-                from_fn(
-                    #[inline(always)]
-                    |i| {
-                        let part: &[f32] = &values[i * $width..(i + 1) * $width];
-                        let $singles = part.as_ptr();
-                        // SAFETY: as above.
-                        unsafe { $load_single }
-                    },
-                )
+                let mut row: Self::Row = <Self as Lanes<$type>>::splat(self, 0.0);
+                for (register, part) in row.iter_mut().zip(values.as_chunks::<$width>().0) {
+                    let $singles = part.as_ptr();
+                    // SAFETY: as above.
+                    *register = unsafe { $load_single };
+                }
+                row
             }
 
             #[inline(always)]
             fn mul_add(self, a: Self::Row, b: Self::Row, c: Self::Row) -> Self::Row {
-                from_fn(
-                    #[inline(always)]
+                let mut row = c;
+                for i in 0..$n {
                     // SAFETY: `self` proves that the processor has the instruction.
-                    |i| unsafe { $mul_add(a[i], b[i], c[i]) },
-                )
+                    row[i] = unsafe { $mul_add(a[i], b[i], c[i]) };
+                }
+                row
             }
 
             #[inline(always)]
