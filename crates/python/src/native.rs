@@ -102,7 +102,8 @@ fn sparse_masks(
     values: NativeArray,
 ) -> Result<Masks> {
     let numbers = |array: &NativeArray| {
-        let count = |&number| usize::try_from(number).map_err(|e| Error::invalid(e.to_string()));
+        let count =
+            |&number: &i64| usize::try_from(number).map_err(|e| Error::invalid(e.to_string()));
         array.as_slice::<i64>()?.iter().map(count).collect::<Result<Vec<usize>>>()
     };
     Masks::try_new_sparse(&numbers(sig_shape)?, &numbers(starts)?, &numbers(pixels)?, values)
