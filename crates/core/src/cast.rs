@@ -183,7 +183,7 @@ fn write<S: CastTo<T> + Element, T: Element>(simd: Simd, view: FramesView<'_, S>
 }
 
 /// Converts cell by cell.
-pub(crate) fn cast_cells<S: CastTo<T> + Copy, T: Element>(simd: Simd, cells: &[S], out: &mut [T]) {
+fn cast_cells<S: CastTo<T> + Copy, T: Element>(simd: Simd, cells: &[S], out: &mut [T]) {
     // To what is asked for in practice. For the rest, vectors would only make the library larger.
     if matches!(T::DTYPE, DType::F32 | DType::F64) {
         run!(simd, cast_each(cells, out));

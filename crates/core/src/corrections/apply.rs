@@ -1,13 +1,12 @@
 //! Correction of a tile, in the one pass that also converts it.
 
 use super::{CorrectedSlice, Corrections};
-use crate::cast::{CastTo, cast_cells};
+use crate::cast::CastTo;
 use crate::element::for_each_element;
 use crate::{
     Complex64, Complex128, DType, DenseTile, Element, Error, FramesView, Result, Scratch,
     TileFrames, TypedVec, dispatch_frames,
 };
-use framefold_simd::{Simd, run};
 use std::ops::{AddAssign, Range, Sub};
 
 /// Dark frame and gain map in the dtype of the corrected tiles.
@@ -166,57 +165,34 @@ impl<T: Corrected> Typed<T> {
     }
 
     fn fill_run<S: CastTo<T> + Copy>(&self, cells: &[S], run: Range<usize>, out: &mut [T]) {
-        // Few enough to be still in the first-level cache when they are corrected.
-        const CELLS: usize = 2048;
-        let simd = Simd::best();
-        for (part, (cells, out)) in cells.chunks(CELLS).zip(out.chunks_mut(CELLS)).enumerate() {
-            let start = run.start + part * CELLS;
-            cast_cells(simd, cells, out);
-            self.correct_cells(simd, start..start + out.len(), out);
-        }
-    }
-
-    /// Corrects converted cells, which are those of `range` in the frame.
-    fn correct_cells(&self, simd: Simd, range: Range<usize>, out: &mut [T]) {
-        let dark = self.dark.as_ref().map(|dark| &dark[range.clone()]);
+        let cells = cells.iter().zip(out);
+        let dark = self.dark.as_ref().map(|dark| &dark[run.clone()]);
         match (dark, &self.gain) {
-            (None, None) => {}
-            (Some(dark), None) => run!(simd, subtract(out, dark)),
-            (None, Some(Gain::Real(gain))) => run!(simd, multiply(out, &gain[range], T::scaled)),
-            (None, Some(Gain::Full(gain))) => run!(simd, multiply(out, &gain[range], T::times)),
+            (None, None) => cells.for_each(|(cell, out)| *out = cell.cast()),
+            (Some(dark), None) => {
+                cells.zip(dark).for_each(|((cell, out), &dark)| *out = cell.cast() - dark);
+            }
+            (None, Some(Gain::Real(gain))) => {
+                let cells = cells.zip(&gain[run]);
+                cells.for_each(|((cell, out), &gain)| *out = cell.cast().scaled(gain));
+            }
             (Some(dark), Some(Gain::Real(gain))) => {
-                run!(simd, subtract_multiply(out, dark, &gain[range], T::scaled));
+                let cells = cells.zip(dark.iter().zip(&gain[run]));
+                cells.for_each(|((cell, out), (&dark, &gain))| {
+                    *out = (cell.cast() - dark).scaled(gain);
+                });
+            }
+            (None, Some(Gain::Full(gain))) => {
+                let cells = cells.zip(&gain[run]);
+                cells.for_each(|((cell, out), &gain)| *out = cell.cast().times(gain));
             }
             (Some(dark), Some(Gain::Full(gain))) => {
-                run!(simd, subtract_multiply(out, dark, &gain[range], T::times));
+                let cells = cells.zip(dark.iter().zip(&gain[run]));
+                cells.for_each(|((cell, out), (&dark, &gain))| {
+                    *out = (cell.cast() - dark).times(gain);
+                });
             }
         }
-    }
-}
-
-#[inline(always)]
-fn subtract<T: Corrected>(cells: &mut [T], dark: &[T]) {
-    for (cell, &dark) in cells.iter_mut().zip(dark) {
-        *cell = *cell - dark;
-    }
-}
-
-#[inline(always)]
-fn multiply<T: Corrected, G: Copy>(cells: &mut [T], gain: &[G], times: impl Fn(T, G) -> T) {
-    for (cell, &gain) in cells.iter_mut().zip(gain) {
-        *cell = times(*cell, gain);
-    }
-}
-
-#[inline(always)]
-fn subtract_multiply<T: Corrected, G: Copy>(
-    cells: &mut [T],
-    dark: &[T],
-    gain: &[G],
-    times: impl Fn(T, G) -> T,
-) {
-    for ((cell, &dark), &gain) in cells.iter_mut().zip(dark).zip(gain) {
-        *cell = times(*cell - dark, gain);
     }
 }
 
