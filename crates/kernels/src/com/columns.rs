@@ -8,6 +8,7 @@
 
 use super::mass::{ColumnSum, FOLD_COLUMNS, Mass, Moment};
 use super::rectangles::{ROWS, Rectangle};
+use framefold_simd::prefetch;
 
 /// Sums over a frame: of the pixels, of pixels times row, and of pixels times column.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -48,13 +49,13 @@ impl<S: ColumnSum> Columns<S> {
         self.plain.resize(width, S::default());
         self.by_row.clear();
         self.by_row.resize(width, S::default());
-        for Rectangle { row, tall, columns } in &band.rectangles {
+        for Rectangle { row, gap, columns } in &band.rectangles {
             let start = row * width + columns.start;
             let plain = &mut self.plain[columns.clone()];
             let by_row = &mut self.by_row[columns.clone()];
             let distance = S::rows(*row as u16);
-            if *tall {
-                add_rows(&cells[start..], width, distance, plain, by_row);
+            if let Some(gap) = *gap {
+                add_rows(&cells[start..], width, gap, distance, plain, by_row);
             } else {
                 add_row(&cells[start..start + plain.len()], distance, plain, by_row);
             }
@@ -88,30 +89,57 @@ impl<M: Moment> FrameSums<M> {
     }
 }
 
-/// Adds [`ROWS`] rows, which begin `stride` pixels apart, the first of them at `distance`.
+/// Adds [`ROWS`] rows, which lie `gap` rows of `width` pixels apart, the first of them at
+/// `distance`.
 #[inline(always)]
 fn add_rows<T: Mass>(
     cells: &[T],
-    stride: usize,
+    width: usize,
+    gap: usize,
     distance: T::Sum,
     plain: &mut [T::Sum],
     by_row: &mut [T::Sum],
 ) {
-    let n = plain.len();
-    let by_row = &mut by_row[..n];
-    let rows: [&[T]; ROWS] = std::array::from_fn(|row| &cells[row * stride..row * stride + n]);
-    for i in 0..n {
-        // From the last row up, each row counts once in every running sum that follows.
-        let mut sum = rows[ROWS - 1][i].mass();
-        let mut sum_of_sums = sum;
-        for row in rows[1..ROWS - 1].iter().rev() {
-            sum += row[i].mass();
-            sum_of_sums += sum;
+    /// Few enough columns to ask for the memory of the next ones between them.
+    const COLUMNS: usize = 128;
+    let ahead = ahead::<T>(width, gap);
+    let weight = T::Sum::rows(gap as u16);
+    let parts = plain.chunks_mut(COLUMNS).zip(by_row.chunks_mut(COLUMNS));
+    for (part, (plain, by_row)) in parts.enumerate() {
+        let n = plain.len();
+        let by_row = &mut by_row[..n];
+        let start = |row: usize| row * gap * width + part * COLUMNS;
+        for row in 0..ROWS {
+            let next = start(row) + ahead;
+            prefetch(cells.get(next..next + n).unwrap_or_default());
         }
-        sum += rows[0][i].mass();
-        let sum = T::sum(sum);
-        plain[i] += sum;
-        by_row[i] += T::sum(sum_of_sums) + sum * distance;
+        let rows: [&[T]; ROWS] = std::array::from_fn(|row| &cells[start(row)..start(row) + n]);
+        for i in 0..n {
+            // From the last row up, each row counts once in every running sum that follows.
+            let mut sum = rows[ROWS - 1][i].mass();
+            let mut sum_of_sums = sum;
+            for row in rows[1..ROWS - 1].iter().rev() {
+                sum += row[i].mass();
+                sum_of_sums += sum;
+            }
+            sum += rows[0][i].mass();
+            let sum = T::sum(sum);
+            plain[i] += sum;
+            by_row[i] += T::sum(sum_of_sums) * weight + sum * distance;
+        }
+    }
+}
+
+/// How far ahead memory is asked for, in pixels: about what is read while it answers.
+#[inline(always)]
+fn ahead<T>(width: usize, gap: usize) -> usize {
+    const ROW_BYTES: usize = 1024;
+    const NARROW_BYTES: usize = 4096;
+    if gap == 1 && ROWS * width * size_of::<T>() <= NARROW_BYTES {
+        // Next to these rows lie others that are being read, too.
+        ROWS * width
+    } else {
+        ROW_BYTES / size_of::<T>()
     }
 }
 

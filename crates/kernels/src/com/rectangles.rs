@@ -12,8 +12,8 @@ pub(crate) const ROWS: usize = 4;
 pub(crate) struct Rectangle {
     /// Its first row.
     pub(crate) row: usize,
-    /// Whether it is [`ROWS`] rows high, or one.
-    pub(crate) tall: bool,
+    /// The distance between its rows; `None` if it is one row only.
+    pub(crate) gap: Option<usize>,
     /// Its columns; there is at least one.
     pub(crate) columns: Range<usize>,
 }
@@ -22,10 +22,14 @@ pub(crate) struct Rectangle {
 /// pixel once. Rows and columns of the rectangles are counted from the first of `spans` and from
 /// the start of `columns`.
 pub(crate) fn rectangles(spans: &[RowSpans], columns: &Range<usize>) -> Vec<Rectangle> {
+    let whole = 0..columns.len();
+    if spans.iter().all(|[left, _]| clip(left, columns) == whole) {
+        return far_apart(spans.len(), whole);
+    }
     let mut found = Vec::new();
-    let mut add = |row, tall, columns: Range<usize>| {
+    let mut add = |row, gap, columns: Range<usize>| {
         if !columns.is_empty() {
-            found.push(Rectangle { row, tall, columns });
+            found.push(Rectangle { row, gap, columns });
         }
     };
     for (group, spans) in spans.chunks(ROWS).enumerate() {
@@ -35,17 +39,26 @@ pub(crate) fn rectangles(spans: &[RowSpans], columns: &Range<usize>) -> Vec<Rect
             let shared = spans.clone().reduce(|a, b| a.start.max(b.start)..a.end.min(b.end));
             match shared {
                 Some(shared) if spans.len() == ROWS && !shared.is_empty() => {
-                    add(first, true, shared.clone());
+                    add(first, Some(1), shared.clone());
                     for (row, span) in spans.enumerate() {
-                        add(first + row, false, span.start..shared.start);
-                        add(first + row, false, shared.end..span.end);
+                        add(first + row, None, span.start..shared.start);
+                        add(first + row, None, shared.end..span.end);
                     }
                 }
-                _ => spans.enumerate().for_each(|(row, span)| add(first + row, false, span)),
+                _ => spans.enumerate().for_each(|(row, span)| add(first + row, None, span)),
             }
         }
     }
     found
+}
+
+/// Whole rows, those of a rectangle as far apart as can be: each of them begins a run of memory
+/// that is read from end to end, and the processor fetches ahead in all of them.
+fn far_apart(n_rows: usize, columns: Range<usize>) -> Vec<Rectangle> {
+    let gap = n_rows / ROWS;
+    let tall = (0..gap).map(|row| (row, Some(gap)));
+    let rest = (gap * ROWS..n_rows).map(|row| (row, None));
+    tall.chain(rest).map(|(row, gap)| Rectangle { row, gap, columns: columns.clone() }).collect()
 }
 
 /// The part of `span` that lies in `columns`, counted from their start.
@@ -61,25 +74,31 @@ mod tests {
     use crate::masks::geometry::row_spans;
 
     #[test]
-    fn a_frame_is_cut_into_bands() {
-        let whole = row_spans([6, 9], [3.0, 4.0], f64::INFINITY, None);
-        let rectangle = |row, tall| Rectangle { row, tall, columns: 0..7 };
-        assert_eq!(
-            rectangles(&whole, &(2..9)),
-            [rectangle(0, true), rectangle(4, false), rectangle(5, false)]
-        );
+    fn a_frame_is_read_in_several_places() {
+        let whole = row_spans([10, 9], [3.0, 4.0], f64::INFINITY, None);
+        let rectangle = |row, gap| Rectangle { row, gap, columns: 0..7 };
+        let expected = [(0, Some(2)), (1, Some(2)), (8, None), (9, None)];
+        assert_eq!(rectangles(&whole, &(2..9)), expected.map(|(row, gap)| rectangle(row, gap)));
     }
 
     #[test]
     fn each_pixel_of_a_region_is_covered_once() {
-        for (r, ri) in [(4.0, None), (9.3, Some(2.5)), (f64::INFINITY, Some(6.0)), (0.0, None)] {
+        for (r, ri) in [
+            (4.0, None),
+            (9.3, Some(2.5)),
+            (f64::INFINITY, Some(6.0)),
+            (f64::INFINITY, None),
+            (0.0, None),
+        ] {
             for columns in [0..17, 5..17, 3..9, 16..17] {
                 let spans = row_spans([13, 17], [6.2, 8.0], r, ri);
                 let mut counts = vec![vec![0; columns.len()]; 13];
                 for rectangle in rectangles(&spans, &columns) {
-                    let rows = if rectangle.tall { ROWS } else { 1 };
-                    for row in &mut counts[rectangle.row..rectangle.row + rows] {
-                        row[rectangle.columns.clone()].iter_mut().for_each(|count| *count += 1);
+                    let rows = if rectangle.gap.is_some() { ROWS } else { 1 };
+                    for row in 0..rows {
+                        let row = rectangle.row + row * rectangle.gap.unwrap_or(0);
+                        let counts = &mut counts[row][rectangle.columns.clone()];
+                        counts.iter_mut().for_each(|count| *count += 1);
                     }
                 }
                 for (counts, spans) in counts.iter().zip(&spans) {
