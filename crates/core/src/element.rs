@@ -1,6 +1,6 @@
 //! The Rust types behind the dtypes.
 
-use crate::{DType, TileFrames, TypedVec};
+use crate::{DType, TileFrames, TypedSlice, TypedVec};
 use bytemuck::{Pod, Zeroable};
 use std::fmt::Debug;
 
@@ -66,6 +66,12 @@ pub trait Element: Pod + Debug + PartialEq + Send + Sync + Default {
 
     /// Wraps the frames of a tile.
     fn wrap_frames(frames: crate::FramesView<'_, Self>) -> TileFrames<'_>;
+
+    /// Wraps a slice.
+    fn wrap_slice(values: &[Self]) -> TypedSlice<'_>;
+
+    /// The values of a slice, if it has this element type.
+    fn of_slice(values: TypedSlice<'_>) -> Option<&[Self]>;
 }
 
 /// Calls `$macro!` with the list of `(Variant, type)` of every dtype.
@@ -106,6 +112,17 @@ macro_rules! implement {
 
             fn wrap_frames(frames: $crate::FramesView<'_, Self>) -> TileFrames<'_> {
                 TileFrames::$variant(frames)
+            }
+
+            fn wrap_slice(values: &[Self]) -> TypedSlice<'_> {
+                TypedSlice::$variant(values)
+            }
+
+            fn of_slice(values: TypedSlice<'_>) -> Option<&[Self]> {
+                match values {
+                    TypedSlice::$variant(values) => Some(values),
+                    _ => None,
+                }
             }
         }
     )*};

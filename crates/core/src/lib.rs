@@ -23,6 +23,7 @@
 mod buffer;
 mod cast;
 mod corrections;
+mod csr;
 mod dataset;
 mod dtype;
 mod element;
@@ -43,6 +44,7 @@ mod udf;
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cast::convert_tile;
 pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
+pub use csr::{CsrParts, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify};
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
 pub use element::{Bool8, Complex64, Complex128, Element, F16, widen_f16};

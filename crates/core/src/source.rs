@@ -1,6 +1,6 @@
 //! The contract of a data source: frames in file order, nothing about scans.
 
-use crate::{DenseTile, FrameIndices, Result, SigSlice, StoredDType};
+use crate::{ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, Result, SigSlice, StoredDType};
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -59,6 +59,18 @@ pub trait DataSource: Send + Sync + Debug {
     /// # Errors
     /// `Io` or `BadFile` if the files can no longer be read.
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>>;
+
+    /// The layout in which it has its data. Of [`ArrayFormat::Csr`], readers can do
+    /// [`FrameReader::read_csr`] as well as [`FrameReader::read`].
+    fn format(&self) -> ArrayFormat {
+        ArrayFormat::Dense
+    }
+
+    /// The bytes that reading all frames takes, where that is not what the pixels take: the size
+    /// of the entries of sparse data, say. The planner cuts partitions by it.
+    fn stored_bytes(&self) -> Option<u64> {
+        None
+    }
 }
 
 /// One worker's way into a source.
@@ -73,6 +85,18 @@ pub trait FrameReader {
     /// `BadFile` or `Io`, with path, offset and frame. The run ends; the reader may be asked
     /// again or dropped.
     fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>>;
+
+    /// The same as compressed sparse rows. Called only where [`DataSource::format`] says so.
+    ///
+    /// # Errors
+    /// As [`FrameReader::read`]; entries that a file has no right to hold are `BadFile`.
+    fn read_csr(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<CsrTile<'_>> {
+        Err(Error::bug(format!(
+            "{} frames at {:?} were to be read as sparse rows from a dense source",
+            frames.len(),
+            sig.origin()
+        )))
+    }
 
     /// Confirms that all that was read so far was really in the file.
     ///

@@ -1,7 +1,8 @@
 //! The contracts of a user-defined function: declare, accumulate, merge.
 
 use crate::{
-    Array, BufferDecl, DType, JobMeta, NativeArray, Partition, Result, RunMeta, SourceInfo, Tile,
+    Array, BufferDecl, CsrTile, DType, JobMeta, NativeArray, Partition, Result, RunMeta,
+    SourceInfo, Tile, TilePosition,
 };
 
 /// How much of the data a UDF wants to see in one call.
@@ -41,6 +42,8 @@ pub enum InputDType {
 pub enum ArrayFormat {
     /// A dense array in host memory.
     Dense,
+    /// Compressed sparse rows in host memory, one row per frame: [`crate::CsrTile`].
+    Csr,
 }
 
 impl ArrayFormat {
@@ -48,6 +51,7 @@ impl ArrayFormat {
     pub fn name(self) -> &'static str {
         match self {
             ArrayFormat::Dense => "dense",
+            ArrayFormat::Csr => "csr",
         }
     }
 }
@@ -59,7 +63,8 @@ pub struct Requirements {
     pub method: Method,
     /// In which dtype.
     pub input: InputDType,
-    /// In which layouts, best first.
+    /// In which layouts, best first. The planner takes the one in which the source has the data,
+    /// if it is among them, and otherwise the first.
     pub formats: Vec<ArrayFormat>,
     /// The number of frames a tile should hold; `None` leaves it to the planner.
     pub tile_depth: Option<usize>,
@@ -187,6 +192,18 @@ pub trait Accumulator {
     /// # Errors
     /// Ends the run; the accumulator is dropped.
     fn process(&mut self, tile: &Tile<'_>) -> Result<()>;
+
+    /// As [`Accumulator::process`], for a tile of [`ArrayFormat::Csr`]. Called instead of it, and
+    /// only if [`Requirements::formats`] names that format; all tiles of a run have one format.
+    ///
+    /// # Errors
+    /// Ends the run; the accumulator is dropped.
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let (depth, origin) = (tile.depth(), position.sig.origin());
+        Err(crate::Error::bug(format!(
+            "a sparse tile of {depth} frames at {origin:?} came to a UDF that takes dense ones"
+        )))
+    }
 
     /// Gives the partial result. Called once, last, on the same thread.
     ///

@@ -1,0 +1,254 @@
+//! Sparse tiles: of each frame, only the pixels that are not zero.
+
+mod convert;
+mod scratch;
+
+pub use convert::{convert_csr, densify, sparsify};
+pub use scratch::{CsrParts, CsrScratch};
+
+use crate::element::for_each_element;
+use crate::{DType, Element, Error, Owner, Result};
+use std::ops::Range;
+
+macro_rules! define {
+    ($(($variant:ident, $type:ty)),* $(,)?) => {
+        /// A slice of one of the engine's element types.
+        #[derive(Clone, Copy, Debug)]
+        pub enum TypedSlice<'a> {
+            $(
+                #[doc = concat!("Values of dtype [`DType::", stringify!($variant), "`].")]
+                $variant(&'a [$type]),
+            )*
+        }
+
+        impl<'a> TypedSlice<'a> {
+            /// The dtype of the values.
+            pub fn dtype(&self) -> DType {
+                match self { $(TypedSlice::$variant(_) => DType::$variant,)* }
+            }
+
+            /// The number of values.
+            pub fn len(&self) -> usize {
+                match self { $(TypedSlice::$variant(values) => values.len(),)* }
+            }
+
+            /// The values as bytes in native byte order.
+            pub fn as_bytes(&self) -> &'a [u8] {
+                match self { $(TypedSlice::$variant(values) => bytemuck::cast_slice(values),)* }
+            }
+
+            /// A view of native-endian `bytes` as values of `dtype`.
+            ///
+            /// # Errors
+            /// `Bug` if the bytes are not aligned for the dtype, or end within a value.
+            pub fn from_bytes(dtype: DType, bytes: &'a [u8]) -> Result<Self> {
+                match dtype {
+                    $(DType::$variant => bytemuck::try_cast_slice(bytes)
+                        .map(TypedSlice::$variant)
+                        .map_err(|e| Error::bug(format!("bytes as {dtype}: {e}"))),)*
+                }
+            }
+        }
+    };
+}
+for_each_element!(define);
+
+impl TypedSlice<'_> {
+    /// Whether there are no values.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// The same signal slice of several frames, as compressed sparse rows: one row per frame.
+///
+/// Columns count the cells of the slice in C order, ascend strictly within a row, and are all
+/// below the length of the slice; [`CsrTile::try_new`] makes sure of that, so that nothing that
+/// works on tiles needs to. A value may be zero.
+#[derive(Clone, Debug)]
+pub struct CsrTile<'a> {
+    /// Where rows begin and end among the entries: one more than there are rows, first 0.
+    starts: &'a [usize],
+    columns: &'a [u32],
+    values: TypedSlice<'a>,
+    len: usize,
+    owner: Option<Owner>,
+}
+
+impl<'a> CsrTile<'a> {
+    /// A tile of frames of `len` cells.
+    ///
+    /// # Errors
+    /// `Bug` if `starts` does not begin with 0, falls, or does not end with the number of entries;
+    /// if there are not as many values as columns; or if columns do not ascend within a row or
+    /// reach `len`. Sources check what they read before they make a tile of it.
+    pub fn try_new(
+        starts: &'a [usize],
+        columns: &'a [u32],
+        values: TypedSlice<'a>,
+        len: usize,
+    ) -> Result<Self> {
+        let complete = starts.len() > 1 && starts[0] == 0 && starts.last() == Some(&columns.len());
+        let ordered = starts.is_sorted() && values.len() == columns.len();
+        if !(complete && ordered) {
+            return Err(Error::bug(format!(
+                "a sparse tile of {} rows has {} columns and {} values",
+                starts.len().saturating_sub(1),
+                columns.len(),
+                values.len()
+            )));
+        }
+        let tile = CsrTile { starts, columns, values, len, owner: None };
+        for i in 0..tile.depth() {
+            if !is_canonical(&columns[tile.row(i)], len) {
+                return Err(Error::bug(format!(
+                    "the columns of row {i} of a sparse tile do not ascend or reach {len}"
+                )));
+            }
+        }
+        Ok(tile)
+    }
+
+    /// The same, with the memory's owner.
+    #[must_use]
+    pub fn with_owner(mut self, owner: Owner) -> Self {
+        self.owner = Some(owner);
+        self
+    }
+
+    /// Keeps the memory of the three arrays alive and unchanged for as long as a clone of it is
+    /// held. Where it is `None`, they must not be exposed beyond the tile's life.
+    pub fn owner(&self) -> Option<&Owner> {
+        self.owner.as_ref()
+    }
+
+    /// The number of frames.
+    pub fn depth(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The number of cells of the slice, zeros included; the same for every frame.
+    pub fn frame_len(&self) -> usize {
+        self.len
+    }
+
+    /// The number of entries of all frames.
+    pub fn n_entries(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The dtype of the values.
+    pub fn dtype(&self) -> DType {
+        self.values.dtype()
+    }
+
+    /// The entries of the `i`-th frame of the tile.
+    ///
+    /// # Panics
+    /// If `i` is not below [`CsrTile::depth`].
+    pub fn row(&self, i: usize) -> Range<usize> {
+        self.starts[i]..self.starts[i + 1]
+    }
+
+    /// Where rows begin and end among the entries; one more than there are rows.
+    pub fn starts(&self) -> &'a [usize] {
+        self.starts
+    }
+
+    /// For each entry, its cell within the slice.
+    pub fn columns(&self) -> &'a [u32] {
+        self.columns
+    }
+
+    /// The value of each entry.
+    pub fn values(&self) -> TypedSlice<'a> {
+        self.values
+    }
+
+    /// A view with the values as `T`, if they are of that type.
+    pub fn view<T: Element>(&self) -> Option<CsrView<'a, T>> {
+        T::of_slice(self.values).map(|values| self.with_values(values))
+    }
+
+    /// A view with the values that a `match` on [`CsrTile::values`] gave.
+    #[doc(hidden)]
+    pub fn with_values<T: Element>(&self, values: &'a [T]) -> CsrView<'a, T> {
+        CsrView { starts: self.starts, columns: self.columns, values, len: self.len }
+    }
+}
+
+/// Whether columns ascend strictly and stay below `len`.
+pub(crate) fn is_canonical(columns: &[u32], len: usize) -> bool {
+    let below = |&last: &u32| usize::try_from(last).is_ok_and(|last| last < len);
+    columns.is_sorted_by(|a, b| a < b) && columns.last().is_none_or(below)
+}
+
+/// A sparse tile whose element type is known.
+#[derive(Clone, Copy, Debug)]
+pub struct CsrView<'a, T> {
+    starts: &'a [usize],
+    columns: &'a [u32],
+    values: &'a [T],
+    len: usize,
+}
+
+impl<'a, T: Element> CsrView<'a, T> {
+    /// The number of frames.
+    pub fn depth(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// The number of cells of the slice, the same for every frame.
+    pub fn frame_len(&self) -> usize {
+        self.len
+    }
+
+    /// Columns and values of the `i`-th frame of the tile.
+    ///
+    /// # Panics
+    /// If `i` is not below [`CsrView::depth`].
+    pub fn frame(&self, i: usize) -> (&'a [u32], &'a [T]) {
+        let row = self.starts[i]..self.starts[i + 1];
+        (&self.columns[row.clone()], &self.values[row])
+    }
+
+    /// The frames in order.
+    pub fn frames(&self) -> impl ExactSizeIterator<Item = (&'a [u32], &'a [T])> + '_ {
+        (0..self.depth()).map(|i| self.frame(i))
+    }
+
+    /// Columns and values of all frames, one after the other.
+    pub fn entries(&self) -> (&'a [u32], &'a [T]) {
+        (self.columns, self.values)
+    }
+}
+
+/// Runs `$body` with `$view` bound to the [`CsrView`] of a [`CsrTile`], whatever its element type.
+///
+/// ```
+/// use framefold_core::{CsrTile, TypedSlice, dispatch_csr};
+///
+/// let tile = CsrTile::try_new(&[0, 1, 3], &[4, 0, 2], TypedSlice::U8(&[1, 2, 3]), 6)?;
+/// let entries = dispatch_csr!(&tile, view => view.frames().map(|(_, v)| v.len()).sum::<usize>());
+/// assert_eq!(entries, 3);
+/// # Ok::<(), framefold_core::Error>(())
+/// ```
+#[macro_export]
+macro_rules! dispatch_csr {
+    ($tile:expr, $view:ident => $body:expr) => {{
+        let tile: &$crate::CsrTile<'_> = $tile;
+        $crate::dispatch_csr!(@match tile, $view, $body;
+            Bool U8 U16 U32 U64 I8 I16 I32 I64 F16 F32 F64 C64 C128)
+    }};
+    (@match $tile:ident, $view:ident, $body:expr; $($variant:ident)*) => {
+        match $tile.values() {
+            $($crate::TypedSlice::$variant(values) => {
+                let $view = $tile.with_values(values);
+                $body
+            })*
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,142 @@
+//! From sparse to dense tiles and back, and from one dtype to another.
+
+use super::{CsrScratch, CsrTile, CsrView, TypedSlice};
+use crate::cast::CastTo;
+use crate::element::for_each_element;
+use crate::{
+    DType, DenseTile, Element, Error, FramesView, Result, Scratch, TileFrames, dispatch_csr,
+    dispatch_frames,
+};
+use std::sync::Arc;
+
+/// The tile with its zeros written out, in the same dtype, into `scratch`.
+///
+/// # Errors
+/// `LimitExceeded` if it does not fit in memory.
+pub fn densify<'t>(tile: &CsrTile<'_>, scratch: &'t mut Scratch) -> Result<DenseTile<'t>> {
+    let (depth, len, dtype) = (tile.depth(), tile.frame_len(), tile.dtype());
+    let len_bytes = depth
+        .checked_mul(len)
+        .and_then(|cells| cells.checked_mul(dtype.size()))
+        .ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
+    let out = scratch.prepare(len_bytes);
+    out.fill(0);
+    dispatch_csr!(tile, view => spread(view, out))?;
+    let scratch: &Scratch = scratch;
+    let frames = TileFrames::from_bytes(dtype, &scratch.bytes()[..len_bytes], depth, len, len)?;
+    Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+}
+
+fn spread<T: Element>(view: CsrView<'_, T>, out: &mut [u8]) -> Result<()> {
+    let out: &mut [T] = bytemuck::try_cast_slice_mut(out)
+        .map_err(|e| Error::bug(format!("scratch as {}: {e}", T::DTYPE)))?;
+    for ((columns, values), out) in view.frames().zip(out.chunks_exact_mut(view.frame_len())) {
+        for (&column, &value) in columns.iter().zip(values) {
+            out[column as usize] = value;
+        }
+    }
+    Ok(())
+}
+
+/// The pixels of a dense tile that are not zero, in the same dtype, written into `scratch`.
+///
+/// NaN is not zero; negative zero is.
+///
+/// # Errors
+/// `LimitExceeded` for frames of more pixels than columns can count.
+pub fn sparsify<'t>(tile: &DenseTile<'_>, scratch: &'t mut CsrScratch) -> Result<CsrTile<'t>> {
+    let frames = tile.frames;
+    let (depth, len, dtype) = (frames.depth(), frames.frame_len(), frames.dtype());
+    if u32::try_from(len).is_err() {
+        return Err(Error::limit(format!(
+            "frames of {len} pixels are too large for a sparse tile"
+        ))
+        .with_hint("run the UDF on dense tiles"));
+    }
+    let entries: usize = dispatch_frames!(frames, view => view.frames().map(count).sum());
+    let (starts, columns, values) = scratch.prepare(depth, entries, dtype)?;
+    dispatch_frames!(frames, view => gather(view, starts, columns, values))?;
+    scratch.tile(depth, entries, dtype, len)
+}
+
+fn count<T: Element>(cells: &[T]) -> usize {
+    let zero = T::default();
+    cells.iter().filter(|&&cell| cell != zero).count()
+}
+
+fn gather<T: Element>(
+    view: FramesView<'_, T>,
+    starts: &mut [usize],
+    columns: &mut [u32],
+    values: &mut [u8],
+) -> Result<()> {
+    let values: &mut [T] = bytemuck::try_cast_slice_mut(values)
+        .map_err(|e| Error::bug(format!("scratch as {}: {e}", T::DTYPE)))?;
+    let zero = T::default();
+    let mut places = columns.iter_mut().zip(values);
+    let mut n = 0;
+    starts[0] = 0;
+    for (frame, end) in view.frames().zip(&mut starts[1..]) {
+        for (column, &cell) in (0u32..).zip(frame) {
+            if cell != zero
+                && let Some((place, value)) = places.next()
+            {
+                (*place, *value) = (column, cell);
+                n += 1;
+            }
+        }
+        *end = n;
+    }
+    Ok(())
+}
+
+/// The tile with its values in `dtype`: as it is if it has that dtype, otherwise with converted
+/// values in `scratch`.
+///
+/// # Errors
+/// `Bug` if a complex tile is to become real: the planner only ever widens.
+pub fn convert_csr<'t>(
+    tile: &CsrTile<'t>,
+    dtype: DType,
+    scratch: &'t mut Scratch,
+) -> Result<CsrTile<'t>> {
+    if tile.dtype() == dtype {
+        return Ok(tile.clone());
+    }
+    if tile.dtype().is_complex() && !dtype.is_complex() {
+        return Err(Error::bug(format!("a tile of {} was to become {dtype}", tile.dtype())));
+    }
+    let len_bytes = tile
+        .n_entries()
+        .checked_mul(dtype.size())
+        .ok_or_else(|| Error::limit("a sparse tile does not fit in memory"))?;
+    let out = scratch.prepare(len_bytes);
+    dispatch_csr!(tile, view => write_as(view.entries().1, dtype, out))?;
+    let scratch: &Scratch = scratch;
+    let values = TypedSlice::from_bytes(dtype, &scratch.bytes()[..len_bytes])?;
+    // Where nobody owns the entries, nobody may hold on to the tile either.
+    let owner = tile.owner().map(|owner| Arc::new((owner.clone(), scratch.owner())) as _);
+    Ok(CsrTile { values, owner, ..tile.clone() })
+}
+
+macro_rules! define {
+    ($(($variant:ident, $type:ty)),* $(,)?) => {
+        /// Writes `values` as `dtype` to `out`.
+        fn write_as<T>(values: &[T], dtype: DType, out: &mut [u8]) -> Result<()>
+        where
+            T: Element $(+ CastTo<$type>)*,
+        {
+            match dtype {
+                $(DType::$variant => {
+                    let out: &mut [$type] = bytemuck::try_cast_slice_mut(out)
+                        .map_err(|e| Error::bug(format!("scratch as {dtype}: {e}")))?;
+                    for (value, out) in values.iter().zip(out) {
+                        *out = value.cast();
+                    }
+                })*
+            }
+            Ok(())
+        }
+    };
+}
+for_each_element!(define);
