@@ -1,6 +1,6 @@
 //! What a UDF gets to know about the run it takes part in.
 
-use crate::{DType, Partition, Roi, Shape, TilingScheme};
+use crate::{ArrayFormat, DType, Partition, Roi, Shape, TilingScheme};
 use std::sync::Arc;
 
 /// What is known before tiles and partitions are chosen: enough to declare buffers.
@@ -40,4 +40,6 @@ pub struct RunMeta {
     pub tiling: Arc<TilingScheme>,
     /// The partitions, in merge order.
     pub partitions: Arc<[Partition]>,
+    /// The format that the tiles of this UDF come in: one that it asked for.
+    pub format: ArrayFormat,
 }

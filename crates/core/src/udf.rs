@@ -89,6 +89,19 @@ impl Requirements {
             cellwise: false,
         }
     }
+
+    /// The format that tiles of a source of format `native` come in.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if no format is asked for.
+    pub fn format_for(&self, native: ArrayFormat) -> Result<ArrayFormat> {
+        let first = self.formats.first().copied();
+        let found = self.formats.contains(&native).then_some(native).or(first);
+        found.ok_or_else(|| {
+            crate::Error::invalid("no array format is asked for")
+                .with_hint("name at least one, such as dense")
+        })
+    }
 }
 
 /// One partition's result.

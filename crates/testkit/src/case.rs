@@ -54,7 +54,12 @@ impl Case {
         let values = random_values(self.dtype, len, self.values, self.seed);
         let source = MemorySource::try_new(
             NativeArray::try_new(&shape, values)?,
-            MemoryOptions { lends: self.lends, gap: self.gap, presence: self.presence(n_frames) },
+            MemoryOptions {
+                lends: self.lends,
+                gap: self.gap,
+                presence: self.presence(n_frames),
+                ..MemoryOptions::default()
+            },
         )?;
         let offset = self.sync_offset % n_frames as i64;
         Dataset::try_new(Arc::new(source), Some(&self.nav), offset)

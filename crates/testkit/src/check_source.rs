@@ -2,8 +2,8 @@
 
 use crate::random::Random;
 use framefold_core::{
-    DataSource, Error, FrameIndices, FrameReader, Presence, Result, SigSlice, TileFrames,
-    TilingScheme, dispatch_frames,
+    ArrayFormat, DataSource, Element, Error, FrameIndices, FrameReader, Presence, Result, Scratch,
+    SigSlice, TileFrames, TilingScheme, densify, dispatch_frames,
 };
 
 /// Holds `source` to the laws of its contract.
@@ -11,6 +11,7 @@ use framefold_core::{
 /// - The geometry is consistent, and stays the same while data are read.
 /// - Any tile of any scheme holds the same cells as the whole frames, for frames that follow each
 ///   other and for any others, in the promised dtype and shape.
+/// - A source that has its data sparse gives the same cells as sparse rows.
 /// - What was read once reads the same again, also by another reader.
 /// - Frames past the end are refused.
 /// - `verify` finds nothing wrong with a source that nobody touched.
@@ -47,7 +48,10 @@ pub fn check_source(source: &dyn DataSource) -> Result<()> {
             let list = &frames[chosen.clone()];
             for indices in indices_of(list) {
                 let what = format!("frames {indices:?} of slice {slice:?}");
-                let found = read(reader.as_mut(), indices, slice)?;
+                let found = read(reader.as_mut(), indices.clone(), slice)?;
+                if source.format() == ArrayFormat::Csr {
+                    check_csr(reader.as_mut(), indices, slice, &found)?;
+                }
                 for (cells, whole) in found.iter().zip(&expected[chosen.clone()]) {
                     let runs = slice.runs(sig).map(|run| &whole[run.start * size..run.end * size]);
                     if *cells != runs.collect::<Vec<_>>().concat() {
@@ -146,6 +150,35 @@ fn read(
     Ok(bytes_of(tile.frames))
 }
 
+/// Holds the sparse rows of a tile against its dense cells.
+fn check_csr(
+    reader: &mut dyn FrameReader,
+    frames: FrameIndices<'_>,
+    slice: &SigSlice,
+    expected: &[Vec<u8>],
+) -> Result<()> {
+    let what = format!("sparse rows of frames {frames:?} of slice {slice:?}");
+    let tile = reader.read_csr(frames, slice)?;
+    if (tile.depth(), tile.frame_len()) != (expected.len(), slice.len()) {
+        return Err(Error::bug(format!("{what}: a tile of another shape")));
+    }
+    let mut scratch = Scratch::new();
+    let dense = densify(&tile, &mut scratch)?;
+    let same = dispatch_frames!(dense.frames, view => {
+        view.frames().zip(expected).all(|(cells, bytes)| same_cells(cells, bytes))
+    });
+    if same { Ok(()) } else { Err(Error::bug(format!("{what} differ from the dense cells"))) }
+}
+
+/// Whether cells and bytes are the same; negative zero, which no sparse row holds, is zero.
+fn same_cells<T: Element>(cells: &[T], bytes: &[u8]) -> bool {
+    let size = size_of::<T>();
+    let same = |(cell, bytes): (&T, &[u8])| {
+        bytemuck::bytes_of(cell) == bytes || *cell == bytemuck::pod_read_unaligned(bytes)
+    };
+    bytes.len() == size_of_val(cells) && cells.iter().zip(bytes.chunks_exact(size)).all(same)
+}
+
 fn bytes_of(frames: TileFrames<'_>) -> Vec<Vec<u8>> {
     let size = frames.dtype().size();
     let (stride, len) = (frames.stride() * size, frames.frame_len() * size);
@@ -179,8 +212,11 @@ mod tests {
         for dtype in DType::all() {
             for (lends, gap) in [(true, 0), (true, 3), (false, 0), (false, 5)] {
                 for presence in [Presence::All, Presence::Ranges(vec![0..2, 5..10])] {
-                    let options = MemoryOptions { lends, gap, presence };
-                    check_source(&memory(dtype, options)).unwrap();
+                    for format in [ArrayFormat::Dense, ArrayFormat::Csr] {
+                        let presence = presence.clone();
+                        let options = MemoryOptions { lends, gap, presence, format };
+                        check_source(&memory(dtype, options)).unwrap();
+                    }
                 }
             }
         }

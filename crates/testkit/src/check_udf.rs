@@ -1,7 +1,7 @@
 //! The laws of a UDF.
 
 use crate::compare::{assert_same, numbers};
-use crate::evaluate::{Results, Run, cut, evaluate, runs_with_data};
+use crate::evaluate::{Results, Run, cut, evaluate, evaluate_in, runs_with_data};
 use crate::random::Random;
 use framefold_core::{
     Dataset, Error, Method, NativeArray, Partition, Result, Roi, TilingScheme, Udf,
@@ -25,7 +25,8 @@ pub enum Agreement {
 /// - A partition can be repeated: a second run gives the same bits.
 /// - Merging the partial result of an accumulator that saw no tile changes nothing, if the true
 ///   one follows.
-/// - Results do not depend on tiling and partitions, within `agreement`.
+/// - Results do not depend on tiling and partitions, within `agreement`, nor on which of the array
+///   formats that it asks for its tiles come in.
 ///
 /// Tilings and partitions are random, from `seed`.
 ///
@@ -58,6 +59,20 @@ pub fn check_udf(
                 let how = format!("tiling {:?} × {}", tiling.tile_shape(), tiling.depth());
                 Error::bug(format!("'{}' does not depend on tiling ({how}): {e}", decl.name))
             })?;
+        }
+        for format in udf.requirements(dataset.source().info())?.formats {
+            let results = evaluate_in(format, udf, dataset, roi, &tiling, &partitions)?;
+            for ((found, expected), decl) in
+                results.arrays.iter().zip(&whole.arrays).zip(&whole.decls)
+            {
+                agree(found, expected, agreement).map_err(|e| {
+                    let name = format.name();
+                    Error::bug(format!(
+                        "'{}' does not depend on the format ({name}): {e}",
+                        decl.name
+                    ))
+                })?;
+            }
         }
     }
     Ok(())

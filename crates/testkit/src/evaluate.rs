@@ -1,9 +1,10 @@
 //! The plainest driver of the contracts.
 
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferUse, DType, Dataset, DenseTile, Error, FrameIndices,
-    FrameReader, InputDType, JobMeta, Merger, Method, NativeArray, Partition, Result, Roi, RunMeta,
-    Scratch, SigSlice, Tile, TilePosition, TilingScheme, Udf, convert_tile,
+    Accumulator, Array, ArrayFormat, BufferDecl, BufferUse, CsrScratch, DType, Dataset, DenseTile,
+    Error, FrameIndices, FrameReader, InputDType, JobMeta, Merger, Method, NativeArray, Partition,
+    Result, Roi, RunMeta, Scratch, SigSlice, Tile, TilePosition, TilingScheme, Udf, convert_csr,
+    convert_tile, sparsify,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -44,9 +45,32 @@ pub fn evaluate(
     tiling: &Arc<TilingScheme>,
     partitions: &[Partition],
 ) -> Result<Results> {
-    let run = Run::try_new(udf, dataset, roi, tiling, partitions)?;
+    evaluate_run(&Run::try_new(udf, dataset, roi, tiling, partitions)?, udf, dataset)
+}
+
+/// As [`evaluate`], with all tiles in `format`, which the UDF must have asked for.
+///
+/// # Errors
+/// As [`evaluate`]; `InvalidArgument` if the UDF does not take that format.
+pub fn evaluate_in(
+    format: ArrayFormat,
+    udf: &dyn Udf,
+    dataset: &Dataset,
+    roi: Option<&Arc<Roi>>,
+    tiling: &Arc<TilingScheme>,
+    partitions: &[Partition],
+) -> Result<Results> {
+    if !udf.requirements(dataset.source().info())?.formats.contains(&format) {
+        return Err(Error::invalid(format!("{} does not take {format:?} tiles", udf.name())));
+    }
+    let mut run = Run::try_new(udf, dataset, roi, tiling, partitions)?;
+    run.meta.format = format;
+    evaluate_run(&run, udf, dataset)
+}
+
+fn evaluate_run(run: &Run, udf: &dyn Udf, dataset: &Dataset) -> Result<Results> {
     let mut merger = udf.merger(&run.meta)?;
-    for partition in partitions {
+    for partition in run.meta.partitions.iter() {
         let partial = run.accumulate(udf, dataset, partition)?.finish()?;
         merger.merge(partition, partial)?;
     }
@@ -95,7 +119,12 @@ impl Run {
             roi: roi.cloned(),
         };
         let decls = udf.buffers(&job)?;
-        let meta = RunMeta { job, tiling: Arc::clone(tiling), partitions: partitions.into() };
+        let meta = RunMeta {
+            job,
+            tiling: Arc::clone(tiling),
+            partitions: partitions.into(),
+            format: requirements.format_for(dataset.source().format())?,
+        };
         Ok(Run { meta, decls })
     }
 
@@ -123,7 +152,8 @@ impl Run {
                 sig: slice,
             };
             let frames = self.frames_of(dataset, block)?;
-            process(reader.as_mut(), &frames, position, &self.meta, accumulator.as_mut())
+            let native = dataset.source().format();
+            process(reader.as_mut(), native, &frames, position, &self.meta, accumulator.as_mut())
         };
         if partition.index.is_multiple_of(2) {
             for block in &blocks {
@@ -184,6 +214,7 @@ impl Run {
 
 fn process(
     reader: &mut dyn FrameReader,
+    native: ArrayFormat,
     frames: &[u64],
     position: TilePosition<'_>,
     meta: &RunMeta,
@@ -196,8 +227,16 @@ fn process(
         [only] => FrameIndices::Run(*only..only + 1),
         list => FrameIndices::List(list),
     };
+    let (mut scratch, mut sparse) = (Scratch::new(), CsrScratch::new());
+    if meta.format == ArrayFormat::Csr {
+        let tile = match native {
+            ArrayFormat::Csr => reader.read_csr(indices, position.sig)?,
+            _ => sparsify(&reader.read(indices, position.sig)?, &mut sparse)?,
+        };
+        let tile = convert_csr(&tile, meta.job.input_dtype, &mut scratch)?;
+        return accumulator.process_csr(&position, &tile);
+    }
     let tile: DenseTile<'_> = reader.read(indices, position.sig)?;
-    let mut scratch = Scratch::new();
     let data = convert_tile(&tile, meta.job.input_dtype, &mut scratch)?;
     accumulator.process(&Tile { position, data })
 }

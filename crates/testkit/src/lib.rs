@@ -37,7 +37,7 @@ pub use case::{Case, cases, cases_of};
 pub use check_source::check_source;
 pub use check_udf::{Agreement, check_udf};
 pub use compare::{Expected, assert_same};
-pub use evaluate::{Results, cut, evaluate, runs_with_data};
+pub use evaluate::{Results, cut, evaluate, evaluate_in, runs_with_data};
 pub use memory::{MemoryOptions, MemorySource};
 pub use probe::CellCount;
 pub use random::{Random, Values, random_values};

@@ -1,8 +1,9 @@
 //! A data source in memory that can be made awkward.
 
 use framefold_core::{
-    DataSource, DenseTile, Error, FrameIndices, FrameReader, NativeArray, Presence, Result,
-    Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
+    ArrayFormat, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices, FrameReader,
+    NativeArray, Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
+    sparsify,
 };
 
 /// How a [`MemorySource`] behaves.
@@ -14,11 +15,13 @@ pub struct MemoryOptions {
     pub gap: usize,
     /// Which frames are there.
     pub presence: Presence,
+    /// Whether the source claims to have its data dense or sparse. It can do both.
+    pub format: ArrayFormat,
 }
 
 impl Default for MemoryOptions {
     fn default() -> Self {
-        MemoryOptions { lends: true, gap: 0, presence: Presence::All }
+        MemoryOptions { lends: true, gap: 0, presence: Presence::All, format: ArrayFormat::Dense }
     }
 }
 
@@ -29,6 +32,7 @@ pub struct MemorySource {
     frame_len: usize,
     gap: usize,
     cells: NativeArray,
+    format: ArrayFormat,
 }
 
 /// Fills gaps: NaN in every float type, a large number in every integer type.
@@ -73,7 +77,7 @@ impl MemorySource {
                 target[i * stride * size..][..frame.len()].copy_from_slice(frame);
             }
         }
-        Ok(MemorySource { info, frame_len, gap: options.gap, cells })
+        Ok(MemorySource { info, frame_len, gap: options.gap, cells, format: options.format })
     }
 }
 
@@ -91,18 +95,28 @@ impl DataSource for MemorySource {
     }
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
-        Ok(Box::new(Reader { source: self, scratch: Scratch::new() }))
+        Ok(Box::new(Reader { source: self, scratch: Scratch::new(), sparse: CsrScratch::new() }))
+    }
+
+    fn format(&self) -> ArrayFormat {
+        self.format
     }
 }
 
 struct Reader<'a> {
     source: &'a MemorySource,
     scratch: Scratch,
+    sparse: CsrScratch,
 }
 
-impl FrameReader for Reader<'_> {
-    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
-        let MemorySource { info, frame_len, gap, cells } = self.source;
+impl Reader<'_> {
+    fn dense<'s>(
+        source: &'s MemorySource,
+        scratch: &'s mut Scratch,
+        frames: FrameIndices<'_>,
+        sig: &SigSlice,
+    ) -> Result<DenseTile<'s>> {
+        let MemorySource { info, frame_len, gap, cells, .. } = source;
         if let Some(frame) = frames.iter().find(|&frame| !is_present(info, frame)) {
             return Err(Error::invalid(format!(
                 "the source of {} frames has no such",
@@ -130,7 +144,7 @@ impl FrameReader for Reader<'_> {
         }
         let (depth, stride) = (frames.len(), sig.len() + gap);
         let len_bytes = depth * stride * size;
-        let out = self.scratch.prepare(len_bytes);
+        let out = scratch.prepare(len_bytes);
         out.fill(POISON);
         for (frame, out) in frames.iter().zip(out.chunks_exact_mut(stride * size)) {
             let mut place = 0;
@@ -140,9 +154,20 @@ impl FrameReader for Reader<'_> {
                 place += run.len();
             }
         }
-        let bytes = &self.scratch.bytes()[..len_bytes];
+        let bytes = &scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), stride)?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+    }
+}
+
+impl FrameReader for Reader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        Reader::dense(self.source, &mut self.scratch, frames, sig)
+    }
+
+    fn read_csr(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<CsrTile<'_>> {
+        let dense = Reader::dense(self.source, &mut self.scratch, frames, sig)?;
+        sparsify(&dense, &mut self.sparse)
     }
 
     fn verify(&mut self) -> Result<()> {
