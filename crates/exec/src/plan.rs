@@ -2,6 +2,7 @@
 
 mod bands;
 mod explain;
+mod formats;
 mod inputs;
 mod memory;
 mod partitions;
@@ -12,9 +13,10 @@ pub use explain::{Explanation, UdfExplanation};
 pub(crate) use bands::Band;
 
 use crate::PlanOptions;
+use formats::FrameSize;
 use framefold_core::{
-    BufferDecl, CorrectedSlice, DType, Dataset, Error, FrameIndices, JobMeta, Partition,
-    Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
+    ArrayFormat, BufferDecl, CorrectedSlice, DType, Dataset, Error, FrameIndices, JobMeta,
+    Partition, Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -43,6 +45,8 @@ pub(crate) struct PlannedUdf {
     pub(crate) buffers: Vec<BufferDecl>,
     /// The dtype of its tiles.
     pub(crate) input_dtype: DType,
+    /// The format of its tiles.
+    pub(crate) format: ArrayFormat,
     /// One per band.
     pub(crate) metas: Vec<RunMeta>,
 }
@@ -88,10 +92,12 @@ impl Plan {
             jobs.push((meta, buffers));
         }
 
+        let formats = formats::choose(dataset, &udfs, &requirements)?;
+        let frame = FrameSize::of(dataset, &formats);
         memory::check(&jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
-        let cuts = partitions::choose(dataset, &jobs, &requirements, runs, options)?;
-        let tiles = tiling::choose(info, &jobs, &requirements, &cuts, options)?;
+        let cuts = partitions::choose(info, frame, &jobs, &requirements, runs, options)?;
+        let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, options)?;
         let bands = bands::cut(&tiles, cuts.n_bands)?;
         let tiling = tiles.scheme;
         let corrected = match dataset.corrections() {
@@ -107,10 +113,11 @@ impl Plan {
             .into_iter()
             .zip(requirements)
             .zip(jobs)
-            .map(|((udf, requirements), (job, buffers))| {
-                let metas = bands::metas(&job, &bands, &cuts)?;
+            .zip(formats)
+            .map(|(((udf, requirements), (job, buffers)), format)| {
+                let metas = bands::metas(&job, &bands, &cuts, format)?;
                 let input_dtype = job.input_dtype;
-                Ok(PlannedUdf { udf, requirements, buffers, input_dtype, metas })
+                Ok(PlannedUdf { udf, requirements, buffers, input_dtype, format, metas })
             })
             .collect::<Result<_>>()?;
         Ok(Plan { dataset: dataset.clone(), roi, udfs, tiling, cuts, bands, corrected, reasons })
@@ -165,11 +172,10 @@ impl Plan {
         self.cuts.iter().map(Partition::n_frames).sum()
     }
 
-    /// The size of one frame in the data set's dtype.
+    /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.
     pub fn frame_bytes(&self) -> u64 {
-        let info = self.dataset.source().info();
-        saturating_u64(self.dataset.shape().frame_len())
-            .saturating_mul(saturating_u64(info.dtype.dtype.size()))
+        let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();
+        FrameSize::of(&self.dataset, &formats).bytes()
     }
 
     /// What was decided, and why, for people to read.

@@ -1,11 +1,13 @@
 //! One worker: reads, tiles, converts, and feeds the accumulators.
 
+mod tiles;
+
 use crate::Plan;
 use framefold_core::{
-    Accumulator, CorrectionPlanes, DType, DenseTile, Error, FrameReader, Partial, Partition,
-    Result, Scratch, SigSlice, Tile, TilePosition, convert_tile, correct_tile,
+    Accumulator, ArrayFormat, FrameReader, Partial, Partition, Result, Tile, TilePosition,
 };
 use std::ops::Range;
+use tiles::TileMaker;
 
 /// The result of one partition: one partial result per UDF of the plan.
 #[derive(Debug)]
@@ -27,17 +29,8 @@ impl PartialResult {
 pub struct Worker<'p> {
     plan: &'p Plan,
     reader: Box<dyn FrameReader + 'p>,
-    /// One per dtype that some UDF wants, other than that of uncorrected data.
-    converted: Vec<Converted>,
+    tiles: TileMaker,
     frames: Vec<u64>,
-}
-
-/// Where tiles of one dtype are made.
-struct Converted {
-    dtype: DType,
-    scratch: Scratch,
-    /// Dark frame and gain map in that dtype, if there are corrections.
-    planes: Option<CorrectionPlanes>,
 }
 
 impl<'p> Worker<'p> {
@@ -46,19 +39,8 @@ impl<'p> Worker<'p> {
     /// # Errors
     /// Whatever the source reports when it is opened for reading.
     pub fn try_new(plan: &'p Plan) -> Result<Self> {
-        let native = plan.dataset.source().info().dtype.dtype;
-        let corrections = plan.dataset.corrections();
-        let mut converted: Vec<Converted> = Vec::new();
-        for planned in &plan.udfs {
-            let dtype = planned.input_dtype;
-            let as_it_is = dtype == native && corrections.is_none();
-            if !as_it_is && !converted.iter().any(|known| known.dtype == dtype) {
-                let planes =
-                    corrections.map(|c| CorrectionPlanes::try_new(c, dtype)).transpose()?;
-                converted.push(Converted { dtype, scratch: Scratch::new(), planes });
-            }
-        }
-        Ok(Worker { plan, reader: plan.dataset.source().reader()?, converted, frames: Vec::new() })
+        let tiles = TileMaker::try_new(plan)?;
+        Ok(Worker { plan, reader: plan.dataset.source().reader()?, tiles, frames: Vec::new() })
     }
 
     /// Processes partition `index`; a pure function of the plan and the index.
@@ -126,37 +108,21 @@ impl<'p> Worker<'p> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
         let corrected = plan.corrected.get(slice);
-        let read = corrected.map_or(&plan.tiling.slices()[slice], |slice| slice.read());
-        let native = self.reader.read(frames, read)?;
-        check_geometry(&native, position.frames.len(), read)?;
-        let mut tiles = Vec::with_capacity(self.converted.len());
-        for Converted { dtype, scratch, planes } in &mut self.converted {
-            let tile = match (corrected, planes) {
-                (Some(slice), Some(planes)) => correct_tile(&native, slice, planes, scratch)?,
-                _ => convert_tile(&native, *dtype, scratch)?,
-            };
-            tiles.push((*dtype, tile));
-        }
+        let sig = &plan.tiling.slices()[slice];
+        let tiles = self.tiles.make(self.reader.as_mut(), frames, sig, corrected)?;
         for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
             let dtype = planned.input_dtype;
-            let data = tiles.iter().find(|(known, _)| *known == dtype).map_or(&native, |t| &t.1);
-            let tile = Tile { position: position.clone(), data: data.clone() };
-            accumulator.process(&tile).map_err(|error| error.with_udf(planned.udf.name()))?;
+            match planned.format {
+                ArrayFormat::Csr => accumulator.process_csr(&position, tiles.csr(dtype)?),
+                _ => {
+                    let data = tiles.dense(dtype)?.clone();
+                    accumulator.process(&Tile { position: position.clone(), data })
+                }
+            }
+            .map_err(|error| error.with_udf(planned.udf.name()))?;
         }
         Ok(())
     }
-}
-
-/// A source that hands out another tile than was asked for must not get any further.
-fn check_geometry(tile: &DenseTile<'_>, n_frames: usize, sig: &SigSlice) -> Result<()> {
-    let (found, expected) = ((tile.frames.depth(), tile.frames.frame_len()), (n_frames, sig.len()));
-    if found == expected {
-        return Ok(());
-    }
-    Err(Error::bug(format!(
-        "the source gave {} frames of {} cells, but {} of {} were asked for",
-        found.0, found.1, expected.0, expected.1
-    )))
 }
 
 fn chunks(range: Range<usize>, depth: usize) -> impl Iterator<Item = Range<usize>> {

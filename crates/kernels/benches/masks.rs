@@ -15,8 +15,8 @@
 
 use criterion::{BenchmarkGroup, Criterion, Throughput, measurement::WallTime};
 use framefold_core::{
-    DenseTile, Element, FramesView, JobMeta, NativeArray, Partition, RunMeta, Shape, Tile,
-    TilePosition, TilingScheme, Udf,
+    ArrayFormat, DenseTile, Element, FramesView, JobMeta, NativeArray, Partition, RunMeta, Shape,
+    Tile, TilePosition, TilingScheme, Udf,
 };
 use framefold_kernels::{Masks, disk};
 use std::hint::black_box;
@@ -87,6 +87,7 @@ fn run<T: Element>(
         },
         tiling: Arc::new(TilingScheme::try_new(&sig, &sig, DEPTH).unwrap()),
         partitions: Arc::new([Partition { index: 0, frames: 0..DEPTH }]),
+        format: ArrayFormat::Dense,
     };
     let mut accumulator = masks.accumulator(&run, &run.partitions[0]).unwrap();
     let view = FramesView::try_new(cells, DEPTH, PIXELS, PIXELS).unwrap();

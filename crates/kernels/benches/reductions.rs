@@ -18,8 +18,8 @@
 use bytemuck::pod_align_to;
 use criterion::{Criterion, Throughput};
 use framefold_core::{
-    DType, DenseTile, Element, FramesView, JobMeta, NativeArray, Partition, RunMeta, Shape, Tile,
-    TilePosition, TilingScheme, Udf,
+    ArrayFormat, DType, DenseTile, Element, FramesView, JobMeta, NativeArray, Partition, RunMeta,
+    Shape, Tile, TilePosition, TilingScheme, Udf,
 };
 use framefold_kernels::{Com, LogSum, Masks, Max, StdDev, Sum, SumSig};
 use framefold_simd::{Simd, run};
@@ -118,6 +118,7 @@ fn run_meta(dtype: DType, n_frames: usize, side: usize, depth: usize) -> RunMeta
         },
         tiling: Arc::new(TilingScheme::try_new(&[side, side], &[side, side], depth).unwrap()),
         partitions: Arc::new([Partition { index: 0, frames: 0..n_frames }]),
+        format: ArrayFormat::Dense,
     }
 }
 

@@ -4,7 +4,8 @@ use crate::evaluate::{cut, runs_with_data};
 use crate::memory::{MemoryOptions, MemorySource};
 use crate::random::{Values, random_values};
 use framefold_core::{
-    DType, Dataset, NativeArray, Partition, Presence, Result, Roi, TilingScheme, checked_product,
+    ArrayFormat, DType, Dataset, NativeArray, Partition, Presence, Result, Roi, TilingScheme,
+    checked_product,
 };
 use proptest::prelude::*;
 use std::ops::Range;
@@ -34,6 +35,8 @@ pub struct Case {
     pub lends: bool,
     /// Elements between frames.
     pub gap: usize,
+    /// Whether the source has its data sparse.
+    pub sparse: bool,
     /// The shape of a tile.
     pub tile: Vec<usize>,
     /// The frames of a tile.
@@ -58,7 +61,7 @@ impl Case {
                 lends: self.lends,
                 gap: self.gap,
                 presence: self.presence(n_frames),
-                ..MemoryOptions::default()
+                format: if self.sparse { ArrayFormat::Csr } else { ArrayFormat::Dense },
             },
         )?;
         let offset = self.sync_offset % n_frames as i64;
@@ -137,7 +140,8 @@ pub fn cases_of(dtypes: Vec<DType>, sig_axes: Range<usize>) -> impl Strategy<Val
     let flags = |share: f64| prop::collection::vec(prop::bool::weighted(share), 1..9);
     let missing = prop_oneof![2 => Just(vec![false]), 1 => flags(0.3)];
     let data = (axes(1..3, 7), sig, prop::sample::select(dtypes), values, any::<u64>());
-    let layout = (missing, prop_oneof![2 => Just(0), 1 => -5i64..6], any::<bool>(), 0usize..4);
+    let sync_offset = prop_oneof![2 => Just(0), 1 => -5i64..6];
+    let layout = (missing, sync_offset, any::<bool>(), 0usize..4, prop::bool::weighted(0.3));
     let run = (
         prop::option::of(flags(0.5)),
         prop::collection::vec(1usize..12, 3),
@@ -146,7 +150,7 @@ pub fn cases_of(dtypes: Vec<DType>, sig_axes: Range<usize>) -> impl Strategy<Val
     );
     (data, layout, run).prop_map(|(data, layout, run)| {
         let (nav, sig, dtype, values, seed) = data;
-        let (missing, sync_offset, lends, gap) = layout;
+        let (missing, sync_offset, lends, gap, sparse) = layout;
         let (roi, tile, depth, partition_lens) = run;
         // All frames missing is not a source.
         let missing = if missing.contains(&false) { missing } else { vec![false] };
@@ -166,6 +170,7 @@ pub fn cases_of(dtypes: Vec<DType>, sig_axes: Range<usize>) -> impl Strategy<Val
             roi,
             lends,
             gap,
+            sparse,
             tile,
             depth,
             partition_lens,

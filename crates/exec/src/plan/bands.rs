@@ -8,7 +8,7 @@
 //! to it, each band is a data set whose frames are that band.
 
 use super::tiling::Tiles;
-use framefold_core::{JobMeta, Partition, Result, RunMeta, Shape, TilingScheme};
+use framefold_core::{ArrayFormat, JobMeta, Partition, Result, RunMeta, Shape, TilingScheme};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -47,11 +47,12 @@ pub(super) fn metas(
     job: &JobMeta,
     bands: &[Band],
     cuts: &Arc<[Partition]>,
+    format: ArrayFormat,
 ) -> Result<Vec<RunMeta>> {
     let meta = |band: &Band| {
         let shape = Shape::try_new(job.shape.nav(), band.tiling.sig_shape())?;
         let job = JobMeta { shape, ..job.clone() };
-        Ok(RunMeta { job, tiling: band.tiling.clone(), partitions: cuts.clone() })
+        Ok(RunMeta { job, tiling: band.tiling.clone(), partitions: cuts.clone(), format })
     };
     bands.iter().map(meta).collect()
 }

@@ -70,7 +70,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         UdfExplanation {
             name: planned.udf.name().to_owned(),
             method: planned.requirements.method.name(),
-            format: planned.requirements.formats.first().map_or("dense", |f| f.name()),
+            format: planned.format.name(),
             dtype: if native == input {
                 format!("{native}, as it is")
             } else {

@@ -6,11 +6,12 @@
 //! from the machine, so that results are the same everywhere.
 
 use super::explain::bytes;
+use super::formats::FrameSize;
 use super::saturating_u64;
 use crate::PlanOptions;
 use framefold_core::{
-    BufferDecl, BufferKind, BufferUse, Dataset, Error, JobMeta, Method, Partition, Requirements,
-    Result,
+    BufferDecl, BufferKind, BufferUse, Error, JobMeta, Method, Partition, Requirements, Result,
+    SourceInfo,
 };
 use std::ops::Range;
 
@@ -50,7 +51,8 @@ struct Count {
 }
 
 pub(super) fn choose(
-    dataset: &Dataset,
+    info: &SourceInfo,
+    frame: FrameSize,
     jobs: &[(JobMeta, Vec<BufferDecl>)],
     requirements: &[Requirements],
     runs: Vec<Range<usize>>,
@@ -61,8 +63,7 @@ pub(super) fn choose(
         let why = "none of the selected positions has data".into();
         return Ok(Cuts { frames: Vec::new(), n_bands: 1, why });
     }
-    let frame_bytes = saturating_u64(dataset.shape().frame_len())
-        .saturating_mul(saturating_u64(dataset.source().info().dtype.dtype.size()));
+    let frame_bytes = frame.bytes();
     let count = match options.num_partitions {
         Some(0) => {
             return Err(Error::invalid("num_partitions is 0").with_hint("use 1 or more"));
@@ -73,10 +74,12 @@ pub(super) fn choose(
                 n_frames: saturating_u64(n_frames),
                 frame_bytes,
                 merged_bytes: merged_bytes(jobs),
-                depth: saturating_u64(dataset.source().info().preferred_depth).max(1),
+                depth: saturating_u64(info.preferred_depth).max(1),
             };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
-            let by_bands = options.tile_shape.is_none() && cellwise(jobs, requirements);
+            let by_bands = matches!(frame, FrameSize::Dense(_))
+                && options.tile_shape.is_none()
+                && cellwise(jobs, requirements);
             work.banded().filter(|_| by_bands).unwrap_or_else(|| work.plain(whole))
         }
     };

@@ -6,6 +6,7 @@
 //! asks for more frames at a time than fit as a whole.
 
 use super::explain;
+use super::formats::FrameSize;
 use super::partitions::Cuts;
 use crate::PlanOptions;
 use framefold_core::{
@@ -30,6 +31,7 @@ pub(super) fn choose(
     info: &SourceInfo,
     jobs: &[(JobMeta, Vec<BufferDecl>)],
     requirements: &[Requirements],
+    frame: FrameSize,
     cuts: &Cuts,
     options: &PlanOptions,
 ) -> Result<Tiles> {
@@ -62,6 +64,12 @@ pub(super) fn choose(
     if let Some(shape) = options.tile_shape.as_ref().filter(|_| method == Method::Tile) {
         let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
         return tiles(shape, depth, "as asked for".into());
+    }
+    if let FrameSize::Sparse(bytes) = frame {
+        let fits = budget / usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
+        let depth = options.tile_depth.unwrap_or(fits).clamp(1, longest);
+        let budget = explain::bytes_usize(budget);
+        return tiles(sig, depth, format!("whole frames, whose entries fit {budget} together"));
     }
     let may_stay = cuts.n_bands == 1 && (deep_enough || options.tile_depth.is_some());
     let whole = method == Method::Frame || (fits && may_stay);

@@ -9,6 +9,8 @@ mod differential;
 #[cfg(test)]
 mod failures;
 #[cfg(test)]
+mod formats;
+#[cfg(test)]
 mod reading;
 #[cfg(test)]
 mod tiling;

@@ -1,0 +1,58 @@
+//! In which array format each UDF gets its tiles.
+//!
+//! A UDF gets the format in which the source has the data, if it takes that, and otherwise the
+//! first that it asks for. Each format is made at most once per tile, whoever wants it.
+
+use super::saturating_u64;
+use framefold_core::{ArrayFormat, Dataset, Requirements, Result, Udf};
+use std::sync::Arc;
+
+/// The formats of all UDFs, in their order.
+pub(super) fn choose(
+    dataset: &Dataset,
+    udfs: &[Arc<dyn Udf>],
+    requirements: &[Requirements],
+) -> Result<Vec<ArrayFormat>> {
+    // Corrected pixels are dense, whatever they were before.
+    let native = match dataset.corrections() {
+        None => dataset.source().format(),
+        Some(_) => ArrayFormat::Dense,
+    };
+    let format = |(udf, required): (&Arc<dyn Udf>, &Requirements)| {
+        required.format_for(native).map_err(|error| error.with_udf(udf.name()))
+    };
+    udfs.iter().zip(requirements).map(format).collect()
+}
+
+/// How much of a frame there is to read.
+#[derive(Clone, Copy)]
+pub(super) enum FrameSize {
+    /// The bytes of its pixels.
+    Dense(u64),
+    /// The bytes of its entries, on average: all UDFs take them sparse from a sparse source.
+    Sparse(u64),
+}
+
+impl FrameSize {
+    pub(super) fn of(dataset: &Dataset, formats: &[ArrayFormat]) -> Self {
+        let info = dataset.source().info();
+        let sparse = dataset.source().format() == ArrayFormat::Csr
+            && dataset.corrections().is_none()
+            && formats.iter().all(|&format| format == ArrayFormat::Csr);
+        match dataset.source().stored_bytes() {
+            Some(stored) if sparse => {
+                FrameSize::Sparse(stored.div_ceil(info.n_frames.max(1)).max(1))
+            }
+            _ => FrameSize::Dense(
+                saturating_u64(dataset.shape().frame_len())
+                    .saturating_mul(saturating_u64(info.dtype.dtype.size())),
+            ),
+        }
+    }
+
+    pub(super) fn bytes(self) -> u64 {
+        match self {
+            FrameSize::Dense(bytes) | FrameSize::Sparse(bytes) => bytes,
+        }
+    }
+}
