@@ -41,6 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod csr;
 mod detect;
 mod linear;
 mod memory;
@@ -48,10 +49,12 @@ mod mib;
 mod npy;
 mod options;
 mod raw;
+mod raw_csr;
 mod recut;
 mod storage;
 mod strided;
 
+pub use csr::{CsrArray, CsrSource, CsrSpec};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};
 pub use linear::{FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, PlainDecoder};
 pub use memory::{MemoryArray, MemorySource};

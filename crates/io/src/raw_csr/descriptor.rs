@@ -1,0 +1,209 @@
+//! The TOML file.
+
+use super::FORMAT;
+use framefold_core::{Error, Result, StoredDType};
+use std::path::PathBuf;
+use toml::{Table, Value};
+
+/// What a descriptor says.
+#[derive(Debug)]
+pub(crate) struct Descriptor {
+    params: Table,
+    /// Where the entries of each frame begin.
+    pub(crate) row_pointers: ArrayFile,
+    /// The pixel of each entry.
+    pub(crate) columns: ArrayFile,
+    /// The value of each entry.
+    pub(crate) values: ArrayFile,
+}
+
+/// A file that holds an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayFile {
+    /// Its name, relative to the descriptor's folder.
+    pub(crate) name: PathBuf,
+    /// What it holds.
+    pub(crate) stored: StoredDType,
+}
+
+impl ArrayFile {
+    pub(crate) fn describe(&self) -> String {
+        format!("{} in '{}'", self.stored, self.name.display())
+    }
+}
+
+/// Whether this is the format's name. Case does not matter.
+pub(crate) fn is_raw_csr(filetype: &str) -> bool {
+    filetype.eq_ignore_ascii_case(FORMAT.name)
+}
+
+/// `params.filetype` of a TOML file, if it has that key; the error says what the text is not.
+pub(crate) fn filetype(text: &str) -> Result<Option<String>, &'static str> {
+    let table: Table = text.parse().map_err(|_| "TOML file")?;
+    let name = table.get("params").and_then(|params| params.get("filetype")?.as_str());
+    Ok(name.map(str::to_owned))
+}
+
+impl Descriptor {
+    /// # Errors
+    /// `BadFile` that names the key, or the place that is not TOML.
+    pub(crate) fn parse(text: &str) -> Result<Self> {
+        let root: Table = text.parse().map_err(|error| not_toml(&error))?;
+        let params = table(&root, "params")?;
+        let filetype = string(params, "params", "filetype")?;
+        if !is_raw_csr(filetype) {
+            let found = format!("the key 'params.filetype' is '{filetype}', not 'raw_csr'");
+            return Err(Error::bad_file(found));
+        }
+        // The table is called exactly as the type is written above.
+        let files = table(&root, filetype)?;
+        let array = |name: &str| {
+            let file = string(files, filetype, &format!("{name}_file"))?;
+            let key = format!("{name}_dtype");
+            let stored = StoredDType::parse(string(files, filetype, &key)?).map_err(|error| {
+                let error_text = format!("the key '{filetype}.{key}': {}", error.message());
+                let hint = error.hint().unwrap_or_default().to_owned();
+                Error::bad_file(error_text).with_hint(hint)
+            })?;
+            Ok::<_, Error>((ArrayFile { name: PathBuf::from(file), stored }, key))
+        };
+        let integers = |name: &str| {
+            let (file, key) = array(name)?;
+            if file.stored.dtype.is_integer() {
+                return Ok(file);
+            }
+            let found = file.stored.dtype;
+            Err(Error::bad_file(format!("the key '{filetype}.{key}' is {found}, not an integer")))
+        };
+        Ok(Descriptor {
+            row_pointers: integers("indptr")?,
+            columns: integers("indices")?,
+            values: array("data")?.0,
+            params: params.clone(),
+        })
+    }
+
+    /// The shape of the scan.
+    ///
+    /// # Errors
+    /// `BadFile` if the key is missing or no shape.
+    pub(crate) fn nav_shape(&self) -> Result<Vec<usize>> {
+        shape(&self.params, "nav_shape").map_err(|error| {
+            error.with_hint("correct it there, or give nav_shape when you open the file")
+        })
+    }
+
+    /// The shape of a frame.
+    ///
+    /// # Errors
+    /// `BadFile` if the key is missing or no shape.
+    pub(crate) fn sig_shape(&self) -> Result<Vec<usize>> {
+        shape(&self.params, "sig_shape")
+    }
+}
+
+fn not_toml(error: &toml::de::Error) -> Error {
+    let text = error.message().replace('\n', ", ");
+    let error_here = Error::bad_file(format!("the file is not a TOML file: {text}"));
+    match error.span().and_then(|span| u64::try_from(span.start).ok()) {
+        Some(offset) => error_here.with_offset(offset),
+        None => error_here,
+    }
+}
+
+fn table<'t>(root: &'t Table, name: &str) -> Result<&'t Table> {
+    let found = root.get(name);
+    found.and_then(Value::as_table).ok_or_else(|| wrong(name, found, "a table"))
+}
+
+fn string<'t>(table: &'t Table, table_name: &str, name: &str) -> Result<&'t str> {
+    let found = table.get(name);
+    let key = || format!("{table_name}.{name}");
+    found.and_then(Value::as_str).ok_or_else(|| wrong(&key(), found, "a string"))
+}
+
+fn shape(params: &Table, name: &str) -> Result<Vec<usize>> {
+    let found = params.get(name);
+    let axes = found.and_then(Value::as_array).and_then(|axes| {
+        let axis = |axis: &Value| usize::try_from(axis.as_integer()?).ok().filter(|&len| len > 0);
+        axes.iter().map(axis).collect::<Option<Vec<usize>>>()
+    });
+    axes.filter(|axes| !axes.is_empty()).ok_or_else(|| {
+        wrong(&format!("params.{name}"), found, "a list of lengths, such as [128, 128]")
+    })
+}
+
+fn wrong(key: &str, found: Option<&Value>, expected: &str) -> Error {
+    Error::bad_file(match found {
+        None => format!("the key '{key}' is missing; it has to be {expected}"),
+        Some(found) => {
+            let kind = found.type_str();
+            let article = if kind.starts_with(['a', 'i']) { "an" } else { "a" };
+            format!("the key '{key}' is {article} {kind}, not {expected}")
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::{ByteOrder, DType};
+
+    const GOOD: &str = r#"
+        [params]
+        filetype = "RAW_csr"
+        nav_shape = [3, 4]
+        sig_shape = [16]
+
+        [RAW_csr]
+        indptr_file = "a"
+        indptr_dtype = ">i8"
+        indices_file = "/b/c"
+        indices_dtype = "uint16"
+        data_file = "d"
+        data_dtype = "<c8"
+    "#;
+
+    #[test]
+    fn all_keys() {
+        let descriptor = Descriptor::parse(GOOD).unwrap();
+        assert_eq!(descriptor.nav_shape().unwrap(), [3, 4]);
+        assert_eq!(descriptor.sig_shape().unwrap(), [16]);
+        let file = descriptor.row_pointers;
+        assert_eq!((file.stored.dtype, file.stored.order), (DType::I64, ByteOrder::Big));
+        assert_eq!(descriptor.columns.name, PathBuf::from("/b/c"));
+        assert_eq!(descriptor.values.stored.dtype, DType::C64);
+        assert_eq!(filetype(GOOD), Ok(Some("RAW_csr".into())));
+        assert_eq!(filetype("a = 1"), Ok(None));
+        assert!(filetype("a = ").is_err());
+    }
+
+    #[test]
+    fn every_wrong_key_is_named() {
+        for (from, to, words) in [
+            ("filetype = \"RAW_csr\"", "", "'params.filetype' is missing"),
+            ("\"RAW_csr\"", "\"raw\"", "'params.filetype' is 'raw'"),
+            ("\"RAW_csr\"", "\"raw_csr\"", "'raw_csr' is missing; it has to be a table"),
+            ("[params]", "[param]", "'params' is missing"),
+            ("data_file = \"d\"", "data_file = 1.5", "'RAW_csr.data_file' is a float"),
+            ("<c8", "<c9", "'RAW_csr.data_dtype': unknown dtype '<c9'"),
+            ("uint16", "float32", "'RAW_csr.indices_dtype' is float32, not an integer"),
+            ("\">i8\"", "[1]", "'RAW_csr.indptr_dtype' is an array"),
+            ("indices_file", "indexes_file", "'RAW_csr.indices_file' is missing"),
+            ("[params]", "[params", "not a TOML file"),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = Descriptor::parse(&GOOD.replace(from, to)).unwrap_err();
+            assert!(error.to_string().contains(words), "{error}");
+            assert_eq!(error.kind(), framefold_core::ErrorKind::BadFile);
+        }
+        for shape in ["[]", "[3, 0]", "[-1]", "[1.5]", "12", "[[1]]"] {
+            let text = GOOD.replace("[16]", shape).replace("[3, 4]", shape);
+            let descriptor = Descriptor::parse(&text).unwrap();
+            let error = descriptor.sig_shape().unwrap_err();
+            assert!(error.to_string().contains("'params.sig_shape' is an "), "{error}");
+            let error = descriptor.nav_shape().unwrap_err();
+            assert!(error.to_string().contains("give nav_shape"), "{error}");
+        }
+    }
+}
