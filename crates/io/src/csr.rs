@@ -17,6 +17,9 @@ mod duplicates;
 mod reader;
 mod rows;
 mod slice;
+mod write;
+
+pub use write::{CsrWriteOptions, CsrWritten, write_raw_csr};
 
 use crate::Storage;
 use crate::linear::{frame_bytes, lies_as_in_a_tile};

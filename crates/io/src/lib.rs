@@ -54,7 +54,7 @@ mod recut;
 mod storage;
 mod strided;
 
-pub use csr::{CsrArray, CsrSource, CsrSpec};
+pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};
 pub use linear::{FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, PlainDecoder};
 pub use memory::{MemoryArray, MemorySource};

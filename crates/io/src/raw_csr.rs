@@ -17,7 +17,8 @@ mod descriptor;
 
 use crate::detect::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::{Backend, CsrArray, CsrSource, CsrSpec, OpenOptions, Storage};
-pub(crate) use descriptor::{ArrayFile, Descriptor};
+pub(crate) use descriptor::descriptor_text;
+use descriptor::{ArrayFile, Descriptor};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;

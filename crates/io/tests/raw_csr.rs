@@ -16,3 +16,6 @@ mod read;
 #[cfg(test)]
 #[path = "raw_csr/support.rs"]
 mod support;
+#[cfg(test)]
+#[path = "raw_csr/write.rs"]
+mod write;

@@ -1,7 +1,7 @@
 //! The TOML file.
 
 use super::FORMAT;
-use framefold_core::{Error, Result, StoredDType};
+use framefold_core::{ByteOrder, Error, Result, Shape, StoredDType};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
@@ -102,6 +102,40 @@ impl Descriptor {
     }
 }
 
+/// The text of a descriptor; `names` and `stored` are those of row pointers, columns and values.
+pub(crate) fn descriptor_text(shape: &Shape, names: [&str; 3], stored: [StoredDType; 3]) -> String {
+    let mut text = format!(
+        "[params]\nfiletype = \"{0}\"\nnav_shape = {1:?}\nsig_shape = {2:?}\n\n[{0}]\n",
+        FORMAT.name,
+        shape.nav(),
+        shape.sig()
+    );
+    for ((key, name), stored) in ["indptr", "indices", "data"].iter().zip(names).zip(stored) {
+        let order = match stored.order {
+            _ if stored.dtype.size() == 1 => '|',
+            ByteOrder::Little => '<',
+            ByteOrder::Big => '>',
+        };
+        let (name, code) = (quoted(name), stored.dtype.code());
+        text += &format!("{key}_file = {name}\n{key}_dtype = \"{order}{code}\"\n");
+    }
+    text
+}
+
+/// A TOML string.
+fn quoted(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for character in text.chars() {
+        match character {
+            '"' | '\\' => quoted.extend(['\\', character]),
+            c if c.is_control() => quoted += &format!("\\U{:08X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
 fn not_toml(error: &toml::de::Error) -> Error {
     let text = error.message().replace('\n', ", ");
     let error_here = Error::bad_file(format!("the file is not a TOML file: {text}"));
@@ -176,6 +210,22 @@ mod tests {
         assert_eq!(filetype(GOOD), Ok(Some("RAW_csr".into())));
         assert_eq!(filetype("a = 1"), Ok(None));
         assert!(filetype("a = ").is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let shape = Shape::try_new(&[3, 4], &[16]).unwrap();
+        let names = ["a \"b\"\\", "é\t\u{7f}", "plain.data"];
+        let stored = [">i8", "u1", "<f4"].map(|text| StoredDType::parse(text).unwrap());
+        let text = descriptor_text(&shape, names, stored);
+        let read = Descriptor::parse(&text).unwrap();
+        assert_eq!(read.nav_shape().unwrap(), shape.nav());
+        assert_eq!(read.sig_shape().unwrap(), shape.sig());
+        for (file, (name, stored)) in
+            [read.row_pointers, read.columns, read.values].iter().zip(names.iter().zip(stored))
+        {
+            assert_eq!(file, &ArrayFile { name: PathBuf::from(name), stored });
+        }
     }
 
     #[test]
