@@ -1,11 +1,13 @@
 //! What the command line accepts.
 
+mod convert;
 mod data;
 mod parse;
 mod picture;
 mod reduction;
 mod run;
 
+pub(crate) use convert::{ConvertArgs, ConvertTo};
 pub(crate) use data::DataArgs;
 pub(crate) use picture::PictureArgs;
 pub(crate) use reduction::{ComArgs, Detector, MasksArgs, ReductionArgs};
@@ -30,6 +32,8 @@ pub(crate) enum Command {
     Info(InfoArgs),
     /// Run a reduction over files and write its result as an array or a picture
     Run(Box<RunCommand>),
+    /// Write data in another format, such as sparse frames
+    Convert(Box<ConvertArgs>),
     /// List the file formats
     Formats(ListArgs),
     /// List the reductions

@@ -1,10 +1,12 @@
 //! The subcommands, one file each.
 
+mod convert;
 mod formats;
 mod info;
 mod reductions;
 mod run;
 
+pub(crate) use convert::convert;
 pub(crate) use formats::formats;
 pub(crate) use info::info;
 pub(crate) use reductions::reductions;

@@ -1,4 +1,4 @@
-//! The progress bar.
+//! Progress bars.
 
 use framefold::Result;
 use framefold::exec::{Event, Observer, Results};
@@ -7,6 +7,8 @@ use std::io::IsTerminal;
 
 const TEMPLATE: &str = "{msg} {wide_bar} {percent:>3}% {binary_bytes} of {binary_total_bytes}, \
      {binary_bytes_per_sec}, {eta} left";
+
+const FRAMES_TEMPLATE: &str = "{msg} {wide_bar} {percent:>3}% {pos} of {len} frames, {eta} left";
 
 /// Shows a run on standard error, if that is a terminal.
 pub(crate) struct Progress {
@@ -23,6 +25,35 @@ impl Progress {
             bar.set_style(style);
         }
         Progress { bar, visible: !quiet && std::io::stderr().is_terminal() }
+    }
+}
+
+/// Shows on standard error how many frames are done, if that is a terminal.
+pub(crate) struct Frames(ProgressBar);
+
+impl Frames {
+    /// A bar labelled `name`, hidden if `quiet`, or if nobody would see it.
+    pub(crate) fn new(name: String, n_frames: usize, quiet: bool) -> Self {
+        let bar = ProgressBar::hidden().with_message(name);
+        if let Ok(style) = ProgressStyle::with_template(FRAMES_TEMPLATE) {
+            bar.set_style(style);
+        }
+        bar.set_length(n_frames as u64);
+        if !quiet && std::io::stderr().is_terminal() {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        Frames(bar)
+    }
+
+    /// So many frames are done.
+    pub(crate) fn set(&mut self, n_done: u64) {
+        self.0.set_position(n_done);
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
     }
 }
 

@@ -1,6 +1,8 @@
 //! The binary as a user meets it: files in, files, words and exit codes out.
 
 #[cfg(test)]
+mod convert;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod info;

@@ -169,5 +169,5 @@ fn failed(error: std::io::Error, target: &Path) -> Error {
 fn exists(path: &Path) -> Error {
     Error::invalid("the output file exists")
         .with_path(path)
-        .with_hint("choose another name, or replace it with --force (force in programs)")
+        .with_hint("choose another name, or replace it (--force)")
 }
