@@ -145,7 +145,7 @@ class Context(AnalysisMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         nav_shape, sig_shape : tuple of int

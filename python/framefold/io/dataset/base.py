@@ -37,7 +37,7 @@ class DataSet:
 
     @property
     def format(self) -> str:
-        """The name of the format: ``raw``, ``npy``, ``mib`` or ``memory``."""
+        """The name of the format: ``raw``, ``npy``, ``mib``, ``raw_csr`` or ``memory``."""
         return self._engine.format
 
     @property
