@@ -1,5 +1,6 @@
 //! Sparse tiles: of each frame, only the pixels that are not zero.
 
+mod canonical;
 mod convert;
 mod scratch;
 
@@ -99,12 +100,13 @@ impl<'a> CsrTile<'a> {
             )));
         }
         let tile = CsrTile { starts, columns, values, len, owner: None };
-        for i in 0..tile.depth() {
-            if !is_canonical(&columns[tile.row(i)], len) {
-                return Err(Error::bug(format!(
-                    "the columns of row {i} of a sparse tile do not ascend or reach {len}"
-                )));
-            }
+        if !canonical::rows_are(starts, columns, len) {
+            let broken =
+                (0..tile.depth()).find(|&i| !canonical::row_is(&columns[tile.row(i)], len));
+            return Err(Error::bug(format!(
+                "the columns of row {} of a sparse tile do not ascend or reach {len}",
+                broken.unwrap_or(0)
+            )));
         }
         Ok(tile)
     }
@@ -175,12 +177,6 @@ impl<'a> CsrTile<'a> {
     pub fn with_values<T: Element>(&self, values: &'a [T]) -> CsrView<'a, T> {
         CsrView { starts: self.starts, columns: self.columns, values, len: self.len }
     }
-}
-
-/// Whether columns ascend strictly and stay below `len`.
-pub(crate) fn is_canonical(columns: &[u32], len: usize) -> bool {
-    let below = |&last: &u32| usize::try_from(last).is_ok_and(|last| last < len);
-    columns.is_sorted_by(|a, b| a < b) && columns.last().is_none_or(below)
 }
 
 /// A sparse tile whose element type is known.
