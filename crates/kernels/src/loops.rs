@@ -11,9 +11,9 @@ mod rows;
 use framefold_core::{Element, FramesView};
 use std::ops::Range;
 
-pub(crate) use extremes::{raise, raise_frames, smallest};
+pub(crate) use extremes::{raise, raise_frames};
 pub(crate) use pixels::add_frames;
-pub(crate) use rows::sum_cells;
+pub(crate) use rows::{smallest, sum_cells};
 
 /// The number of frames that are read side by side: enough that results are not what moves most,
 /// few enough for the processor to fetch all of them ahead.

@@ -1,4 +1,4 @@
-//! Largest and smallest pixels.
+//! Largest pixels.
 
 use super::{STRIP, groups, strip};
 use crate::cell::Real;
@@ -44,23 +44,6 @@ pub(crate) fn raise<T: Real>(tops: &mut [T], cells: &[T]) {
     }
 }
 
-/// The smallest pixel of a row, or NaN if there is one.
-#[inline(always)]
-pub(crate) fn smallest<T: Real>(cells: &[T]) -> Option<T> {
-    let (&first, _) = cells.split_first()?;
-    let mut lanes = [first; STRIP];
-    let (rows, rest) = cells.as_chunks::<STRIP>();
-    for row in rows {
-        for k in 0..STRIP {
-            lanes[k] = lanes[k].smaller(row[k]);
-        }
-    }
-    for (lane, &cell) in lanes.iter_mut().zip(rest) {
-        *lane = lane.smaller(cell);
-    }
-    Some(lanes.into_iter().fold(first, Real::smaller))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,7 +54,6 @@ mod tests {
             for at in 0..40 {
                 let mut cells = vec![1.0f32; 40];
                 cells[at] = f32::NAN;
-                assert!(run!(simd, smallest(&cells)).unwrap().is_nan());
                 let mut tops = vec![f32::NEG_INFINITY; 40];
                 raise_frames(simd, FramesView::try_new(&cells, 1, 40, 40).unwrap(), &mut tops);
                 let twos = [2.0; 40];
@@ -84,21 +66,18 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_found_anywhere() {
+    fn the_largest_pixel_is_found_anywhere() {
         for simd in Simd::all() {
-            for n in [1, 31, 33, 100] {
-                for at in 0..n {
-                    let mut cells = vec![5i16; n];
-                    cells[at] = -3;
-                    assert_eq!(run!(simd, smallest(&cells)), Some(-3));
-                    // The same pixels as frames of one pixel.
+            for (depth, len) in [(1, 1), (31, 1), (7, 33), (17, 64)] {
+                for at in 0..depth * len {
+                    let mut cells = vec![5i16; depth * len];
                     cells[at] = 7;
-                    let mut tops = [i16::MIN];
-                    raise_frames(simd, FramesView::try_new(&cells, n, 1, 1).unwrap(), &mut tops);
-                    assert_eq!(tops, [7]);
+                    let frames = FramesView::try_new(&cells, depth, len, len).unwrap();
+                    let mut tops = vec![i16::MIN; len];
+                    raise_frames(simd, frames, &mut tops);
+                    assert!(tops.iter().enumerate().all(|(p, &top)| (top == 7) == (p == at % len)));
                 }
             }
         }
-        assert_eq!(smallest::<u8>(&[]), None);
     }
 }

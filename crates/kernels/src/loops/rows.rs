@@ -1,61 +1,98 @@
-//! Sums along a row of pixels.
+//! Loops along a row of pixels.
 
-use crate::cell::Cell;
+use crate::cell::{Cell, Real};
 
-/// The number of independent sums of floating-point pixels: so many that the compiler keeps the
-/// loop over them, and makes vectors of it, instead of unrolling it into single additions.
-const SUMS: usize = 64;
+/// The number of independent results: as many as fill four vectors of the widest kind.
+const LANES: usize = 32;
+
+/// What is read in one go: short enough for any block of sums, long enough to be read in streams.
+const CHUNK_BYTES: usize = 1 << 16;
 
 /// The sum of a row of pixels.
 #[inline(always)]
 pub(crate) fn sum_cells<T: Cell>(cells: &[T]) -> T::Total {
-    // Short enough for any block, long enough to make the folding cheap.
-    const CELLS: usize = 1 << 14;
+    const { assert!(CHUNK_BYTES / size_of::<T>() <= T::BLOCK_TERMS) };
     let mut total = T::Total::default();
-    for cells in cells.chunks(CELLS) {
-        total += T::total(if T::DTYPE.is_integer() { any_order(cells) } else { in_lanes(cells) });
+    for cells in cells.chunks(CHUNK_BYTES / size_of::<T>()) {
+        let lanes = fold_lanes(
+            cells,
+            T::Block::default(),
+            #[inline(always)]
+            |sum, cell| sum + cell.block(),
+        );
+        total += T::total(join(
+            lanes,
+            #[inline(always)]
+            |a, b| a + b,
+        ));
     }
     total
 }
 
-/// The sum of integers: exact, so that the compiler may choose its order.
+/// The smallest pixel of a row, or NaN if there is one.
 #[inline(always)]
-fn any_order<T: Cell>(cells: &[T]) -> T::Block {
-    let mut sum = T::Block::default();
-    for &cell in cells {
-        sum += cell.block();
-    }
-    sum
+pub(crate) fn smallest<T: Real>(cells: &[T]) -> Option<T> {
+    let (&first, _) = cells.split_first()?;
+    Some(join(fold_lanes(cells, first, T::smaller), T::smaller))
 }
 
-/// The sum of floating-point numbers, always in the same order.
+/// Results for every pixel in [`LANES`], each starting from `start`.
+///
+/// Memory is faster when several of its pages are read at the same time, so long rows are read as
+/// several streams side by side. The order follows from the length alone.
 #[inline(always)]
-fn in_lanes<T: Cell>(cells: &[T]) -> T::Block {
-    let mut sums = [T::Block::default(); SUMS];
-    let (rows, rest) = cells.as_chunks::<SUMS>();
-    for row in rows {
-        for (sum, &cell) in sums.iter_mut().zip(row) {
-            *sum += cell.block();
+fn fold_lanes<T: Copy, A: Copy>(cells: &[T], start: A, add: impl Fn(A, T) -> A) -> [A; LANES] {
+    const PAGE: usize = 1 << 12;
+    let (rows, rest) = cells.as_chunks::<LANES>();
+    // The function returns its lanes, and does not update those of its caller, so that they are
+    // kept in registers: for the rest, they have to be in memory.
+    let mut lanes = match size_of_val(cells) / PAGE {
+        0..4 => fold_streams::<T, A, 1>(rows, start, &add),
+        4..8 => fold_streams::<T, A, 4>(rows, start, &add),
+        _ => fold_streams::<T, A, 8>(rows, start, &add),
+    };
+    for (lane, &cell) in lanes.iter_mut().zip(rest) {
+        *lane = add(*lane, cell);
+    }
+    lanes
+}
+
+#[inline(always)]
+fn fold_streams<T: Copy, A: Copy, const STREAMS: usize>(
+    rows: &[[T; LANES]],
+    start: A,
+    add: impl Fn(A, T) -> A,
+) -> [A; LANES] {
+    let mut lanes = [start; LANES];
+    let len = rows.len() / STREAMS;
+    let (streams, rest) = rows.split_at(len * STREAMS);
+    for i in 0..len {
+        for stream in 0..STREAMS {
+            let row = &streams[stream * len + i];
+            for k in 0..LANES {
+                lanes[k] = add(lanes[k], row[k]);
+            }
         }
     }
-    for (sum, &cell) in sums.iter_mut().zip(rest) {
-        *sum += cell.block();
+    for row in rest {
+        for k in 0..LANES {
+            lanes[k] = add(lanes[k], row[k]);
+        }
     }
-    join(sums)
+    lanes
 }
 
-/// The sum of all, by halves: always in the same order.
+/// All lanes as one, by halves: always in the same order.
 #[inline(always)]
-fn join<B: Copy + std::ops::AddAssign>(mut sums: [B; SUMS]) -> B {
-    let mut half = SUMS / 2;
+fn join<A: Copy>(mut lanes: [A; LANES], add: impl Fn(A, A) -> A) -> A {
+    let mut half = LANES / 2;
     while half > 0 {
         for k in 0..half {
-            let other = sums[k + half];
-            sums[k] += other;
+            lanes[k] = add(lanes[k], lanes[k + half]);
         }
         half /= 2;
     }
-    sums[0]
+    lanes[0]
 }
 
 #[cfg(test)]
@@ -69,7 +106,7 @@ mod tests {
             #[test]
             fn $name() {
                 for value in [<$type>::MIN, <$type>::MAX] {
-                    for n in [1, 31, 32, 33, 16_383, 16_385, 70_000] {
+                    for n in [1, 31, 32, 33, 2_100, 16_383, 16_385, 40_000, 70_000, 140_000] {
                         let cells = vec![value; n];
                         for simd in Simd::all() {
                             let sum = run!(simd, sum_cells(&cells));
@@ -87,7 +124,7 @@ mod tests {
 
     #[test]
     fn every_level_gives_the_same_bits() {
-        let cells: Vec<f32> = (0..40_000).map(|i| (i as f32).sin()).collect();
+        let cells: Vec<f32> = (0..40_100).map(|i| (i as f32).sin()).collect();
         let plain = sum_cells(&cells);
         for simd in Simd::all() {
             let sum = run!(simd, sum_cells(&cells));
@@ -95,5 +132,22 @@ mod tests {
         }
         let naive: f64 = cells.iter().map(|&cell| f64::from(cell)).sum();
         assert!((plain - naive).abs() < 1e-10);
+    }
+
+    #[test]
+    fn the_smallest_pixel_is_found_anywhere() {
+        for simd in Simd::all() {
+            for n in [1usize, 31, 33, 100, 9_000, 20_000] {
+                for at in (0..n).step_by(n.div_ceil(100)).chain([n - 1]) {
+                    let mut cells = vec![5i16; n];
+                    cells[at] = -3;
+                    assert_eq!(run!(simd, smallest(&cells)), Some(-3));
+                    let mut cells = vec![5.0f32; n];
+                    cells[at] = f32::NAN;
+                    assert!(run!(simd, smallest(&cells)).unwrap().is_nan());
+                }
+            }
+        }
+        assert_eq!(smallest::<u8>(&[]), None);
     }
 }
