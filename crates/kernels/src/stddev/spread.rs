@@ -39,18 +39,16 @@ struct Fold {
 }
 
 impl Fold {
-    fn new(n_a: usize, n_b: usize) -> Self {
+    /// `None` if either has no frames: then there is nothing between them.
+    fn new(n_a: usize, n_b: usize) -> Option<Self> {
         let (n_a, n_b) = (n_a as f64, n_b as f64);
         let product = n_a * n_b * (n_a + n_b);
-        Fold { n_a, n_b, weight: if product > 0.0 { 1.0 / product } else { 0.0 } }
+        (product > 0.0).then(|| Fold { n_a, n_b, weight: 1.0 / product })
     }
 
     /// What the difference of the means adds to the sum of squared distances.
     #[inline(always)]
     fn between<A: Total>(self, sum_a: A, sum_b: A) -> f64 {
-        if self.weight == 0.0 {
-            return 0.0;
-        }
         let difference = sum_b.value().times(self.n_a) - sum_a.value().times(self.n_b);
         difference.norm_sqr() * self.weight
     }
@@ -66,24 +64,54 @@ fn fold_tile<T: Cell>(
 ) {
     run!(simd, {
         for group in groups(0..frames.depth()) {
-            let fold = Fold::new(seen + group.start, group.len());
-            let wide = sums.len() - sums.len() % STRIP;
-            let (sums, rest_sums) = sums.split_at_mut(wide);
-            let (varsums, rest_varsums) = varsums.split_at_mut(wide);
-            fold_strips::<T, STRIP>(frames, group.clone(), fold, 0, sums, varsums);
-            fold_strips::<T, 1>(frames, group, fold, wide, rest_sums, rest_varsums);
+            // Two loops, because a choice inside of one would keep the compiler from making
+            // vectors of it.
+            match Fold::new(seen + group.start, group.len()) {
+                Some(fold) => fold_group::<T>(
+                    frames,
+                    group,
+                    sums,
+                    varsums,
+                    #[inline(always)]
+                    |a, b| fold.between(a, b),
+                ),
+                None => fold_group::<T>(
+                    frames,
+                    group,
+                    sums,
+                    varsums,
+                    #[inline(always)]
+                    |_, _| 0.0,
+                ),
+            }
         }
     });
 }
 
 #[inline(always)]
+fn fold_group<T: Cell>(
+    frames: FramesView<'_, T>,
+    group: Range<usize>,
+    sums: &mut [T::Total],
+    varsums: &mut [f64],
+    between: impl Fn(T::Total, T::Total) -> f64 + Copy,
+) {
+    let wide = sums.len() - sums.len() % STRIP;
+    let (sums, rest_sums) = sums.split_at_mut(wide);
+    let (varsums, rest_varsums) = varsums.split_at_mut(wide);
+    fold_strips::<T, STRIP>(frames, group.clone(), 0, sums, varsums, between);
+    fold_strips::<T, 1>(frames, group, wide, rest_sums, rest_varsums, between);
+}
+
+/// Folds a group of frames, for the pixels from `first` on, in strips of `W`.
+#[inline(always)]
 fn fold_strips<T: Cell, const W: usize>(
     frames: FramesView<'_, T>,
     group: Range<usize>,
-    fold: Fold,
     first: usize,
     sums: &mut [T::Total],
     varsums: &mut [f64],
+    between: impl Fn(T::Total, T::Total) -> f64 + Copy,
 ) {
     let part = 1.0 / group.len() as f64;
     let strips = sums.as_chunks_mut::<W>().0.iter_mut().zip(varsums.as_chunks_mut::<W>().0);
@@ -98,10 +126,10 @@ fn fold_strips<T: Cell, const W: usize>(
         }
         // The second pass finds the pixels in the cache. A frame on its own takes part: it is its
         // mean, but for NaN and infinities, which must leave a trace.
-        let means = blocks.map(
-            #[inline(always)]
-            |block| T::total(block).value().times(part),
-        );
+        let mut means = [<T::Total as Total>::Value::default(); W];
+        for k in 0..W {
+            means[k] = T::total(blocks[k]).value().times(part);
+        }
         let mut distances = [0.0; W];
         for i in group.clone() {
             let cells = strip::<T, W>(frames, i, at);
@@ -109,12 +137,14 @@ fn fold_strips<T: Cell, const W: usize>(
                 distances[k] += deviation(cells[k], means[k]);
             }
         }
+        // Copies stay in registers.
+        let (mut folded_sums, mut folded_varsums) = (*sums, *varsums);
         for k in 0..W {
             let sum = T::total(blocks[k]);
-            varsums[k] += fold.between(sums[k], sum);
-            varsums[k] += distances[k];
-            sums[k] += sum;
+            folded_varsums[k] += distances[k] + between(folded_sums[k], sum);
+            folded_sums[k] += sum;
         }
+        (*sums, *varsums) = (folded_sums, folded_varsums);
     }
 }
 
@@ -167,10 +197,11 @@ impl<A: Total> Merger for Merged<A> {
         let n_frames = take_n_frames(&mut partial)?;
         let sums = A::unpack(partial.take_native("sums")?)?;
         let varsums = f64::unpack(partial.take_native("varsums")?)?;
-        let fold = Fold::new(self.n_frames, n_frames);
-        let pairs = self.moments.sums.iter().zip(&sums);
-        for (varsum, (&sum_a, &sum_b)) in self.moments.varsums.iter_mut().zip(pairs) {
-            *varsum += fold.between(sum_a, sum_b);
+        if let Some(fold) = Fold::new(self.n_frames, n_frames) {
+            let pairs = self.moments.sums.iter().zip(&sums);
+            for (varsum, (&sum_a, &sum_b)) in self.moments.varsums.iter_mut().zip(pairs) {
+                *varsum += fold.between(sum_a, sum_b);
+            }
         }
         add_all(&mut self.moments.varsums, &varsums)?;
         add_all(&mut self.moments.sums, &sums)?;

@@ -1,6 +1,8 @@
 //! Against sums in 128 bits, and against roundings checked in integers.
 
+use super::squares::SMALL;
 use super::*;
+use framefold_core::FramesView;
 use proptest::prelude::*;
 
 /// Sums and sums of squares, one pixel after the other.
@@ -18,10 +20,10 @@ where
     let view = FramesView::try_new(&cells, frames.len(), len, len).unwrap();
     for simd in Simd::all() {
         let mut sums = vec![T::Block::default(); len];
-        let mut squares = vec![T::Squares::default(); len];
-        add_frames(simd, view, 0..frames.len(), &mut sums, &mut squares);
+        let mut squares = Squares::zeros::<T>(len);
+        add_frames(simd, view, 0..frames.len(), &mut sums, squares.of(0..len));
         let found: Vec<(i128, i128)> =
-            sums.into_iter().map(Into::into).zip(squares.into_iter().map(Into::into)).collect();
+            sums.into_iter().map(Into::into).zip(squares.wholes()).collect();
         assert_eq!(found, naive(frames), "{simd:?}");
     }
 }
