@@ -112,19 +112,20 @@ fn positions_without_data() {
         (with(All, &[4, 5], 0), 12),
         (with(All, &[12], 3), 9),
         (with(All, &[2, 2], 1), 4),
-        (with(Ranges(std::iter::once(0..7).collect()), &[12], 0), 7),
+        (with(Ranges(vec![0..3, 3..7]), &[12], 0), 7),
     ] {
         let dir = tempfile::tempdir().unwrap();
         write(&dataset, dir.path(), CsrWriteOptions::default()).unwrap();
         let read = open(dir.path().join("scan.toml"), &OpenOptions::default()).unwrap();
         assert_eq!(read.source().info().n_frames, n_rows);
-        assert_eq!(read.positions_with_data(), dataset.positions_with_data());
+        let n_positions: usize = dataset.positions_with_data().iter().map(|run| run.len()).sum();
+        assert_eq!(read.positions_with_data(), std::slice::from_ref(&(0..n_positions)));
         assert_eq!(read.shape(), dataset.shape());
     }
     // Elsewhere: zeros would be a lie.
     for (dataset, words) in [
         (with(All, &[12], -2), "position 0 has no data"),
-        (with(Ranges(vec![0..3, 5..12]), &[12], 0), "position 4 has no data"),
+        (with(Ranges(vec![0..3, 5..12]), &[12], 0), "position 3 has no data"),
     ] {
         let dir = tempfile::tempdir().unwrap();
         let error = write(&dataset, dir.path(), CsrWriteOptions::default()).unwrap_err();

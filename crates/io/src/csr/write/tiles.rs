@@ -85,20 +85,19 @@ impl<'d> Tiles<'d> {
 
 /// The frames of all positions, which have to begin at the first one and to have no gaps.
 fn frames(dataset: &Dataset) -> Result<Range<u64>> {
-    let ranges = dataset.positions_with_data();
-    let [positions] = ranges.as_slice() else {
-        return Err(match ranges.get(1) {
-            None => Error::invalid("no scan position has data")
-                .with_hint("check nav_shape and sync_offset"),
-            Some(next) => gap(next.start.saturating_sub(1)),
-        });
-    };
-    if positions.start > 0 {
-        let hint = "leave sync_offset out, and give it when you open the result";
-        return Err(gap(0).with_hint(hint));
+    let mut n_positions = 0;
+    for positions in dataset.positions_with_data() {
+        if positions.start > n_positions {
+            return Err(gap(n_positions));
+        }
+        n_positions = positions.end;
+    }
+    if n_positions == 0 {
+        let error = Error::invalid("no scan position has data");
+        return Err(error.with_hint("check nav_shape and sync_offset"));
     }
     let first = dataset.frame_at(0).ok_or_else(|| Error::bug("position 0 has no frame"))?;
-    let n = u64::try_from(positions.len()).unwrap_or(u64::MAX);
+    let n = u64::try_from(n_positions).unwrap_or(u64::MAX);
     Ok(first..first.saturating_add(n))
 }
 
@@ -106,5 +105,8 @@ fn gap(position: usize) -> Error {
     Error::unsupported(format!(
         "scan position {position} has no data, which raw_csr can say of positions at the end only"
     ))
-    .with_hint("add the missing file, or choose a nav_shape that ends before it")
+    .with_hint(match position {
+        0 => "leave sync_offset out, and give it when you open the result",
+        _ => "add the missing file, or choose a nav_shape that ends before it",
+    })
 }
