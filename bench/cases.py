@@ -52,7 +52,8 @@ def _native(
                 data,
                 task,
                 params,
-                rtol=rtol,
+                # Some engines add up float32 in single precision: 8192 pixels here.
+                rtol=max(rtol, 1e-4) if data == "f32" else rtol,
                 quick=name in quick,
             )
         )
