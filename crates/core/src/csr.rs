@@ -203,6 +203,7 @@ impl<'a, T: Element> CsrView<'a, T> {
     ///
     /// # Panics
     /// If `i` is not below [`CsrView::depth`].
+    #[inline(always)]
     pub fn frame(&self, i: usize) -> (&'a [u32], &'a [T]) {
         let row = self.starts[i]..self.starts[i + 1];
         (&self.columns[row.clone()], &self.values[row])

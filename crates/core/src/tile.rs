@@ -41,16 +41,19 @@ impl<'a, T: Element> FramesView<'a, T> {
     }
 
     /// The number of frames.
+    #[inline(always)]
     pub fn depth(&self) -> usize {
         self.depth
     }
 
     /// The number of cells of the slice, the same for every frame.
+    #[inline(always)]
     pub fn frame_len(&self) -> usize {
         self.len
     }
 
     /// The distance between frames, in elements.
+    #[inline(always)]
     pub fn stride(&self) -> usize {
         self.stride
     }
@@ -59,6 +62,8 @@ impl<'a, T: Element> FramesView<'a, T> {
     ///
     /// # Panics
     /// If `i` is not below [`FramesView::depth`].
+    // Loops are compiled for an instruction set only if all of it is inlined.
+    #[inline(always)]
     pub fn frame(&self, i: usize) -> &'a [T] {
         let start = i * self.stride;
         &self.data[start..start + self.len]
@@ -70,11 +75,13 @@ impl<'a, T: Element> FramesView<'a, T> {
     }
 
     /// All cells as one slice, where there are no gaps between the frames.
+    #[inline(always)]
     pub fn contiguous(&self) -> Option<&'a [T]> {
         (self.stride == self.len || self.depth == 1).then_some(self.data)
     }
 
     /// The underlying elements, gaps included.
+    #[inline(always)]
     pub fn data(&self) -> &'a [T] {
         self.data
     }

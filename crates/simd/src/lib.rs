@@ -209,18 +209,25 @@ fn run_avx512<R>(work: impl FnOnce() -> R) -> R {
 /// too much to do besides for the processor to look that far ahead.
 #[inline(always)]
 pub fn prefetch<T>(cells: &[T]) {
+    prefetch_beyond(cells, 0);
+}
+
+/// Asks for what lies `ahead` bytes behind `cells`, which are being read: processors fetch ahead by
+/// themselves, but within a page of 4 KiB only, and begin slowly. Nothing need be there.
+#[inline(always)]
+pub fn prefetch_beyond<T>(cells: &[T], ahead: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         const LINE_BYTES: usize = 64;
         for line in 0..size_of_val(cells).div_ceil(LINE_BYTES) {
-            let start = cells.as_ptr().cast::<i8>().wrapping_add(line * LINE_BYTES);
+            let start = cells.as_ptr().cast::<i8>().wrapping_add(ahead + line * LINE_BYTES);
             // SAFETY: a prefetch reads nothing and may be given any address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(start) };
         }
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = cells;
+    let _ = (cells, ahead);
 }
 
 #[cfg(test)]
