@@ -191,6 +191,15 @@ impl NativeArray {
         self.values.as_slice().ok_or_else(|| wrong_dtype(self.values.dtype(), T::DTYPE))
     }
 
+    /// Takes the values out as `T`.
+    ///
+    /// # Errors
+    /// `Bug` if the array has another dtype.
+    pub fn into_vec<T: Element>(self) -> Result<Vec<T>> {
+        let dtype = self.values.dtype();
+        self.values.into_vec().ok_or_else(|| wrong_dtype(dtype, T::DTYPE))
+    }
+
     /// The values as `T`, for writing.
     ///
     /// # Errors

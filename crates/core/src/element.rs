@@ -61,6 +61,9 @@ pub trait Element: Pod + Debug + PartialEq + Send + Sync + Default {
     /// The values, if `values` has this element type.
     fn values(values: &TypedVec) -> Option<&[Self]>;
 
+    /// The values themselves, if `values` has this element type.
+    fn take(values: TypedVec) -> Option<Vec<Self>>;
+
     /// The values for writing, if `values` has this element type.
     fn values_mut(values: &mut TypedVec) -> Option<&mut [Self]>;
 
@@ -97,6 +100,13 @@ macro_rules! implement {
             }
 
             fn values(values: &TypedVec) -> Option<&[Self]> {
+                match values {
+                    TypedVec::$variant(values) => Some(values),
+                    _ => None,
+                }
+            }
+
+            fn take(values: TypedVec) -> Option<Vec<Self>> {
                 match values {
                     TypedVec::$variant(values) => Some(values),
                     _ => None,

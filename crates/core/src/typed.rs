@@ -65,6 +65,11 @@ impl TypedVec {
         T::values(self)
     }
 
+    /// The values themselves, if they are of type `T`.
+    pub fn into_vec<T: Element>(self) -> Option<Vec<T>> {
+        T::take(self)
+    }
+
     /// The values for writing, if they are of type `T`.
     pub fn as_mut_slice<T: Element>(&mut self) -> Option<&mut [T]> {
         T::values_mut(self)

@@ -142,6 +142,11 @@ impl Partial {
         self.take(name)?.try_native()
     }
 
+    /// Whether there is an array of that name.
+    pub fn has(&self, name: &str) -> bool {
+        self.arrays.iter().any(|(n, _)| n == name)
+    }
+
     /// The arrays with their names.
     pub fn arrays(&self) -> &[(String, Array)] {
         &self.arrays

@@ -4,7 +4,7 @@ use crate::total::{Total, Value};
 use framefold_core::{
     Bool8, Complex64, Complex128, Element, Error, F16, FramesView, Result, TileFrames,
 };
-use std::ops::{Add, AddAssign};
+use std::ops::Add;
 
 /// A pixel.
 ///
@@ -13,7 +13,7 @@ use std::ops::{Add, AddAssign};
 /// into a [`Total`].
 pub(crate) trait Cell: Element {
     /// What inner loops sum in.
-    type Block: Copy + Default + Add<Output = Self::Block> + AddAssign + Send + Sync;
+    type Block: Total + Add<Output = Self::Block>;
     /// What sums are kept in.
     type Total: Total;
     /// The number of pixels that a block takes without overflow.

@@ -1,8 +1,18 @@
 //! Where the pixels of a signal slice lie in an accumulator.
 
 use framefold_core::{SigSlice, TilingScheme};
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// `len` times `value`, in memory that is there.
+///
+/// Zeroed memory from the system is not: its pages are found missing when they are first read, and
+/// again when they are first written, which costs more than adding a few frames to them.
+pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
+    // A value that the compiler knew to be zero would be left to the system.
+    std::iter::repeat_n(std::hint::black_box(value), len).collect()
+}
 
 /// One value per pixel, kept slice after slice.
 ///
@@ -46,8 +56,17 @@ impl SigLayout {
         start..start + slice.len()
     }
 
+    /// Whether one slice after the other is the C order of the frame: slices are whole rows.
+    fn is_in_frame_order(&self) -> bool {
+        let (sig, tile) = (self.tiling.sig_shape(), self.tiling.tile_shape());
+        tile.iter().zip(sig).skip(1).all(|(tile, sig)| tile == sig)
+    }
+
     /// Values kept slice after slice, in the C order of the frame.
-    pub(crate) fn in_frame_order<T: Copy + Default>(&self, values: &[T]) -> Vec<T> {
+    pub(crate) fn in_frame_order<'v, T: Copy + Default>(&self, values: &'v [T]) -> Cow<'v, [T]> {
+        if self.is_in_frame_order() {
+            return Cow::Borrowed(values);
+        }
         let mut frame = vec![T::default(); self.len()];
         let mut rest = values;
         for run in self.tiling.slices().iter().flat_map(|s| s.runs(self.tiling.sig_shape())) {
@@ -55,7 +74,7 @@ impl SigLayout {
             frame[run].copy_from_slice(here);
             rest = later;
         }
-        frame
+        Cow::Owned(frame)
     }
 }
 
@@ -66,7 +85,7 @@ mod tests {
     #[test]
     fn the_order_of_the_frame_is_restored() {
         let sig = [4, 5, 3];
-        for tile in [[4, 5, 3], [1, 5, 3], [2, 2, 2], [3, 5, 2], [1, 1, 1]] {
+        for tile in [[4, 5, 3], [1, 5, 3], [3, 5, 3], [2, 2, 2], [3, 5, 2], [4, 1, 3], [1, 1, 1]] {
             let tiling = Arc::new(TilingScheme::try_new(&sig, &tile, 1).unwrap());
             let layout = SigLayout::new(&tiling);
             let mut values = vec![0; layout.len()];
@@ -76,7 +95,8 @@ mod tests {
                     *value = cell;
                 }
             }
-            assert_eq!(layout.in_frame_order(&values), (0..60).collect::<Vec<_>>());
+            assert_eq!(layout.in_frame_order(&values).as_ref(), (0..60).collect::<Vec<_>>());
+            assert_eq!(layout.is_in_frame_order(), tile[1..] == sig[1..], "{tile:?}");
         }
     }
 }

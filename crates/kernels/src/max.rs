@@ -2,7 +2,7 @@
 
 use crate::cell::Real;
 use crate::dispatch::dispatch_dtype;
-use crate::layout::SigLayout;
+use crate::layout::{SigLayout, filled};
 use crate::loops::{raise, raise_frames};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial,
@@ -58,13 +58,15 @@ impl Udf for Max {
 struct Tops<T: Real> {
     layout: SigLayout,
     tops: Vec<T>,
+    /// Whether anything has been merged.
+    merged: bool,
 }
 
 impl<T: Real> Tops<T> {
     fn new(run: &RunMeta) -> Self {
         let layout = SigLayout::new(&run.tiling);
-        let tops = vec![T::LOWEST; layout.len()];
-        Tops { layout, tops }
+        let tops = filled(T::LOWEST, layout.len());
+        Tops { layout, tops, merged: false }
     }
 }
 
@@ -82,12 +84,23 @@ impl<T: Real> Accumulator for Tops<T> {
 
 impl<T: Real> Merger for Tops<T> {
     fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
-        raise(&mut self.tops, partial.take_native("tops")?.as_slice()?);
+        let tops = partial.take_native("tops")?;
+        if tops.values().len() != self.tops.len() {
+            let (found, expected) = (tops.values().len(), self.tops.len());
+            return Err(Error::bug(format!("{found} largest values for {expected} pixels")));
+        }
+        if self.merged {
+            raise(&mut self.tops, tops.as_slice()?);
+        } else {
+            // The first partial result is the result so far; there is no need to copy it.
+            self.tops = tops.into_vec()?;
+            self.merged = true;
+        }
         Ok(())
     }
 
     fn results(&self) -> Result<Vec<Array>> {
         let tops = self.layout.in_frame_order(&self.tops);
-        Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops)?.into()])
+        Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops.into_owned())?.into()])
     }
 }

@@ -4,11 +4,10 @@ use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
 use crate::layout::SigLayout;
 use crate::loops::add_frames;
-use crate::sums::PixelSums;
-use crate::total::{Total, add_all, pack, round};
+use crate::sums::{MergedSums, PixelSums};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial,
-    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, Partial, Partition,
+    Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
 use framefold_simd::Simd;
 
@@ -57,8 +56,7 @@ impl Udf for Sum {
         let dtype = self.result_dtype(&run.job);
         dispatch_dtype!(run.job.input_dtype, T => {
             check_terms::<T>(run.job.n_selected(), "frames")?;
-            let totals = vec![<T as Cell>::Total::default(); layout.len()];
-            Ok(Box::new(Merged { layout, totals, dtype }))
+            Ok(Box::new(Merged { sums: MergedSums::<T>::new(layout), dtype }))
         })
     }
 }
@@ -75,24 +73,21 @@ impl<T: Cell> Accumulator for Worker<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial::new().with("totals", pack(self.0.finish()?)?))
+        self.0.into_partial()
     }
 }
 
-struct Merged<A: Total> {
-    layout: SigLayout,
-    totals: Vec<A>,
+struct Merged<T: Cell> {
+    sums: MergedSums<T>,
     dtype: DType,
 }
 
-impl<A: Total> Merger for Merged<A> {
-    fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
-        add_all(&mut self.totals, &A::unpack(partial.take_native("totals")?)?)
+impl<T: Cell> Merger for Merged<T> {
+    fn merge(&mut self, _partition: &Partition, partial: Partial) -> Result<()> {
+        self.sums.add(partial)
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        let totals = self.layout.in_frame_order(&self.totals);
-        let sum = NativeArray::try_new(self.layout.sig_shape(), round(&totals, self.dtype)?)?;
-        Ok(vec![sum.into()])
+        Ok(vec![self.sums.results(self.dtype)?.into()])
     }
 }

@@ -1,7 +1,11 @@
 //! A running sum for each pixel.
 
+mod merged;
+
+pub(crate) use merged::MergedSums;
+
 use crate::cell::Cell;
-use crate::layout::SigLayout;
+use crate::layout::{SigLayout, filled};
 use crate::total::add_all;
 use framefold_core::{Result, SigSlice, TilingScheme};
 use std::ops::Range;
@@ -25,7 +29,7 @@ impl<T: Cell> PixelSums<T> {
     pub(crate) fn new(tiling: &Arc<TilingScheme>) -> Self {
         let layout = SigLayout::new(tiling);
         PixelSums {
-            blocks: vec![T::Block::default(); layout.len()],
+            blocks: filled(T::Block::default(), layout.len()),
             terms: vec![0; tiling.slices().len()],
             totals: Vec::new(),
             layout,

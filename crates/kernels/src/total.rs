@@ -4,7 +4,7 @@ use framefold_core::{Complex64, Complex128, DType, Error, NativeArray, Result, T
 use std::ops::{AddAssign, Sub};
 
 /// A running sum: `i64` or `i128` for integers (`u64` for their squares), in which nothing is ever
-/// lost, `f64` or [`Complex128`] for floating-point numbers.
+/// lost, `f64` or [`Complex128`] for floating-point numbers. Blocks of few terms are narrower.
 pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     /// The same number for arithmetic other than sums.
     type Value: Value;
@@ -98,8 +98,7 @@ macro_rules! total {
             }
 
             fn unpack(array: NativeArray) -> Result<Vec<Self>> {
-                let values = array.as_slice::<$type>()?;
-                Ok(values.to_vec())
+                array.into_vec::<$type>()
             }
 
             fn to_f32(self) -> f32 {
@@ -109,6 +108,8 @@ macro_rules! total {
         }
     };
 }
+total!(u32, f64, |total| f64::from(total), |total| total as f32);
+total!(i32, f64, |total| f64::from(total), |total| total as f32);
 total!(i64, f64, |total| total as f64, |total| total as f32);
 total!(u64, f64, |total| total as f64, |total| total as f32);
 total!(f64, f64, |total| total, |total| total as f32);

@@ -2,7 +2,7 @@
 
 use super::{Report, Seen, take_n_frames};
 use crate::cell::{Cell, deviation};
-use crate::layout::SigLayout;
+use crate::layout::{SigLayout, filled};
 use crate::loops::{groups, strip};
 use crate::total::{Total, Value, add_all, pack};
 use framefold_core::{
@@ -22,7 +22,7 @@ struct Moments<A> {
 
 impl<A: Total> Moments<A> {
     fn zeros(len: usize) -> Self {
-        Moments { sums: vec![A::default(); len], varsums: vec![0.0; len] }
+        Moments { sums: filled(A::default(), len), varsums: filled(0.0, len) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Sums of integers and of their squares.
 
 use crate::cell::Cell;
+use crate::layout::filled;
 use crate::loops::{GROUP, STRIP, groups, strip};
 use framefold_core::{Bool8, FramesView};
 use framefold_simd::{Simd, run};
@@ -45,7 +46,7 @@ pub(super) struct Squares {
 impl Squares {
     pub(super) fn zeros<T: Exact>(len: usize) -> Self {
         let has_high = size_of::<T>() > 2;
-        Squares { low: vec![0; len], high: vec![0; if has_high { len } else { 0 }] }
+        Squares { low: filled(0, len), high: filled(0, if has_high { len } else { 0 }) }
     }
 
     /// Both halves of a slice's pixels.
