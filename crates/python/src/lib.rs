@@ -5,6 +5,7 @@
 //! native kernel. Runs are entered through one door (`plan`), which releases the GIL, looks for
 //! signals, and gives exceptions from user code back as themselves.
 
+mod allocator;
 mod arrays;
 mod cli;
 mod corrections;
