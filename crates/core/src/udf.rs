@@ -75,6 +75,9 @@ pub struct Requirements {
     /// its own ([`JobMeta::shape`] says so). Its `single` buffers must be the same for all parts,
     /// and it may have no `nav` buffers.
     pub cellwise: bool,
+    /// Whether its calls on different threads may wait for each other, as those into an
+    /// interpreter do. Drivers then find out whether more than one thread is any good.
+    pub contends: bool,
 }
 
 impl Requirements {
@@ -87,6 +90,7 @@ impl Requirements {
             tile_depth: None,
             tile_bytes: None,
             cellwise: false,
+            contends: false,
         }
     }
 

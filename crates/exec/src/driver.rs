@@ -1,6 +1,7 @@
 //! The loops over the four verbs.
 
 mod inline;
+mod pace;
 mod threads;
 
 use crate::{Cancel, Event, Observer, Plan, Results};

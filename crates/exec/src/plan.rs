@@ -172,6 +172,16 @@ impl Plan {
         self.cuts.iter().map(Partition::n_frames).sum()
     }
 
+    /// Whether threads may hinder each other.
+    pub(crate) fn contends(&self) -> bool {
+        self.udfs.iter().any(|planned| planned.requirements.contends)
+    }
+
+    /// The number of frames of partition `index`.
+    pub(crate) fn partition_len(&self, index: usize) -> usize {
+        self.cuts.get(index / self.bands.len()).map_or(0, Partition::n_frames)
+    }
+
     /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.
     pub fn frame_bytes(&self) -> u64 {
         let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();

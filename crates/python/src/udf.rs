@@ -90,6 +90,7 @@ impl Udf for PyUdf {
             tile_depth,
             tile_bytes,
             cellwise: false,
+            contends: true,
         })
     }
 

@@ -4,6 +4,7 @@
 //! next one to be merged is therefore always finished or running, so nothing can wait forever,
 //! and no more than a window of partial results is ever kept.
 
+use super::pace::Pace;
 use super::{POLL, Watch, guarded};
 use crate::{PartialResult, Plan, Results, Worker};
 use framefold_core::{Error, ErrorKind, Result};
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 /// Partial results that wait for their turn may take this much memory, as far as more than two
 /// per thread do.
@@ -24,7 +26,8 @@ pub(super) fn run(
 ) -> Result<()> {
     let n_partitions = plan.n_partitions();
     let threads = threads.get().min(n_partitions);
-    let desk = Desk::new(n_partitions, threads);
+    let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
+    let desk = Desk::new(n_partitions, threads, pace);
     std::thread::scope(|scope| {
         for i in 0..threads {
             let desk = &desk;
@@ -95,7 +98,7 @@ fn work(plan: &Plan, desk: &Desk) {
             }
         };
         match guarded(|| worker.run_partition(index, &mut tick)) {
-            Ok(partial) => desk.finish(partial),
+            Ok(partial) => desk.finish(plan.partition_len(index), partial),
             Err(error) => {
                 desk.fail(index, error);
                 return;
@@ -123,13 +126,16 @@ struct State {
     /// The size of the largest partial result so far.
     largest: usize,
     workers: usize,
+    /// How many partitions are being processed.
+    running: usize,
+    pace: Pace,
     closed: bool,
     finished: BTreeMap<usize, PartialResult>,
     failed: BTreeMap<usize, Error>,
 }
 
 impl Desk {
-    fn new(n_partitions: usize, threads: usize) -> Self {
+    fn new(n_partitions: usize, threads: usize, pace: Pace) -> Self {
         Desk {
             n_partitions,
             threads,
@@ -138,6 +144,8 @@ impl Desk {
                 merged: 0,
                 largest: 0,
                 workers: threads,
+                running: 0,
+                pace,
                 closed: false,
                 finished: BTreeMap::new(),
                 failed: BTreeMap::new(),
@@ -160,7 +168,9 @@ impl Desk {
             if state.closed || state.next >= self.limit.load(Ordering::Relaxed) {
                 return None;
             }
-            if state.next < state.merged + self.window(&state) {
+            let in_window = state.next < state.merged + self.window(&state);
+            if in_window && state.running < state.pace.at_once() {
+                state.running += 1;
                 state.next += 1;
                 return Some(state.next - 1);
             }
@@ -174,8 +184,15 @@ impl Desk {
         self.threads + cheap.clamp(self.threads, 4 * self.threads)
     }
 
-    fn finish(&self, partial: PartialResult) {
+    fn finish(&self, frames: usize, partial: PartialResult) {
         let mut state = self.lock();
+        state.running -= 1;
+        let (running, left) = (state.running, self.n_partitions.saturating_sub(state.next));
+        let before = state.pace.at_once();
+        state.pace.finished(frames, running, left, Instant::now());
+        if state.pace.at_once() > before {
+            self.room.notify_all();
+        }
         state.largest = state.largest.max(partial.len_bytes());
         state.finished.insert(partial.partition, partial);
         self.news.notify_one();
@@ -186,6 +203,7 @@ impl Desk {
     fn fail(&self, index: usize, error: Error) {
         self.stop_from(index + 1);
         let mut state = self.lock();
+        state.running -= 1;
         if error.kind() != ErrorKind::Cancelled || state.failed.is_empty() {
             state.failed.insert(index, error);
         }
