@@ -64,3 +64,21 @@ def test_a_phase_is_found_by_ptychography40(tmp_path: Path) -> None:
     match = re.search(r"correlation with the true phase ([\d.]+)", printed)
     assert match is not None
     assert float(match[1]) > 0.9
+
+
+def test_electrons_are_counted_with_numba(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="numba is not installed")
+    printed = run("examples/numba_counting.py", folder=tmp_path)
+    assert "all of them found in 100.0% of the frames" in printed
+
+
+def test_power_spectra_are_made_with_pyfftw(tmp_path: Path) -> None:
+    pytest.importorskip("pyfftw", reason="pyfftw is not installed")
+    printed = run("examples/pyfftw_power_spectrum.py", folder=tmp_path)
+    assert "5 periods down and 3 across" in printed
+
+
+def test_masks_are_multiplied_with_torch(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is not installed")
+    printed = run("examples/torch_masks.py", folder=tmp_path)
+    assert "8 detectors for (24, 20) positions" in printed

@@ -10,7 +10,7 @@ import pytest
 
 #: What any native reduction may take beyond the interpreter, in MiB.
 BOUND = 200
-SIZE = 320
+SIZE = 256
 
 SCRIPT = """
 import sys, threading, time
