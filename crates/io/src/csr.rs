@@ -14,6 +14,7 @@
 
 mod array;
 mod duplicates;
+mod in_order;
 mod reader;
 mod rows;
 mod slice;

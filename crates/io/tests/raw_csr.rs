@@ -8,6 +8,9 @@ mod descriptor;
 #[path = "raw_csr/hostile.rs"]
 mod hostile;
 #[cfg(test)]
+#[path = "raw_csr/in_order.rs"]
+mod in_order;
+#[cfg(test)]
 #[path = "raw_csr/lending.rs"]
 mod lending;
 #[cfg(test)]

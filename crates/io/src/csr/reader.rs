@@ -151,7 +151,7 @@ fn entries_of(rows: &Rows, range: &Range<usize>) -> Range<usize> {
 }
 
 /// Refuses columns outside of the frame.
-fn check_columns(source: &CsrSource, rows: &Rows, columns: &[u32]) -> Result<()> {
+pub(super) fn check_columns(source: &CsrSource, rows: &Rows, columns: &[u32]) -> Result<()> {
     let outside = |&column: &u32| column >= source.frame_len;
     if !columns.iter().fold(false, |any, column| any | outside(column)) {
         return Ok(());

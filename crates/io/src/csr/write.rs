@@ -11,9 +11,9 @@ mod tiles;
 use crate::raw_csr::descriptor_text;
 use files::{Output, Outputs};
 use framefold_core::{DType, Dataset, Error, Result, StoredDType};
-use select::{Selected, Threshold};
+pub(super) use select::{Selected, Threshold};
 use std::path::{Path, PathBuf};
-use tiles::Tiles;
+pub(super) use tiles::Tiles;
 
 /// How frames are written as sparse rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -11,7 +11,7 @@ const GROUP: usize = 16;
 
 /// Which pixels are kept.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Threshold {
+pub(in crate::csr) enum Threshold {
     /// All that are not 0.
     NotZero,
     /// Those above a number that is not negative, and NaN.
@@ -19,7 +19,7 @@ pub(super) enum Threshold {
 }
 
 impl Threshold {
-    pub(super) fn try_new(threshold: Option<f64>, dtype: DType) -> Result<Self> {
+    pub(in crate::csr) fn try_new(threshold: Option<f64>, dtype: DType) -> Result<Self> {
         match threshold {
             None => Ok(Threshold::NotZero),
             Some(limit) if !(limit.is_finite() && limit >= 0.0) => Err(Error::invalid(format!(
@@ -37,7 +37,7 @@ impl Threshold {
 
 /// The entries of one tile. Memory is used again from tile to tile.
 #[derive(Default)]
-pub(super) struct Selected {
+pub(in crate::csr) struct Selected {
     row_lens: Vec<usize>,
     columns: Vec<i32>,
     values: Vec<u8>,
@@ -46,7 +46,7 @@ pub(super) struct Selected {
 impl Selected {
     /// Replaces what was selected by the entries of `tile`, whose frames are whole and of no more
     /// pixels than `i32` can count.
-    pub(super) fn take(&mut self, tile: &AnyTile<'_>, threshold: Threshold) -> Result<()> {
+    pub(in crate::csr) fn take(&mut self, tile: &AnyTile<'_>, threshold: Threshold) -> Result<()> {
         self.row_lens.clear();
         self.columns.clear();
         self.values.clear();
@@ -66,17 +66,17 @@ impl Selected {
     }
 
     /// The number of entries of each frame.
-    pub(super) fn row_lens(&self) -> &[usize] {
+    pub(in crate::csr) fn row_lens(&self) -> &[usize] {
         &self.row_lens
     }
 
     /// The pixel of each entry.
-    pub(super) fn columns(&self) -> &[i32] {
+    pub(in crate::csr) fn columns(&self) -> &[i32] {
         &self.columns
     }
 
     /// The values, as bytes.
-    pub(super) fn values(&self) -> &[u8] {
+    pub(in crate::csr) fn values(&self) -> &[u8] {
         &self.values
     }
 

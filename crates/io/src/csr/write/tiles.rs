@@ -10,12 +10,12 @@ use std::ops::Range;
 const TILE_BYTES: usize = 4 << 20;
 
 /// Some frames, as the source has them.
-pub(super) enum AnyTile<'a> {
+pub(in crate::csr) enum AnyTile<'a> {
     Dense(DenseTile<'a>),
     Sparse(CsrTile<'a>),
 }
 
-pub(super) struct Tiles<'d> {
+pub(in crate::csr) struct Tiles<'d> {
     reader: Box<dyn FrameReader + 'd>,
     scheme: TilingScheme,
     /// Those that are still to be read.
@@ -29,7 +29,7 @@ impl<'d> Tiles<'d> {
     /// # Errors
     /// `Unsupported` if there is a position without data before one with data;
     /// `InvalidArgument` if none has data.
-    pub(super) fn try_new(dataset: &'d Dataset) -> Result<Self> {
+    pub(in crate::csr) fn try_new(dataset: &'d Dataset) -> Result<Self> {
         let source = dataset.source();
         let sig = dataset.shape().sig();
         let frame_bytes = dataset.shape().frame_len() * dataset.pixel_dtype().size();
@@ -54,7 +54,7 @@ impl<'d> Tiles<'d> {
 
     /// Calls `work` with the next tile, after which all that it saw was confirmed to be in the
     /// file; false at the end.
-    pub(super) fn next(
+    pub(in crate::csr) fn next(
         &mut self,
         work: &mut dyn FnMut(&AnyTile<'_>) -> Result<()>,
     ) -> Result<bool> {
