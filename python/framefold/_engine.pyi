@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, final
 
 import numpy as np
@@ -16,9 +17,11 @@ __all__ = [
     "cli_main",
     "detect",
     "from_array",
+    "from_csr",
     "known_formats",
     "load",
     "native_reductions",
+    "write_raw_csr",
 ]
 
 __version__: str
@@ -38,6 +41,22 @@ def from_array(
     sync_offset: int = 0,
     num_partitions: int | None = None,
 ) -> Dataset: ...
+def from_csr(
+    indptr: npt.NDArray[Any],
+    indices: npt.NDArray[Any],
+    values: npt.NDArray[Any],
+    sig_shape: tuple[int, ...],
+    nav_shape: tuple[int, ...] | None = None,
+    sync_offset: int = 0,
+    num_partitions: int | None = None,
+) -> Dataset: ...
+def write_raw_csr(
+    dataset: Dataset,
+    path: str,
+    threshold: float | None = None,
+    force: bool = False,
+    callback: Callable[[int], object] | None = None,
+) -> tuple[list[Path], int, int, int]: ...
 
 @final
 class Dataset:
@@ -60,6 +79,14 @@ class Dataset:
     @property
     def sync_info(self) -> dict[str, int]: ...
     def with_corrections(self, corrections: Corrections | None = None) -> Dataset: ...
+    def with_tile_shape(self, tile_shape: tuple[int, ...]) -> Dataset: ...
+    def to_sparse(
+        self,
+        nav_shape: tuple[int, ...] | None = None,
+        sync_offset: int = 0,
+        num_partitions: int | None = None,
+    ) -> Dataset: ...
+    def read_frames(self, out: npt.NDArray[np.uint8]) -> None: ...
 
 @final
 class Corrections:

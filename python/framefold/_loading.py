@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.exceptions import InvalidArgumentError
+from framefold.common.sparse import is_scipy, is_sparse
+from framefold.exceptions import InvalidArgumentError, LimitError
 
 
 def load_memory(
-    data: npt.NDArray[Any] | None = None,
+    data: Any,
     *,
+    sparse: bool | None = None,
+    datashape: tuple[int, ...] | None = None,
     sig_dims: int | None = None,
     nav_shape: tuple[int, ...] | None = None,
     sig_shape: tuple[int, ...] | None = None,
@@ -25,8 +31,12 @@ def load_memory(
     Parameters
     ----------
     data
-        At least one navigation and one signal axis. Arrays whose frames do not lie in C order
-        are read in place, too.
+        At least one navigation and one signal axis. Dense arrays whose frames do not lie in C
+        order are read in place, too. Sparse arrays become compressed sparse rows, unless they are.
+    sparse
+        Whether frames are to be sparse: converted once, now. As the data are if None.
+    datashape
+        Another shape for the data, with as many elements.
     sig_dims
         How many of the last axes are signal axes; 2 if neither this nor ``sig_shape`` is given.
     nav_shape, sig_shape
@@ -35,40 +45,157 @@ def load_memory(
     sync_offset, num_partitions
         As for :meth:`framefold.Context.load`.
     """
-    if data is None:
-        raise InvalidArgumentError("load('memory') needs an array: pass data=…")
-    array = np.asanyarray(data)
-    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16:
-        raise InvalidArgumentError(
-            f"data has dtype {array.dtype}; frames hold bools, integers, floats or complex numbers"
-        )
+    if sig_shape is not None:
+        sig_shape = lengths("sig_shape", sig_shape)
+    if is_sparse(data):
+        _check_dtype(data.dtype)
+        nav, sig = _sparse_axes(data, datashape, sig_dims, sig_shape)
+        if sparse is not False:
+            grid = nav or (1,) if nav_shape is None else nav_shape
+            return _from_sparse(data, nav, sig, grid, sync_offset, num_partitions)
+        array = _dense_frames(_from_sparse(data, nav, sig, None)).reshape((*nav, *sig))
+        sig_dims, sig_shape = len(sig), None
+    else:
+        array = np.asanyarray(data)
+        _check_dtype(array.dtype)
+        if datashape is not None and datashape != array.shape:
+            _check_size("datashape", datashape, array.shape)
+            array = array.reshape(datashape)
+    sig_dims = _sig_dims(array.shape, sig_dims, sig_shape)
+    if array.ndim == sig_dims:
+        array = array[np.newaxis]
+    n_nav = array.ndim - sig_dims
+    if sig_shape is not None and sig_shape != array.shape[n_nav:]:
+        _check_size("sig_shape", sig_shape, array.shape[n_nav:])
+        array = array.reshape(array.shape[:n_nav] + sig_shape)
+    if any(stride < 0 for stride in array.strides):
+        array = np.ascontiguousarray(array)  # the engine reads forward only
+    if not sparse:
+        return _engine.from_array(array, sig_dims, nav_shape, sync_offset, num_partitions)
+    grid = array.shape[:n_nav] if nav_shape is None else nav_shape
+    return _engine.from_array(array, sig_dims).to_sparse(grid, sync_offset, num_partitions)
+
+
+def load_zeros(
+    datashape: tuple[int, ...],
+    *,
+    sig_dims: int | None = None,
+    nav_shape: tuple[int, ...] | None = None,
+    sig_shape: tuple[int, ...] | None = None,
+    sync_offset: int = 0,
+    num_partitions: int | None = None,
+) -> _engine.Dataset:
+    """A sparse data set without any entries; parameters as for :func:`load_memory`."""
+    nav, sig = _cut(datashape, sig_dims, sig_shape)
+    try:
+        indptr = np.zeros(prod(nav) + 1, dtype=np.uint8)
+    except (MemoryError, ValueError, OverflowError):
+        raise LimitError(f"{prod(nav)} frames are more than fit into memory") from None
+    empty = np.empty(0, dtype=np.uint32)
+    values = np.empty(0, dtype=np.float32)
+    grid = nav or (1,) if nav_shape is None else nav_shape
+    return _engine.from_csr(indptr, empty, values, sig, grid, sync_offset, num_partitions)
+
+
+def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
+    """A shape as a tuple of positive integers."""
+    try:
+        dims = tuple(index(length) for length in shape)
+    except TypeError:
+        raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
+    if not dims or min(dims) < 1:
+        raise InvalidArgumentError(f"{name}={dims} is no shape of frames: lengths are 1 or more")
+    return dims
+
+
+def _from_sparse(
+    data: Any,
+    nav: tuple[int, ...],
+    sig: tuple[int, ...],
+    nav_shape: tuple[int, ...] | None,
+    sync_offset: int = 0,
+    num_partitions: int | None = None,
+) -> _engine.Dataset:
+    from framefold._sparse_rows import sparse_rows
+
+    rows = sparse_rows(data, prod(nav), prod(sig))
+    return _engine.from_csr(*rows, sig, nav_shape, sync_offset, num_partitions)
+
+
+def _dense_frames(rows: _engine.Dataset) -> npt.NDArray[Any]:
+    """All frames of sparse data."""
+    try:
+        frames = np.zeros(rows.shape, dtype=rows.dtype)
+    except (MemoryError, ValueError):
+        raise LimitError(
+            f"dense frames of shape {rows.shape} do not fit into memory; leave them sparse"
+        ) from None
+    rows.read_frames(frames.reshape(-1).view(np.uint8))
+    return frames
+
+
+def _sparse_axes(
+    data: Any,
+    datashape: tuple[int, ...] | None,
+    sig_dims: int | None,
+    sig_shape: tuple[int, ...] | None,
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The navigation and signal axes of a sparse array."""
+    shape = tuple(int(length) for length in data.shape)
+    if datashape is not None:
+        _check_size("datashape", datashape, shape)
+        shape = datashape
+    elif is_scipy(data) and len(shape) == 2:
+        # SciPy's matrices cannot have more axes: a row is a frame.
+        if sig_shape is not None:
+            _check_size("sig_shape", sig_shape, shape[1:])
+            return shape[:1], sig_shape
+        if sig_dims != 1:
+            raise InvalidArgumentError(
+                f"the rows of a sparse matrix of shape {shape} are frames of a shape that it does "
+                f"not say; pass sig_shape=…, datashape=… for all axes, or sig_dims=1"
+            )
+    return _cut(shape, sig_dims, sig_shape)
+
+
+def _cut(
+    shape: tuple[int, ...], sig_dims: int | None, sig_shape: tuple[int, ...] | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Navigation and signal axes; no navigation axes if there is one frame."""
+    n_nav = len(shape) - _sig_dims(shape, sig_dims, sig_shape)
+    nav, sig = shape[:n_nav], shape[n_nav:]
+    if sig_shape is not None and sig_shape != sig:
+        _check_size("sig_shape", sig_shape, sig)
+        sig = sig_shape
+    return nav, sig
+
+
+def _sig_dims(
+    shape: tuple[int, ...], sig_dims: int | None, sig_shape: tuple[int, ...] | None
+) -> int:
     if sig_dims is None:
         sig_dims = len(sig_shape) if sig_shape is not None else 2
     if sig_shape is not None and len(sig_shape) != sig_dims:
         raise InvalidArgumentError(f"sig_shape {sig_shape} does not have sig_dims={sig_dims} axes")
-    if not 1 <= sig_dims <= array.ndim:
+    if not 1 <= sig_dims <= len(shape):
         raise InvalidArgumentError(
-            f"sig_dims={sig_dims} does not fit data of shape {array.shape}; "
-            f"it must be between 1 and {array.ndim}"
+            f"sig_dims={sig_dims} does not fit data of shape {shape}; "
+            f"it must be between 1 and {len(shape)}"
         )
-    if array.ndim == sig_dims:
-        array = array[np.newaxis]
-    if sig_shape is not None and tuple(sig_shape) != array.shape[array.ndim - sig_dims :]:
-        array = _with_sig_shape(array, tuple(sig_shape), sig_dims)
-    if any(stride < 0 for stride in array.strides):
-        array = np.ascontiguousarray(array)  # the engine reads forward only
-    return _engine.from_array(array, sig_dims, nav_shape, sync_offset, num_partitions)
+    return sig_dims
 
 
-def _with_sig_shape(
-    array: npt.NDArray[Any], sig_shape: tuple[int, ...], sig_dims: int
-) -> npt.NDArray[Any]:
-    """The same frames in another shape; a view where the array's layout allows."""
-    nav = array.shape[: array.ndim - sig_dims]
-    try:
-        return array.reshape(nav + sig_shape)
-    except ValueError:
+def _check_dtype(dtype: np.dtype[Any]) -> None:
+    if dtype.kind not in "biufc" or dtype.itemsize > 16:
         raise InvalidArgumentError(
-            f"sig_shape {sig_shape} does not have as many pixels as frames of shape "
-            f"{array.shape[len(nav) :]}"
-        ) from None
+            f"data has dtype {dtype}; frames hold bools, integers, floats or complex numbers"
+        )
+
+
+def _check_size(name: str, shape: tuple[int, ...], of: tuple[int, ...]) -> None:
+    what = "frames" if name == "sig_shape" else "data"
+    noun = "pixels" if name == "sig_shape" else "elements"
+    if prod(shape) != prod(of):
+        raise InvalidArgumentError(
+            f"{name} {shape} does not have as many {noun} as {what} of shape {of}"
+        )

@@ -319,15 +319,16 @@ def test_device_buffers_and_all_array_formats_on_dense_data(ctx, dataset, data, 
     assert set(capsys.readouterr().out.split()) == {UDF.BACKEND_NUMPY}
 
 
-def test_sparse_data_cannot_be_had_yet(ctx):
-    with pytest.raises(NotImplementedError, match=r"scipy\.sparse\.csr_matrix.*cannot be had"):
-        ctx.load(
-            "memory",
-            datashape=(23, 42, 17, 4),
-            sig_dims=2,
-            array_backends=(UDF.BACKEND_SCIPY_CSR,),
-            num_partitions=2,
-        )
+def test_the_sparse_example_loads(ctx):
+    ds = ctx.load(
+        "memory",
+        datashape=(23, 42, 17, 4),
+        sig_dims=2,
+        array_backends=(UDF.BACKEND_SCIPY_CSR,),
+        num_partitions=2,
+    )
+    assert tuple(ds.shape) == (23, 42, 17, 4)
+    assert ds.native_backends == (UDF.BACKEND_SCIPY_CSR,)
 
 
 def test_the_sparse_example_on_dense_frames(ctx):

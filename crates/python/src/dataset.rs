@@ -5,10 +5,11 @@ use crate::corrections::Corrections;
 use crate::errors::OrRaise;
 use crate::memory::NumpyBytes;
 use crate::options::open_options;
+use crate::sparse::read_frames;
 use framefold::core::{Dataset, Error, StoredDType};
-use framefold::io::{self, MemoryArray, MemorySource, SharedBytes};
+use framefold::io::{self, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use numpy::npyffi::npy_intp;
-use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -19,15 +20,25 @@ use std::sync::Arc;
 pub(crate) struct PyDataset {
     dataset: Dataset,
     num_partitions: Option<usize>,
+    tile_shape: Option<Vec<usize>>,
 }
 
 impl PyDataset {
+    pub(crate) fn new(dataset: Dataset, num_partitions: Option<usize>) -> Self {
+        PyDataset { dataset, num_partitions, tile_shape: None }
+    }
+
     pub(crate) fn inner(&self) -> &Dataset {
         &self.dataset
     }
 
     pub(crate) fn num_partitions(&self) -> Option<usize> {
         self.num_partitions
+    }
+
+    /// The number of frames in a tile, and its shape on the signal axes, if they were given.
+    pub(crate) fn tile_shape(&self) -> Option<(usize, &[usize])> {
+        self.tile_shape.as_deref()?.split_first().map(|(depth, sig)| (*depth, sig))
     }
 }
 
@@ -90,7 +101,42 @@ impl PyDataset {
     ) -> PyResult<PyDataset> {
         let corrections = corrections.map(Corrections::inner);
         let dataset = self.dataset.clone().with_corrections(corrections).or_raise(py)?;
-        Ok(PyDataset { dataset, num_partitions: self.num_partitions })
+        Ok(PyDataset {
+            dataset,
+            num_partitions: self.num_partitions,
+            tile_shape: self.tile_shape.clone(),
+        })
+    }
+
+    /// The same data set in tiles of this shape: frames, then signal axes.
+    fn with_tile_shape(&self, tile_shape: Vec<usize>) -> PyDataset {
+        PyDataset {
+            dataset: self.dataset.clone(),
+            num_partitions: self.num_partitions,
+            tile_shape: Some(tile_shape),
+        }
+    }
+
+    /// The same frames as sparse rows in memory, laid out anew.
+    #[pyo3(signature = (nav_shape=None, sync_offset=0, num_partitions=None))]
+    fn to_sparse(
+        &self,
+        py: Python<'_>,
+        nav_shape: Option<Vec<usize>>,
+        sync_offset: i64,
+        num_partitions: Option<usize>,
+    ) -> PyResult<PyDataset> {
+        let dataset = py.detach(|| {
+            let source = CsrSource::from_frames(self.dataset.source().clone())?;
+            Dataset::try_new(Arc::new(source), nav_shape.as_deref(), sync_offset)
+        });
+        Ok(PyDataset::new(dataset.or_raise(py)?, num_partitions))
+    }
+
+    /// Copies all frames of the source to `out`, which has as many bytes.
+    fn read_frames(&self, py: Python<'_>, mut out: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
+        let out = out.as_slice_mut()?;
+        py.detach(|| read_frames(self.dataset.source().as_ref(), out)).or_raise(py)
     }
 
     /// How many frames are left out, and how many positions stay empty, at either end.
@@ -116,7 +162,7 @@ pub(crate) fn load(
 ) -> PyResult<PyDataset> {
     let (options, num_partitions) = open_options(options)?;
     let dataset = py.detach(|| io::open_as(filetype, &path, &options)).or_raise(py)?;
-    Ok(PyDataset { dataset, num_partitions })
+    Ok(PyDataset::new(dataset, num_partitions))
 }
 
 /// The format of a file, and how it was recognized.
@@ -157,7 +203,7 @@ pub(crate) fn from_array(
     let source = MemorySource::try_new(bytes, layout).or_raise(py)?;
     let dataset =
         Dataset::try_new(Arc::new(source), nav_shape.as_deref(), sync_offset).or_raise(py)?;
-    Ok(PyDataset { dataset, num_partitions })
+    Ok(PyDataset::new(dataset, num_partitions))
 }
 
 fn byte_strides(strides: &[npy_intp]) -> framefold::Result<Vec<usize>> {
@@ -166,7 +212,7 @@ fn byte_strides(strides: &[npy_intp]) -> framefold::Result<Vec<usize>> {
 }
 
 /// The memory from the first to the last element of `array`.
-fn shared_bytes(
+pub(crate) fn shared_bytes(
     array: &Bound<'_, PyUntypedArray>,
     strides: &[usize],
 ) -> framefold::Result<Arc<dyn SharedBytes>> {

@@ -8,6 +8,7 @@
 mod allocator;
 mod arrays;
 mod cli;
+mod convert;
 mod corrections;
 mod dataset;
 mod errors;
@@ -17,6 +18,7 @@ mod native;
 mod observer;
 mod options;
 mod plan;
+mod sparse;
 mod udf;
 mod verbs;
 
@@ -27,6 +29,8 @@ mod _engine {
     #[pymodule_export]
     use super::cli::cli_main;
     #[pymodule_export]
+    use super::convert::write_raw_csr;
+    #[pymodule_export]
     use super::corrections::Corrections;
     #[pymodule_export]
     use super::dataset::{PyDataset, detect, from_array, known_formats, load};
@@ -34,6 +38,8 @@ mod _engine {
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]
     use super::plan::PyPlan;
+    #[pymodule_export]
+    use super::sparse::from_csr;
     #[pymodule_export]
     use super::udf::TileCursor;
     #[pymodule_export]

@@ -55,7 +55,8 @@ impl PyPlan {
         };
         let options = PlanOptions {
             num_partitions: num_partitions.or(dataset.num_partitions()),
-            ..PlanOptions::default()
+            tile_depth: dataset.tile_shape().map(|(depth, _)| depth),
+            tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
         };
         let plan = Plan::try_new(dataset.inner(), planned, roi, &options).or_raise(py)?;
         Ok(PyPlan { plan: Arc::new(plan), cancel })

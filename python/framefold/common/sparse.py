@@ -19,6 +19,11 @@ def is_sparse(array: Any) -> bool:
     return _family(array) in ("scipy", "sparse")
 
 
+def is_scipy(array: Any) -> bool:
+    """Whether ``array`` is a sparse array or matrix of SciPy."""
+    return _family(array) == "scipy"
+
+
 def to_dense(array: Any) -> npt.NDArray[Any]:
     """``array`` as a NumPy array; one that already is dense is not copied."""
     family = _family(array)

@@ -6,12 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from framefold._loading import load_memory
-from framefold.common.udf import NUMPY
+from framefold import _engine
+from framefold._loading import lengths, load_memory, load_zeros
+from framefold.common.sparse import is_scipy, is_sparse
+from framefold.common.udf import (
+    CPU_BACKENDS,
+    CUDA_BACKENDS,
+    NUMPY,
+    SCIPY_CSR,
+    SCIPY_CSR_ARRAY,
+    SPARSE_BACKENDS,
+    SPARSE_COO,
+)
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+
+_LAYOUT = ("nav_shape", "sig_shape", "sig_dims", "sync_offset", "num_partitions")
 
 
 class MemoryDataSet(DataSet):
@@ -20,42 +31,136 @@ class MemoryDataSet(DataSet):
     Parameters
     ----------
     data
-        The array; read in place, not copied.
+        A NumPy array, or a sparse array of SciPy or PyData. NumPy arrays and ``csr`` are read in
+        place, not copied, ``csr`` if the columns of each row ascend and have 4 bytes; all other
+        formats are converted to that, once. A matrix of SciPy has a row for each frame.
     datashape
-        Instead of ``data``: the shape of an array of ``float32`` zeros, for tests.
+        The shape of ``data`` with all axes, navigation first, where it is not its own. Without
+        ``data``: that of an array of ``float32`` zeros.
     array_backends
-        The array formats of the frames, of which framefold has dense NumPy arrays.
+        The array formats of the frames, best first. If the first one is sparse and ``data`` is
+        dense, or the other way round, the data are converted once. As the data are if None.
+    tileshape
+        The shape of tiles: frames, then signal axes. framefold's own choice if None.
+    check_cast
+        Of no effect: conversions are never refused.
     **options
         As for :meth:`framefold.Context.load`.
 
     Raises
     ------
+    InvalidArgumentError
+        If shapes do not fit, or the parts of a sparse array do not fit each other.
     UnsupportedError
-        If ``array_backends`` holds no format that there is.
+        If ``array_backends`` names formats for devices.
+    LimitError
+        If the data do not fit into memory after conversion.
     """
 
     def __init__(
         self,
-        data: npt.NDArray[Any] | None = None,
+        data: Any = None,
         *,
         datashape: Iterable[int] | None = None,
         array_backends: Iterable[str] | None = None,
+        tileshape: Iterable[int] | None = None,
+        check_cast: bool = True,
         **options: Any,
     ) -> None:
-        formats = (NUMPY,) if array_backends is None else tuple(array_backends)
-        if NUMPY not in formats:
-            raise UnsupportedError(
-                f"array_backends={formats} cannot be had, only dense arrays; "
-                f"leave array_backends out, or add {NUMPY!r}"
-            )
-        if datashape is not None:
-            if data is not None:
-                raise InvalidArgumentError("data= and datashape= exclude each other; pass one")
-            data = np.zeros(tuple(datashape), dtype=np.float32)
-        super().__init__(load_memory(data, **options))
-        self._data = np.asanyarray(data)
+        _check_options(options)
+        formats = None if array_backends is None else _check_formats(array_backends)
+        shape = None if datashape is None else lengths("datashape", datashape)
+        sparse = None if formats is None else formats[0] in SPARSE_BACKENDS
+        if data is None and shape is None:
+            raise InvalidArgumentError("load('memory') needs an array: pass data=… or datashape=…")
+        if data is None and shape is not None and sparse:
+            engine = load_zeros(shape, **options)
+            data = np.broadcast_to(np.float32(0), shape)
+        else:
+            if data is None:
+                data = _zeros(shape)
+            engine = load_memory(data, datashape=shape, sparse=sparse, **options)
+        if tileshape is not None:
+            engine = _with_tiles(engine, lengths("tileshape", tileshape))
+        super().__init__(engine)
+        self._data = data if is_sparse(data) else np.asanyarray(data)
+        self._formats = formats if formats is not None else (_own_format(data),)
 
     @property
-    def data(self) -> npt.NDArray[Any]:
+    def data(self) -> Any:
         """The array itself."""
         return self._data
+
+    @property
+    def native_backends(self) -> tuple[str, ...]:
+        """The array formats that its frames are best given in, the best one first."""
+        return self._formats
+
+
+def _zeros(shape: Any) -> Any:
+    try:
+        return np.zeros(shape, dtype=np.float32)
+    except (MemoryError, ValueError) as error:
+        from framefold.exceptions import LimitError
+
+        raise LimitError(f"zeros of shape {shape} do not fit into memory: {error}") from None
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Refuse what there is not; None, and what changes nothing, is as good as left out."""
+    for name in ("tiledelay", "base_shape", "force_need_decode"):
+        if options.pop(name, None):
+            raise UnsupportedError(
+                f"{name} serves tests of how LiberTEM cuts and decodes files; leave it out"
+            )
+    for name in set(options) - set(_LAYOUT):
+        raise InvalidArgumentError(
+            f"there is no option '{name}' for data in memory; there are data, datashape, "
+            f"array_backends, tileshape, {', '.join(_LAYOUT)}"
+        )
+    for name in [name for name, value in options.items() if value is None]:
+        del options[name]
+
+
+def _check_formats(names: Iterable[str]) -> tuple[str, ...]:
+    """Names of array formats that frames in memory can have."""
+    formats = (names,) if isinstance(names, str) else tuple(names)
+    if not formats:
+        raise InvalidArgumentError("array_backends is empty; leave it out, or name a format")
+    for name in formats:
+        if name in CUDA_BACKENDS:
+            raise UnsupportedError(
+                f"array_backends holds {name!r}, but data in memory are not on a CUDA device; "
+                f"leave it out: UDFs get their tiles in the format that they ask for"
+            )
+        if name not in CPU_BACKENDS:
+            raise InvalidArgumentError(
+                f"array_backends holds {name!r}; there are {', '.join(sorted(CPU_BACKENDS))}"
+            )
+    return formats
+
+
+def _own_format(data: Any) -> str:
+    """The name of the format that an array has."""
+    if not is_sparse(data):
+        return NUMPY
+    classes = [cls.__name__ for cls in type(data).__mro__]
+    package = "scipy.sparse" if is_scipy(data) else "sparse"
+    for name in classes:
+        if f"{package}.{name}" in SPARSE_BACKENDS:
+            return f"{package}.{name}"
+    if package == "sparse":
+        return SPARSE_COO
+    return SCIPY_CSR if "spmatrix" in classes else SCIPY_CSR_ARRAY
+
+
+def _with_tiles(engine: _engine.Dataset, tileshape: tuple[int, ...]) -> _engine.Dataset:
+    """The same in tiles of a given shape."""
+    sig = engine.shape[engine.nav_dims :]
+    fits = len(tileshape) == 1 + len(sig)
+    if not fits or any(n > length for n, length in zip(tileshape[1:], sig, strict=True)):
+        raise InvalidArgumentError(
+            f"tileshape {tileshape} does not fit frames of shape {sig}: expected a number of "
+            f"frames and lengths up to those"
+        )
+    return engine.with_tile_shape(tileshape)
