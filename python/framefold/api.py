@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold._convert import ConvertMethods
 from framefold._partial_results import UDFResultDict, UDFResults
 from framefold._planning import Run, check_backends, plan_run
 from framefold._progress import RunProgress, progress_reporter
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 
-class Context(AnalysisMethods):
+class Context(AnalysisMethods, ConvertMethods):
     """Opens data sets and runs UDFs on them.
 
     Making one starts nothing and returns at once.
@@ -167,9 +168,11 @@ class Context(AnalysisMethods):
             Read only the named file of a set, for ``'mib'``.
         quad_gap : {'omit', 'insert'}
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
-        data : numpy.ndarray
-            The array, for ``'memory'``; read in place, not copied. Do not change it during a run.
-            It is available as ``dataset.data``.
+        data : numpy.ndarray or sparse array of SciPy or PyData
+            The array, for ``'memory'``; do not change it during a run. It is available as
+            ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
+            are read in place, and which other options there are: ``datashape``,
+            ``array_backends``, ``tileshape``.
 
         Raises
         ------

@@ -1,0 +1,91 @@
+"""Writing data sets as sparse files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from framefold import _engine
+from framefold._export import ExistingFileError
+from framefold._progress import progress_reporter
+from framefold.common.progress import ProgressReporter, ProgressState
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset.base import DataSet
+
+
+class ConvertedFiles(NamedTuple):
+    """What :meth:`framefold.Context.convert` wrote.
+
+    Attributes
+    ----------
+    paths : list of str
+        The files; the first one is the one to open.
+    n_frames : int
+        Frames that were written.
+    n_entries : int
+        Pixels that were kept.
+    n_bytes : int
+        The size of the files, but for the first one.
+    """
+
+    paths: list[str]
+    n_frames: int
+    n_entries: int
+    n_bytes: int
+
+
+def write_raw_csr(
+    dataset: DataSet,
+    path: str | os.PathLike[str],
+    threshold: float | None,
+    overwrite: bool,
+    progress: Any,
+) -> ConvertedFiles:
+    """Write ``dataset`` as raw_csr; see :meth:`framefold.Context.convert`."""
+    target = Path(path)
+    if target.suffix.lower() != ".toml":
+        raise InvalidArgumentError(
+            f"'{target}' does not end in .toml, as the file of raw_csr that is opened does"
+        )
+    outputs = [target, *(target.with_suffix(end) for end in (".indptr", ".indices", ".data"))]
+    existing = next((output for output in outputs if os.path.lexists(output)), None)
+    if existing is not None and not overwrite:
+        raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to replace it")
+    told = _Progress(progress_reporter(progress), int(dataset.valid_mask.sum()))
+    try:
+        paths, *numbers = _engine.write_raw_csr(
+            dataset._engine, os.fspath(target), threshold, overwrite, told.frames
+        )
+    finally:
+        told.end()
+    return ConvertedFiles([os.fspath(path) for path in paths], *numbers)
+
+
+class _Progress:
+    """Tells a reporter how many frames are done."""
+
+    def __init__(self, reporter: ProgressReporter | None, n_frames: int) -> None:
+        self._reporter = reporter
+        self._state = ProgressState(0, n_frames, 0, 1, 1, "")
+        self._open = False
+
+    def frames(self, n_done: int) -> None:
+        """Hear that so many are written."""
+        if self._reporter is None:
+            return
+        if not self._open:
+            self._open = True
+            self._state = self._state._replace(progress_id=str(uuid4()))
+            self._reporter.start(self._state)
+        self._state = self._state._replace(num_frames_complete=n_done)
+        self._reporter.update(self._state)
+
+    def end(self) -> None:
+        """Hear that nothing more will be written."""
+        if self._reporter is not None and self._open:
+            whole = self._state.num_frames_complete == self._state.num_frames_total
+            self._reporter.end(
+                self._state._replace(num_part_complete=int(whole), num_part_in_progress=0)
+            )
