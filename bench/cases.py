@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 #: Threads, and the calling thread alone, for what runs in Python.
@@ -15,6 +15,8 @@ PYTHON_ENGINES = (
     "numpy",
     "dask",
 )
+#: dask.array does not read sparse files.
+_SPARSE_ENGINES = tuple(name for name in PYTHON_ENGINES if name not in ("framefold-inline", "dask"))
 NATIVE_ENGINES = tuple(name for name in PYTHON_ENGINES if name != "framefold-inline")
 
 
@@ -119,6 +121,16 @@ CASES = [
     *_native("mib-1", "MIB raw, 1 bit", ("sum", "mask1")),
     *_native("mib-6", "MIB raw, 6 bits", ("sum", "mask1")),
     *_native("mib-12", "MIB raw, 12 bits", ("sum", "mask1")),
+    *(
+        replace(case, engines=engines)
+        for data, title, engines in (
+            ("raw_csr-1", "1 % hit", _SPARSE_ENGINES),
+            ("raw_csr-0.1", "0.1 % hit", _SPARSE_ENGINES),
+            ("raw_csr-0.01", "0.01 % hit", _SPARSE_ENGINES),
+            ("raw_csr-dense", "1 % hit, dense", ("framefold",)),
+        )
+        for case in _native(data, title, ("sum", "com", "mask8"), quick=("com",))
+    ),
 ]
 
 #: Points of the plots; the data are parts of the largest data set.

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from sparse_data import ENDINGS, n_events, write_dense, write_sparse
 
 #: How many values are drawn at random; frames are parts of them that begin anywhere.
 POOL = 1 << 24
@@ -27,6 +28,27 @@ class Data:
     dtype: str = "uint16"
     #: Bits of a counter, for raw MIB files; None for files without structure.
     mib_bits: int | None = None
+    #: The share of pixels with counts, for frames that are mostly zeros; None for others.
+    occupancy: float | None = None
+    #: Whether frames with few counts are written with all their zeros.
+    dense: bool = False
+
+    @property
+    def format(self) -> str:
+        """What the file is opened as."""
+        if self.mib_bits is not None:
+            return "mib"
+        return "raw" if self.occupancy is None or self.dense else "raw_csr"
+
+    @property
+    def group(self) -> str:
+        """What it is measured together with."""
+        return self.format if self.occupancy is None else "raw_csr"
+
+    @property
+    def n_events(self) -> int | None:
+        """Pixels with counts, where most have none."""
+        return None if self.occupancy is None else n_events(self)
 
     @property
     def n_frames(self) -> int:
@@ -36,6 +58,8 @@ class Data:
     @property
     def n_bytes(self) -> int:
         """What a pass over the pixels reads; headers do not count."""
+        if self.format == "raw_csr":
+            return n_events(self) * 6 + (self.n_frames + 1) * 8
         pixels = self.n_frames * math.prod(self.sig)
         if self.mib_bits is not None:
             # Counters of 6 bits are stored in 8, those of 12 in 16.
@@ -51,13 +75,14 @@ class Data:
     def path(self, folder: Path) -> Path:
         """Where the file lies; its name says what is inside."""
         shape = "x".join(str(n) for n in (*self.nav, *self.sig))
-        return folder / f"{self.name}-{shape}{'.raw' if self.mib_bits is None else '.mib'}"
+        ending = {"raw": ".raw", "mib": ".mib", "raw_csr": ".toml"}[self.format]
+        return folder / f"{self.name.replace('.', '_')}-{shape}{ending}"
 
     def describe(self, folder: Path) -> dict[str, Any]:
         """Say to a worker where the data are and what they look like."""
         return {
             "path": str(self.path(folder)),
-            "format": "raw" if self.mib_bits is None else "mib",
+            "format": self.format,
             "nav": self.nav,
             "sig": self.sig,
             "dtype": self.dtype,
@@ -69,25 +94,33 @@ class Data:
         path = self.path(folder)
         if path.exists():
             return
+        n_bytes = self.n_bytes
         folder.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(folder).free
-        if free < self.n_bytes + SPARE_BYTES:
+        if free < n_bytes + SPARE_BYTES:
             raise OSError(
                 f"{folder} has {free / 1e9:.1f} GB free, and {self.name} needs "
-                f"{self.n_bytes / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare; "
+                f"{n_bytes / 1e9:.1f} GB and {SPARE_BYTES / 1e9:.1f} GB to spare; "
                 f"name another folder with --data, or scale with --scale"
             )
+        if self.format == "raw_csr":
+            write_sparse(self, path)  # the file that is looked for above comes last
+            return
         # A file that is not complete must not be taken for the data set later.
         unfinished = path.with_name("unfinished-" + path.name)
         if self.mib_bits is not None:
             write_mib(self, unfinished)
+        elif self.occupancy is not None:
+            write_dense(self, unfinished)
         else:
             write_raw(self, unfinished)
         unfinished.rename(path)
 
     def remove(self, folder: Path) -> None:
-        """Delete the file."""
-        self.path(folder).unlink(missing_ok=True)
+        """Delete the file, and what belongs to it."""
+        path = self.path(folder)
+        for ending in (path.suffix, *(ENDINGS if self.format == "raw_csr" else ())):
+            path.with_suffix(ending).unlink(missing_ok=True)
 
 
 DATA = {
@@ -103,6 +136,10 @@ DATA = {
         Data("mib-1", (64, 64), (256, 256), "uint8", mib_bits=1),
         Data("mib-6", (64, 64), (256, 256), "uint8", mib_bits=6),
         Data("mib-12", (64, 64), (256, 256), "uint16", mib_bits=12),
+        Data("raw_csr-1", (256, 256), (256, 256), occupancy=0.01),
+        Data("raw_csr-0.1", (256, 256), (256, 256), occupancy=0.001),
+        Data("raw_csr-0.01", (256, 256), (256, 256), occupancy=0.0001),
+        Data("raw_csr-dense", (64, 128), (256, 256), occupancy=0.01, dense=True),
     )
 }
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from sparse_numpy import sparse_work
 from work import Array, UnsupportedError, dense_masks, disk_pixels, scattered_roi
 
 BLOCK_BYTES = 8 << 20
@@ -25,6 +26,8 @@ class Engine:
     def prepare(self, data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
         """Make a function of no arguments that does the work and gives the answer."""
         nav, sig = tuple(data["nav"]), tuple(data["sig"])
+        if data["format"] == "raw_csr":
+            return sparse_work(data, task, params)
 
         def finish(result: Array, per_frame: bool) -> Array:
             return result.reshape((*nav, *result.shape[1:])) if per_frame else result.reshape(sig)

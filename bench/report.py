@@ -15,6 +15,7 @@ FORMATS = {
     "times_libertem": "{:.1f} × LiberTEM",
     "times_arrays": "{:.1f} × arrays",
     "max_us_per_frame": "{:.2f} µs a frame",
+    "max_ns_per_event": "{:.2f} ns an event",
     "max_seconds": "{:.4f} s",
     "max_anon_mb": "{:.0f} MB",
     "max_mapped": "{:.2f} × the selection mapped",
@@ -69,6 +70,8 @@ def figures(case: dict[str, Any]) -> dict[str, float]:
     }
     found = {kind: other[1] / seconds for kind, other in others.items() if other is not None}
     found["max_us_per_frame"] = 1e6 * seconds / case["frames"]
+    if case.get("events"):
+        found["max_ns_per_event"] = 1e9 * seconds / case["events"]
     found["max_seconds"] = seconds
     entry = case["engines"][case["ours"]]
     if "peak_anon_bytes" in entry:
@@ -129,8 +132,15 @@ def line(case: dict[str, Any]) -> list[str]:
         f"{found['of_limit']:.2f}" if "of_limit" in found else "–",
         ratio("times_libertem", LIBERTEM),
         ratio("times_arrays", ARRAYS),
-        "; ".join(str(verdict) for verdict in verdicts(case)),
+        "; ".join([*map(str, verdicts(case)), *unjudged(case, found)]),
     ]
+
+
+def unjudged(case: dict[str, Any], found: dict[str, float]) -> list[str]:
+    """What is worth saying although there is no target: the cost of events and of frames."""
+    if not case.get("events"):
+        return []
+    return [FORMATS[kind].format(found[kind]) for kind in ("max_ns_per_event", "max_us_per_frame")]
 
 
 HEADER = ["case", "ms", "spread", "GB/s", "of limit", "× LiberTEM", "× arrays", "targets"]

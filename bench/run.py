@@ -59,7 +59,10 @@ def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="few cases on smaller data")
     parser.add_argument(
-        "--only", action="append", metavar="CASE", help="these cases only; * stands for anything"
+        "--only",
+        action="append",
+        metavar="CASE",
+        help="these cases only, or all of raw, mib or raw_csr; * stands for anything",
     )
     parser.add_argument("--engines", help=f"comma-separated: {', '.join(ENGINES)}")
     parser.add_argument(
@@ -98,9 +101,10 @@ def positive(text: str) -> int:
     return value
 
 
-def wanted(name: str, arguments: argparse.Namespace) -> bool:
-    """Whether ``--only`` lets a case through."""
-    return arguments.only is None or any(fnmatch(name, only) for only in arguments.only)
+def wanted(name: str, arguments: argparse.Namespace, group: str = "") -> bool:
+    """Whether ``--only`` lets a case through, by its name or that of its group."""
+    only = arguments.only
+    return only is None or group in only or any(fnmatch(name, pattern) for pattern in only)
 
 
 def choose(arguments: argparse.Namespace) -> list[Case]:
@@ -109,7 +113,7 @@ def choose(arguments: argparse.Namespace) -> list[Case]:
     cases = points if arguments.sweeps else [*CASES, *points]
     if arguments.quick and arguments.only is None:
         cases = [case for case in cases if case.quick]
-    cases = [case for case in cases if wanted(case.name, arguments)]
+    cases = [case for case in cases if wanted(case.name, arguments, DATA[case.data].group)]
     # A part of a data set cannot be larger than what is left of it.
     cases = [
         case

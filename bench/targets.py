@@ -24,6 +24,11 @@ _STREAMED = {"of_limit": 0.8, "times_libertem": 4.0}
 TARGETS: dict[str, dict[str, float]] = {
     **{f"{task}-u16": _STREAMED for task in ("sum", "sumsig", "max", "mask1", "com", "stddev")},
     "mask8-u16": {"of_limit": 0.5, "times_libertem": 4.0, "times_arrays": 2.0},
+    **{
+        f"{task}-raw_csr-{percent}": {"times_libertem": 5.0}
+        for task in ("sum", "com", "mask8")
+        for percent in ("1", "0.1", "0.01")
+    },
     "mask64-u16": {"of_peak": 0.6, "times_libertem": 2.0},
     "frame-noop": {"max_us_per_frame": 2.0, "times_libertem": 10.0},
     "tile-sum": {"of_peak": 0.9, "times_libertem": 2.0},

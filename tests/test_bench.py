@@ -82,6 +82,23 @@ def test_answers_agree_and_times_are_reported(tmp_path):
     assert all(f"| {cases[name]['title']} |" in again.stdout for name in only)
 
 
+def test_sparse_files_are_compared_with_each_other_and_with_dense_ones(tmp_path):
+    done = bench(tmp_path, "--only", "raw_csr")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = {case["name"]: case for case in report(tmp_path)["cases"]}
+    data = ("raw_csr-1", "raw_csr-0.1", "raw_csr-0.01", "raw_csr-dense")
+    assert set(cases) == {f"{task}-{name}" for task in ("sum", "com", "mask8") for name in data}
+    for case in cases.values():
+        assert not case["wrong"], case["name"]
+        per_event = case["figures"]["max_ns_per_event"] * case["events"]
+        assert per_event == pytest.approx(1e9 * case["figures"]["max_seconds"])
+    counts = [cases[f"sum-raw_csr-{percent}"]["events"] for percent in ("1", "0.1", "0.01")]
+    for hit, n_events in zip((0.01, 0.001, 0.0001), counts, strict=True):
+        assert n_events == pytest.approx(hit * 16 * 256 * 256, rel=0.3)
+    assert cases["sum-raw_csr-1"]["bytes"] == 6 * counts[0] + 8 * 17
+    assert {"framefold", "numpy"} == set(cases["com-raw_csr-1"]["engines"])
+
+
 def test_a_wrong_engine_is_caught_and_no_time_is_taken(tmp_path):
     (tmp_path / "off_by_one.py").write_text(WRONG)
     extra = ["--engine", "wrong=off_by_one.py", "--engines", "framefold,numpy"]
