@@ -297,6 +297,9 @@ def test_sizes_that_cannot_be(ctx):
     with pytest.raises(LimitError, match="leave them sparse"):
         ctx.load("memory", data=scipy_sparse.vstack([wide] * 2**15), sig_dims=1,
                  array_backends="numpy")  # fmt: skip
+    for shape in [(0, 5, 6, 7), (4, 5, 0, 7)]:
+        with pytest.raises(InvalidArgumentError, match="there are no elements"):
+            ctx.load("memory", data=sparse.COO(np.zeros(shape)))
     with pytest.raises(InvalidArgumentError, match="lengths are 1 or more"):
         ctx.load("memory", datashape=(4, 0, 6, 7))
     with pytest.raises(InvalidArgumentError, match="datashape=7 is not a tuple"):

@@ -142,6 +142,8 @@ def _sparse_axes(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The navigation and signal axes of a sparse array."""
     shape = tuple(int(length) for length in data.shape)
+    if 0 in shape:
+        raise InvalidArgumentError(f"data has shape {list(shape)}: there are no elements")
     if datashape is not None:
         _check_size("datashape", datashape, shape)
         shape = datashape
