@@ -220,6 +220,18 @@ impl<'a, T: Element> CsrView<'a, T> {
     }
 }
 
+/// The error for a column that does not lie within the `len` cells of its slice.
+///
+/// Columns are checked when a tile is made. Those of a mapped file may change afterwards, so that
+/// whoever writes to the cell of a column looks again.
+pub fn stray_column(column: u32, len: usize) -> Error {
+    Error::bad_file(format!(
+        "found column {column} in a sparse tile, expected 0 to {}",
+        len.max(1) - 1
+    ))
+    .with_hint("do not change files while they are being read")
+}
+
 /// Runs `$body` with `$view` bound to the [`CsrView`] of a [`CsrTile`], whatever its element type.
 ///
 /// ```

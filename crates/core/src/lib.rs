@@ -44,7 +44,10 @@ mod udf;
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cast::convert_tile;
 pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
-pub use csr::{CsrParts, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify};
+pub use csr::{
+    CsrParts, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify,
+    stray_column,
+};
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
 pub use element::{Bool8, Complex64, Complex128, Element, F16, widen_f16};

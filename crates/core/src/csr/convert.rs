@@ -1,6 +1,6 @@
 //! From sparse to dense tiles and back, and from one dtype to another.
 
-use super::{CsrScratch, CsrTile, CsrView, TypedSlice};
+use super::{CsrScratch, CsrTile, CsrView, TypedSlice, stray_column};
 use crate::cast::CastTo;
 use crate::element::for_each_element;
 use crate::{
@@ -32,7 +32,10 @@ fn spread<T: Element>(view: CsrView<'_, T>, out: &mut [u8]) -> Result<()> {
         .map_err(|e| Error::bug(format!("scratch as {}: {e}", T::DTYPE)))?;
     for ((columns, values), out) in view.frames().zip(out.chunks_exact_mut(view.frame_len())) {
         for (&column, &value) in columns.iter().zip(values) {
-            out[column as usize] = value;
+            match out.get_mut(column as usize) {
+                Some(cell) => *cell = value,
+                None => return Err(stray_column(column, out.len())),
+            }
         }
     }
     Ok(())
