@@ -136,7 +136,12 @@ pub fn cases_of(dtypes: Vec<DType>, sig_axes: Range<usize>) -> impl Strategy<Val
         4 => axes(sig_axes.clone(), 9),
         1 => sig_axes.prop_map(|n| [vec![1; n - 1], vec![1300]].concat()),
     ];
-    let values = prop_oneof![Just(Values::Counts), Just(Values::Full), Just(Values::NonFinite)];
+    let values = prop_oneof![
+        Just(Values::Counts),
+        Just(Values::Full),
+        Just(Values::NonFinite),
+        Just(Values::Rare)
+    ];
     let flags = |share: f64| prop::collection::vec(prop::bool::weighted(share), 1..9);
     let missing = prop_oneof![2 => Just(vec![false]), 1 => flags(0.3)];
     let data = (axes(1..3, 7), sig, prop::sample::select(dtypes), values, any::<u64>());

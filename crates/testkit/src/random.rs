@@ -41,6 +41,8 @@ pub enum Values {
     Full,
     /// As `Full`, with NaN and infinities among floats.
     NonFinite,
+    /// As `NonFinite`, with zeros in all but a few pixels.
+    Rare,
 }
 
 /// `len` random pixels of `dtype`.
@@ -80,6 +82,9 @@ fn integer_of(random: &mut Random, values: Values, bits: u32, signed: bool) -> i
     if values == Values::Counts {
         return count(random) as i128;
     }
+    if is_zero(random, values) {
+        return 0;
+    }
     let lowest = if signed { -(1i128 << (bits - 1)) } else { 0 };
     let highest = lowest + (1i128 << bits) - 1;
     match random.below(4) {
@@ -89,12 +94,19 @@ fn integer_of(random: &mut Random, values: Values, bits: u32, signed: bool) -> i
     }
 }
 
+fn is_zero(random: &mut Random, values: Values) -> bool {
+    values == Values::Rare && random.below(12) > 0
+}
+
 fn real_number(random: &mut Random, values: Values) -> f64 {
+    if is_zero(random, values) {
+        return 0.0;
+    }
     match (values, random.below(40)) {
         (Values::Counts, _) => count(random) as f64,
-        (Values::NonFinite, 0) => f64::NAN,
-        (Values::NonFinite, 1) => f64::INFINITY,
-        (Values::NonFinite, 2) => f64::NEG_INFINITY,
+        (Values::NonFinite | Values::Rare, 0) => f64::NAN,
+        (Values::NonFinite | Values::Rare, 1) => f64::INFINITY,
+        (Values::NonFinite | Values::Rare, 2) => f64::NEG_INFINITY,
         (_, 3) => -0.0,
         _ => (random.unit() - 0.5) * [1e-3, 1.0, 1e3][random.below(3)],
     }
@@ -122,5 +134,8 @@ mod tests {
         let values = random_values(DType::F32, 500, Values::NonFinite, 1);
         let values: &[f32] = values.as_slice().unwrap();
         assert!(values.iter().any(|v| v.is_nan()) && values.iter().any(|v| v.is_infinite()));
+        let values = random_values(DType::I8, 500, Values::Rare, 1);
+        let zeros = values.as_slice::<i8>().unwrap().iter().filter(|&&v| v == 0).count();
+        assert!((400..500).contains(&zeros), "{zeros}");
     }
 }
