@@ -34,6 +34,7 @@
 mod cell;
 mod com;
 mod dispatch;
+mod entries;
 mod layout;
 mod ln;
 mod logsum;

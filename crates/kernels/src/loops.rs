@@ -13,7 +13,7 @@ use std::ops::Range;
 
 pub(crate) use extremes::{raise, raise_frames};
 pub(crate) use pixels::add_frames;
-pub(crate) use rows::{smallest, sum_cells};
+pub(crate) use rows::{smallest, sum_cells, sum_few};
 
 /// The number of frames that are read side by side: enough that results are not what moves most,
 /// few enough for the processor to fetch all of them ahead.

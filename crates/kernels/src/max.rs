@@ -1,14 +1,18 @@
 //! The largest value of each pixel.
 
+mod sparse;
+
 use crate::cell::Real;
 use crate::dispatch::dispatch_dtype;
+use crate::entries::dense_or_sparse;
 use crate::layout::{SigLayout, filled};
 use crate::loops::{raise, raise_frames};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial,
-    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray,
+    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
 use framefold_simd::Simd;
+use sparse::SparseTops;
 
 /// Finds the largest value of each pixel over the selected frames: the buffer `intensity` (sig),
 /// in the dtype of the data.
@@ -32,14 +36,20 @@ impl Udf for Max {
         if source.dtype.dtype.is_complex() {
             return Err(refuse_complex());
         }
-        Ok(Requirements { cellwise: true, ..Requirements::native_tiles() })
+        Ok(Requirements { cellwise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
         Ok(vec![BufferDecl::new("intensity", BufferKind::Sig, job.input_dtype)])
     }
 
-    fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
+    fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        if run.format == ArrayFormat::Csr {
+            return Ok(dispatch_dtype!(
+                real run.job.input_dtype, T => Box::new(SparseTops::<T>::try_new(run, partition)?),
+                complex => return Err(refuse_complex())
+            ));
+        }
         Ok(dispatch_dtype!(
             real run.job.input_dtype, T => Box::new(Tops::<T>::new(run)),
             complex => return Err(refuse_complex())
@@ -78,8 +88,12 @@ impl<T: Real> Accumulator for Tops<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial::new().with("tops", NativeArray::try_new(&[self.tops.len()], self.tops)?))
+        partial(self.tops)
     }
+}
+
+fn partial<T: Real>(tops: Vec<T>) -> Result<Partial> {
+    Ok(Partial::new().with("tops", NativeArray::try_new(&[tops.len()], tops)?))
 }
 
 impl<T: Real> Merger for Tops<T> {

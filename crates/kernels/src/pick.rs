@@ -1,9 +1,12 @@
 //! The selected frames themselves.
 
+use crate::dispatch::dispatch_dtype;
+use crate::entries::{Pixels, dense_or_sparse, scatter};
 use crate::nav::NavRows;
 use framefold_core::{
-    Accumulator, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray, Partial, Partition,
-    Requirements, Result, RunMeta, SourceInfo, Tile, TilingScheme, Udf,
+    Accumulator, BufferDecl, BufferKind, CsrTile, Element, Error, JobMeta, Merger, NativeArray,
+    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition,
+    TilingScheme, Udf,
 };
 use std::sync::Arc;
 
@@ -49,7 +52,7 @@ impl Udf for Pick {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements::native_tiles())
+        Ok(dense_or_sparse())
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -60,7 +63,7 @@ impl Udf for Pick {
         self.decl(&run.job)?;
         let shape = [&[partition.n_frames()], run.job.shape.sig()].concat();
         let frames = NativeArray::zeros(run.job.input_dtype, &shape);
-        Ok(Box::new(Worker { tiling: Arc::clone(&run.tiling), frames }))
+        Ok(Box::new(Worker { tiling: Arc::clone(&run.tiling), pixels: Pixels::default(), frames }))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
@@ -72,7 +75,27 @@ impl Udf for Pick {
 
 struct Worker {
     tiling: Arc<TilingScheme>,
+    pixels: Pixels,
+    /// All zero before they are picked.
     frames: NativeArray,
+}
+
+impl Worker {
+    fn put<T: Element>(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let sig_shape = self.tiling.sig_shape();
+        let entries = self.pixels.entries::<T>(tile, position.sig, sig_shape)?;
+        let frame_len: usize = sig_shape.iter().product();
+        let place = &position.in_partition;
+        let found = self.frames.dtype();
+        let Some(frames) = T::values_mut(self.frames.values_mut()) else {
+            return Err(Error::bug(format!("a sparse tile of {} was picked as {found}", T::DTYPE)));
+        };
+        let frames = &mut frames[place.start * frame_len..place.end * frame_len];
+        for (frame, entries) in frames.chunks_exact_mut(frame_len).zip(entries.by_frame()) {
+            scatter(frame, entries, |pixel, value| *pixel = value)?;
+        }
+        Ok(())
+    }
 }
 
 impl Accumulator for Worker {
@@ -98,6 +121,10 @@ impl Accumulator for Worker {
             }
         }
         Ok(())
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        dispatch_dtype!(tile.dtype(), T => self.put::<T>(position, tile))
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

@@ -5,11 +5,12 @@ mod spread;
 
 use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
+use crate::entries::dense_or_sparse;
 use crate::layout::SigLayout;
 use crate::total::{Total, Value, convert, round};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, Error, JobMeta, Merger, NativeArray,
-    Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Udf,
+    Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, JobMeta, Merger,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Udf,
 };
 
 /// Statistics of each pixel over the selected frames.
@@ -55,7 +56,7 @@ impl Udf for StdDev {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements { cellwise: true, ..Requirements::native_tiles() })
+        Ok(Requirements { cellwise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -74,6 +75,11 @@ impl Udf for StdDev {
         let seen = Seen::new(run, partition);
         if exact::is_possible(&run.job) {
             return exact::accumulator(run, seen);
+        }
+        if run.format == ArrayFormat::Csr {
+            return Ok(dispatch_dtype!(run.job.input_dtype, T => {
+                Box::new(spread::SparseWorker::<T>::try_new(run, partition, seen)?)
+            }));
         }
         Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(spread::Worker::<T>::new(run, seen))))
     }
@@ -109,6 +115,11 @@ impl Seen {
         let seen = self.frames[slice.index()];
         self.frames[slice.index()] += depth;
         seen
+    }
+
+    /// The frames seen of a slice.
+    fn of(&self, slice: &SigSlice) -> usize {
+        self.frames[slice.index()]
     }
 
     /// A partial result with the number of frames.

@@ -2,12 +2,13 @@
 
 use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
+use crate::entries::{Entries, dense_or_sparse, scatter};
 use crate::layout::SigLayout;
 use crate::loops::add_frames;
 use crate::sums::{MergedSums, PixelSums};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, Partial, Partition,
-    Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, Array, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger, Partial,
+    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf,
 };
 use framefold_simd::Simd;
 
@@ -39,7 +40,7 @@ impl Udf for Sum {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements { cellwise: true, ..Requirements::native_tiles() })
+        Ok(Requirements { cellwise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -68,8 +69,15 @@ impl<T: Cell> Accumulator for Worker<T> {
         let frames = T::view(tile.frames())?;
         self.0.add(tile.position.sig, frames.depth(), |which, _, blocks| {
             add_frames(Simd::best(), frames, which, blocks);
-        });
-        Ok(())
+            Ok(())
+        })
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let entries = Entries::<T>::of(tile)?;
+        self.0.add(position.sig, entries.depth(), |which, _, blocks| {
+            scatter(blocks, entries.frames(which), |sum, value| *sum += value.block())
+        })
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

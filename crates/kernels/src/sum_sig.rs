@@ -2,12 +2,13 @@
 
 use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
-use crate::loops::sum_cells;
+use crate::entries::{Entries, dense_or_sparse};
+use crate::loops::{sum_cells, sum_few};
 use crate::nav::NavRows;
 use crate::total::round;
 use framefold_core::{
-    Accumulator, BufferDecl, BufferKind, DType, JobMeta, Merger, NativeArray, Partial, Partition,
-    Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger, NativeArray, Partial,
+    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf,
 };
 use framefold_simd::{Simd, run};
 
@@ -30,7 +31,7 @@ impl Udf for SumSig {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements::native_tiles())
+        Ok(dense_or_sparse())
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -65,6 +66,18 @@ impl<T: Cell> Accumulator for Worker<T> {
         run!(simd, {
             for (total, frame) in totals.iter_mut().zip(frames.frames()) {
                 *total += sum_cells(frame);
+            }
+        });
+        Ok(())
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let simd = Simd::best();
+        let entries = Entries::<T>::of(tile)?;
+        let totals = &mut self.totals[position.in_partition.clone()];
+        run!(simd, {
+            for (total, (_, values)) in totals.iter_mut().zip(entries.by_frame()) {
+                *total += sum_few(values);
             }
         });
         Ok(())

@@ -38,12 +38,15 @@ impl<T: Cell> PixelSums<T> {
 
     /// Calls `add` with runs of the `depth` frames of a tile, the place of its pixels, and the
     /// blocks that they have to be added to.
+    ///
+    /// # Errors
+    /// Those of `add`; the sums are of no use then.
     pub(crate) fn add(
         &mut self,
         slice: &SigSlice,
         depth: usize,
-        mut add: impl FnMut(Range<usize>, Range<usize>, &mut [T::Block]),
-    ) {
+        mut add: impl FnMut(Range<usize>, Range<usize>, &mut [T::Block]) -> Result<()>,
+    ) -> Result<()> {
         let place = self.layout.range(slice);
         let mut first = 0;
         while first < depth {
@@ -53,9 +56,10 @@ impl<T: Cell> PixelSums<T> {
             let terms = &mut self.terms[slice.index()];
             let last = depth.min(first.saturating_add(T::BLOCK_TERMS - *terms));
             *terms += last - first;
-            add(first..last, place.clone(), &mut self.blocks[place.clone()]);
+            add(first..last, place.clone(), &mut self.blocks[place.clone()])?;
             first = last;
         }
+        Ok(())
     }
 
     /// The sums, slice after slice.
@@ -98,10 +102,12 @@ mod tests {
         let mut sums = PixelSums::<i16>::new(&tiling);
         for (index, tiles) in [(0, 1), (1, 5), (0, 3)] {
             for _ in 0..tiles {
-                sums.add(&tiling.slices()[index], depth, |which, place, blocks| {
+                let added = sums.add(&tiling.slices()[index], depth, |which, place, blocks| {
                     assert_eq!(place, index..index + 1);
                     add_frames(Simd::best(), frames, which, blocks);
+                    Ok(())
                 });
+                added.unwrap();
             }
         }
         let tile = i64::from(i16::MIN) * depth as i64;

@@ -1,14 +1,17 @@
 //! Exact variances: for integers of up to 32 bits.
 
+mod entries;
 mod squares;
 
 use super::{Report, Seen, take_n_frames};
+use crate::entries::Entries;
 use crate::layout::SigLayout;
 use crate::sums::PixelSums;
 use crate::total::{Total, add_all, pack};
+use entries::add_entries;
 use framefold_core::{
-    Accumulator, Array, Bool8, DType, Error, JobMeta, Merger, Partial, Partition, Result, RunMeta,
-    Tile,
+    Accumulator, Array, Bool8, CsrTile, DType, Error, JobMeta, Merger, Partial, Partition, Result,
+    RunMeta, Tile, TilePosition,
 };
 use framefold_simd::Simd;
 use squares::{Exact, Squares, add_frames};
@@ -70,8 +73,17 @@ impl<T: Exact> Accumulator for Worker<T> {
         let squares = &mut self.squares;
         self.sums.add(tile.position.sig, frames.depth(), |which, place, sums| {
             add_frames(Simd::best(), frames, which, sums, squares.of(place));
-        });
-        Ok(())
+            Ok(())
+        })
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let entries = Entries::<T>::of(tile)?;
+        self.seen.add(position.sig, entries.depth());
+        let squares = &mut self.squares;
+        self.sums.add(position.sig, entries.depth(), |which, place, sums| {
+            add_entries(entries.frames(which), sums, squares.of(place))
+        })
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

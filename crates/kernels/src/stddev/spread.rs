@@ -1,5 +1,9 @@
 //! Squared distances from means, merged pairwise: for data whose squares do not fit an integer.
 
+mod sparse;
+
+pub(super) use sparse::SparseWorker;
+
 use super::{Report, Seen, take_n_frames};
 use crate::cell::{Cell, deviation};
 use crate::layout::{SigLayout, filled};
@@ -173,11 +177,12 @@ impl<T: Cell> Accumulator for Worker<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        let partial = self.seen.partial()?;
-        Ok(partial
-            .with("sums", pack(self.moments.sums)?)
-            .with("varsums", pack(self.moments.varsums)?))
+        partial(&self.seen, self.moments.sums, self.moments.varsums)
     }
+}
+
+fn partial<A: Total>(seen: &Seen, sums: Vec<A>, varsums: Vec<f64>) -> Result<Partial> {
+    Ok(seen.partial()?.with("sums", pack(sums)?).with("varsums", pack(varsums)?))
 }
 
 pub(super) struct Merged<A> {

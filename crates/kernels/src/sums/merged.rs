@@ -115,9 +115,11 @@ mod tests {
         let cells = vec![value; depth];
         let frames = FramesView::try_new(&cells, depth, 1, 1).unwrap();
         let mut sums = PixelSums::<u16>::new(tiling);
-        sums.add(&tiling.slices()[0], depth, |which, _, blocks| {
+        let added = sums.add(&tiling.slices()[0], depth, |which, _, blocks| {
             add_frames(Simd::best(), frames, which, blocks);
+            Ok(())
         });
+        added.unwrap();
         sums.into_partial().unwrap()
     }
 

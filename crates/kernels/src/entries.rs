@@ -1,0 +1,174 @@
+//! The entries of a sparse tile, as the reductions see them.
+//!
+//! What a reduction does with a sparse tile costs time for each entry and each frame, and none for
+//! the pixels of a frame. Columns lie in memory that may be a mapped file, and that somebody may
+//! write to after they were checked: no loop takes for granted that one lies within its frame.
+
+use framefold_core::{
+    ArrayFormat, CsrTile, Element, Error, Requirements, Result, SigSlice, stray_column,
+};
+use std::ops::Range;
+
+/// Native tiles of the planner's choice, dense or sparse.
+pub(crate) fn dense_or_sparse() -> Requirements {
+    let formats = vec![ArrayFormat::Dense, ArrayFormat::Csr];
+    Requirements { formats, ..Requirements::native_tiles() }
+}
+
+/// The entries of some frames, one frame after the other.
+#[derive(Clone, Copy)]
+pub(crate) struct Entries<'a, T> {
+    starts: &'a [usize],
+    columns: &'a [u32],
+    values: &'a [T],
+}
+
+impl<'a, T: Element> Entries<'a, T> {
+    /// Those of a tile, whose columns count the cells of its slice.
+    ///
+    /// # Errors
+    /// `Bug` if the tile has another dtype than was planned.
+    pub(crate) fn of(tile: &CsrTile<'a>) -> Result<Self> {
+        let values = T::of_slice(tile.values()).ok_or_else(|| {
+            Error::bug(format!("a sparse tile of {} was processed as {}", tile.dtype(), T::DTYPE))
+        })?;
+        Ok(Entries { starts: tile.starts(), columns: tile.columns(), values })
+    }
+
+    /// Of rows that begin and end at `starts`.
+    #[cfg(test)]
+    pub(crate) fn new(starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Self {
+        Entries { starts, columns, values }
+    }
+
+    /// The same with other columns, as many as there were.
+    pub(crate) fn with_columns(self, columns: &'a [u32]) -> Self {
+        Entries { columns, ..self }
+    }
+
+    /// The number of frames.
+    pub(crate) fn depth(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Columns and values of these frames.
+    pub(crate) fn frames(&self, which: Range<usize>) -> (&'a [u32], &'a [T]) {
+        let entries = self.starts[which.start]..self.starts[which.end];
+        (&self.columns[entries.clone()], &self.values[entries])
+    }
+
+    /// Columns and values, frame by frame.
+    pub(crate) fn by_frame(&self) -> impl Iterator<Item = (&'a [u32], &'a [T])> + use<'a, T> {
+        let Entries { starts, columns, values } = *self;
+        starts.windows(2).map(move |row| (&columns[row[0]..row[1]], &values[row[0]..row[1]]))
+    }
+}
+
+/// Calls `add` with each value and the cell that its column names.
+///
+/// # Errors
+/// `BadFile` if a column does not name any.
+#[inline(always)]
+pub(crate) fn scatter<C, T: Copy>(
+    cells: &mut [C],
+    (columns, values): (&[u32], &[T]),
+    mut add: impl FnMut(&mut C, T),
+) -> Result<()> {
+    for (&column, &value) in columns.iter().zip(values) {
+        match cells.get_mut(column as usize) {
+            Some(cell) => add(cell, value),
+            None => return Err(stray_column(column, cells.len())),
+        }
+    }
+    Ok(())
+}
+
+/// From the cells of a slice to the pixels of the frame.
+#[derive(Default)]
+pub(crate) struct Pixels {
+    /// The number of the slice that `starts` belong to.
+    slice: Option<usize>,
+    /// The first pixel of each run of the slice.
+    starts: Vec<u32>,
+    pixels: Vec<u32>,
+}
+
+impl Pixels {
+    /// The entries of a tile with the pixels of the frame, of shape `sig`, as columns. They may lie
+    /// outside of it if the slice is all of the frame: then nothing was looked at.
+    ///
+    /// # Errors
+    /// As [`Entries::of`]; `BadFile` if a column lies outside of a slice that is part of the frame.
+    pub(crate) fn entries<'a, T: Element>(
+        &'a mut self,
+        tile: &CsrTile<'a>,
+        slice: &SigSlice,
+        sig: &[usize],
+    ) -> Result<Entries<'a, T>> {
+        let entries = Entries::of(tile)?;
+        let n_cells = slice.len();
+        if n_cells == sig.iter().product() {
+            return Ok(entries);
+        }
+        if self.slice != Some(slice.index()) {
+            let first = |run: Range<usize>| {
+                u32::try_from(run.start).map_err(|_| Error::limit("a sparse frame is too large"))
+            };
+            self.starts = slice.runs(sig).map(first).collect::<Result<_>>()?;
+            self.slice = Some(slice.index());
+        }
+        let run_len = u32::try_from(n_cells / self.starts.len().max(1)).unwrap_or(u32::MAX);
+        self.pixels.clear();
+        self.pixels.reserve(tile.n_entries());
+        for &cell in tile.columns() {
+            match self.starts.get((cell / run_len) as usize) {
+                Some(start) => self.pixels.push(start + cell % run_len),
+                None => return Err(stray_column(cell, n_cells)),
+            }
+        }
+        Ok(entries.with_columns(&self.pixels))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::{TilingScheme, TypedSlice};
+
+    #[test]
+    fn cells_of_a_slice_are_pixels_of_the_frame() {
+        let sig = [3, 4, 5];
+        for tile in [[3, 4, 5], [1, 4, 5], [2, 2, 5], [2, 3, 2], [1, 1, 1], [3, 1, 2]] {
+            let scheme = TilingScheme::try_new(&sig, &tile, 1).unwrap();
+            let mut pixels = Pixels::default();
+            for slice in scheme.slices() {
+                let len = slice.len();
+                let columns: Vec<u32> = (0..len as u32).collect();
+                let values = vec![1u8; len];
+                let starts = [0, len];
+                let tile =
+                    CsrTile::try_new(&starts, &columns, TypedSlice::U8(&values), len).unwrap();
+                let entries: Entries<'_, u8> = pixels.entries(&tile, slice, &sig).unwrap();
+                let found: Vec<usize> =
+                    entries.frames(0..1).0.iter().map(|&pixel| pixel as usize).collect();
+                assert_eq!(found, slice.runs(&sig).flatten().collect::<Vec<_>>());
+            }
+        }
+    }
+
+    #[test]
+    fn columns_outside_are_errors() {
+        let mut cells = [0; 3];
+        let message = |result: Result<()>| result.unwrap_err().to_string();
+        let add = |cell: &mut i32, value: i32| *cell += value;
+        let text = message(scatter(&mut cells, (&[2, 3], &[5, 7]), add));
+        assert!(text.contains("column 3") && text.contains("0 to 2"), "{text}");
+        assert_eq!(cells, [0, 0, 5]);
+        // Of a slice of four cells that is part of the frame, a tile of more.
+        let scheme = TilingScheme::try_new(&[4, 4], &[2, 2], 1).unwrap();
+        let tile = CsrTile::try_new(&[0, 1], &[4], TypedSlice::U8(&[1]), 16).unwrap();
+        let mut pixels = Pixels::default();
+        assert!(pixels.entries::<u8>(&tile, &scheme.slices()[1], &[4, 4]).is_err());
+        assert!(pixels.entries::<u16>(&tile, &scheme.slices()[0], &[4, 4]).is_err());
+    }
+}
