@@ -3,20 +3,25 @@
 mod columns;
 mod mass;
 mod rectangles;
+mod region;
+mod sparse;
 
 use crate::dispatch::dispatch_dtype;
+use crate::entries::{Pixels, dense_or_sparse};
 use crate::masks::geometry::{RowSpans, row_spans};
 use crate::nav::NavRows;
 use crate::total::convert;
 use columns::{Band, Columns, FrameSums};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, BufferUse, DType, Error, JobMeta, Merger,
+    Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Tile,
-    Udf,
+    TilePosition, Udf,
 };
 use framefold_simd::{Simd, run};
 use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
 use rectangles::rectangles;
+use region::Region;
+use sparse::Moments;
 
 /// Finds the centre of mass of each selected frame, whole or within a disk or ring.
 ///
@@ -124,7 +129,7 @@ impl Udf for Com {
 
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         check_frames(&source.sig_shape, source.dtype.dtype)?;
-        Ok(Requirements::native_tiles())
+        Ok(dense_or_sparse())
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -146,16 +151,16 @@ impl Udf for Com {
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let geometry = self.geometry(&run.job)?;
-        let spans = row_spans(
-            [geometry.rows, geometry.columns],
-            [geometry.cy, geometry.cx],
-            self.r,
-            (self.ri > 0.0).then_some(self.ri),
-        );
+        let shape = [geometry.rows, geometry.columns];
+        let centre = [geometry.cy, geometry.cx];
+        let ri = (self.ri > 0.0).then_some(self.ri);
         Ok(dispatch_dtype!(
             real run.job.input_dtype, T => Box::new(Worker::<T> {
-                centre: [geometry.cy, geometry.cx],
-                spans,
+                shape,
+                centre,
+                moments: Moments::new(Region::new(shape, centre, self.r, ri)),
+                pixels: Pixels::default(),
+                spans: row_spans(shape, centre, self.r, ri),
                 bands: Bands::default(),
                 columns: Columns::default(),
                 sums: vec![Default::default(); partition.n_frames()],
@@ -176,7 +181,12 @@ impl Udf for Com {
 }
 
 struct Worker<T: Mass> {
+    shape: [usize; 2],
     centre: [f64; 2],
+    /// What to look at in sparse tiles.
+    moments: Moments,
+    pixels: Pixels,
+    /// The same for dense tiles.
     spans: Vec<RowSpans>,
     bands: Bands,
     columns: Columns<T::Sum>,
@@ -229,6 +239,12 @@ impl<T: Mass> Accumulator for Worker<T> {
             }
         );
         Ok(())
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let entries = self.pixels.entries::<T>(tile, position.sig, &self.shape)?;
+        let sums = &mut self.sums[position.in_partition.clone()];
+        self.moments.add_tile(Simd::best(), entries, sums)
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

@@ -54,6 +54,9 @@ pub(crate) trait Moment: Copy + Default + AddAssign + Send + Sync + 'static {
     /// Itself times a coordinate.
     fn times(self, coordinate: usize) -> Self;
 
+    /// From double precision; where sums are exact, from an integer that is exact in it.
+    fn from_f64(value: f64) -> Self;
+
     /// Itself divided by the sum of pixels, or `None` if that is zero.
     fn over(self, sum: Self) -> Option<f64>;
 }
@@ -61,6 +64,11 @@ pub(crate) trait Moment: Copy + Default + AddAssign + Send + Sync + 'static {
 impl Moment for i128 {
     fn times(self, coordinate: usize) -> Self {
         self * coordinate as i128
+    }
+
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        i128::from(value as i64)
     }
 
     fn over(self, sum: Self) -> Option<f64> {
@@ -71,6 +79,11 @@ impl Moment for i128 {
 impl Moment for f64 {
     fn times(self, coordinate: usize) -> Self {
         self * coordinate as f64
+    }
+
+    #[inline(always)]
+    fn from_f64(value: f64) -> Self {
+        value
     }
 
     fn over(self, sum: Self) -> Option<f64> {
