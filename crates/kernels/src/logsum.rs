@@ -1,15 +1,20 @@
 //! The sum of logarithmically scaled frames.
 
+mod sparse;
+
 use crate::cell::Real;
 use crate::dispatch::dispatch_dtype;
+use crate::entries::dense_or_sparse;
 use crate::ln::ln;
 use crate::loops::{GROUP, STRIP, smallest, strip};
 use crate::total::{add_all, convert, pack};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, DType, Error, FramesView, JobMeta, Merger, Method,
-    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, FramesView, JobMeta,
+    Merger, Method, NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo,
+    Tile, Udf,
 };
 use framefold_simd::{Simd, run};
+use sparse::SparseWorker;
 use std::ops::Range;
 
 /// Sums `ln(frame - min(frame) + 1)` over the selected frames: the buffer `logsum` (sig,
@@ -35,7 +40,7 @@ impl Udf for LogSum {
         if source.dtype.dtype.is_complex() {
             return Err(refuse_complex());
         }
-        Ok(Requirements { method: Method::Frame, ..Requirements::native_tiles() })
+        Ok(Requirements { method: Method::Frame, ..dense_or_sparse() })
     }
 
     fn buffers(&self, _job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -44,6 +49,13 @@ impl Udf for LogSum {
 
     fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let n_pixels = run.job.shape.frame_len();
+        if run.format == ArrayFormat::Csr {
+            return Ok(dispatch_dtype!(
+                real run.job.input_dtype,
+                T => Box::new(SparseWorker::<T>::new(n_pixels)),
+                complex => return Err(refuse_complex())
+            ));
+        }
         Ok(dispatch_dtype!(
             real run.job.input_dtype,
             T => Box::new(Worker::<T>::new(n_pixels)),
