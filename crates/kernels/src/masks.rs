@@ -1,6 +1,7 @@
 //! Products of each frame with a stack of masks.
 
 mod columns;
+mod entries;
 mod few;
 pub(crate) mod geometry;
 mod lanes;
@@ -15,11 +16,13 @@ pub use geometry::{disk, ring};
 
 use crate::cell::Cell;
 use crate::dispatch::dispatch_dtype;
+use crate::entries::{Pixels, dense_or_sparse};
 use crate::nav::NavRows;
 use crate::total::convert;
 use framefold_core::{
-    Accumulator, BufferDecl, BufferKind, Complex128, DType, Error, JobMeta, Merger, NativeArray,
-    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilingScheme, Udf,
+    Accumulator, BufferDecl, BufferKind, Complex128, CsrTile, DType, Error, JobMeta, Merger,
+    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition,
+    TilingScheme, Udf,
 };
 use framefold_simd::Simd;
 use product::Product;
@@ -111,7 +114,12 @@ impl Udf for Masks {
         // One mask stays in the cache by itself; of more, parts do that frames share.
         let dense = !matches!(self.stack.weights(), Weights::Sparse(_));
         let tile_depth = (self.n_masks() > 1 && dense).then_some(TILE_DEPTH);
-        Ok(Requirements { tile_depth, ..Requirements::native_tiles() })
+        let requirements = match self.stack.are_finite() {
+            true => dense_or_sparse(),
+            // Every pixel counts then, even if it is zero.
+            false => Requirements::native_tiles(),
+        };
+        Ok(Requirements { tile_depth, ..requirements })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -133,7 +141,8 @@ impl Udf for Masks {
         let simd = Simd::best();
         Ok(dispatch_dtype!(run.job.input_dtype, T => {
             let product = Product::new::<T>(simd, &stack, partition.n_frames());
-            Box::new(Worker::<T> { stack, tiling, product, dtype, cell: PhantomData })
+            let pixels = Pixels::default();
+            Box::new(Worker::<T> { stack, tiling, pixels, product, dtype, cell: PhantomData })
         }))
     }
 
@@ -146,6 +155,7 @@ impl Udf for Masks {
 struct Worker<T: Cell> {
     stack: Arc<MaskStack>,
     tiling: Arc<TilingScheme>,
+    pixels: Pixels,
     product: Product,
     dtype: DType,
     cell: PhantomData<T>,
@@ -162,6 +172,12 @@ impl<T: Cell> Accumulator for Worker<T> {
             self.product.add(frames, first, cells, &self.stack, run);
         }
         Ok(())
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let sig_shape = self.tiling.sig_shape();
+        let entries = self.pixels.entries::<T>(tile, position.sig, sig_shape)?;
+        self.product.add_entries(entries, position.in_partition.start, &self.stack)
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

@@ -29,9 +29,7 @@ impl<M: Copy + Default> Columns<M> {
         let n_panels = n_columns.div_ceil(LANES);
         let few = n_columns <= FEW;
         let len = n_pixels * if few { n_columns } else { n_panels * LANES };
-        let slack = LINE / size_of::<M>();
-        let mut aligned = vec![M::default(); len + slack];
-        let start = aligned.as_ptr().align_offset(LINE).min(slack);
+        let (mut aligned, start) = aligned(len);
         let target = &mut aligned[start..start + len];
         if few {
             target.copy_from_slice(&values);
@@ -56,6 +54,10 @@ impl<M: Copy + Default> Columns<M> {
         self.n_columns
     }
 
+    pub(super) fn n_pixels(&self) -> usize {
+        self.n_pixels
+    }
+
     pub(super) fn n_panels(&self) -> usize {
         self.n_columns.div_ceil(LANES)
     }
@@ -78,4 +80,12 @@ impl<M: Copy + Default> Columns<M> {
         let start = self.start + panel * self.n_pixels * LANES;
         self.values[start + pixels.start * LANES..start + pixels.end * LANES].as_chunks().0
     }
+}
+
+/// Room for `len` values, and where they may begin: at a cache line.
+pub(super) fn aligned<M: Copy + Default>(len: usize) -> (Vec<M>, usize) {
+    let slack = LINE / size_of::<M>();
+    let values = vec![M::default(); len + slack];
+    let start = values.as_ptr().align_offset(LINE).min(slack);
+    (values, start)
 }

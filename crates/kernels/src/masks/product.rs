@@ -8,15 +8,17 @@
 //! the factors, and is then added to totals of double precision.
 
 use super::columns::Columns;
+use super::entries::add_row;
 use super::few::{self, Few};
 use super::many::{self, Many};
 use super::number::{Number, Weight};
-use super::rows::{Rows, rows_per_frame};
+use super::rows::{Rows, imaginary, real, rows_per_frame};
 use super::sparse::Segments;
 use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
-use framefold_core::{DType, FramesView};
-use framefold_simd::Simd;
+use crate::entries::Entries;
+use framefold_core::{DType, FramesView, Result};
+use framefold_simd::{Simd, run};
 use std::ops::Range;
 
 /// The most products that a sum in single precision takes before it is added to its total: 256
@@ -32,7 +34,12 @@ pub(super) struct Product {
     blocks: Blocks,
     totals: Vec<f64>,
     n_products: usize,
+    /// Some values of a sparse tile.
+    values: Vec<f64>,
 }
+
+/// The entries that are converted at a time: they stay in the first-level cache.
+const CHUNK: usize = 1024;
 
 /// Room for the pixels of a block in the right precision, for few masks or for many; for sparse
 /// masks, where they lie.
@@ -69,7 +76,7 @@ impl Product {
             }
         };
         let totals = vec![0.0; n_frames * rows_per_frame::<T>() * n_products];
-        Product { simd, blocks, totals, n_products }
+        Product { simd, blocks, totals, n_products, values: Vec::new() }
     }
 
     /// Adds the products of the `cells` of each frame with the pixels `run` of each mask. The
@@ -101,9 +108,46 @@ impl Product {
         }
     }
 
+    /// Adds the products of sparse frames, whose columns are pixels of the frame, with each mask.
+    /// The first of them is number `first` of the partition.
+    ///
+    /// # Errors
+    /// `BadFile` if a column lies outside of the frame.
+    pub(super) fn add_entries<T: Cell>(
+        &mut self,
+        entries: Entries<'_, T>,
+        first: usize,
+        stack: &MaskStack,
+    ) -> Result<()> {
+        let Product { simd, n_products, .. } = *self;
+        self.values.resize(CHUNK, 0.0);
+        let per_frame = rows_per_frame::<T>() * n_products;
+        let frames = self.totals[first * per_frame..].chunks_exact_mut(per_frame);
+        for (totals, (columns, cells)) in frames.zip(entries.by_frame()) {
+            let (re, im) = totals.split_at_mut(n_products);
+            for (columns, cells) in columns.chunks(CHUNK).zip(cells.chunks(CHUNK)) {
+                let values = &mut self.values[..cells.len()];
+                run!(simd, write(cells, values, real));
+                add_row(simd, stack, columns, values, re)?;
+                if !im.is_empty() {
+                    run!(simd, write(cells, values, imaginary));
+                    add_row(simd, stack, columns, values, im)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The totals, row by row, and how many there are of each row.
     pub(super) fn totals(&self) -> (&[f64], usize) {
         (&self.totals, self.n_products)
+    }
+}
+
+#[inline(always)]
+fn write<T: Copy>(cells: &[T], values: &mut [f64], part: impl Fn(T) -> f64) {
+    for (value, &cell) in values.iter_mut().zip(cells) {
+        *value = part(cell);
     }
 }
 

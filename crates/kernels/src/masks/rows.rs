@@ -76,11 +76,11 @@ fn convert<T: Cell, S: Number, const P: usize>(
 }
 
 #[inline(always)]
-fn real<T: Cell>(cell: T) -> f64 {
+pub(super) fn real<T: Cell>(cell: T) -> f64 {
     cell.value().complex().re
 }
 
 #[inline(always)]
-fn imaginary<T: Cell>(cell: T) -> f64 {
+pub(super) fn imaginary<T: Cell>(cell: T) -> f64 {
     cell.value().complex().im
 }

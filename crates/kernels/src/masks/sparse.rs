@@ -69,6 +69,16 @@ impl SparseColumns {
         self.columns.len()
     }
 
+    /// Pixel, column and value of all that is stored.
+    pub(super) fn entries(&self) -> impl Iterator<Item = (usize, u32, f64)> {
+        (0u32..).zip(&self.columns).flat_map(move |(column, runs)| {
+            runs.clone().flat_map(move |run| {
+                let (pixels, at) = self.pixels(run);
+                pixels.zip(&self.values[at..]).map(move |(pixel, &value)| (pixel, column, value))
+            })
+        })
+    }
+
     /// A run's pixels, and the place of its first value.
     fn pixels(&self, run: usize) -> (Range<usize>, usize) {
         let (pixel, at) = self.runs[run];

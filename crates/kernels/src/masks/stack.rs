@@ -1,8 +1,10 @@
 //! A stack of masks, laid out for the product.
 
 use super::columns::Columns;
+use super::entries::ByPixel;
 use super::sparse::SparseColumns;
 use framefold_core::{Complex64, Complex128, DType, Error, F16, NativeArray, Result, TypedVec};
+use std::sync::OnceLock;
 
 /// The masks' values. Single precision is kept where nothing is lost by it.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub(super) struct MaskStack {
     dtype: DType,
     weights: Weights,
     largest_integer: Option<f64>,
+    are_finite: bool,
+    by_pixel: OnceLock<ByPixel>,
 }
 
 impl MaskStack {
@@ -36,7 +40,9 @@ impl MaskStack {
         };
         let dtype = masks.dtype();
         let n_columns = n_masks * if dtype.is_complex() { 2 } else { 1 };
-        let (weights, largest_integer) = match values(masks.into_values()) {
+        let values = values(masks.into_values());
+        let are_finite = values.are_finite();
+        let (weights, largest_integer) = match values {
             Values::Single(v) => {
                 let largest = largest_integer(v.iter().map(|&x| f64::from(x)));
                 (Weights::Single(Columns::new(v, n_columns)), largest)
@@ -46,7 +52,15 @@ impl MaskStack {
                 (Weights::Double(Columns::new(v, n_columns)), largest)
             }
         };
-        Ok(MaskStack { sig_shape, n_masks, dtype, weights, largest_integer })
+        Ok(MaskStack {
+            sig_shape,
+            n_masks,
+            dtype,
+            weights,
+            largest_integer,
+            are_finite,
+            by_pixel: OnceLock::new(),
+        })
     }
 
     /// As [`super::Masks::try_new_sparse`].
@@ -61,7 +75,9 @@ impl MaskStack {
             return Err(Error::invalid("the stack of masks is empty"));
         }
         let dtype = masks.dtype();
-        let values = match values(masks.into_values()) {
+        let values = values(masks.into_values());
+        let are_finite = values.are_finite();
+        let values = match values {
             Values::Single(v) => v.into_iter().map(f64::from).collect(),
             Values::Double(v) => v,
         };
@@ -75,7 +91,15 @@ impl MaskStack {
             SparseColumns::try_new(starts, pixels, values, n_pixels)?
         };
         let (sig_shape, weights) = (sig_shape.to_vec(), Weights::Sparse(columns));
-        Ok(MaskStack { sig_shape, n_masks, dtype, weights, largest_integer: None })
+        Ok(MaskStack {
+            sig_shape,
+            n_masks,
+            dtype,
+            weights,
+            largest_integer: None,
+            are_finite,
+            by_pixel: OnceLock::new(),
+        })
     }
 
     pub(super) fn sig_shape(&self) -> &[usize] {
@@ -94,6 +118,17 @@ impl MaskStack {
         &self.weights
     }
 
+    /// The same values where the entries of sparse tiles find them; made when first asked for.
+    pub(super) fn by_pixel(&self) -> &ByPixel {
+        let n_pixels = self.sig_shape.iter().product();
+        self.by_pixel.get_or_init(|| ByPixel::new(&self.weights, n_pixels))
+    }
+
+    /// Whether a pixel that is zero has no part in any product: NaN and infinity times zero are NaN.
+    pub(super) fn are_finite(&self) -> bool {
+        self.are_finite
+    }
+
     /// The largest magnitude of all values, if they are integers and dense.
     pub(super) fn largest_integer(&self) -> Option<f64> {
         self.largest_integer
@@ -109,6 +144,15 @@ fn largest_integer(mut values: impl Iterator<Item = f64>) -> Option<f64> {
 enum Values {
     Single(Vec<f32>),
     Double(Vec<f64>),
+}
+
+impl Values {
+    fn are_finite(&self) -> bool {
+        match self {
+            Values::Single(values) => values.iter().all(|x| x.is_finite()),
+            Values::Double(values) => values.iter().all(|x| x.is_finite()),
+        }
+    }
 }
 
 /// Real numbers; imaginary parts follow after all real parts.

@@ -1,0 +1,254 @@
+//! The product of sparse frames with masks: each entry finds the values of all masks together.
+//!
+//! Few masks lie pixel after pixel for this, as a second copy that is made when the first sparse
+//! tile comes; many lie in panels of neighbouring masks anyway. Of sparse masks, each pixel knows
+//! those that have a value there. Sums run in double precision.
+
+use super::columns::{Columns, aligned};
+use super::lanes::LANES;
+use super::number::Number;
+use super::sparse::SparseColumns;
+use super::stack::{MaskStack, Weights};
+use framefold_core::{Error, Result, stray_column};
+use framefold_simd::{Simd, run};
+
+/// The values of masks where an entry looks for them.
+#[derive(Clone, Debug)]
+pub(super) enum ByPixel {
+    Single(Lines<f32>),
+    Double(Lines<f64>),
+    /// In the panels of the dense masks.
+    Panels,
+    Sparse(Lists),
+}
+
+impl ByPixel {
+    pub(super) fn new(weights: &Weights, n_pixels: usize) -> Self {
+        match weights {
+            Weights::Single(columns) if columns.are_few() => ByPixel::Single(Lines::new(columns)),
+            Weights::Double(columns) if columns.are_few() => ByPixel::Double(Lines::new(columns)),
+            Weights::Single(_) | Weights::Double(_) => ByPixel::Panels,
+            Weights::Sparse(columns) => ByPixel::Sparse(Lists::new(columns, n_pixels)),
+        }
+    }
+}
+
+/// Adds the products of a row's entries with each mask to the totals of that row.
+///
+/// # Errors
+/// `BadFile` if a column lies outside of the frame.
+pub(super) fn add_row(
+    simd: Simd,
+    stack: &MaskStack,
+    columns: &[u32],
+    values: &[f64],
+    totals: &mut [f64],
+) -> Result<()> {
+    match (stack.by_pixel(), stack.weights()) {
+        (ByPixel::Single(lines), _) => lines.add(simd, columns, values, totals),
+        (ByPixel::Double(lines), _) => lines.add(simd, columns, values, totals),
+        (ByPixel::Sparse(lists), _) => lists.add(columns, values, totals),
+        (ByPixel::Panels, Weights::Single(masks)) => panels(simd, masks, columns, values, totals),
+        (ByPixel::Panels, Weights::Double(masks)) => panels(simd, masks, columns, values, totals),
+        (ByPixel::Panels, Weights::Sparse(_)) => Err(Error::bug("sparse masks in panels")),
+    }
+}
+
+fn panels<M: Number>(
+    simd: Simd,
+    masks: &Columns<M>,
+    columns: &[u32],
+    values: &[f64],
+    totals: &mut [f64],
+) -> Result<()> {
+    for (panel, totals) in totals.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+        let lines = masks.panel(panel, &(0..masks.n_pixels()));
+        let sums = run!(simd, products(lines, columns, values))?;
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total += sum;
+        }
+    }
+    Ok(())
+}
+
+/// The values of a few masks, pixel after pixel: as many for each as a power of two, which
+/// therefore lie in one cache line.
+#[derive(Clone, Debug)]
+pub(super) struct Lines<M> {
+    values: Vec<M>,
+    /// Where the values begin: at a cache line.
+    start: usize,
+    width: usize,
+}
+
+impl<M: Number> Lines<M> {
+    fn new(columns: &Columns<M>) -> Self {
+        let width = columns.n_columns().next_power_of_two();
+        let pixels = 0..columns.n_pixels();
+        let (mut values, start) = aligned(pixels.len() * width);
+        for c in 0..columns.n_columns() {
+            let places = values[start..].iter_mut().skip(c).step_by(width);
+            for (place, &value) in places.zip(columns.column(c, &pixels)) {
+                *place = value;
+            }
+        }
+        values.truncate(start + pixels.len() * width);
+        Lines { values, start, width }
+    }
+
+    fn add(&self, simd: Simd, columns: &[u32], values: &[f64], totals: &mut [f64]) -> Result<()> {
+        match self.width {
+            1 => self.add_with::<1>(simd, columns, values, totals),
+            2 => self.add_with::<2>(simd, columns, values, totals),
+            4 => self.add_with::<4>(simd, columns, values, totals),
+            8 => self.add_with::<8>(simd, columns, values, totals),
+            _ => self.add_with::<16>(simd, columns, values, totals),
+        }
+    }
+
+    fn add_with<const W: usize>(
+        &self,
+        simd: Simd,
+        columns: &[u32],
+        values: &[f64],
+        totals: &mut [f64],
+    ) -> Result<()> {
+        let lines = self.values[self.start..].as_chunks::<W>().0;
+        let sums = run!(simd, products(lines, columns, values))?;
+        for (total, sum) in totals.iter_mut().zip(sums) {
+            *total += sum;
+        }
+        Ok(())
+    }
+}
+
+/// `Σ_i values[i] * lines[columns[i]][m]` for each of `W` masks.
+///
+/// # Errors
+/// `BadFile` if there is no line of that number.
+#[inline(always)]
+fn products<M: Number, const W: usize>(
+    lines: &[[M; W]],
+    columns: &[u32],
+    values: &[f64],
+) -> Result<[f64; W]> {
+    // Two sums at a time, since an addition takes as long as several entries.
+    let mut sums = [[0.0; W]; 2];
+    let (pairs, last) = columns.as_chunks::<2>();
+    let (pairs_of_values, last_value) = values.as_chunks::<2>();
+    for (pair, pair_of_values) in pairs.iter().zip(pairs_of_values) {
+        for i in 0..2 {
+            let Some(line) = lines.get(pair[i] as usize) else {
+                return Err(stray_column(pair[i], lines.len()));
+            };
+            for m in 0..W {
+                sums[i][m] += line[m].wide() * pair_of_values[i];
+            }
+        }
+    }
+    for (&column, &value) in last.iter().zip(last_value) {
+        let Some(line) = lines.get(column as usize) else {
+            return Err(stray_column(column, lines.len()));
+        };
+        for m in 0..W {
+            sums[0][m] += line[m].wide() * value;
+        }
+    }
+    let [mut sum, others] = sums;
+    for m in 0..W {
+        sum[m] += others[m];
+    }
+    Ok(sum)
+}
+
+/// For each pixel, the sparse masks that have a value there.
+#[derive(Clone, Debug)]
+pub(super) struct Lists {
+    /// Where the list of each pixel begins and ends; one more than there are pixels.
+    starts: Vec<usize>,
+    /// The number of a mask's column, and its value.
+    list: Vec<(u32, f64)>,
+}
+
+impl Lists {
+    fn new(columns: &SparseColumns, n_pixels: usize) -> Self {
+        let mut starts = vec![0; n_pixels + 1];
+        for (pixel, ..) in columns.entries() {
+            starts[pixel + 1] += 1;
+        }
+        for pixel in 0..n_pixels {
+            starts[pixel + 1] += starts[pixel];
+        }
+        let mut next = starts.clone();
+        let mut list = vec![(0, 0.0); starts[n_pixels]];
+        for (pixel, column, value) in columns.entries() {
+            list[next[pixel]] = (column, value);
+            next[pixel] += 1;
+        }
+        Lists { starts, list }
+    }
+
+    fn add(&self, columns: &[u32], values: &[f64], totals: &mut [f64]) -> Result<()> {
+        for (&pixel, &value) in columns.iter().zip(values) {
+            let at = pixel as usize;
+            let Some(&[start, end]) = self.starts.get(at..).and_then(|s| s.first_chunk()) else {
+                return Err(stray_column(pixel, self.starts.len() - 1));
+            };
+            for &(column, weight) in &self.list[start..end] {
+                totals[column as usize] += weight * value;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_level_gives_the_same_bits() {
+        let lines: Vec<[f32; 8]> =
+            (0..500).map(|p| std::array::from_fn(|m| ((p * 8 + m) as f32).sin())).collect();
+        let columns: Vec<u32> = (0..333).map(|i| i * 7 % 500).collect();
+        let values: Vec<f64> = (0..333).map(|i| f64::from(i).cos()).collect();
+        for n in [0, 1, 2, 333] {
+            let of = |simd| {
+                let sums = run!(simd, products(&lines, &columns[..n], &values[..n])).unwrap();
+                sums.map(f64::to_bits)
+            };
+            let plain = of(Simd::plain());
+            assert!(Simd::all().into_iter().all(|simd| of(simd) == plain));
+        }
+    }
+
+    #[test]
+    fn columns_outside_are_errors() {
+        let lines = [[1.0f64; 2]; 3];
+        for columns in [&[3][..], &[0, 3], &[0, 1, u32::MAX], &[3, 0, 1]] {
+            let error = products(&lines, columns, &[1.0; 3][..columns.len()]).unwrap_err();
+            assert!(error.to_string().contains("0 to 2"), "{error}");
+        }
+        let masks = SparseColumns::try_new(&[0, 1], &[2], vec![1.0], 3).unwrap();
+        let lists = Lists::new(&masks, 3);
+        let mut totals = [0.0];
+        lists.add(&[2, 1], &[5.0, 7.0], &mut totals).unwrap();
+        assert_eq!(totals, [5.0]);
+        assert!(lists.add(&[3], &[1.0], &mut totals).is_err());
+        assert!(lists.add(&[u32::MAX], &[1.0], &mut totals).is_err());
+    }
+
+    #[test]
+    fn lines_begin_at_cache_lines() {
+        for n in 1..=11 {
+            let masks = Columns::new((0..n * 40).map(|i| i as f32).collect(), n);
+            let lines = Lines::new(&masks);
+            assert!(lines.values[lines.start..].as_ptr().addr() % 64 == 0);
+            let mut totals = vec![0.0; n];
+            lines.add(Simd::best(), &[39, 3], &[1.0, 2.0], &mut totals).unwrap();
+            let expected: Vec<f64> =
+                (0..n).map(|m| (m * 40 + 39 + 2 * (m * 40 + 3)) as f64).collect();
+            assert_eq!(totals, expected);
+        }
+    }
+}
