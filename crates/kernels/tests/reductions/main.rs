@@ -11,6 +11,8 @@ mod max;
 #[cfg(test)]
 mod pick;
 #[cfg(test)]
+mod sparse;
+#[cfg(test)]
 mod stddev;
 #[cfg(test)]
 mod sum;
