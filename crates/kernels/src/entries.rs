@@ -7,6 +7,7 @@
 use framefold_core::{
     ArrayFormat, CsrTile, Element, Error, Requirements, Result, SigSlice, stray_column,
 };
+use framefold_simd::{Simd, run};
 use std::ops::Range;
 
 /// Native tiles of the planner's choice, dense or sparse.
@@ -18,6 +19,7 @@ pub(crate) fn dense_or_sparse() -> Requirements {
 /// The entries of some frames, one frame after the other.
 #[derive(Clone, Copy)]
 pub(crate) struct Entries<'a, T> {
+    /// Where frames begin and end, counted from wherever the first one begins.
     starts: &'a [usize],
     columns: &'a [u32],
     values: &'a [T],
@@ -51,16 +53,65 @@ impl<'a, T: Element> Entries<'a, T> {
         self.starts.len() - 1
     }
 
+    /// The entries of these frames.
+    fn part(&self, which: Range<usize>) -> Self {
+        let starts = &self.starts[which.start..=which.end];
+        let entries = starts[0] - self.starts[0]..starts[which.len()] - self.starts[0];
+        Entries { starts, columns: &self.columns[entries.clone()], values: &self.values[entries] }
+    }
+
     /// Columns and values of these frames.
     pub(crate) fn frames(&self, which: Range<usize>) -> (&'a [u32], &'a [T]) {
-        let entries = self.starts[which.start]..self.starts[which.end];
-        (&self.columns[entries.clone()], &self.values[entries])
+        let Entries { columns, values, .. } = self.part(which);
+        (columns, values)
     }
 
     /// Columns and values, frame by frame.
+    #[inline(always)]
     pub(crate) fn by_frame(&self) -> impl Iterator<Item = (&'a [u32], &'a [T])> + use<'a, T> {
         let Entries { starts, columns, values } = *self;
-        starts.windows(2).map(move |row| (&columns[row[0]..row[1]], &values[row[0]..row[1]]))
+        let first = starts[0];
+        starts.windows(2).map(
+            #[inline(always)]
+            move |row| {
+                let entries = row[0] - first..row[1] - first;
+                (&columns[entries.clone()], &values[entries])
+            },
+        )
+    }
+
+    /// Calls `add` with a part of each value in double precision, some frames at a time: as many
+    /// as stay in the first-level cache, and at least one. So loops that are made for many numbers
+    /// of masks, or of regions, are not made for each dtype as well, and frames with few entries
+    /// cost little more than these.
+    ///
+    /// # Errors
+    /// Those of `add`.
+    pub(crate) fn in_double(
+        &self,
+        simd: Simd,
+        memory: &mut Vec<f64>,
+        part: impl Fn(T) -> f64 + Copy,
+        mut add: impl FnMut(Range<usize>, Entries<'_, f64>) -> Result<()>,
+    ) -> Result<()> {
+        const AT_A_TIME: usize = 2048;
+        let mut first = 0;
+        while first < self.depth() {
+            let most = self.starts[first] + AT_A_TIME;
+            let fit = self.starts[first..].partition_point(|&start| start <= most) - 1;
+            let frames = first..first + fit.max(1);
+            first = frames.end;
+            let Entries { starts, columns, values } = self.part(frames.clone());
+            memory.resize(memory.len().max(values.len()), 0.0);
+            let reals = &mut memory[..values.len()];
+            run!(simd, {
+                for (real, &value) in reals.iter_mut().zip(values) {
+                    *real = part(value);
+                }
+            });
+            add(frames, Entries { starts, columns, values: reals })?;
+        }
+        Ok(())
     }
 }
 
@@ -153,6 +204,42 @@ mod tests {
                     entries.frames(0..1).0.iter().map(|&pixel| pixel as usize).collect();
                 assert_eq!(found, slice.runs(&sig).flatten().collect::<Vec<_>>());
             }
+        }
+    }
+
+    #[test]
+    fn numbers_are_taken_some_frames_at_a_time() {
+        // Frames of many, no and few entries.
+        for lengths in [&[0, 3, 0][..], &[5000, 1, 0, 2047, 1, 2000, 48, 1, 0], &[2048, 2048]] {
+            let starts: Vec<usize> = lengths
+                .iter()
+                .scan(0, |end, len| {
+                    *end += len;
+                    Some(*end)
+                })
+                .collect();
+            let starts = [&[0], &starts[..]].concat();
+            let n = starts[lengths.len()];
+            let columns: Vec<u32> = (0..n as u32).collect();
+            let values: Vec<i16> = (0..n as i16).collect();
+            let entries = Entries::new(&starts, &columns, &values);
+            let mut next = (0, 0);
+            let add = |frames: Range<usize>, part: Entries<'_, f64>| {
+                assert_eq!(frames.start, next.0);
+                assert!(part.columns.len() <= 2048 || frames.len() == 1);
+                next.0 = frames.end;
+                for (frame, (columns, values)) in frames.zip(part.by_frame()) {
+                    assert_eq!(columns.len(), lengths[frame]);
+                    for (&column, &value) in columns.iter().zip(values) {
+                        assert_eq!((column, value), (next.1, -f64::from(next.1)));
+                        next.1 += 1;
+                    }
+                }
+                Ok(())
+            };
+            let part = |value: i16| -f64::from(value);
+            entries.in_double(Simd::best(), &mut vec![], part, add).unwrap();
+            assert_eq!(next, (lengths.len(), n as u32));
         }
     }
 

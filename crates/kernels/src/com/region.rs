@@ -7,9 +7,9 @@ pub(super) struct Region {
     width: f64,
     per_width: f64,
     centre: [f64; 2],
-    /// The squares of the outer and of the inner radius, unless all pixels count. Of a disk, the
-    /// latter is negative.
-    radii: Option<[f64; 2]>,
+    is_whole: bool,
+    /// The squares of the outer and of the inner radius; of a disk, the latter is negative.
+    radii: [f64; 2],
     pub(super) largest_coordinate: u64,
 }
 
@@ -22,21 +22,21 @@ impl Region {
         r: f64,
         ri: Option<f64>,
     ) -> Self {
-        let whole = r.is_infinite() && ri.is_none();
         let inner = ri.map_or(-1.0, |ri| ri * ri);
         Region {
             n_pixels: rows * columns,
             width: columns as f64,
             per_width: 1.0 / columns as f64,
             centre,
-            radii: (!whole).then_some([r * r, inner]),
+            is_whole: r.is_infinite() && ri.is_none(),
+            radii: [r * r, inner],
             largest_coordinate: u64::try_from(rows.max(columns)).unwrap_or(u64::MAX),
         }
     }
 
     /// Whether all pixels count.
     pub(super) fn is_whole(&self) -> bool {
-        self.radii.is_none()
+        self.is_whole
     }
 
     /// The row and the column of a pixel, and whether it counts.
@@ -55,8 +55,8 @@ impl Region {
         }
         let (dy, dx) = (row - self.centre[0], column - self.centre[1]);
         let distance = dx * dx + dy * dy;
-        let [outer, inner] = self.radii.unwrap_or([f64::INFINITY, -1.0]);
-        (row, column, (distance <= outer) & !(distance <= inner))
+        let [outer, inner] = self.radii;
+        (row, column, (distance <= outer) & (distance > inner))
     }
 }
 

@@ -12,9 +12,6 @@ use crate::total::Value;
 use framefold_core::{DType, Result, stray_column};
 use framefold_simd::{Simd, run};
 
-/// The most entries of a chunk: they stay in the first-level cache.
-const CHUNK: usize = 1024;
-
 /// The number of independent sums.
 const LANES: usize = 8;
 
@@ -24,7 +21,7 @@ const EXACT: u64 = 1 << 53;
 /// Sums over the frames of sparse tiles.
 pub(super) struct Moments {
     region: Region,
-    /// The values of a chunk; empty until the first one.
+    /// Some values in double precision.
     values: Vec<f64>,
 }
 
@@ -44,56 +41,73 @@ impl Moments {
         entries: Entries<'_, T>,
         sums: &mut [FrameSums<<T::Sum as ColumnSum>::Moment>],
     ) -> Result<()> {
-        self.values.resize(CHUNK, 0.0);
-        let n_pixels = self.region.n_pixels;
-        run!(simd, {
-            for (sums, (columns, values)) in sums.iter_mut().zip(entries.by_frame()) {
-                if self.region.is_whole() {
-                    self.add_frame::<T, true>(columns, values, sums);
-                } else {
-                    self.add_frame::<T, false>(columns, values, sums);
-                }
-                let largest = columns.iter().fold(0, |largest, &column| largest.max(column));
-                if largest as usize >= n_pixels {
-                    return Err(stray_column(largest, n_pixels));
-                }
-            }
-            Ok(())
-        })
-    }
-
-    #[inline(always)]
-    fn add_frame<T: Mass, const WHOLE: bool>(
-        &mut self,
-        columns: &[u32],
-        values: &[T],
-        sums: &mut FrameSums<<T::Sum as ColumnSum>::Moment>,
-    ) {
-        let n_terms = terms::<T>(self.region.largest_coordinate).min(CHUNK);
+        let Moments { region, values } = self;
+        let n_terms = terms::<T>(region.largest_coordinate);
         if n_terms < LANES {
-            return self.add_wide(columns, values, sums);
+            add_wide(region, entries, sums);
+        } else {
+            entries.in_double(
+                simd,
+                values,
+                |value| value.value().complex().re,
+                |frames, entries| {
+                    let frames = sums[frames].iter_mut().zip(entries.by_frame());
+                    run!(
+                        simd,
+                        for (sums, (columns, values)) in frames {
+                            if region.is_whole() {
+                                add_frame::<_, true>(region, n_terms, columns, values, sums);
+                            } else {
+                                add_frame::<_, false>(region, n_terms, columns, values, sums);
+                            }
+                        }
+                    );
+                    Ok(())
+                },
+            )?;
         }
-        for (columns, values) in columns.chunks(n_terms).zip(values.chunks(n_terms)) {
-            let reals = &mut self.values[..columns.len()];
-            for (real, &value) in reals.iter_mut().zip(values) {
-                *real = value.value().complex().re;
-            }
-            let [plain, by_row, by_column] = moments::<WHOLE>(&self.region, columns, reals);
-            sums.plain += Moment::from_f64(plain);
-            sums.by_row += Moment::from_f64(by_row);
-            sums.by_column += Moment::from_f64(by_column);
+        let (columns, _) = entries.frames(0..entries.depth());
+        let largest = run!(simd, columns.iter().fold(0, |largest, &c| largest.max(c)));
+        if largest as usize >= region.n_pixels {
+            return Err(stray_column(largest, region.n_pixels));
+        }
+        Ok(())
+    }
+}
+
+/// Adds the moments of a frame, `n_terms` entries at a time.
+#[inline(always)]
+fn add_frame<M: Moment, const WHOLE: bool>(
+    region: &Region,
+    n_terms: usize,
+    columns: &[u32],
+    values: &[f64],
+    sums: &mut FrameSums<M>,
+) {
+    // Most frames are one chunk: to find that out by a division would take longer than to add it.
+    let (mut columns, mut values) = (columns, values);
+    loop {
+        let n = n_terms.min(columns.len());
+        let [plain, by_row, by_column] = moments::<WHOLE>(region, &columns[..n], &values[..n]);
+        sums.plain += Moment::from_f64(plain);
+        sums.by_row += Moment::from_f64(by_row);
+        sums.by_column += Moment::from_f64(by_column);
+        (columns, values) = (&columns[n..], &values[n..]);
+        if columns.is_empty() {
+            return;
         }
     }
+}
 
-    /// Adds entries one by one, in what the sums of a frame are kept in.
-    fn add_wide<T: Mass>(
-        &self,
-        columns: &[u32],
-        values: &[T],
-        sums: &mut FrameSums<<T::Sum as ColumnSum>::Moment>,
-    ) {
+/// Adds entries one by one, in what the sums of a frame are kept in.
+fn add_wide<T: Mass>(
+    region: &Region,
+    entries: Entries<'_, T>,
+    sums: &mut [FrameSums<<T::Sum as ColumnSum>::Moment>],
+) {
+    for (sums, (columns, values)) in sums.iter_mut().zip(entries.by_frame()) {
         for (&pixel, &value) in columns.iter().zip(values) {
-            let (row, column, counts) = self.region.place::<false>(pixel);
+            let (row, column, counts) = region.place::<false>(pixel);
             if counts {
                 let value = T::Sum::moment(T::sum(value.mass()).fold());
                 sums.plain += value;
@@ -122,40 +136,38 @@ fn terms<T: Mass>(largest_coordinate: u64) -> usize {
 /// The sums of the pixels, of pixels times row, and of pixels times column.
 #[inline(always)]
 fn moments<const WHOLE: bool>(region: &Region, columns: &[u32], values: &[f64]) -> [f64; 3] {
-    let mut sums = [[0.0; LANES]; 3];
     let (whole, rest) = columns.as_chunks::<LANES>();
     let (whole_values, rest_values) = values.as_chunks::<LANES>();
-    for (columns, values) in whole.iter().zip(whole_values) {
-        add::<WHOLE>(region, columns, values, &mut sums);
-    }
-    if !rest.is_empty() {
-        // Zeros weigh nothing.
-        let (mut columns, mut values) = ([0; LANES], [0.0; LANES]);
-        for (i, (&column, &value)) in rest.iter().zip(rest_values).enumerate() {
-            (columns[i], values[i]) = (column, value);
+    let mut last = [0.0; 3];
+    for (&column, &value) in rest.iter().zip(rest_values) {
+        for (sum, moment) in last.iter_mut().zip(of_pixel::<WHOLE>(region, column, value)) {
+            *sum += moment;
         }
-        add::<WHOLE>(region, &columns, &values, &mut sums);
     }
-    sums.map(
-        #[inline(always)]
-        |[a, b, c, d, e, f, g, h]| ((a + b) + (c + d)) + ((e + f) + (g + h)),
-    )
+    if whole.is_empty() {
+        return last;
+    }
+    let mut sums = [[0.0; LANES]; 3];
+    for (columns, values) in whole.iter().zip(whole_values) {
+        for k in 0..LANES {
+            let [plain, by_row, by_column] = of_pixel::<WHOLE>(region, columns[k], values[k]);
+            sums[0][k] += plain;
+            sums[1][k] += by_row;
+            sums[2][k] += by_column;
+        }
+    }
+    for (sum, [a, b, c, d, e, f, g, h]) in last.iter_mut().zip(sums) {
+        *sum += ((a + b) + (c + d)) + ((e + f) + (g + h));
+    }
+    last
 }
 
+/// A pixel, and itself times row and column; zeros if it does not count.
 #[inline(always)]
-fn add<const WHOLE: bool>(
-    region: &Region,
-    columns: &[u32; LANES],
-    values: &[f64; LANES],
-    [plain, by_row, by_column]: &mut [[f64; LANES]; 3],
-) {
-    for k in 0..LANES {
-        let (row, column, counts) = region.place::<WHOLE>(columns[k]);
-        let value = if counts { values[k] } else { 0.0 };
-        plain[k] += value;
-        by_row[k] += value * row;
-        by_column[k] += value * column;
-    }
+fn of_pixel<const WHOLE: bool>(region: &Region, pixel: u32, value: f64) -> [f64; 3] {
+    let (row, column, counts) = region.place::<WHOLE>(pixel);
+    let value = if counts { value } else { 0.0 };
+    [value, value * row, value * column]
 }
 
 #[cfg(test)]

@@ -37,7 +37,8 @@ impl<T: Real> SparseWorker<T> {
         let is_full = values.len() == self.sums.len();
         let start = values.first().copied().filter(|_| is_full).unwrap_or(zero);
         let floor = values.iter().fold(start, |floor, &value| floor.smaller(value));
-        let of_zero = if is_full { 0.0 } else { ln(zero.steps(floor)) };
+        // Mostly, zero is the smallest value.
+        let of_zero = if is_full || floor == zero { 0.0 } else { ln(zero.steps(floor)) };
         for (columns, values) in columns.chunks(CHUNK).zip(values.chunks(CHUNK)) {
             let logs = &mut self.logs[..values.len()];
             run!(simd, {

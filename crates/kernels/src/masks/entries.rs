@@ -9,6 +9,7 @@ use super::lanes::LANES;
 use super::number::Number;
 use super::sparse::SparseColumns;
 use super::stack::{MaskStack, Weights};
+use crate::entries::Entries;
 use framefold_core::{Error, Result, stray_column};
 use framefold_simd::{Simd, run};
 
@@ -33,42 +34,79 @@ impl ByPixel {
     }
 }
 
-/// Adds the products of a row's entries with each mask to the totals of that row.
+/// Where the products of some frames belong.
+pub(super) struct Place<'t> {
+    /// The first total of each frame that counts.
+    pub(super) row: usize,
+    /// The totals of a frame.
+    pub(super) per_frame: usize,
+    pub(super) totals: &'t mut [f64],
+}
+
+impl Place<'_> {
+    /// The totals from number `first` of each row on.
+    #[inline(always)]
+    fn frames(&mut self, first: usize) -> impl Iterator<Item = &mut [f64]> {
+        let first = self.row + first;
+        let frames = self.totals.chunks_exact_mut(self.per_frame);
+        frames.map(
+            #[inline(always)]
+            move |totals| &mut totals[first..],
+        )
+    }
+}
+
+/// Adds the products of the entries of some frames with each mask to their totals.
 ///
 /// # Errors
 /// `BadFile` if a column lies outside of the frame.
-pub(super) fn add_row(
+pub(super) fn add_frames(
     simd: Simd,
     stack: &MaskStack,
-    columns: &[u32],
-    values: &[f64],
-    totals: &mut [f64],
+    entries: Entries<'_, f64>,
+    place: Place<'_>,
 ) -> Result<()> {
     match (stack.by_pixel(), stack.weights()) {
-        (ByPixel::Single(lines), _) => lines.add(simd, columns, values, totals),
-        (ByPixel::Double(lines), _) => lines.add(simd, columns, values, totals),
-        (ByPixel::Sparse(lists), _) => lists.add(columns, values, totals),
-        (ByPixel::Panels, Weights::Single(masks)) => panels(simd, masks, columns, values, totals),
-        (ByPixel::Panels, Weights::Double(masks)) => panels(simd, masks, columns, values, totals),
+        (ByPixel::Single(lines), _) => lines.add(simd, entries, place),
+        (ByPixel::Double(lines), _) => lines.add(simd, entries, place),
+        (ByPixel::Sparse(lists), _) => lists.add(entries, place),
+        (ByPixel::Panels, Weights::Single(masks)) => add_panels(simd, masks, entries, place),
+        (ByPixel::Panels, Weights::Double(masks)) => add_panels(simd, masks, entries, place),
         (ByPixel::Panels, Weights::Sparse(_)) => Err(Error::bug("sparse masks in panels")),
     }
 }
 
-fn panels<M: Number>(
+fn add_panels<M: Number>(
     simd: Simd,
     masks: &Columns<M>,
-    columns: &[u32],
-    values: &[f64],
-    totals: &mut [f64],
+    entries: Entries<'_, f64>,
+    mut place: Place<'_>,
 ) -> Result<()> {
-    for (panel, totals) in totals.as_chunks_mut::<LANES>().0.iter_mut().enumerate() {
+    for panel in 0..masks.n_panels() {
         let lines = masks.panel(panel, &(0..masks.n_pixels()));
-        let sums = run!(simd, products(lines, columns, values))?;
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total += sum;
-        }
+        add_lines(simd, lines, LANES, entries, &mut place, panel * LANES)?;
     }
     Ok(())
+}
+
+/// Adds the products with the first `n` masks of `lines` to the totals from number `first` on.
+fn add_lines<M: Number, const W: usize>(
+    simd: Simd,
+    lines: &[[M; W]],
+    n: usize,
+    entries: Entries<'_, f64>,
+    place: &mut Place<'_>,
+    first: usize,
+) -> Result<()> {
+    run!(simd, {
+        for (totals, (columns, values)) in place.frames(first).zip(entries.by_frame()) {
+            let sums = products(lines, columns, values)?;
+            for (total, sum) in totals[..n].iter_mut().zip(sums) {
+                *total += sum;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The values of a few masks, pixel after pixel: as many for each as a power of two, which
@@ -79,6 +117,7 @@ pub(super) struct Lines<M> {
     /// Where the values begin: at a cache line.
     start: usize,
     width: usize,
+    n_columns: usize,
 }
 
 impl<M: Number> Lines<M> {
@@ -93,32 +132,27 @@ impl<M: Number> Lines<M> {
             }
         }
         values.truncate(start + pixels.len() * width);
-        Lines { values, start, width }
+        Lines { values, start, width, n_columns: columns.n_columns() }
     }
 
-    fn add(&self, simd: Simd, columns: &[u32], values: &[f64], totals: &mut [f64]) -> Result<()> {
+    fn add(&self, simd: Simd, entries: Entries<'_, f64>, mut place: Place<'_>) -> Result<()> {
         match self.width {
-            1 => self.add_with::<1>(simd, columns, values, totals),
-            2 => self.add_with::<2>(simd, columns, values, totals),
-            4 => self.add_with::<4>(simd, columns, values, totals),
-            8 => self.add_with::<8>(simd, columns, values, totals),
-            _ => self.add_with::<16>(simd, columns, values, totals),
+            1 => self.add_with::<1>(simd, entries, &mut place),
+            2 => self.add_with::<2>(simd, entries, &mut place),
+            4 => self.add_with::<4>(simd, entries, &mut place),
+            8 => self.add_with::<8>(simd, entries, &mut place),
+            _ => self.add_with::<16>(simd, entries, &mut place),
         }
     }
 
     fn add_with<const W: usize>(
         &self,
         simd: Simd,
-        columns: &[u32],
-        values: &[f64],
-        totals: &mut [f64],
+        entries: Entries<'_, f64>,
+        place: &mut Place<'_>,
     ) -> Result<()> {
         let lines = self.values[self.start..].as_chunks::<W>().0;
-        let sums = run!(simd, products(lines, columns, values))?;
-        for (total, sum) in totals.iter_mut().zip(sums) {
-            *total += sum;
-        }
-        Ok(())
+        add_lines(simd, lines, self.n_columns, entries, place, 0)
     }
 }
 
@@ -188,14 +222,17 @@ impl Lists {
         Lists { starts, list }
     }
 
-    fn add(&self, columns: &[u32], values: &[f64], totals: &mut [f64]) -> Result<()> {
-        for (&pixel, &value) in columns.iter().zip(values) {
-            let at = pixel as usize;
-            let Some(&[start, end]) = self.starts.get(at..).and_then(|s| s.first_chunk()) else {
-                return Err(stray_column(pixel, self.starts.len() - 1));
-            };
-            for &(column, weight) in &self.list[start..end] {
-                totals[column as usize] += weight * value;
+    fn add(&self, entries: Entries<'_, f64>, mut place: Place<'_>) -> Result<()> {
+        for (totals, (columns, values)) in place.frames(0).zip(entries.by_frame()) {
+            for (&pixel, &value) in columns.iter().zip(values) {
+                let at = pixel as usize;
+                let Some(&[start, end]) = self.starts.get(at..).and_then(|s| s.first_chunk())
+                else {
+                    return Err(stray_column(pixel, self.starts.len() - 1));
+                };
+                for &(column, weight) in &self.list[start..end] {
+                    totals[column as usize] += weight * value;
+                }
             }
         }
         Ok(())
@@ -232,10 +269,16 @@ mod tests {
         let masks = SparseColumns::try_new(&[0, 1], &[2], vec![1.0], 3).unwrap();
         let lists = Lists::new(&masks, 3);
         let mut totals = [0.0];
-        lists.add(&[2, 1], &[5.0, 7.0], &mut totals).unwrap();
+        let mut add = |columns: &[u32]| {
+            let starts = [0, columns.len()];
+            let values = &[5.0, 7.0][..columns.len()];
+            let place = Place { row: 0, per_frame: 1, totals: &mut totals };
+            lists.add(Entries::new(&starts, columns, values), place)
+        };
+        add(&[2, 1]).unwrap();
+        assert!(add(&[3]).is_err());
+        assert!(add(&[u32::MAX]).is_err());
         assert_eq!(totals, [5.0]);
-        assert!(lists.add(&[3], &[1.0], &mut totals).is_err());
-        assert!(lists.add(&[u32::MAX], &[1.0], &mut totals).is_err());
     }
 
     #[test]
@@ -245,7 +288,9 @@ mod tests {
             let lines = Lines::new(&masks);
             assert!(lines.values[lines.start..].as_ptr().addr() % 64 == 0);
             let mut totals = vec![0.0; n];
-            lines.add(Simd::best(), &[39, 3], &[1.0, 2.0], &mut totals).unwrap();
+            let entries = Entries::new(&[0, 2], &[39, 3], &[1.0, 2.0]);
+            let place = Place { row: 0, per_frame: n, totals: &mut totals };
+            lines.add(Simd::best(), entries, place).unwrap();
             let expected: Vec<f64> =
                 (0..n).map(|m| (m * 40 + 39 + 2 * (m * 40 + 3)) as f64).collect();
             assert_eq!(totals, expected);

@@ -8,7 +8,7 @@
 //! the factors, and is then added to totals of double precision.
 
 use super::columns::Columns;
-use super::entries::add_row;
+use super::entries::{Place, add_frames};
 use super::few::{self, Few};
 use super::many::{self, Many};
 use super::number::{Number, Weight};
@@ -18,7 +18,7 @@ use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
 use crate::entries::Entries;
 use framefold_core::{DType, FramesView, Result};
-use framefold_simd::{Simd, run};
+use framefold_simd::Simd;
 use std::ops::Range;
 
 /// The most products that a sum in single precision takes before it is added to its total: 256
@@ -37,9 +37,6 @@ pub(super) struct Product {
     /// Some values of a sparse tile.
     values: Vec<f64>,
 }
-
-/// The entries that are converted at a time: they stay in the first-level cache.
-const CHUNK: usize = 1024;
 
 /// Room for the pixels of a block in the right precision, for few masks or for many; for sparse
 /// masks, where they lie.
@@ -119,21 +116,16 @@ impl Product {
         first: usize,
         stack: &MaskStack,
     ) -> Result<()> {
-        let Product { simd, n_products, .. } = *self;
-        self.values.resize(CHUNK, 0.0);
-        let per_frame = rows_per_frame::<T>() * n_products;
-        let frames = self.totals[first * per_frame..].chunks_exact_mut(per_frame);
-        for (totals, (columns, cells)) in frames.zip(entries.by_frame()) {
-            let (re, im) = totals.split_at_mut(n_products);
-            for (columns, cells) in columns.chunks(CHUNK).zip(cells.chunks(CHUNK)) {
-                let values = &mut self.values[..cells.len()];
-                run!(simd, write(cells, values, real));
-                add_row(simd, stack, columns, values, re)?;
-                if !im.is_empty() {
-                    run!(simd, write(cells, values, imaginary));
-                    add_row(simd, stack, columns, values, im)?;
-                }
-            }
+        let per_frame = rows_per_frame::<T>() * self.n_products;
+        let totals = &mut self.totals[first * per_frame..];
+        let mut add = |row: usize, frames: Range<usize>, entries: Entries<'_, f64>| {
+            let totals = &mut totals[frames.start * per_frame..frames.end * per_frame];
+            let place = Place { row: row * self.n_products, per_frame, totals };
+            add_frames(self.simd, stack, entries, place)
+        };
+        entries.in_double(self.simd, &mut self.values, real, |f, e| add(0, f, e))?;
+        if rows_per_frame::<T>() == 2 {
+            entries.in_double(self.simd, &mut self.values, imaginary, |f, e| add(1, f, e))?;
         }
         Ok(())
     }
@@ -141,13 +133,6 @@ impl Product {
     /// The totals, row by row, and how many there are of each row.
     pub(super) fn totals(&self) -> (&[f64], usize) {
         (&self.totals, self.n_products)
-    }
-}
-
-#[inline(always)]
-fn write<T: Copy>(cells: &[T], values: &mut [f64], part: impl Fn(T) -> f64) {
-    for (value, &cell) in values.iter_mut().zip(cells) {
-        *value = part(cell);
     }
 }
 
