@@ -2,11 +2,11 @@
 
 use crate::differential::{EXECUTORS, bits, native, options, run_on};
 use framefold_core::{
-    ArrayFormat, Corrections, DType, DataSource, Dataset, FrameReader, NativeArray, Result,
-    SourceInfo, Udf,
+    ArrayFormat, Corrections, CsrTile, DType, DataSource, Dataset, DenseTile, Error, FrameIndices,
+    FrameReader, NativeArray, Result, Roi, SigSlice, SourceInfo, Udf,
 };
 use framefold_exec::{Executor, Plan, PlanOptions};
-use framefold_kernels::{Max, Pick, Sum, SumSig};
+use framefold_kernels::{Com, LogSum, Masks, Max, Pick, StdDev, Sum, SumSig};
 use framefold_testkit::oracle::{self, Frames};
 use framefold_testkit::{Case, Expected, InFormat, MemoryOptions, MemorySource, cases};
 use proptest::prelude::*;
@@ -144,4 +144,86 @@ fn no_format_at_all_is_an_error() {
     let plan = Plan::try_new(&frames(DENSE), sum_in(&[]), None, &PlanOptions::default());
     let message = plan.err().unwrap().to_string();
     assert!(message.contains("array format") && message.contains("sum"), "{message}");
+}
+
+/// A sparse source that refuses to make dense tiles.
+#[derive(Debug)]
+struct SparseOnly(Arc<dyn DataSource>);
+
+struct SparseReader<'s>(Box<dyn FrameReader + 's>);
+
+impl DataSource for SparseOnly {
+    fn info(&self) -> &SourceInfo {
+        self.0.info()
+    }
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        Ok(Box::new(SparseReader(self.0.reader()?)))
+    }
+    fn format(&self) -> ArrayFormat {
+        CSR
+    }
+    fn stored_bytes(&self) -> Option<u64> {
+        Some(500)
+    }
+}
+
+impl FrameReader for SparseReader<'_> {
+    fn read(&mut self, _: FrameIndices<'_>, _: &SigSlice) -> Result<DenseTile<'_>> {
+        Err(Error::bug("a dense tile was asked for"))
+    }
+    fn read_csr(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<CsrTile<'_>> {
+        self.0.read_csr(frames, sig)
+    }
+    fn verify(&mut self) -> Result<()> {
+        self.0.verify()
+    }
+}
+
+fn all_reductions() -> Vec<Arc<dyn Udf>> {
+    let masks = |n: usize| {
+        let cells: Vec<u8> = (0..n * 30).map(|i| (i % 5) as u8).collect();
+        Masks::try_new(NativeArray::try_new(&[n, 5, 6], cells).unwrap()).unwrap()
+    };
+    let values = NativeArray::try_new(&[3], vec![2.0f32, 3.0, 1.0]).unwrap();
+    let sparse_masks = Masks::try_new_sparse(&[5, 6], &[0, 2, 3], &[7, 14, 21], values).unwrap();
+    vec![
+        Arc::new(Sum::default()),
+        Arc::new(SumSig),
+        Arc::new(Max),
+        Arc::new(StdDev::default()),
+        Arc::new(Com::default()),
+        Arc::new(Com { r: 2.0, ..Com::default() }),
+        Arc::new(masks(1)),
+        Arc::new(masks(20)),
+        Arc::new(sparse_masks),
+        Arc::new(Pick::default()),
+        Arc::new(LogSum),
+    ]
+}
+
+#[test]
+fn reductions_never_make_sparse_data_dense() {
+    let sparse = frames(CSR);
+    let only = Arc::new(SparseOnly(sparse.source().clone()));
+    let only = Dataset::try_new(only, None, 0).unwrap();
+    let plan = Plan::try_new(&only, all_reductions(), None, &PlanOptions::default()).unwrap();
+    let explained = plan.explain();
+    assert!(explained.udfs.iter().all(|udf| udf.format == "csr"), "{explained}");
+    let mask = vec![true, false, true, true, false, false, true, true];
+    for roi in [None, Some(Arc::new(Roi::try_new(mask).unwrap()))] {
+        for tile_shape in [None, Some(vec![2, 4])] {
+            // Of these, the sum of logarithms needs whole frames.
+            let n = all_reductions().len() - usize::from(tile_shape.is_some());
+            let options = PlanOptions { tile_shape, ..PlanOptions::default() };
+            let run = |executor, dataset: &Dataset| {
+                let udfs = all_reductions().into_iter().take(n).collect();
+                bits(&run_on(executor, dataset, udfs, roi.clone(), &options).unwrap()).unwrap()
+            };
+            let expected = run(Executor::Inline, &frames(DENSE));
+            for executor in EXECUTORS {
+                // Sums of small integers are exact, whatever they are made from.
+                assert_eq!(run(executor, &only), expected, "{executor:?}");
+            }
+        }
+    }
 }
