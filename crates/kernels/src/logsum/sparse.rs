@@ -2,6 +2,7 @@
 
 use crate::cell::Real;
 use crate::entries::{Entries, scatter};
+use crate::layout::filled;
 use crate::ln::ln;
 use crate::total::pack;
 use framefold_core::{Accumulator, CsrTile, Error, Partial, Result, Tile, TilePosition};
@@ -26,7 +27,7 @@ impl<T: Real> SparseWorker<T> {
     pub(super) fn new(n_pixels: usize) -> Self {
         SparseWorker {
             zeros: 0.0,
-            sums: vec![0.0; n_pixels],
+            sums: filled(0.0, n_pixels),
             logs: vec![0.0; CHUNK],
             cell: std::marker::PhantomData,
         }

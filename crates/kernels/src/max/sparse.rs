@@ -3,7 +3,7 @@
 use super::partial;
 use crate::cell::Real;
 use crate::entries::{Entries, scatter};
-use crate::layout::SigLayout;
+use crate::layout::{SigLayout, filled};
 use framefold_core::{
     Accumulator, CsrTile, Error, Partial, Partition, Result, RunMeta, Tile, TilePosition,
     TilingScheme,
@@ -38,8 +38,8 @@ impl<T: Real> SparseTops<T> {
         let counted = if T::LOWEST == T::default() { 0 } else { layout.len() };
         Ok(SparseTops {
             tiling: Arc::clone(&run.tiling),
-            tops: vec![T::LOWEST; layout.len()],
-            n_entries: vec![0; counted],
+            tops: filled(T::LOWEST, layout.len()),
+            n_entries: filled(0, counted),
             n_frames: vec![0; run.tiling.slices().len()],
             layout,
         })

@@ -3,7 +3,7 @@
 use super::{Fold, Seen, partial};
 use crate::cell::{Cell, deviation};
 use crate::entries::{Entries, scatter};
-use crate::layout::SigLayout;
+use crate::layout::{SigLayout, filled};
 use crate::total::{Total, Value};
 use framefold_core::{
     Accumulator, CsrTile, Error, Partial, Partition, Result, RunMeta, Tile, TilePosition,
@@ -68,7 +68,7 @@ impl<T: Cell> SparseWorker<T> {
                 .with_hint("ask for more partitions"));
         }
         let layout = SigLayout::new(&run.tiling);
-        let pixels = vec![Pixel::default(); layout.len()];
+        let pixels = filled(Pixel::default(), layout.len());
         Ok(SparseWorker { tiling: Arc::clone(&run.tiling), layout, seen, pixels })
     }
 }
