@@ -54,6 +54,8 @@ def test_ctrl_c(executor):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where interrupts are ignored, as in jobs of a shell, children would ignore them, too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert process.stdout.readline().startswith("working")

@@ -283,7 +283,13 @@ def run_script(*arguments):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Where interrupts are ignored, as in jobs of a shell, children would ignore them, too.
+        preexec_fn=None if sys.platform == "win32" else heed_interrupts,
     )
+
+
+def heed_interrupts():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work differently")

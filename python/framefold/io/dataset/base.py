@@ -11,6 +11,8 @@ from framefold import _engine
 from framefold.common.shape import Shape
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from framefold.io.corrections.corrset import CorrectionSet
 
 
@@ -41,7 +43,7 @@ class DataSet:
         return self._engine.format
 
     @property
-    def paths(self) -> list[str]:
+    def paths(self) -> list[Path]:
         """The files the data are read from; empty for ``memory``."""
         return self._engine.paths
 
