@@ -78,7 +78,7 @@ def test_whatever_is_overridden_is_called(ctx, dataset):
 def test_native_udfs_run_on_native_kernels(ctx, dataset):
     plan = ctx.explain(dataset, [ff.SumUDF(), in_python(ff.SumUDF)()])
     assert "SumUDF: by tile, dense, uint16, as it is" in plan
-    assert "PythonSumUDF: by tile, dense, uint16 → float32" in plan
+    assert "PythonSumUDF: by tile, numpy, uint16 → float32" in plan
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def test_arguments_are_checked_at_once(ctx, dataset):
             call(dataset=dataset, udf=Level(), backends="nonsense")
         with pytest.raises(InvalidArgumentError, match="backends is empty"):
             call(dataset=dataset, udf=Level(), backends=())
-        with pytest.raises(UnsupportedError, match="only 'numpy' is available"):
+        with pytest.raises(UnsupportedError, match="'numpy' is not among those that backends="):
             call(dataset=dataset, udf=Level(), backends=("sparse.COO",))
     for backends in ("numpy", ("sparse.COO", "numpy")):
         ctx.run_udf(dataset=dataset, udf=Level(), backends=backends)

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._native import finish_native, native_udf
 from framefold._roi import roi_mask
-from framefold.common import udf as formats
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import BufferWrapper
+from framefold.common.udf import NUMPY
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
@@ -144,6 +144,7 @@ def plan_run(
     roi: Any,
     threads: int | None,
     corrections: CorrectionSet | None = None,
+    backends: Any = None,
 ) -> Run:
     """Plan a run; reads no pixel.
 
@@ -153,10 +154,11 @@ def plan_run(
         As for :meth:`framefold.Context.run_udf`.
     threads
         Of the executor.
-    corrections
+    corrections, backends
         As for :meth:`framefold.Context.run_udf`.
     """
     udfs = _checked_udfs(udf)
+    allowed = _restriction(backends)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     correction_set, frames = corrected(dataset, corrections)
     planned: list[Any] = []
@@ -170,8 +172,19 @@ def plan_run(
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
         else:
+            if allowed is not None:
+                from framefold.udf._formats import asked_for, usable
+
+                usable(type(each).__name__, asked_for(each), allowed)
             bridges.append(None)
             planned.append(native)
+    in_python = [bridge for bridge in bridges if bridge is not None]
+    if in_python:
+        from framefold.udf._formats import assign
+
+        # Corrected pixels are dense, whatever they were before.
+        corrects = correction_set is not None and correction_set.have_corrections()
+        assign(in_python, (NUMPY,) if corrects else dataset.native_backends, allowed)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
     plan = _engine.Plan(frames, planned, flat)
     return Run(dataset, udfs, plan, bridges, mask, threads)
@@ -224,32 +237,13 @@ def corrected(
     return corrections, dataset._engine.with_corrections(engine)
 
 
-def check_backends(backends: Any) -> None:
-    """Check the array formats that a run is restricted to.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If one of them is no array format.
-    UnsupportedError
-        If dense NumPy arrays, the only ones to be had, are not among them.
-    """
+def _restriction(backends: Any) -> tuple[str, ...] | None:
+    """The array formats that a run is restricted to; None for no restriction."""
     if backends is None:
-        return
-    names = [backends] if isinstance(backends, str) else list(backends)
-    known = formats.CPU_BACKENDS | formats.CUDA_BACKENDS
-    for name in names:
-        if name not in known:
-            raise InvalidArgumentError(
-                f"backends: {name!r} is no array format; use 'numpy', or None for no restriction"
-            )
-    if not names:
-        raise InvalidArgumentError("backends is empty; use 'numpy', or None for no restriction")
-    if formats.NUMPY not in names:
-        raise UnsupportedError(
-            f"backends restricts the run to {', '.join(map(repr, names))}, but only 'numpy' is "
-            f"available; add it, or pass backends=None"
-        )
+        return None
+    from framefold.udf._formats import restriction
+
+    return restriction(backends)
 
 
 def available_cores() -> int:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._convert import ConvertMethods
 from framefold._partial_results import UDFResultDict, UDFResults
-from framefold._planning import Run, check_backends, plan_run
+from framefold._planning import Run, plan_run
 from framefold._progress import RunProgress, progress_reporter
 from framefold.analysis._context import AnalysisMethods
 from framefold.common.buffers import BufferWrapper
@@ -288,8 +288,9 @@ class Context(AnalysisMethods, ConvertMethods):
             True for a progress bar, or a
             :class:`~framefold.common.progress.ProgressReporter`.
         backends
-            The array formats that UDFs may get, as a name or several; ``'numpy'`` has to be
-            among them. No restriction if None.
+            The array formats that UDFs may get, as a name or several; no restriction if None.
+            Built-in functions that run on a native kernel need a format that they take among
+            them, and give the same result whichever it is.
         plots
             Live plots: True for all results that can be plotted; a list of channels for one
             UDF, such as ``['intensity', ('intensity', np.log1p)]``; a list of such lists, one
@@ -500,12 +501,13 @@ class Context(AnalysisMethods, ConvertMethods):
         udf: UDF | Iterable[UDF],
         roi: Any = None,
         corrections: Any = None,
+        backends: Any = None,
     ) -> str:
         """How a run would go: partitions, tiles, conversions, bytes to read, and why.
 
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
-        return self._prepare(dataset, udf, roi, corrections).plan.explain()
+        return self._prepare(dataset, udf, roi, corrections, backends).plan.explain()
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -528,8 +530,7 @@ class Context(AnalysisMethods, ConvertMethods):
                 f"dataset is a {type(dataset).__name__}; use the result of Context.open or "
                 f"Context.load"
             )
-        check_backends(backends)
-        return plan_run(dataset, udf, roi, self.executor.threads, corrections)
+        return plan_run(dataset, udf, roi, self.executor.threads, corrections, backends)
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
         from framefold._running import ResultGenerator

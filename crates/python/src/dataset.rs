@@ -68,6 +68,12 @@ impl PyDataset {
         self.dataset.source().info().format
     }
 
+    /// The layout in which it has its frames: `dense` or `csr`.
+    #[getter]
+    fn layout(&self) -> &'static str {
+        self.dataset.source().format().name()
+    }
+
     /// The files the data are read from.
     #[getter]
     fn paths(&self) -> Vec<PathBuf> {

@@ -25,6 +25,8 @@ const POLL: Duration = Duration::from_millis(40);
 pub(crate) struct PyPlan {
     plan: Arc<Plan>,
     cancel: Cancel,
+    /// For each UDF in Python the array format it gets, in words.
+    formats: Vec<Option<String>>,
 }
 
 #[pymethods]
@@ -41,11 +43,14 @@ impl PyPlan {
     ) -> PyResult<Self> {
         let cancel = Cancel::new();
         let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
+        let mut formats = Vec::with_capacity(udfs.len());
         for udf in udfs {
             if let Ok(native) = udf.cast::<NativeUdf>() {
                 planned.push(native.get().udf());
+                formats.push(None);
             } else {
                 let (name, bridge) = udf.extract::<(String, Py<PyAny>)>()?;
+                formats.push(Some(bridge.getattr(py, "described_format")?.extract(py)?));
                 planned.push(Arc::new(PyUdf::new(name, bridge, cancel.clone())));
             }
         }
@@ -59,12 +64,18 @@ impl PyPlan {
             tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
         };
         let plan = Plan::try_new(dataset.inner(), planned, roi, &options).or_raise(py)?;
-        Ok(PyPlan { plan: Arc::new(plan), cancel })
+        Ok(PyPlan { plan: Arc::new(plan), cancel, formats })
     }
 
     /// What was decided, and why.
     fn explain(&self) -> String {
-        self.plan.explain().to_string()
+        let mut explanation = self.plan.explain();
+        for (udf, format) in explanation.udfs.iter_mut().zip(&self.formats) {
+            if let Some(format) = format {
+                udf.format.clone_from(format);
+            }
+        }
+        explanation.to_string()
     }
 
     /// The compressed frame ranges that are complete after each partition, in merge order.

@@ -10,6 +10,7 @@ mod binding;
 mod cursor;
 mod merger;
 mod pixels;
+mod rows;
 
 pub(crate) use attached::aside;
 pub(crate) use cursor::TileCursor;
@@ -42,7 +43,7 @@ pub(crate) struct PyUdf {
     short: Arc<AtomicBool>,
 }
 
-type Wishes = (String, String, Option<usize>, Option<usize>);
+type Wishes = (String, String, Option<usize>, Option<usize>, String);
 type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
 
 impl PyUdf {
@@ -71,13 +72,18 @@ impl Udf for PyUdf {
         let wishes = Python::attach(|py| {
             self.bridge.call_method1(py, "requirements", (native,))?.extract::<Wishes>(py)
         });
-        let (method, dtype, tile_depth, tile_bytes) =
+        let (method, dtype, tile_depth, tile_bytes, layout) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
         let method = match method.as_str() {
             "tile" => Method::Tile,
             "frame" => Method::Frame,
             "partition" => Method::Partition,
             other => return Err(Error::bug(format!("unknown method '{other}'"))),
+        };
+        let format = match layout.as_str() {
+            "dense" => ArrayFormat::Dense,
+            "csr" => ArrayFormat::Csr,
+            other => return Err(Error::bug(format!("unknown layout '{other}'"))),
         };
         let preferred = StoredDType::parse(&dtype).map_err(|error| {
             Error::invalid(format!("get_preferred_input_dtype: {}", error.message()))
@@ -86,7 +92,7 @@ impl Udf for PyUdf {
         Ok(Requirements {
             method,
             input: InputDType::Shared(preferred.dtype),
-            formats: vec![ArrayFormat::Dense],
+            formats: vec![format],
             tile_depth,
             tile_bytes,
             cellwise: false,

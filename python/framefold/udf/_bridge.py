@@ -21,23 +21,28 @@ from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import ArrayWithMask
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
+from framefold.common.udf import NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.udf._declarations import (
     Buffers,
-    check_backends,
+    check_dtype,
     check_round_trip,
     declared_buffers,
     preferred_dtype,
     processing_method,
     tiling_wishes,
 )
+from framefold.udf._formats import Formats, asked_for, layout
 from framefold.udf._results import check_omitted, final_results
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
 Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool]
@@ -65,20 +70,33 @@ class Bridge:
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
         self.aux = self._laid_out_aux()
+        #: The array format that the UDF gets, whether it is made of the other layout, and the
+        #: method that gets it.
+        self.array_backend = NUMPY
+        self.crosses = False
+        self.method = "tile"
+        #: What makes sparse tiles; None for dense ones.
+        self.tiles: SparseTiles | None = None
         #: The copy that merges, once there is one.
         self.main_side: weakref.ref[UDF] | None = None
 
-    def requirements(self, native_dtype: str) -> tuple[str, str, int | None, int | None]:
-        """Method, preferred dtype, tile depth and tile size in bytes."""
+    def asked_for(self) -> Formats:
+        """The array formats that the UDF takes."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
-        check_backends(udf)
-        method = processing_method(udf)
+        self.method = processing_method(udf)
+        return asked_for(udf)
+
+    def requirements(self, native_dtype: str) -> tuple[str, str, int | None, int | None, str]:
+        """Method, preferred dtype, tile depth, tile size in bytes, and the engine's layout."""
+        udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
+        method = self.method = processing_method(udf)
         depth, total_size = tiling_wishes(udf) if method == "tile" else (None, None)
-        return method, preferred_dtype(udf), depth, total_size
+        return method, preferred_dtype(udf), depth, total_size, layout(self.array_backend)
 
     def declare(self, input_dtype: str) -> list[Declared]:
         """The declared buffers; checks the rules for them."""
         self.input_dtype = np.dtype(input_dtype)
+        check_dtype(self.name, self.input_dtype, self.array_backend)
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         buffers = declared_buffers(udf)
         unmerged = not_assignable(buffers) if type(self.udf).merge is UDF.merge else {}
@@ -113,8 +131,20 @@ class Bridge:
         """The name of the UDF's class."""
         return type(self.udf).__name__
 
+    @property
+    def described_format(self) -> str:
+        """The array format, and how it is made, for people to read."""
+        how = []
+        if self.crosses:
+            how.append("made of dense data" if self.tiles else "made of sparse data")
+        n_sharing = self.tiles.n_sharing(self.array_backend) if self.tiles else 1
+        if n_sharing > 1 and self.method != "frame":
+            how.append(f"once per tile for {n_sharing} UDFs")
+        return f"{self.array_backend} ({', '.join(how)})" if how else self.array_backend
+
     def meta(self, **kwargs: Any) -> UDFMeta:
         """Meta information of this run."""
+        kwargs.setdefault("array_backend", self.array_backend)
         return UDFMeta(
             dataset_shape=self.shape,
             dataset_dtype=self.dtype,
@@ -165,6 +195,10 @@ class RunDescription:
         self.bridge = bridge
         self.n_partitions = n_partitions
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
+        self.slice_shapes: list[tuple[int, ...]] = []
+        if bridge.tiles is not None:
+            scheme = self.tiling_scheme
+            self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
         """The worker for the selected frames ``start`` to ``stop``."""
@@ -179,7 +213,7 @@ class PartitionTask:
     """A clean copy of the UDF at work on one partition."""
 
     def __init__(self, run: RunDescription, index: int, start: int, stop: int) -> None:
-        bridge = run.bridge
+        bridge = self.bridge = run.bridge
         self.cursor = TileCursor(start, stop)
         meta = bridge.meta(run=run, partition=(start, stop), cursor=self.cursor)
         aux = bridge.aux_for(start, stop)
@@ -190,7 +224,16 @@ class PartitionTask:
         self.udf.task_data = UDFData("task data", self.udf.get_task_data())
         self.udf.preprocess()
         self.method = processing_method(self.udf)
-        self.process = getattr(self.udf, PROCESS_METHODS[self.method])
+        process = getattr(self.udf, PROCESS_METHODS[self.method])
+        if bridge.array_backend == NUMPY_MATRIX:
+            process = _as_matrices(process, self.method == "frame")
+        self.process = process
+        #: What makes tiles of the engine's sparse ones; None for dense tiles.
+        self.give: Give | None = None
+        if bridge.tiles is not None:
+            bridge.tiles.clear()
+            frames = self.method == "frame"
+            self.give = bridge.tiles.giver(bridge.array_backend, frames, run.slice_shapes)
         self.partition = (start, stop)
         self.bindings: list[Binding] = [
             (self.udf.results.__dict__, sys.intern(name), array, self.buffers[name].kind, True)
@@ -206,6 +249,8 @@ class PartitionTask:
         """Post-process; returns the partial result and its size in bytes."""
         self.udf.results.__dict__.update(self.arrays)
         self.udf.params.__dict__.update(self.aux)
+        if self.bridge.tiles is not None:
+            self.bridge.tiles.clear()
         self.udf.postprocess()
         self.udf.cleanup()
         return self.arrays, sum(array.nbytes for array in self.arrays.values())
@@ -219,7 +264,7 @@ class MergeTask:
         self.run = run
         self.bridge = bridge
         self.merged = np.zeros(bridge.n_selected, dtype=bool)
-        meta = bridge.meta(run=run, merged=self.merged)
+        meta = bridge.meta(run=run, merged=self.merged, array_backend=None)
         self.udf = bridge.copy_with(meta, bridge.aux_for(0, bridge.n_selected))
         bridge.main_side = weakref.ref(self.udf)
         self.buffers = declared_buffers(self.udf)
@@ -263,6 +308,16 @@ class MergeTask:
             self.bridge.n_selected,
             self.bridge.roi,
         )
+
+
+def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:
+    """``process``, which then gets a ``numpy.matrix`` of one row per frame."""
+
+    def process_rows(array: npt.NDArray[Any]) -> None:
+        n_frames = 1 if one_frame else len(array)
+        process(array.reshape((n_frames, -1)).view(np.matrix))
+
+    return process_rows
 
 
 def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import isinf
 from typing import Any
 
 import numpy as np
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
+from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
 
@@ -111,35 +112,18 @@ def _wish(name: str, wishes: Mapping[str, Any], key: str) -> int | None:
     return None if isinf(wish) or wish >= sys.maxsize else max(1, int(wish))
 
 
-def check_backends(udf: UDF) -> None:
-    """Refuse a UDF that does not take dense NumPy arrays, which is what there is.
+def check_dtype(udf: str, dtype: np.dtype[Any], format_: str) -> None:
+    """Refuse a dtype that arrays of that format cannot hold.
 
     Raises
     ------
-    UDFError
-        If ``get_backends`` returns something that is no array format.
     UnsupportedError
-        If it returns formats that cannot be had.
+        For half precision in sparse arrays, which no library has.
     """
-    name, backends = type(udf).__name__, udf.get_backends()
-    if isinstance(backends, str):
-        backends = (backends,)
-    if not isinstance(backends, Iterable):
-        raise UDFError(
-            f"{name}.get_backends returned {backends!r}, expected array formats such as "
-            f"(UDF.BACKEND_NUMPY,)"
-        )
-    backends = tuple(backends)
-    for backend in backends:
-        if backend not in udf.CPU_BACKENDS | udf.CUDA_BACKENDS:
-            raise UDFError(
-                f"{name}.get_backends returned {backend!r}, which is no array format; "
-                f"use the BACKEND_ constants of UDF"
-            )
-    if udf.BACKEND_NUMPY not in backends:
+    if dtype == np.float16 and format_ in SPARSE_BACKENDS:
         raise UnsupportedError(
-            f"{name} takes {', '.join(backends) or 'no array format'}, but only dense "
-            f"NumPy arrays are to be had; add BACKEND_NUMPY to get_backends"
+            f"{udf} is to get float16 data as {format_}, which cannot hold them; prefer float32 "
+            f"in get_preferred_input_dtype, or BACKEND_NUMPY in get_backends"
         )
 
 

@@ -15,6 +15,7 @@ from framefold.common.buffers import (
     BufferKind,
     BufferUse,
 )
+from framefold.common.sparse import to_dense
 from framefold.common.udf import BackendConstants, UDFMethod
 from framefold.exceptions import UDFError as UDFException
 from framefold.exceptions import UDFRunCancelled
@@ -256,7 +257,16 @@ class UDF(BackendConstants):
         return AuxBufferWrapper(kind, extra_shape, dtype, data=data)
 
     def get_backends(self) -> str | Sequence[str]:
-        """The array formats that the UDF takes, the one to prefer first: dense NumPy."""
+        """The array formats that the UDF takes, the one to prefer first; by default NumPy's.
+
+        One or several of the ``BACKEND_`` constants. A run chooses one of them for each UDF, see
+        :attr:`UDFMeta.array_backend`: one in which the data set has its data, if there is one,
+        and otherwise rather one of the same kind, dense or sparse.
+
+        Sparse formats of SciPy, and ``numpy.matrix``, have two axes: tiles and partitions come
+        with flattened signal axes, ``(frames, pixels)``, and frames as ``(1, pixels)``. Others
+        have the shapes that dense arrays have. All are read-only.
+        """
         return (self.BACKEND_NUMPY,)
 
     def forbuf(self, arr: Any, target: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -265,13 +275,12 @@ class UDF(BackendConstants):
         Parameters
         ----------
         arr
-            Dense or sparse; of the shape of ``target``, or with as many elements.
+            Dense or sparse, in any of the array formats; of the shape of ``target``, or with as
+            many elements.
+        target
+            A view in ``self.results``.
         """
-        if hasattr(arr, "toarray"):
-            arr = arr.toarray()
-        elif hasattr(arr, "todense"):
-            arr = arr.todense()
-        dense = np.asarray(arr)
+        dense = to_dense(arr)
         return dense.reshape(target.shape) if dense.size == target.size else dense
 
     @staticmethod

@@ -33,6 +33,8 @@ class UDFMeta:
         merged: npt.NDArray[np.bool_] | None = None,
         corrections: CorrectionSet | None = None,
         positions: npt.NDArray[np.intp] | None = None,
+        array_backend: str | None = None,
+        device_class: str = "cpu",
     ) -> None:
         self._dataset_shape = dataset_shape
         self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
@@ -44,6 +46,8 @@ class UDFMeta:
         self._merged = merged
         self._corrections = corrections
         self._positions = positions
+        self._array_backend = array_backend
+        self._device_class = device_class
         #: Shapes of slices by number of frames and of the signal slice: few, and asked for often.
         self._shapes: dict[tuple[int, int], Shape] = {}
 
@@ -170,12 +174,15 @@ class UDFMeta:
     @property
     def device_class(self) -> str:
         """The kind of device in use: ``'cpu'``."""
-        return "cpu"
+        return self._device_class
 
     @property
-    def array_backend(self) -> str:
-        """The array format of frames and tiles: ``'numpy'``."""
-        return "numpy"
+    def array_backend(self) -> str | None:
+        """The array format of frames and tiles, one of the ``BACKEND_`` constants of ``UDF``.
+
+        None on the main side, where there are none.
+        """
+        return self._array_backend
 
     @property
     def threads_per_worker(self) -> int:

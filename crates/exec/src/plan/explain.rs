@@ -45,7 +45,7 @@ pub struct UdfExplanation {
     /// Whether it sees tiles, frames or partitions.
     pub method: &'static str,
     /// The array format it gets.
-    pub format: &'static str,
+    pub format: String,
     /// The dtype conversion: `uint16 → float32`, or `uint16, as it is`.
     pub dtype: String,
     /// Its buffers: `intensity: sig (256, 256) float32`.
@@ -70,7 +70,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         UdfExplanation {
             name: planned.udf.name().to_owned(),
             method: planned.requirements.method.name(),
-            format: planned.format.name(),
+            format: planned.format.name().to_owned(),
             dtype: if native == input {
                 format!("{native}, as it is")
             } else {

@@ -131,7 +131,7 @@ fn the_plan_goes_by_the_entries_if_all_take_them() {
     };
     // 1600 bytes a frame instead of 128 KiB.
     let (sparse, dense) = (explain(&[DENSE, CSR]), explain(&[DENSE]));
-    assert_eq!((sparse.udfs[0].format, dense.udfs[0].format), ("csr", "dense"));
+    assert_eq!((&*sparse.udfs[0].format, &*dense.udfs[0].format), ("csr", "dense"));
     assert_eq!(sparse.bytes_to_read, 100 << 20);
     assert_eq!(sparse.tile_depth, (1 << 20) / 1600);
     assert_eq!(sparse.tile_shape, [256, 256]);

@@ -5,14 +5,17 @@ use super::attached::Attached;
 use super::binding::Binding;
 use super::cursor::TileCursor;
 use super::pixels::Pixels;
+use super::rows::Rows;
 use crate::arrays::descr;
 use crate::errors::from_python;
 use crate::moving_view::MovingView;
 use framefold::core::{
-    Accumulator, Array, BufferKind, Method, Partial, Partition, RunMeta, Tile, TilePosition,
+    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, RunMeta, Tile,
+    TilePosition,
 };
 use framefold::{Cancel, Result};
 use numpy::PyArrayDescr;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -38,7 +41,20 @@ impl Accumulator for PyAccumulator {
                 .map_err(|exception| from_python(exception, "handing over a tile"))?;
             match task.method {
                 Method::Frame => task.process_frames(py, &tile.position, &pixels),
-                _ => task.process_tile(py, &tile.position, &pixels),
+                _ => task.process_tile(py, &tile.position, |descr| pixels.tile(descr)),
+            }
+        })
+    }
+
+    fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
+        let task = &mut self.task;
+        self.attached.with(|py| {
+            let given = task
+                .given(py, position, tile)
+                .map_err(|exception| from_python(exception, "converting a sparse tile"))?;
+            match task.method {
+                Method::Frame => task.process_given_frames(py, position, &given),
+                _ => task.process_tile(py, position, |_| Ok(given)),
             }
         })
     }
@@ -63,6 +79,8 @@ pub(super) struct Task {
     /// A `framefold.udf._bridge.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
+    /// Makes what the UDF gets of sparse tiles; `None` in Python if it gets dense ones.
+    give: Py<PyAny>,
     method: Method,
     bindings: Vec<Binding>,
     cursor: Py<TileCursor>,
@@ -95,6 +113,7 @@ impl Task {
         }
         Ok(Task {
             process: task.getattr("process")?.unbind(),
+            give: task.getattr("give")?.unbind(),
             cursor: task.getattr("cursor")?.cast_into::<TileCursor>()?.unbind(),
             task: task.unbind(),
             method,
@@ -104,16 +123,17 @@ impl Task {
         })
     }
 
-    fn process_tile(
+    /// Processes the tile that `show` makes, given the dtype.
+    fn process_tile<'py>(
         &mut self,
-        py: Python<'_>,
+        py: Python<'py>,
         position: &TilePosition<'_>,
-        pixels: &Pixels<'_>,
+        show: impl FnOnce(&Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>>,
     ) -> Result<()> {
         self.cursor.get().set_tile(position);
         let shown = self.bindings.iter_mut().try_for_each(|b| b.show_tile(py, position));
         let processed = shown
-            .and_then(|()| pixels.tile(self.descr.bind(py)))
+            .and_then(|()| show(self.descr.bind(py)))
             .and_then(|tile| call(py, &self.process, &tile.unbind()));
         processed.map_err(|exception| {
             let (frames, place) = (&position.frames, position.sig.origin());
@@ -138,6 +158,45 @@ impl Task {
             views
                 .and_then(|()| pixels.frame(self.descr.bind(py), i, &mut shown))
                 .and_then(|frame| call(py, &self.process, frame))
+                .map_err(|exception| from_python(exception, format!("frame {index}")))?;
+        }
+        Ok(())
+    }
+}
+
+impl Task {
+    /// A sparse tile in the array format that the UDF takes; an iterator over its frames, if it
+    /// processes frames.
+    fn given<'py>(
+        &self,
+        py: Python<'py>,
+        position: &TilePosition<'_>,
+        tile: &CsrTile<'_>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (starts, columns, values) = Rows::new(py, tile)?.arrays(self.descr.bind(py))?;
+        let (frames, index) = (&position.frames, position.sig.index());
+        self.give.bind(py).call1((frames.start, frames.end, index, starts, columns, values))
+    }
+
+    fn process_given_frames(
+        &mut self,
+        py: Python<'_>,
+        position: &TilePosition<'_>,
+        given: &Bound<'_, PyAny>,
+    ) -> Result<()> {
+        let mut frames =
+            given.try_iter().map_err(|exception| from_python(exception, "taking frames"))?;
+        for i in 0..position.frames.len() {
+            self.cancel.check()?;
+            let index = position.frames.start + i;
+            self.cursor.get().set(index, index + 1, position.sig.index());
+            let in_partition = position.in_partition.start + i;
+            let views = self.bindings.iter_mut().try_for_each(|b| b.show_frame(py, in_partition));
+            views
+                .and_then(|()| match frames.next() {
+                    Some(frame) => call(py, &self.process, &frame?.unbind()),
+                    None => Err(PyRuntimeError::new_err("a sparse tile has too few frames")),
+                })
                 .map_err(|exception| from_python(exception, format!("frame {index}")))?;
         }
         Ok(())

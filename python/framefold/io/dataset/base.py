@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.shape import Shape
+from framefold.common.udf import NUMPY, SCIPY_CSR
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,14 @@ class DataSet:
     def format(self) -> str:
         """The name of the format: ``raw``, ``npy``, ``mib``, ``raw_csr`` or ``memory``."""
         return self._engine.format
+
+    @property
+    def native_backends(self) -> tuple[str, ...]:
+        """The array formats in which it has its frames, the best first.
+
+        ``BACKEND_`` constants of :class:`framefold.UDF`; other formats are made of these.
+        """
+        return (SCIPY_CSR,) if self._engine.layout == "csr" else (NUMPY,)
 
     @property
     def paths(self) -> list[Path]:

@@ -1,0 +1,256 @@
+"""Which array format each UDF of a run gets.
+
+Three steps, each a pure function: what a UDF asks for (:func:`asked_for`), what of it can be had
+(:func:`usable`), and what all UDFs of the run get (:func:`choose`). The engine itself knows two
+layouts, dense and compressed sparse rows (:func:`layout`); every format is made of one of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from framefold.common.udf import (
+    ALL_BACKENDS,
+    CPU_BACKENDS,
+    CUDA_BACKENDS,
+    SCIPY_CSR,
+    SCIPY_CSR_ARRAY,
+    SPARSE_BACKENDS,
+    SPARSE_COO,
+)
+from framefold.exceptions import (
+    InvalidArgumentError,
+    MissingLibraryError,
+    UDFError,
+    UnsupportedError,
+)
+
+if TYPE_CHECKING:
+    from framefold.udf._bridge import Bridge
+    from framefold.udf.base import UDF
+
+Formats = tuple[str, ...]
+
+KNOWN = CPU_BACKENDS | CUDA_BACKENDS
+
+
+def asked_for(udf: UDF) -> Formats:
+    """The formats that ``get_backends`` names, the one to prefer first.
+
+    Raises
+    ------
+    UDFError
+        If it returns none, or something that is no array format.
+    """
+    name, given = type(udf).__name__, udf.get_backends()
+    if not isinstance(given, Iterable):
+        raise UDFError(
+            f"{name}.get_backends returned {given!r}, expected array formats such as "
+            f"(UDF.BACKEND_NUMPY,)"
+        )
+    formats = _listed(given)
+    for format_ in formats:
+        if not isinstance(format_, str) or format_ not in KNOWN:
+            raise UDFError(
+                f"{name}.get_backends returned {format_!r}, which is no array format; "
+                f"use the BACKEND_ constants of UDF"
+            )
+    if not formats:
+        raise UDFError(
+            f"{name}.get_backends returned no array format; name at least one, such as "
+            f"UDF.BACKEND_NUMPY"
+        )
+    return formats
+
+
+def restriction(backends: Any) -> Formats | None:
+    """The formats that a run is restricted to; None for no restriction.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is none, or something that is no array format.
+    """
+    if backends is None:
+        return None
+    if not isinstance(backends, Iterable):
+        raise InvalidArgumentError(
+            f"backends is {backends!r}, expected array formats such as 'numpy', or None for no "
+            f"restriction"
+        )
+    formats = _listed(backends)
+    for format_ in formats:
+        if not isinstance(format_, str) or format_ not in KNOWN:
+            raise InvalidArgumentError(
+                f"backends: {format_!r} is no array format; use 'numpy' or another of the "
+                f"BACKEND_ constants of UDF, or None for no restriction"
+            )
+    if not formats:
+        raise InvalidArgumentError("backends is empty; use 'numpy', or None for no restriction")
+    return formats
+
+
+def usable(
+    name: str, asked: Formats, allowed: Formats | None = None, device_class: str = "cpu"
+) -> Formats:
+    """Those of the formats that can be had.
+
+    Parameters
+    ----------
+    name
+        Of the UDF, for messages.
+    asked
+        What it takes.
+    allowed
+        What the run is restricted to; None for no restriction.
+    device_class
+        Of the worker: ``'cpu'`` has the formats of :data:`CPU_BACKENDS`, ``'cuda'`` those of
+        :data:`CUDA_BACKENDS`.
+
+    Raises
+    ------
+    UnsupportedError
+        If nothing is left: names what the UDF takes, and for each why it cannot be had.
+    MissingLibraryError
+        If only a library is in the way.
+    """
+    in_the_way = {format_: _obstacle(format_, allowed, device_class) for format_ in asked}
+    left = tuple(format_ for format_, obstacle in in_the_way.items() if obstacle is None)
+    if left:
+        return left
+    reasons = "; ".join(f"{format_!r} {obstacle}" for format_, obstacle in in_the_way.items())
+    missing = any(
+        obstacle is not None and "not installed" in obstacle for obstacle in in_the_way.values()
+    )
+    if missing:
+        raise MissingLibraryError(
+            f"{name} takes no array format that is to be had: {reasons}; install what sparse "
+            f"formats need with: pip install framefold[sparse]"
+        )
+    to_be_had = CPU_BACKENDS if device_class == "cpu" else CUDA_BACKENDS
+    if allowed is not None:
+        to_be_had &= frozenset(allowed)
+    there = ", ".join(map(repr, in_order(to_be_had))) or "nothing"
+    raise UnsupportedError(
+        f"{name} takes no array format that is to be had: {reasons}. To be had here: {there}"
+    )
+
+
+def choose(native: Formats, wishes: Sequence[Formats]) -> Formats:
+    """The format that each UDF of a run gets.
+
+    Parameters
+    ----------
+    native
+        The formats in which the data set has its data, the best first.
+    wishes
+        For each UDF the formats that it can get, the one to prefer first.
+
+    Notes
+    -----
+    A UDF gets a native format if it takes one; otherwise one of the same kind, dense or sparse;
+    otherwise one of the other kind. Among formats of the same rank, as few different ones as
+    possible are made in the whole run; then a UDF's own order decides, or that of the data set
+    for native formats.
+    """
+    ranked = [_best_rank(native, wish) for wish in wishes]
+    every = tuple(dict.fromkeys(format_ for rank in ranked for format_ in rank))
+    for n_formats in range(1, len(every) + 1):
+        found: list[tuple[int, Formats]] = []
+        for made in combinations(every, n_formats):
+            picked = [next((f for f in rank if f in made), None) for rank in ranked]
+            formats = tuple(format_ for format_ in picked if format_ is not None)
+            if len(formats) == len(ranked):
+                places = (r.index(f) for r, f in zip(ranked, formats, strict=True))
+                found.append((sum(places), formats))
+        if found:
+            return min(found, key=lambda option: option[0])[1]
+    return ()
+
+
+def layout(format_: str) -> str:
+    """The engine's layout of which a format is made: ``'dense'`` or ``'csr'``."""
+    return "csr" if format_ in SPARSE_BACKENDS else "dense"
+
+
+def assign(
+    bridges: Sequence[Bridge],
+    native: Formats,
+    allowed: Formats | None = None,
+    device_class: str = "cpu",
+) -> None:
+    """Ask the UDFs of a run which formats they take, and tell them what they get."""
+    wishes = [usable(bridge.name, bridge.asked_for(), allowed, device_class) for bridge in bridges]
+    chosen = choose(native, wishes)
+    takers = [
+        (format_, bridge.method == "frame")
+        for bridge, format_ in zip(bridges, chosen, strict=True)
+        if layout(format_) == "csr"
+    ]
+    tiles = None
+    if takers:
+        from framefold.udf._sparse_tiles import SparseTiles
+
+        tiles = SparseTiles(takers)
+    kinds = {layout(format_) for format_ in native}
+    for bridge, format_ in zip(bridges, chosen, strict=True):
+        how = layout(format_)
+        bridge.array_backend = format_
+        bridge.tiles = tiles if how == "csr" else None
+        bridge.crosses = how not in kinds
+
+
+def in_order(formats: Iterable[str]) -> Formats:
+    """The formats in the order of :data:`ALL_BACKENDS`, others behind them by name."""
+    place = {format_: index for index, format_ in enumerate(ALL_BACKENDS)}
+    return tuple(sorted(formats, key=lambda format_: (place.get(format_, len(place)), format_)))
+
+
+def _listed(given: Any) -> tuple[Any, ...]:
+    """One format or several as a tuple without repetitions; the order of sets is our own."""
+    if isinstance(given, str):
+        return (given,)
+    if isinstance(given, set | frozenset) and all(isinstance(item, str) for item in given):
+        return in_order(given)
+    items: list[Any] = []
+    for item in given:
+        if item not in items:
+            items.append(item)
+    return tuple(items)
+
+
+def _best_rank(native: Formats, wish: Formats) -> Formats:
+    given = tuple(format_ for format_ in native if format_ in wish)
+    if given:
+        return given
+    kinds = {layout(format_) for format_ in native}
+    return tuple(format_ for format_ in wish if layout(format_) in kinds) or wish
+
+
+def _obstacle(format_: str, allowed: Formats | None, device_class: str) -> str | None:
+    """Why a format cannot be had; None if it can."""
+    if allowed is not None and format_ not in allowed:
+        return f"is not among those that backends={allowed!r} restricts the run to"
+    on_cpu = format_ in CPU_BACKENDS
+    if on_cpu != (device_class == "cpu"):
+        return f"needs a {'CPU' if on_cpu else 'CUDA'} worker, and this run has none"
+    if format_ in SPARSE_BACKENDS and on_cpu:
+        for library in _libraries(format_):
+            if not _installed(library):
+                return f"needs {library}, which is not installed"
+    return None
+
+
+def _libraries(format_: str) -> tuple[str, ...]:
+    """What it takes to make a sparse format on the CPU."""
+    library = "sparse" if format_.startswith("sparse.") else "scipy"
+    made_by_hand = format_ in (SCIPY_CSR, SCIPY_CSR_ARRAY, SPARSE_COO)
+    return (library,) if made_by_hand else (library, "sparseconverter")
+
+
+def _installed(library: str) -> bool:
+    return library in sys.modules or find_spec(library) is not None
