@@ -80,6 +80,8 @@ def to_csr(array: Any) -> Any:
 
 def _family(array: Any) -> str | None:
     """Which package's sparse array this is, or None."""
+    if isinstance(array, np.ndarray):
+        return None
     for cls in type(array).__mro__:
         package = cls.__module__.partition(".")[0]
         if package == "sparse" and hasattr(array, "todense"):

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.common.sparse import is_sparse, to_csr
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf._vector_field import (
     GuessResult,
@@ -147,6 +148,10 @@ class CoMUDF(UDF):
         """
         return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
 
+    def get_backends(self) -> tuple[str, ...]:
+        """All."""
+        return self.BACKEND_ALL
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Centres of mass and what follows from them."""
         self._check_data()
@@ -186,7 +191,8 @@ class CoMUDF(UDF):
         if params.ri and params.ri > 0:
             inside &= distance > params.ri
         weights = np.stack([np.ones(np.count_nonzero(inside)), y[inside], x[inside]], axis=-1)
-        return {"inside": inside, "weights": weights}
+        places = np.cumsum(inside.reshape(-1)) - 1
+        return {"inside": inside, "weights": weights, "places": places}
 
     def preprocess(self) -> None:
         """Frames that are not merged yet are no shifts of zero."""
@@ -195,8 +201,16 @@ class CoMUDF(UDF):
 
     def process_frame(self, frame: Any) -> None:
         """The centre of one frame."""
-        pixels = frame[self.task_data.inside].astype(np.float64)
-        total, moment_y, moment_x = pixels @ self.task_data.weights
+        inside, weights = self.task_data.inside, self.task_data.weights
+        if is_sparse(frame):
+            row = to_csr(frame.reshape((1, -1)))
+            entries = inside.reshape(-1)[row.indices]
+            # Weights are those of the pixels inside, in their order.
+            places = self.task_data.places[row.indices[entries]]
+            pixels, weights = row.data[entries].astype(np.float64), weights[places]
+        else:
+            pixels = frame[inside].astype(np.float64)
+        total, moment_y, moment_x = pixels @ weights
         cy, cx = self.centre()
         y, x = center_shifts(total, moment_y, moment_x, cy, cx)
         self.results.raw_shifts[:] = y, x

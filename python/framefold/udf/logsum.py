@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.common.sparse import is_sparse, to_csr
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -30,6 +32,15 @@ class LogsumUDF(UDF):
     def __init__(self) -> None:
         super().__init__()
 
+    def get_backends(self) -> tuple[str, ...]:
+        """Those that have any number of axes."""
+        return (
+            self.BACKEND_CUPY,
+            self.BACKEND_NUMPY,
+            self.BACKEND_SPARSE_COO,
+            self.BACKEND_SPARSE_GCXS,
+        )
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""
         dtype = np.result_type(self.meta.input_dtype, np.float32)
@@ -37,11 +48,25 @@ class LogsumUDF(UDF):
 
     def process_frame(self, frame: Any) -> None:
         """Add the logarithm of the frame."""
-        self.results.logsum[:] += np.log(frame - np.min(frame) + 1)
+        if is_sparse(frame):
+            scaled = _scaled(to_csr(frame.reshape((1, -1))))
+            self.results.logsum[:] += self.forbuf(scaled, self.results.logsum)
+        else:
+            self.results.logsum[:] += np.log(frame - np.min(frame) + 1)
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""
         dest.logsum[:] += src.logsum
+
+
+def _scaled(row: Any) -> npt.NDArray[Any]:
+    """The logarithm of one sparse frame: one for all zeros, and one for each entry."""
+    n_cells = row.shape[1]
+    zero = row.data.dtype.type(0)
+    lowest = np.min(row.data if row.nnz == n_cells else np.append(row.data, zero))
+    scaled: npt.NDArray[Any] = np.full(n_cells, np.log(zero - lowest + 1))
+    scaled[row.indices] = np.log(row.data - lowest + 1)
+    return scaled
 
 
 def run_logsum(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:

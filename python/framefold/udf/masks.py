@@ -10,12 +10,41 @@ import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
-from framefold.common.udf import UDFMethod
+from framefold.common.sparse import is_sparse, to_csr, to_dense
+from framefold.common.udf import (
+    CUPY,
+    CUPY_SCIPY_COO,
+    CUPY_SCIPY_CSC,
+    CUPY_SCIPY_CSR,
+    NUMPY,
+    SCIPY_COO,
+    SCIPY_CSC,
+    SCIPY_CSR,
+    SPARSE_COO,
+    SPARSE_GCXS,
+    UDFMethod,
+)
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF
 
 #: Preferred dtypes with which the native kernel gives the same dtype as NumPy's rules.
 _NATIVE_PREFERENCES = (None, np.dtype(np.float32), np.dtype(np.float64))
+
+#: The array formats of tiles that masks are applied to.
+_BACKENDS = (
+    CUPY_SCIPY_CSR,
+    CUPY_SCIPY_CSC,
+    CUPY_SCIPY_COO,
+    SCIPY_CSR,
+    SCIPY_CSC,
+    SCIPY_COO,
+    CUPY,
+    NUMPY,
+    SPARSE_COO,
+    SPARSE_GCXS,
+)
+#: The same for masks that are shifted.
+_SHIFTED_BACKENDS = tuple(f for f in _BACKENDS if f not in (CUPY_SCIPY_COO, SCIPY_COO))
 
 
 class ApplyMasksUDF(UDF):
@@ -41,7 +70,7 @@ class ApplyMasksUDF(UDF):
         The dtype that data should be converted to, unless they need a wider one; float32 by
         default, ``UDF.USE_NATIVE_DTYPE`` for the data's own.
     backends
-        The array formats of tiles to accept; by default NumPy arrays.
+        The array formats of tiles to accept; by default all but the arrays of SciPy.
     shifts
         How far the masks are moved against each frame, in pixels along each signal axis:
         ``(y, x)`` for all frames, or AUX data with one pair per frame
@@ -151,9 +180,12 @@ class ApplyMasksUDF(UDF):
         return UDFMethod.TILE if self.params.shifts is None else UDFMethod.FRAME
 
     def get_backends(self) -> str | Sequence[str]:
-        """The ``backends`` parameter, or NumPy arrays."""
+        """The ``backends`` parameter, or what the interface documents."""
         backends: str | Sequence[str] | None = self.params.backends
-        return super().get_backends() if backends is None else backends
+        if backends is not None:
+            return backends
+        shifted = self.params.shifts is not None
+        return _SHIFTED_BACKENDS if shifted else _BACKENDS
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``preferred_dtype`` parameter, or float32."""
@@ -189,19 +221,25 @@ class ApplyMasksUDF(UDF):
 
     def process_frame(self, frame: Any) -> None:
         """Move the frame instead of the masks, then multiply."""
-        shifts = self._shifts()
+        shifts, sig = self._shifts(), tuple(self.meta.dataset_shape.sig)
+        if is_sparse(frame):
+            row = _moved(to_csr(frame.reshape((1, -1))), shifts, sig)
+            self.results.intensity[:] = self._products(row, self.meta.sig_slice)[0]
+            return
         window, source = [], []
-        for shift, length in zip(shifts, frame.shape, strict=True):
+        for shift, length in zip(shifts, sig, strict=True):
             # Cell i of the mask lies on pixel i + shift of the frame.
             window.append(slice(max(0, -shift), max(0, length - max(0, shift))))
             source.append(slice(max(0, shift), max(0, length + min(0, shift))))
-        moved = np.zeros(frame.shape, dtype=self.task_data.dtype)
-        moved[tuple(window)] = frame[tuple(source)]
+        moved = np.zeros(sig, dtype=self.task_data.dtype)
+        moved[tuple(window)] = frame.reshape(sig)[tuple(source)]
         self.results.intensity[:] = self._products(moved.reshape((1, -1)), self.meta.sig_slice)[0]
 
     def _products(self, frames: Any, sig_slice: Any) -> npt.NDArray[Any]:
         """Products of flat ``frames`` with all masks, shape ``(len(frames), n_masks)``."""
         masks, dtype = self.task_data.masks, self.task_data.dtype
+        if is_sparse(frames):
+            return _sparse_products(to_csr(frames).astype(dtype), masks, sig_slice)
         frames = np.asarray(frames).astype(dtype, copy=False)
         if masks.use_sparse is False:
             products: npt.NDArray[Any] = frames @ masks.get_for_sig_slice(sig_slice, dtype=dtype)
@@ -236,3 +274,19 @@ class ApplyMasksUDF(UDF):
                 f"but frames have shape {sig}"
             )
         return masks
+
+
+def _sparse_products(rows: Any, masks: MaskContainer, sig_slice: Any) -> npt.NDArray[Any]:
+    """Products of frames that are rows of a CSR matrix with all masks."""
+    form = "scipy.sparse.csr" if masks.use_sparse else False
+    columns = masks.get_for_sig_slice(sig_slice, dtype=rows.dtype, sparse_backend=form)
+    return to_dense(rows @ columns)
+
+
+def _moved(row: Any, shifts: Sequence[int], sig: tuple[int, ...]) -> Any:
+    """One sparse frame moved against the masks: pixel i + shift comes to lie on cell i."""
+    cells = np.stack(np.unravel_index(row.indices, sig)) - np.array(shifts)[:, np.newaxis]
+    stays = ((cells >= 0) & (cells < np.array(sig)[:, np.newaxis])).all(axis=0)
+    columns = np.ravel_multi_index(tuple(cells[:, stays]), sig)
+    starts = np.array([0, len(columns)])
+    return type(row)((row.data[stays], columns, starts), shape=row.shape)

@@ -55,6 +55,10 @@ class StdDevUDF(UDF):
         """The ``dtype`` parameter, or float64."""
         return self._dtype()
 
+    def get_backends(self) -> tuple[str, ...]:
+        """Dense ones: deviations are not sparse."""
+        return (self.BACKEND_CUPY, self.BACKEND_NUMPY)
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Moments that are merged, and what is computed from them."""
         dtype = np.result_type(self.meta.dataset_dtype, self._dtype(), np.float32)

@@ -37,6 +37,10 @@ class SumUDF(UDF):
         dtype: np.dtype[Any] = np.dtype(self.params.dtype)
         return dtype
 
+    def get_backends(self) -> tuple[str, ...]:
+        """All."""
+        return self.BACKEND_ALL
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""
         dtype = np.result_type(self.meta.input_dtype, self.params.dtype)
@@ -44,7 +48,8 @@ class SumUDF(UDF):
 
     def process_tile(self, tile: Any) -> None:
         """Add the frames of the tile."""
-        self.results.intensity[:] += np.sum(tile, axis=0)
+        intensity = self.results.intensity
+        intensity[:] += self.forbuf(np.sum(tile, axis=0), intensity)
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""

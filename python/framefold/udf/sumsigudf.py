@@ -30,6 +30,10 @@ class SumSigUDF(UDF):
     def __init__(self) -> None:
         super().__init__()
 
+    def get_backends(self) -> tuple[str, ...]:
+        """All."""
+        return self.BACKEND_ALL
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One number per frame."""
         dtype = np.result_type(self.meta.input_dtype, np.float32)
@@ -37,7 +41,8 @@ class SumSigUDF(UDF):
 
     def process_tile(self, tile: Any) -> None:
         """Add the pixels of each frame of the tile."""
-        self.results.intensity[:] += np.sum(tile.reshape((tile.shape[0], -1)), axis=1)
+        sums = np.sum(tile.reshape((tile.shape[0], -1)), axis=1)
+        self.results.intensity[:] += self.forbuf(sums, self.results.intensity)
 
 
 def run_sumsig(ctx: Context, dataset: DataSet, roi: Any = None) -> dict[str, BufferWrapper]:
