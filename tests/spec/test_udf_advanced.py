@@ -344,16 +344,26 @@ def test_the_sparse_example_on_dense_frames(ctx):
     assert not res["intensity"].data.any()
 
 
-@pytest.mark.parametrize("backend", ["cupy", "cuda", "scipy.sparse.csr_matrix"])
-def test_array_formats_that_cannot_be_had_yet(ctx, dataset, backend):
+@pytest.mark.parametrize("backend", UDF.BACKEND_ALL)
+def test_the_sparse_example_restricted_to_one_format(ctx, dataset, data, backend, capsys):
+    if backend in UDF.CUPY_BACKENDS:
+        with pytest.raises(NotImplementedError, match="takes no array format that is to be had"):
+            ctx.run_udf(dataset=dataset, udf=SumSigUDF(), backends=(backend,))
+        return
+    pytest.importorskip("sparseconverter", reason="sparseconverter is not installed")
+    res = ctx.run_udf(dataset=dataset, udf=SumSigUDF(), backends=(backend,))
+    assert np.allclose(res["intensity"].data, data.sum(axis=(2, 3)))
+    assert set(capsys.readouterr().out.split()) == {backend}
+
+
+@pytest.mark.parametrize("backend", ["cupy", "cuda"])
+def test_formats_for_cuda_need_a_cuda_worker(ctx, dataset, backend):
     class OnlyThis(SumSigUDF):
         def get_backends(self):
             return (backend,)
 
-    with pytest.raises(NotImplementedError, match=f"OnlyThis takes {backend}"):
+    with pytest.raises(NotImplementedError, match=f"OnlyThis takes no .*'{backend}' needs a CUDA"):
         ctx.run_udf(dataset=dataset, udf=OnlyThis())
-    with pytest.raises(NotImplementedError, match=backend):
-        ctx.run_udf(dataset=dataset, udf=SumSigUDF(), backends=(backend,))
 
 
 def test_auto_udf(ctx, dataset, data):

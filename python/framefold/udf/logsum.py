@@ -61,11 +61,15 @@ class LogsumUDF(UDF):
 
 def _scaled(row: Any) -> npt.NDArray[Any]:
     """The logarithm of one sparse frame: one for all zeros, and one for each entry."""
-    n_cells = row.shape[1]
-    zero = row.data.dtype.type(0)
-    lowest = np.min(row.data if row.nnz == n_cells else np.append(row.data, zero))
-    scaled: npt.NDArray[Any] = np.full(n_cells, np.log(zero - lowest + 1))
-    scaled[row.indices] = np.log(row.data - lowest + 1)
+    n_cells, entries = row.shape[1], row.data
+    zero = entries.dtype.type(0)
+    is_full = len(entries) == n_cells
+    lowest = np.min(entries if is_full else np.append(entries, zero))
+    of_entries: npt.NDArray[Any] = np.log(entries - lowest + 1)
+    if is_full:
+        return of_entries[np.argsort(row.indices)]
+    scaled = np.full(n_cells, np.log(zero - lowest + 1))
+    scaled[row.indices] = of_entries
     return scaled
 
 

@@ -1,0 +1,552 @@
+"""Array formats: how they are chosen, and what UDFs get in them."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+import sparse
+import sparseconverter as spc
+from sparse_files import counts, write_raw_csr
+
+import framefold as ff
+from framefold.common import convert as door
+from framefold.exceptions import (
+    InvalidArgumentError,
+    MissingLibraryError,
+    UDFError,
+    UnsupportedError,
+)
+from framefold.udf import UDF, _formats
+from framefold.udf._formats import choose, layout, usable
+
+NAV, SIG = (5, 6), (7, 9)
+NP, COO, GCXS, DOK = UDF.BACKEND_NUMPY, "sparse.COO", "sparse.GCXS", "sparse.DOK"
+CSR, CSC, CSR_ARRAY = UDF.BACKEND_SCIPY_CSR, UDF.BACKEND_SCIPY_CSC, UDF.BACKEND_SCIPY_CSR_ARRAY
+COO_ARRAY, CSC_ARRAY = UDF.BACKEND_SCIPY_COO_ARRAY, UDF.BACKEND_SCIPY_CSC_ARRAY
+ALL_CPU = tuple(f for f in UDF.BACKEND_ALL if f in UDF.CPU_BACKENDS)
+FORMATS = sorted(UDF.CPU_BACKENDS)
+DTYPES = ("uint8", "int64", "float32", "complex64", "bool")
+
+
+# --- What is chosen -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("native", "wishes", "chosen"),
+    [
+        # What the data set has, if the UDF takes it, wherever in its list.
+        ((NP,), [ALL_CPU], [NP]),
+        ((CSR,), [ALL_CPU], [CSR]),
+        ((COO,), [ALL_CPU], [COO]),
+        ((CSR,), [(COO, NP, CSR)], [CSR]),
+        ((COO, NP), [ALL_CPU], [COO]),
+        ((COO, NP), [(NP, COO)], [COO]),
+        # The same kind rather than the other one; then the UDF's own order.
+        ((CSR,), [(NP, COO)], [COO]),
+        ((CSR,), [(NP, GCXS, CSC)], [GCXS]),
+        ((CSR,), [(NP, CSC, GCXS)], [CSC]),
+        ((CSR,), [(NP,)], [NP]),
+        ((NP,), [(COO, NP)], [NP]),
+        ((NP,), [(GCXS, CSC)], [GCXS]),
+        # Few different ones: what somebody else gets anyway.
+        ((NP,), [(COO,), (CSR, COO)], [COO, COO]),
+        ((CSR,), [(COO,), (CSC, COO)], [COO, COO]),
+        ((CSR,), [(CSC, COO), (GCXS, COO), (DOK, COO)], [COO, COO, COO]),
+        ((CSR,), [(CSC, COO), (GCXS, COO), (CSC, GCXS)], [CSC, GCXS, CSC]),
+        ((NP,), [(CSR,), (COO,), (GCXS, COO, CSR)], [CSR, COO, COO]),
+        ((COO, NP), [(NP,), (COO, NP)], [NP, NP]),
+        # But not at the price of a better rank.
+        ((CSR,), [(COO,), (CSR, COO)], [COO, CSR]),
+        ((CSR,), [(NP,), (COO, NP)], [NP, COO]),
+        ((CSR,), [(NP,), ALL_CPU], [NP, CSR]),
+        ((NP,), [(COO,), ALL_CPU], [COO, NP]),
+        ((NP,), [], []),
+    ],
+)
+def test_what_is_chosen(native, wishes, chosen):
+    assert choose(native, wishes) == tuple(chosen)
+
+
+def test_as_few_formats_as_can_be():
+    rng = np.random.default_rng(8)
+    formats = [CSC, COO, GCXS, DOK, COO_ARRAY, CSC_ARRAY]
+    for _ in range(200):
+        wishes = [
+            tuple(rng.permutation(formats)[: rng.integers(1, 5)].tolist())
+            for _ in range(rng.integers(1, 6))
+        ]
+        chosen = choose((CSR,), wishes)
+        assert all(one in wish for one, wish in zip(chosen, wishes, strict=True))
+        n_made = len(set(chosen))
+        # No smaller set has something for everybody.
+        for bits in range(1 << len(formats)):
+            kept = {f for i, f in enumerate(formats) if bits >> i & 1}
+            if len(kept) < n_made:
+                assert not all(kept & set(wish) for wish in wishes)
+
+
+def test_every_format_is_made_of_one_layout():
+    assert {f: layout(f) for f in FORMATS} == {
+        f: "dense" if f in UDF.DENSE_BACKENDS else "csr" for f in FORMATS
+    }
+
+
+# --- What there is to choose from -----------------------------------------------------------
+
+
+def test_cpu_formats_on_the_cpu_and_cuda_formats_elsewhere():
+    assert usable("U", UDF.BACKEND_ALL) == ALL_CPU
+    assert usable("U", ("cuda", NP)) == (NP,)
+    assert usable("U", ("cuda", NP), device_class="cuda") == ("cuda",)
+    assert usable("U", ("cupy", "cuda"), ("cuda", NP), "cuda") == ("cuda",)
+    assert usable("U", (COO, NP), allowed=(NP,)) == (NP,)
+
+
+class Asks(UDF):
+    """Takes the formats that it is given, and processes nothing."""
+
+    def get_backends(self):
+        return self.params.formats
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"format": self.buffer("nav", dtype=object)}
+
+    def process_tile(self, tile):
+        self.results.format[:] = self.meta.array_backend
+
+
+@pytest.fixture(scope="module")
+def dense():
+    return ff.Context.make_with("inline").load("memory", data=counts((*NAV, *SIG), "u2"))
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return ff.Context.make_with("inline")
+
+
+@pytest.mark.parametrize(
+    ("formats", "options", "error", "message"),
+    [
+        (("cupy",), {}, UnsupportedError, r"Asks takes no .*'cupy' needs a CUDA worker"),
+        (("cuda", "cupy"), {}, UnsupportedError, r"'cuda' needs a CUDA worker.*'cupy' needs"),
+        ((COO,), {"backends": NP}, UnsupportedError, r"backends=\('numpy',\).*To be had .*'numpy'"),
+        (NP, {"backends": ("cupy",)}, UnsupportedError, r"To be had here: nothing"),
+        ((), {}, UDFError, r"returned no array format"),
+        (None, {}, UDFError, r"Asks.get_backends returned None, expected"),
+        (("numpie",), {}, UDFError, r"'numpie', which is no array format"),
+        (([NP],), {}, UDFError, r"\['numpy'\], which is no array format"),
+        (NP, {"backends": 3}, InvalidArgumentError, r"backends is 3, expected"),
+        (NP, {"backends": ("numpie",)}, InvalidArgumentError, r"'numpie' is no array format"),
+        (NP, {"backends": []}, InvalidArgumentError, r"backends is empty"),
+    ],
+)
+def test_nothing_to_choose_from(inline, dense, formats, options, error, message):
+    with pytest.raises(error, match=message):
+        inline.run_udf(dense, Asks(formats=formats), **options)
+    with pytest.raises(error, match=message):
+        inline.explain(dense, [ff.SumUDF(), Asks(formats=formats)], **options)
+
+
+def test_a_native_kernel_needs_a_format_to_be_had_as_well(inline, dense):
+    expected = inline.run_udf(dense, ff.SumUDF())["intensity"].data
+    for backends in (NP, (CSC, NP), (COO,)):
+        found = inline.run_udf(dense, ff.SumUDF(), backends=backends)["intensity"].data
+        np.testing.assert_array_equal(found, expected)
+    with pytest.raises(UnsupportedError, match=r"StdDevUDF takes no .*'numpy' is not among"):
+        inline.run_udf(dense, ff.StdDevUDF(), backends=COO)
+
+
+def test_a_missing_library_is_named(inline, dense, monkeypatch):
+    monkeypatch.setattr(_formats, "_installed", lambda library: library != "sparseconverter")
+    with pytest.raises(MissingLibraryError, match=r"needs sparseconverter.*framefold\[sparse\]"):
+        inline.run_udf(dense, Asks(formats=(CSC, GCXS)))
+    # What it can do without is used instead.
+    format_ = inline.run_udf(dense, Asks(formats=(CSC, GCXS, COO)))["format"].data
+    assert set(format_.reshape(-1)) == {COO}
+    monkeypatch.setattr(_formats, "_installed", lambda library: False)
+    assert usable("U", ALL_CPU) == (NP,)
+
+
+def test_half_precision_is_dense_only(inline, tmp_path):
+    frames = counts((*NAV, *SIG), "f2")
+    dataset = inline.load("memory", data=frames)
+    inline.run_udf(dataset, Asks(formats=(NP, CSR)))
+    for format_ in (CSR, COO):
+        with pytest.raises(UnsupportedError, match=rf"Asks is to get float16 data as {format_}"):
+            inline.run_udf(dataset, Asks(formats=format_))
+
+
+def test_sets_have_an_order(inline, dense):
+    asked = _formats.asked_for(Asks(formats=UDF.CPU_BACKENDS))
+    assert asked[: len(ALL_CPU)] == ALL_CPU
+    assert set(asked) == UDF.CPU_BACKENDS
+    inline.run_udf(dense, Asks(formats=UDF.CPU_BACKENDS), backends=UDF.DENSE_BACKENDS)
+
+
+# --- What UDFs get --------------------------------------------------------------------------
+
+
+def as_dense(array):
+    """By the array's own means, not by ours."""
+    if isinstance(array, sparse.SparseArray):
+        return array.todense()
+    return array.toarray() if hasattr(array, "toarray") else np.asarray(array)
+
+
+class Witness(UDF):
+    """Compares what it gets with the data, and adds it up."""
+
+    def __init__(self, formats, frames, dtype=bool, tile_bytes=None, depth=None):
+        super().__init__(
+            formats=formats, frames=frames, dtype=dtype, tile_bytes=tile_bytes, depth=depth
+        )
+
+    def get_backends(self):
+        return self.params.formats
+
+    def get_preferred_input_dtype(self):
+        return self.params.dtype
+
+    def get_tiling_preferences(self):
+        preferences = super().get_tiling_preferences()
+        if self.params.depth is not None:
+            preferences["depth"] = self.params.depth
+        if self.params.tile_bytes is not None:
+            preferences["total_size"] = self.params.tile_bytes
+        return preferences
+
+    def get_result_buffers(self):
+        dtype = np.result_type(self.meta.input_dtype, np.float64)
+        return {
+            "each": self.buffer("nav", dtype=dtype, where="device"),
+            "total": self.buffer("sig", dtype=dtype, where="device"),
+            "n_cells": self.buffer("nav", dtype=int),
+        }
+
+    def merge(self, dest, src):
+        dest.each[:] = src.each
+        dest.total[:] += src.total
+        dest.n_cells[:] = src.n_cells
+
+    def get_results(self):
+        assert self.meta.array_backend is None
+        return super().get_results()
+
+    def witness(self, array, one_frame):
+        meta, (asked,) = self.meta, self.params.formats
+        assert meta.array_backend == asked
+        assert meta.device_class == "cpu"
+        assert self.xp is np
+        assert spc.get_backend(array) == asked
+        part = meta.slice
+        expected = self.params.frames[part.get()].astype(meta.input_dtype)
+        shape = (1, *part.shape.sig) if one_frame else tuple(part.shape)
+        assert expected.shape == shape
+        if asked in UDF.D2_BACKENDS:
+            shape = (shape[0], int(np.prod(shape[1:])))
+        elif one_frame:
+            shape = shape[1:]
+        assert tuple(array.shape) == shape
+        assert array.dtype == meta.input_dtype
+        np.testing.assert_array_equal(as_dense(array), expected.reshape(shape))
+        if asked == DOK:  # it knows no sums
+            array = array.asformat("coo")
+        flat = array.reshape((expected.shape[0], -1))
+        self.results.each[:] += self.forbuf(flat.sum(axis=1), self.results.each)
+        self.results.total[:] += self.forbuf(flat.sum(axis=0), self.results.total)
+        self.results.n_cells[:] += flat.shape[1]
+
+
+class Tiles(Witness):
+    def process_tile(self, tile):
+        self.witness(tile, False)
+
+
+class Frames(Witness):
+    def process_frame(self, frame):
+        self.witness(frame, True)
+
+
+class Partitions(Witness):
+    def process_partition(self, partition):
+        self.witness(partition, False)
+        assert tuple(self.meta.slice.shape) == tuple(self.meta.partition_shape)
+
+
+@pytest.fixture(scope="module")
+def sparse_files(tmp_path_factory):
+    """Data, and a raw_csr file of them, for each dtype."""
+    made = {}
+    for dtype in DTYPES:
+        data = counts((*NAV, *SIG), dtype)
+        folder = tmp_path_factory.mktemp(dtype)
+        made[dtype] = data, write_raw_csr(folder, data.reshape(-1, *SIG), NAV)
+    return made
+
+
+def load(ctx, data, path, native, num_partitions=3):
+    if native == "dense":
+        return ctx.load("memory", data=data, num_partitions=num_partitions)
+    return ctx.load("raw_csr", path, num_partitions=num_partitions)
+
+
+@pytest.mark.parametrize("native", ["dense", "sparse"])
+@pytest.mark.parametrize("method", [Tiles, Frames, Partitions])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_what_a_udf_gets(inline, sparse_files, format_, method, native):
+    roi = np.random.default_rng(1).random(NAV) < 0.6
+    n_runs = 0
+    for data, path in sparse_files.values():
+        dataset = load(inline, data, path, native)
+        for chosen in (None, roi):
+            frames = data[np.ones(NAV, bool) if chosen is None else chosen]
+            # Tiles of whole frames; and of parts, since a dense UDF of the run is cut.
+            for others in ([], [Tiles((NP,), frames, tile_bytes=200, depth=4)]):
+                udf = method((format_,), frames)
+                results = inline.run_udf(dataset, [udf, *others], roi=chosen)
+                for result in results:
+                    check(result, frames)
+                n_runs += 1
+    assert n_runs == len(DTYPES) * 4
+
+
+def check(result, frames):
+    wide = frames.astype(np.result_type(frames.dtype, np.float64))
+    np.testing.assert_array_equal(result["each"].raw_data, wide.sum(axis=(1, 2)))
+    np.testing.assert_array_equal(result["total"].data, wide.sum(axis=0))
+    assert (result["n_cells"].raw_data == frames[0].size).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_conversion_of_the_dtype(inline, sparse_files, format_, dtype):
+    data, path = sparse_files["uint8"]
+    frames = data.reshape(-1, *SIG)
+    for native in ("dense", "sparse"):
+        dataset = load(inline, data, path, native)
+        for method in (Tiles, Frames):
+            check(inline.run_udf(dataset, method((format_,), frames, dtype)), frames)
+
+
+@pytest.mark.parametrize("sig", [(11,), (3, 4, 5), (1, 1), (2, 3, 2, 2)])
+@pytest.mark.parametrize("format_", FORMATS)
+def test_any_number_of_signal_axes(inline, tmp_path, format_, sig):
+    data = counts((4, 5, *sig), "i4", density=0.5)
+    frames = data.reshape(20, *sig)
+    axes = tuple(range(1, frames.ndim))
+    path = write_raw_csr(tmp_path, frames, (4, 5))
+    for dataset in (
+        inline.load("memory", data=data, sig_dims=len(sig), num_partitions=2),
+        inline.load("raw_csr", path, num_partitions=2),
+    ):
+        for method in (Tiles, Frames, Partitions):
+            result = inline.run_udf(dataset, method((format_,), frames))
+            np.testing.assert_array_equal(result["each"].raw_data, frames.sum(axis=axes))
+            np.testing.assert_array_equal(result["total"].data, frames.sum(axis=0))
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_corrected_pixels(inline, sparse_files, format_):
+    from framefold.io.corrections import CorrectionSet
+
+    data, path = sparse_files["float32"]
+    gain = np.random.default_rng(2).integers(1, 5, SIG).astype(np.float32)
+    frames = (data * gain).reshape(-1, *SIG)
+    for native in ("dense", "sparse"):
+        dataset = load(inline, data, path, native)
+        udfs = [Tiles((format_,), frames), Frames((format_,), frames)]
+        for result in inline.run_udf(dataset, udfs, corrections=CorrectionSet(gain=gain)):
+            check(result, frames)
+        # They are dense, and so are native.
+        corrections = CorrectionSet(gain=gain)
+        udf = Asks(formats=(CSR, NP))
+        found = inline.run_udf(dataset, udf, corrections=corrections)["format"].data
+        assert set(found.reshape(-1)) == {NP}
+
+
+def test_backends_of_map(inline, dense, sparse_files):
+    data, path = sparse_files["float32"]
+    dataset = load(inline, data, path, "sparse")
+    np.testing.assert_array_equal(
+        inline.map(dataset, np.sum, backends=NP).data, data.sum(axis=(2, 3))
+    )
+    with pytest.raises(UnsupportedError, match="AutoUDF takes no array format"):
+        inline.map(dataset, np.sum, backends=COO)
+
+
+# --- Sharing --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def conversions(monkeypatch):
+    """Counts what goes through the door."""
+    seen, lock, convert = [], threading.Lock(), door.convert
+
+    def counted(array, source, target):
+        with lock:
+            seen.append(target)
+        return convert(array, source, target)
+
+    monkeypatch.setattr(door, "convert", counted)
+    return seen
+
+
+def n_tiles(ctx, dataset, udfs):
+    plan = ctx._plan(dataset, udfs, None)[0]
+    slices = np.prod([-(-n // t) for n, t in zip(SIG, plan.tile_shape, strict=True)])
+    depths = [-(-(stop - start) // plan.tile_depth) for start, stop in plan.partitions()]
+    return int(slices) * sum(depths)
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+@pytest.mark.parametrize("native", ["dense", "sparse"])
+def test_each_conversion_is_done_once_per_tile(sparse_files, conversions, native, executor):
+    data, path = sparse_files["float32"]
+    frames = data.reshape(-1, *SIG)
+    with ff.Context.make_with(executor, cpus=3) as ctx:
+        dataset = load(ctx, data, path, native, num_partitions=5)
+        udfs = [
+            Tiles((format_,), frames, tile_bytes=600, depth=2)
+            for format_ in (CSC, NP, GCXS, CSC, CSR, GCXS, COO, CSC, CSR_ARRAY, COO)
+        ]
+        expected = n_tiles(ctx, dataset, udfs)
+        assert expected > 10
+        for result in ctx.run_udf(dataset, udfs):
+            check(result, frames)
+    assert {f: conversions.count(f) for f in set(conversions)} == {CSC: expected, GCXS: expected}
+
+
+def test_frames_of_csr_and_coo_are_not_converted_one_by_one(inline, sparse_files, conversions):
+    data, path = sparse_files["float32"]
+    frames = data.reshape(-1, *SIG)
+    dataset = load(inline, data, path, "sparse")
+    udfs = [Frames((f,), frames) for f in (CSR, CSR_ARRAY, COO)]
+    for result in inline.run_udf(dataset, udfs):
+        check(result, frames)
+    assert conversions == []
+
+
+def test_the_plan_says_who_gets_what(inline, sparse_files, dense):
+    data, path = sparse_files["float32"]
+    udfs = [Asks(formats=(CSC,)), Asks(formats=(NP, CSC)), Asks(formats=(NP,)), ff.SumUDF()]
+    lines = inline.explain(load(inline, data, path, "sparse"), udfs).splitlines()
+    lines = [line.partition(": ")[2] for line in lines if line.startswith("udf")]
+    shared = "by tile, scipy.sparse.csc_matrix (once per tile for 2 UDFs), float32, as it is"
+    assert lines[:2] == [shared, shared]
+    assert lines[2] == "by tile, numpy (made of sparse data), float32, as it is"
+    text = inline.explain(dense, Asks(formats=(COO,)))
+    assert "Asks: by tile, sparse.COO (made of dense data), uint16, as it is" in text
+    assert "by tile, numpy, uint16" in inline.explain(dense, Asks(formats=(COO, NP)))
+    assert "sparse.COO" in inline.display(dense, Asks(formats=(COO,)))._repr_html_()
+
+
+class Spoils(Witness):
+    """Puts other values into what it gets, as far as it can."""
+
+    def process_tile(self, tile):
+        self.witness(tile, False)
+        for write in (
+            lambda: tile.data.__imul__(3),
+            lambda: tile.indices.__iadd__(1),
+            lambda: tile.eliminate_zeros(),
+        ):
+            with pytest.raises((ValueError, AttributeError, TypeError)):
+                write()
+        tile.data = tile.data * 3
+
+
+@pytest.mark.parametrize("format_", [CSR, CSC, CSR_ARRAY, COO, GCXS])
+def test_what_one_udf_does_to_a_tile_is_not_seen_by_others(inline, sparse_files, format_):
+    data, path = sparse_files["int64"]
+    frames = data.reshape(-1, *SIG)
+    for native in ("dense", "sparse"):
+        dataset = load(inline, data, path, native)
+        udfs = [Spoils((format_,), frames), Tiles((format_,), frames), Frames((CSR,), frames)]
+        for result in inline.run_udf(dataset, udfs):
+            check(result, frames)
+    np.testing.assert_array_equal(data, counts(data.shape, data.dtype))
+
+
+KEPT = []
+
+
+class KeepsTiles(Witness):
+    def process_tile(self, tile):
+        KEPT.append((tile, self.params.frames[self.meta.slice.get()]))
+
+
+class KeepsFrames(Witness):
+    def process_frame(self, frame):
+        KEPT.append((frame, self.params.frames[self.meta.slice.get()]))
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_what_is_kept_stays_as_it_is(sparse_files, format_):
+    data, path = sparse_files["uint8"]
+    frames = data.reshape(-1, *SIG)
+    with ff.Context.make_with("threads", cpus=2) as ctx:
+        for native in ("dense", "sparse"):
+            for dtype in (bool, np.float32):
+                dataset = load(ctx, data, path, native)
+                udfs = [
+                    udf((format_,), frames, dtype, tile_bytes=300, depth=2)
+                    for udf in (KeepsTiles, KeepsFrames, KeepsTiles)
+                ]
+                KEPT.clear()
+                ctx.run_udf(dataset, udfs)
+                del dataset
+                gc.collect()
+                assert len(KEPT) > len(frames)
+                for array, expected in KEPT:
+                    np.testing.assert_array_equal(as_dense(array).reshape(expected.shape), expected)
+    KEPT.clear()
+
+
+def test_a_failure_within_a_tile_leaves_nothing_behind(inline, sparse_files):
+    data, path = sparse_files["int64"]
+    frames = data.reshape(-1, *SIG)
+    dataset = load(inline, data, path, "sparse")
+
+    class Fails(Witness):
+        def process_tile(self, tile):
+            raise KeyError("on purpose")
+
+    plan = inline._plan(dataset, [Tiles((CSC,), frames), Fails((CSC,), frames)], None)[0]
+    for _ in range(3):
+        with pytest.raises(KeyError, match="on purpose"):
+            plan.run_partition(0)
+
+
+def test_runs_within_runs(inline, sparse_files):
+    data, path = sparse_files["int64"]
+    frames = data.reshape(-1, *SIG)
+
+    class Nested(Witness):
+        def process_tile(self, tile):
+            udfs = [Tiles((CSC,), frames), Tiles((CSC,), frames)]
+            for result in inline.run_udf(load(inline, data, path, "sparse"), udfs):
+                check(result, frames)
+            self.witness(tile, False)
+
+    dataset = load(inline, data, path, "sparse")
+    for result in inline.run_udf(dataset, [Nested((CSC,), frames), Tiles((CSC,), frames)]):
+        check(result, frames)
+
+
+def test_forbuf_takes_every_format():
+    values = np.arange(6.0).reshape(2, 3)
+    coo = sparse.COO.from_numpy(values)
+    for format_ in FORMATS:
+        is_matrix = format_ == "numpy.matrix"
+        array = values.view(np.matrix) if is_matrix else spc.for_backend(coo, format_)
+        for shape in ((2, 3), (6,), (3, 2), (1, 6)):
+            found = Asks(formats=NP).forbuf(array, np.zeros(shape))
+            assert type(found) is np.ndarray
+            np.testing.assert_array_equal(found, values.reshape(shape))
