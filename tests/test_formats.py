@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from framefold.exceptions import (
     UDFError,
     UnsupportedError,
 )
-from framefold.udf import UDF, _formats
+from framefold.udf import UDF, _formats, _sparse_tiles
 from framefold.udf._formats import choose, layout, usable
 
 NAV, SIG = (5, 6), (7, 9)
@@ -550,3 +551,60 @@ def test_forbuf_takes_every_format():
             found = Asks(formats=NP).forbuf(array, np.zeros(shape))
             assert type(found) is np.ndarray
             np.testing.assert_array_equal(found, values.reshape(shape))
+
+
+def test_nothing_is_copied_that_need_not_be(inline, sparse_files):
+    data, path = sparse_files["float32"]
+    frames = data.reshape(-1, *SIG)
+    seen = {}
+
+    class Looks(Witness):
+        def process_tile(self, tile):
+            self.witness(tile, False)
+            seen[self.meta.array_backend] = tile
+            if len(seen) == 3:
+                csr, csr_array, coo = seen[CSR], seen[CSR_ARRAY], seen[COO]
+                for other in (csr_array, coo):
+                    assert np.shares_memory(csr.data, other.data)
+                assert np.shares_memory(csr.indices, csr_array.indices)
+                assert csr.has_canonical_format
+                assert csr.indices.dtype == csr.indptr.dtype == np.int32
+                for array in (csr.data, csr.indices, csr.indptr, coo.data, coo.coords):
+                    assert not array.flags.writeable
+                seen.clear()
+
+    for native in ("dense", "sparse"):
+        dataset = load(inline, data, path, native)
+        udfs = [Looks((format_,), frames) for format_ in (CSR, CSR_ARRAY, COO)]
+        for result in inline.run_udf(dataset, udfs):
+            check(result, frames)
+        assert not seen
+
+
+@pytest.mark.parametrize("format_", FORMATS)
+def test_tiles_that_need_64_bits_to_count(inline, sparse_files, monkeypatch, format_):
+    monkeypatch.setattr(_sparse_tiles, "SMALL", 50)
+    data, path = sparse_files["int64"]
+    frames = data.reshape(-1, *SIG)
+    for native in ("dense", "sparse"):
+        for method in (Tiles, Frames):
+            udfs = [method((format_,), frames), Tiles((format_,), frames)]
+            for result in inline.run_udf(load(inline, data, path, native), udfs):
+                check(result, frames)
+
+
+def test_a_tile_is_let_go_with_its_last_taker():
+    takers = [(CSC, False), (CSC, False), (COO, True)]
+    tiles = _sparse_tiles.SparseTiles(takers)
+    givers = [tiles.giver(format_, frames, [(2, 2)]) for format_, frames in takers]
+    starts, columns = np.array([0, 1, 1], np.intp), np.array([3], np.uint32)
+    for start in (0, 2):
+        values = np.array([7.0])
+        for give in givers:
+            # As the engine does: new arrays around the same memory.
+            given = give(start, start + 2, 0, starts[:], columns[:], values[:])
+        assert [frame.todense().tolist() for frame in given] == [[[0, 0], [0, 7]], [[0, 0], [0, 0]]]
+        memory = weakref.ref(values)
+        del given, values
+        gc.collect()
+        assert memory() is None
