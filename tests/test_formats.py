@@ -510,19 +510,25 @@ def test_what_is_kept_stays_as_it_is(sparse_files, format_):
     KEPT.clear()
 
 
-def test_a_failure_within_a_tile_leaves_nothing_behind(inline, sparse_files):
-    data, path = sparse_files["int64"]
+def test_a_failure_within_a_tile_leaves_nothing_behind(inline):
+    data = counts((*NAV, *SIG), "int64")
     frames = data.reshape(-1, *SIG)
-    dataset = load(inline, data, path, "sparse")
+    broken = [True]
 
     class Fails(Witness):
         def process_tile(self, tile):
-            raise KeyError("on purpose")
+            if broken:
+                raise KeyError("on purpose")
+            self.witness(tile, False)
 
-    plan = inline._plan(dataset, [Tiles((CSC,), frames), Fails((CSC,), frames)], None)[0]
-    for _ in range(3):
+    udfs = [udf((CSC,), frames) for udf in (Fails, Tiles, Tiles)]
+    plan = inline._plan(inline.load("memory", data=data), udfs, None)[0]
+    for _ in range(2):
         with pytest.raises(KeyError, match="on purpose"):
             plan.run_partition(0)
+    broken.clear()
+    data *= 3  # what was made of the first tile is of no use any more
+    plan.run_partition(0)
 
 
 def test_runs_within_runs(inline, sparse_files):

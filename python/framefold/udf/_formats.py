@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -253,4 +252,6 @@ def _libraries(format_: str) -> tuple[str, ...]:
 
 
 def _installed(library: str) -> bool:
+    from importlib.util import find_spec
+
     return library in sys.modules or find_spec(library) is not None
