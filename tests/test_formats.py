@@ -138,7 +138,7 @@ def inline():
         (("cupy",), {}, UnsupportedError, r"Asks takes no .*'cupy' needs a CUDA worker"),
         (("cuda", "cupy"), {}, UnsupportedError, r"'cuda' needs a CUDA worker.*'cupy' needs"),
         ((COO,), {"backends": NP}, UnsupportedError, r"backends=\('numpy',\).*To be had .*'numpy'"),
-        (NP, {"backends": ("cupy",)}, UnsupportedError, r"To be had here: nothing"),
+        (NP, {"backends": ("cupy",)}, UnsupportedError, r"Nothing is to be had here"),
         ((), {}, UDFError, r"returned no array format"),
         (None, {}, UDFError, r"Asks.get_backends returned None, expected"),
         (("numpie",), {}, UDFError, r"'numpie', which is no array format"),

@@ -133,10 +133,13 @@ def usable(
     to_be_had = CPU_BACKENDS if device_class == "cpu" else CUDA_BACKENDS
     if allowed is not None:
         to_be_had &= frozenset(allowed)
-    there = ", ".join(map(repr, in_order(to_be_had))) or "nothing"
-    raise UnsupportedError(
-        f"{name} takes no array format that is to be had: {reasons}. To be had here: {there}"
+    there = ", ".join(map(repr, in_order(to_be_had)))
+    step = (
+        f"To be had here: {there}; name one of them in get_backends"
+        if there
+        else ("Nothing is to be had here; leave backends out, or name another")
     )
+    raise UnsupportedError(f"{name} takes no array format that is to be had: {reasons}. {step}")
 
 
 def choose(native: Formats, wishes: Sequence[Formats]) -> Formats:
@@ -157,10 +160,13 @@ def choose(native: Formats, wishes: Sequence[Formats]) -> Formats:
     for native formats.
     """
     ranked = [_best_rank(native, wish) for wish in wishes]
-    every = tuple(dict.fromkeys(format_ for rank in ranked for format_ in rank))
-    for n_formats in range(1, len(every) + 1):
+    certain = {rank[0] for rank in ranked if len(rank) == 1}
+    every = dict.fromkeys(format_ for rank in ranked for format_ in rank)
+    others = [format_ for format_ in every if format_ not in certain]
+    for n_others in range(len(others) + 1):
         found: list[tuple[int, Formats]] = []
-        for made in combinations(every, n_formats):
+        for some in combinations(others, n_others):
+            made = certain.union(some)
             picked = [next((f for f in rank if f in made), None) for rank in ranked]
             formats = tuple(format_ for format_ in picked if format_ is not None)
             if len(formats) == len(ranked):
