@@ -319,7 +319,8 @@ def test_device_buffers_and_all_array_formats_on_dense_data(ctx, dataset, data, 
     assert set(capsys.readouterr().out.split()) == {UDF.BACKEND_NUMPY}
 
 
-def test_the_sparse_example_loads(ctx):
+def test_sparse_example(ctx, capsys):
+    # Empty memory dataset for testing that returns SCIPY_CSR tiles
     ds = ctx.load(
         "memory",
         datashape=(23, 42, 17, 4),
@@ -327,21 +328,23 @@ def test_the_sparse_example_loads(ctx):
         array_backends=(UDF.BACKEND_SCIPY_CSR,),
         num_partitions=2,
     )
-    assert tuple(ds.shape) == (23, 42, 17, 4)
-    assert ds.native_backends == (UDF.BACKEND_SCIPY_CSR,)
 
-
-def test_the_sparse_example_on_dense_frames(ctx):
-    ds = ctx.load(
-        "memory",
-        datashape=(23, 42, 17, 4),
-        sig_dims=2,
-        array_backends=(UDF.BACKEND_SCIPY_CSR, UDF.BACKEND_NUMPY),
-        num_partitions=2,
-    )
     res = ctx.run_udf(dataset=ds, udf=SumSigUDF())
+
+    assert capsys.readouterr().out.split() == ["scipy.sparse.csr_matrix", "scipy.sparse.csr_matrix"]
     assert res["intensity"].data.shape == (23, 42)
     assert not res["intensity"].data.any()
+
+
+@pytest.mark.parametrize(
+    "backend", sorted(UDF.CPU_BACKENDS & set(UDF.BACKEND_ALL) - {UDF.BACKEND_NUMPY})
+)
+def test_data_sets_of_each_sparse_format(ctx, data, backend, capsys):
+    sparse = np.where(data > 0.9, data, 0)
+    ds = ctx.load("memory", data=sparse, sig_dims=2, array_backends=(backend,))
+    res = ctx.run_udf(dataset=ds, udf=SumSigUDF())
+    assert np.allclose(res["intensity"].data, sparse.sum(axis=(2, 3)))
+    assert set(capsys.readouterr().out.split()) == {backend}
 
 
 @pytest.mark.parametrize("backend", UDF.BACKEND_ALL)
