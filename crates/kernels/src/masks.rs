@@ -14,7 +14,6 @@ mod stack;
 
 pub use geometry::{disk, ring};
 
-use crate::cell::Cell;
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
 use crate::nav::NavRows;
@@ -26,7 +25,7 @@ use framefold_core::{
 };
 use framefold_simd::Simd;
 use product::Product;
-use rows::rows_per_frame;
+use rows::{Pixel, rows_per_frame};
 use stack::{MaskStack, Weights};
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -152,7 +151,7 @@ impl Udf for Masks {
     }
 }
 
-struct Worker<T: Cell> {
+struct Worker<T: Pixel> {
     stack: Arc<MaskStack>,
     tiling: Arc<TilingScheme>,
     pixels: Pixels,
@@ -161,7 +160,7 @@ struct Worker<T: Cell> {
     cell: PhantomData<T>,
 }
 
-impl<T: Cell> Accumulator for Worker<T> {
+impl<T: Pixel> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let frames = T::view(tile.frames())?;
         let first = tile.position.in_partition.start;

@@ -1,62 +1,83 @@
 //! The product with a few masks: sums run along the pixels, in lanes.
+//!
+//! Pixels are converted on their way into registers, where a frame's are multiplied with as many
+//! masks as there is room for sums.
 
 use super::columns::Columns;
-use super::lanes::{LANES, Lanes, Registers, Work};
-use super::number::{Number, Weight};
-use super::rows::{Row, Rows};
+use super::lanes::{LANES, Lanes, Loads, Work};
+use super::number::{Number, Operand};
+use framefold_simd::prefetch;
 use std::ops::Range;
 
-/// Pixels of a block: some frames and masks of them fit the first-level cache. A lane sums a
-/// sixteenth of them, well below [`super::product::TERMS`].
+/// Pixels of a block: the masks for them fit the first-level cache. A lane sums a sixteenth of
+/// them, well below [`super::product::TERMS`].
 pub(super) const PIXELS: usize = 1024;
 
-/// Frames that share one reading of a mask.
-pub(super) const ROWS: usize = 4;
+/// The most rows that share one reading of the masks: a multiple of those that are multiplied at a
+/// time.
+pub(super) const ROWS: usize = 12;
 
-/// `products[r][m] += Σ_p rows[r].cells[p] * mask_m[p]` for the `pixels` of each mask.
-pub(super) struct Few<'a, S, M> {
-    /// At most [`ROWS`] rows; `products` says how many count.
-    pub(super) rows: &'a Rows<S, PIXELS>,
+/// `products[r][m] += Σ_p rows[r][p] * mask_m[p]` for the `pixels` of each mask.
+pub(super) struct Few<'a, T, M> {
+    /// As many cells each as there are `pixels`, at most [`PIXELS`].
+    pub(super) rows: &'a [&'a [T]],
+    /// The rows of the next block, to be asked for in time; any others will do.
+    pub(super) ahead: &'a [&'a [T]],
     pub(super) columns: &'a Columns<M>,
     pub(super) pixels: Range<usize>,
     /// Row by row, one per mask.
     pub(super) products: &'a mut [f64],
 }
 
-impl<S: Number, M: Weight<S>> Work<S> for Few<'_, S, M> {
+impl<T: Operand<S>, S: Number, M: Operand<S>> Work<S> for Few<'_, T, M> {
     #[inline(always)]
-    fn run<L: Registers + Lanes<S>>(self, lanes: L) {
-        if L::MANY {
-            self.run_with::<L, 4, 4>(lanes);
-        } else {
-            self.run_with::<L, 2, 2>(lanes);
+    fn run<L: Loads<S>>(mut self, lanes: L) {
+        let n_masks = self.columns.n_columns();
+        let mut first = 0;
+        while first < n_masks {
+            let left = n_masks - first;
+            // As many sums as there are registers for; in double precision, each takes two.
+            first += match (L::MANY, size_of::<S>()) {
+                (true, 4) if left >= 8 => self.run_with::<S, L, 3, 8>(lanes, first),
+                (true, 4) if left >= 4 => self.run_with::<S, L, 4, 4>(lanes, first),
+                (true, 4) if left >= 2 => self.run_with::<S, L, 4, 2>(lanes, first),
+                (true, 8) if left >= 4 => self.run_with::<S, L, 3, 4>(lanes, first),
+                (false, 4) if left >= 3 => self.run_with::<S, L, 2, 3>(lanes, first),
+                (false, 8) if left >= 3 => self.run_with::<S, L, 1, 3>(lanes, first),
+                (true, _) | (_, 4) => self.run_with::<S, L, 4, 1>(lanes, first),
+                _ => self.run_with::<S, L, 2, 1>(lanes, first),
+            };
         }
     }
 }
 
-impl<S: Number, M: Weight<S>> Few<'_, S, M> {
-    /// With `R` rows and `C` masks at a time: as many sums as there are registers for.
+impl<T, M> Few<'_, T, M> {
+    /// Multiplies `R` rows at a time with `C` masks from the `first` on; gives `C`.
     #[inline(always)]
-    fn run_with<L: Lanes<S>, const R: usize, const C: usize>(self, lanes: L) {
+    fn run_with<S, L, const R: usize, const C: usize>(&mut self, lanes: L, first: usize) -> usize
+    where
+        S: Number,
+        L: Loads<S>,
+        T: Operand<S>,
+        M: Operand<S>,
+    {
         let n_masks = self.columns.n_columns();
-        for (rows, products) in
-            self.rows.all().chunks_exact(R).zip(self.products.chunks_mut(R * n_masks))
-        {
-            let Ok(rows) = <&[_; R]>::try_from(rows) else { continue };
-            let mut first = 0;
-            while first + C <= n_masks {
-                let masks = std::array::from_fn(
-                    #[inline(always)]
-                    |i| self.columns.column(first + i, &self.pixels),
-                );
-                put(&dots::<S, M, L, R, C>(lanes, rows, masks), first, n_masks, products);
-                first += C;
-            }
-            for m in first..n_masks {
-                let masks = [self.columns.column(m, &self.pixels)];
-                put(&dots::<S, M, L, R, 1>(lanes, rows, masks), m, n_masks, products);
-            }
+        let masks = std::array::from_fn(
+            #[inline(always)]
+            |i| self.columns.column(first + i, &self.pixels),
+        );
+        let (groups, rest) = self.rows.as_chunks::<R>();
+        let (places, rest_places) = self.products.split_at_mut(groups.len() * R * n_masks);
+        let mut ahead = groups.iter().skip(1).chain(self.ahead.as_chunks::<R>().0.first());
+        for (rows, products) in groups.iter().zip(places.chunks_exact_mut(R * n_masks)) {
+            let ahead = ahead.next().unwrap_or(rows);
+            put(&dots::<T, S, M, L, R, C>(lanes, rows, ahead, masks), first, n_masks, products);
         }
+        for (row, products) in rest.iter().zip(rest_places.chunks_exact_mut(n_masks)) {
+            let row = std::array::from_ref(row);
+            put(&dots::<T, S, M, L, 1, C>(lanes, row, row, masks), first, n_masks, products);
+        }
+        C
     }
 }
 
@@ -76,76 +97,118 @@ fn put<const R: usize, const C: usize>(
 
 /// The products of each row with each mask: summed in the same order whatever `R` and `C` are.
 #[inline(always)]
-fn dots<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize>(
+fn dots<T: Operand<S>, S: Number, M: Operand<S>, L: Loads<S>, const R: usize, const C: usize>(
     lanes: L,
-    rows: &[Row<S, PIXELS>; R],
+    rows: &[&[T]; R],
+    ahead: &[&[T]; R],
     masks: [&[M]; C],
 ) -> [[f64; C]; R] {
     let len = masks[0].len().min(PIXELS);
-    let mut sums = [[lanes.splat(S::default()); C]; R];
-    let whole = masks.map(
+    let ahead: [&[[T; LANES]]; R] = std::array::from_fn(
         #[inline(always)]
-        |mask| mask[..len].as_chunks::<LANES>().0,
+        |r| if ahead[r].len() < len { rows[r] } else { ahead[r] }[..len].as_chunks().0,
     );
-    let cells: [&[[S; LANES]]; R] = std::array::from_fn(
+    let cells: [(&[[T; LANES]], &[T]); R] = std::array::from_fn(
         #[inline(always)]
-        |r| rows[r].cells.as_chunks::<LANES>().0,
+        |r| rows[r][..len].as_chunks::<LANES>(),
     );
-    let n = len / LANES;
-    let mut weights = [lanes.splat(S::default()); C];
-    #[expect(clippy::needless_range_loop, reason = "masks and rows are read side by side")]
-    for i in 0..n {
-        for c in 0..C {
-            weights[c] = M::load(lanes, &whole[c][i]);
+    let weights: [(&[[M; LANES]], &[M]); C] = std::array::from_fn(
+        #[inline(always)]
+        |c| masks[c][..len].as_chunks::<LANES>(),
+    );
+    let mut sums = [[Lanes::<S>::splat(lanes, S::default()); C]; R];
+    for i in 0..len / LANES {
+        // The processor cannot foresee where the next rows begin.
+        for row in ahead {
+            prefetch(&row[i]);
         }
-        add_products(lanes, &mut sums, &cells, i, &weights);
+        add_products(
+            lanes,
+            &mut sums,
+            #[inline(always)]
+            |r| &cells[r].0[i],
+            #[inline(always)]
+            |c| &weights[c].0[i],
+        );
     }
-    if n * LANES < len {
-        // Rows end in zeros.
-        for c in 0..C {
-            let mut last = [M::default(); LANES];
-            let rest = &masks[c][n * LANES..len];
-            last[..rest.len()].copy_from_slice(rest);
-            weights[c] = M::load(lanes, &last);
-        }
-        add_products(lanes, &mut sums, &cells, n, &weights);
+    if !len.is_multiple_of(LANES) {
+        let cells = cells.map(
+            #[inline(always)]
+            |(_, rest)| filled(rest),
+        );
+        let weights = weights.map(
+            #[inline(always)]
+            |(_, rest)| filled(rest),
+        );
+        add_products(
+            lanes,
+            &mut sums,
+            #[inline(always)]
+            |r| &cells[r],
+            #[inline(always)]
+            |c| &weights[c],
+        );
     }
-    let mut totals = [[0.0; C]; R];
+    // Two loops: sums stay in registers only if the one that stores them is short enough to be
+    // unrolled.
+    let mut stored = [[[S::default(); LANES]; C]; R];
     for r in 0..R {
         for c in 0..C {
-            totals[r][c] = total(lanes.store(sums[r][c]));
+            stored[r][c] = Lanes::<S>::store(lanes, sums[r][c]);
+        }
+    }
+    let mut totals = [[0.0; C]; R];
+    for (totals, stored) in totals.iter_mut().zip(&stored) {
+        for (sum, lanes) in totals.iter_mut().zip(stored) {
+            *sum = total(lanes);
         }
     }
     totals
 }
 
+/// Less than [`LANES`] values, and zeros.
 #[inline(always)]
-fn add_products<S: Number, L: Lanes<S>, const R: usize, const C: usize>(
+fn filled<T: Copy + Default>(values: &[T]) -> [T; LANES] {
+    let mut all = [T::default(); LANES];
+    all[..values.len()].copy_from_slice(values);
+    all
+}
+
+#[inline(always)]
+fn add_products<'a, T, S, M, L, const R: usize, const C: usize>(
     lanes: L,
-    sums: &mut [[L::Row; C]; R],
-    cells: &[&[[S; LANES]]; R],
-    i: usize,
-    weights: &[L::Row; C],
-) {
-    for r in 0..R {
-        let cells = lanes.load(&cells[r][i]);
-        for c in 0..C {
-            sums[r][c] = lanes.mul_add(cells, weights[c], sums[r][c]);
+    sums: &mut [[<L as Lanes<S>>::Row; C]; R],
+    cells: impl Fn(usize) -> &'a [T; LANES],
+    weights: impl Fn(usize) -> &'a [M; LANES],
+) where
+    T: Operand<S> + 'a,
+    S: Number,
+    M: Operand<S> + 'a,
+    L: Loads<S>,
+{
+    let mut row = [Lanes::<S>::splat(lanes, S::default()); R];
+    for (r, row) in row.iter_mut().enumerate() {
+        *row = T::load(lanes, cells(r));
+    }
+    #[expect(clippy::needless_range_loop, reason = "sums and weights are taken side by side")]
+    for c in 0..C {
+        let weights = M::load(lanes, weights(c));
+        for r in 0..R {
+            sums[r][c] = Lanes::<S>::mul_add(lanes, row[r], weights, sums[r][c]);
         }
     }
 }
 
 /// The sum of all lanes in double precision, in pairs.
 #[inline(always)]
-fn total<S: Number>(lanes: [S; LANES]) -> f64 {
-    let mut wide = [0.0; LANES];
-    for (wide, lane) in wide.iter_mut().zip(lanes) {
-        *wide = lane.wide();
-    }
-    for half in [8, 4, 2, 1] {
-        for i in 0..half {
-            wide[i] += wide[i + half];
-        }
-    }
-    wide[0]
+fn total<S: Number>(lanes: &[S; LANES]) -> f64 {
+    let eight: [f64; 8] = std::array::from_fn(
+        #[inline(always)]
+        |i| lanes[i].wide() + lanes[i + 8].wide(),
+    );
+    let four: [f64; 4] = std::array::from_fn(
+        #[inline(always)]
+        |i| eight[i] + eight[i + 4],
+    );
+    (four[0] + four[2]) + (four[1] + four[3])
 }

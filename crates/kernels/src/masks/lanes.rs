@@ -17,12 +17,6 @@ pub(super) trait Lanes<S>: Copy {
     /// The same number in each lane.
     fn splat(self, value: S) -> Self::Row;
 
-    /// Numbers from memory.
-    fn load(self, values: &[S; LANES]) -> Self::Row;
-
-    /// Numbers of single precision from memory.
-    fn load_single(self, values: &[f32; LANES]) -> Self::Row;
-
     /// `a * b + c`, rounded once.
     fn mul_add(self, a: Self::Row, b: Self::Row, c: Self::Row) -> Self::Row;
 
@@ -30,8 +24,21 @@ pub(super) trait Lanes<S>: Copy {
     fn store(self, row: Self::Row) -> [S; LANES];
 }
 
+/// Takes cells of type `T` from memory, and makes them numbers `S`; nothing is lost.
+pub(super) trait Load<T, S>: Lanes<S> {
+    /// The numbers, in registers.
+    fn load(self, cells: &[T; LANES]) -> Self::Row;
+}
+
+/// All that can be loaded as `S`, and pixels of integers as single precision.
+pub(super) trait Loads<S>: Registers + Load<f32, S> + Load<S, S> {}
+
+impl<L, S> Loads<S> for L where L: Registers + Load<f32, S> + Load<S, S> {}
+
 /// What is common to both precisions.
-pub(super) trait Registers: Copy {
+pub(super) trait Registers:
+    Copy + Load<u8, f32> + Load<i8, f32> + Load<u16, f32> + Load<i16, f32>
+{
     /// Whether there are 32 of 64 bytes, rather than 16 of 32 bytes.
     const MANY: bool;
 }
@@ -39,7 +46,7 @@ pub(super) trait Registers: Copy {
 /// Work on numbers `S` that is compiled for each instruction set.
 pub(super) trait Work<S> {
     /// Does it; inlined.
-    fn run<L: Registers + Lanes<S>>(self, lanes: L);
+    fn run<L: Loads<S>>(self, lanes: L);
 }
 
 /// A precision that there are operations for.
@@ -52,11 +59,18 @@ macro_rules! float {
     ($type:ty) => {
         impl Float for $type {
             fn run(simd: Simd, work: impl Work<Self>) {
+                // Work of this size would not be inlined otherwise, and run as plain code.
                 match simd.found() {
                     #[cfg(target_arch = "x86_64")]
-                    Found::Avx512(avx512) => avx512.run(|| work.run(avx512)),
+                    Found::Avx512(avx512) => avx512.run(
+                        #[inline(always)]
+                        || work.run(avx512),
+                    ),
                     #[cfg(target_arch = "x86_64")]
-                    Found::Avx2(avx2) => avx2.run(|| work.run(avx2)),
+                    Found::Avx2(avx2) => avx2.run(
+                        #[inline(always)]
+                        || work.run(avx2),
+                    ),
                     _ => run_plain(|| work.run(Plain(()))),
                 }
             }
@@ -75,23 +89,23 @@ impl Registers for Plain {
 }
 
 macro_rules! plain {
-    ($type:ty) => {
+    ($type:ty: $($cell:ty),*) => {
+        $(impl Load<$cell, $type> for Plain {
+            #[inline(always)]
+            fn load(self, cells: &[$cell; LANES]) -> [$type; LANES] {
+                cells.map(
+                    #[inline(always)]
+                    |cell| cell.into(),
+                )
+            }
+        })*
+
         impl Lanes<$type> for Plain {
             type Row = [$type; LANES];
 
             #[inline(always)]
             fn splat(self, value: $type) -> Self::Row {
                 [value; LANES]
-            }
-
-            #[inline(always)]
-            fn load(self, values: &[$type; LANES]) -> Self::Row {
-                *values
-            }
-
-            #[inline(always)]
-            fn load_single(self, values: &[f32; LANES]) -> Self::Row {
-                values.map(<$type>::from)
             }
 
             #[inline(always)]
@@ -109,8 +123,8 @@ macro_rules! plain {
         }
     };
 }
-plain!(f32);
-plain!(f64);
+plain!(f32: u8, i8, u16, i16, f32);
+plain!(f64: f32, f64);
 
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code, reason = "intrinsics are")]

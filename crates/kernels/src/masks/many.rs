@@ -1,8 +1,8 @@
 //! The product with many masks: each lane belongs to a mask.
 
 use super::columns::Columns;
-use super::lanes::{LANES, Lanes, Registers, Work};
-use super::number::{Number, Weight};
+use super::lanes::{LANES, Lanes, Loads, Work};
+use super::number::{Number, Operand};
 use super::rows::{Row, Rows};
 use std::ops::Range;
 
@@ -26,9 +26,9 @@ pub(super) struct Many<'a, S, M> {
     pub(super) products: &'a mut [f64],
 }
 
-impl<S: Number, M: Weight<S>> Work<S> for Many<'_, S, M> {
+impl<S: Number, M: Operand<S>> Work<S> for Many<'_, S, M> {
     #[inline(always)]
-    fn run<L: Registers + Lanes<S>>(self, lanes: L) {
+    fn run<L: Loads<S>>(self, lanes: L) {
         if L::MANY && size_of::<S>() == 4 {
             self.run_with::<L, 12, 2>(lanes);
         } else if L::MANY {
@@ -39,11 +39,11 @@ impl<S: Number, M: Weight<S>> Work<S> for Many<'_, S, M> {
     }
 }
 
-impl<S: Number, M: Weight<S>> Many<'_, S, M> {
+impl<S: Number, M: Operand<S>> Many<'_, S, M> {
     /// With `R` rows and `C` panels at a time: as many sums as there are registers for. What is
     /// left is done in smaller groups.
     #[inline(always)]
-    fn run_with<L: Lanes<S>, const R: usize, const C: usize>(self, lanes: L) {
+    fn run_with<L: Loads<S>, const R: usize, const C: usize>(self, lanes: L) {
         let Many { rows, columns, pixels, products } = self;
         let n_panels = columns.n_panels();
         let stride = n_panels * LANES;
@@ -82,7 +82,7 @@ struct Place<'a> {
 
 /// As [`multiply`], for `R` rows or [`REST`].
 #[inline(always)]
-fn group_of<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize>(
+fn group_of<S: Number, M: Operand<S>, L: Loads<S>, const R: usize, const C: usize>(
     lanes: L,
     rows: &[Row<S, PIXELS>],
     panels: [&[[M; LANES]]; C],
@@ -98,7 +98,7 @@ fn group_of<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize
 /// Adds the products of `R` rows with the masks of `C` panels: for each row and mask the pixels
 /// are summed one after the other, whatever `R` and `C` are.
 #[inline(always)]
-fn multiply<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize>(
+fn multiply<S: Number, M: Operand<S>, L: Loads<S>, const R: usize, const C: usize>(
     lanes: L,
     rows: &[Row<S, PIXELS>; R],
     panels: [&[[M; LANES]]; C],
@@ -110,24 +110,24 @@ fn multiply<S: Number, M: Weight<S>, L: Lanes<S>, const R: usize, const C: usize
         #[inline(always)]
         |panel| &panel[..n],
     );
-    let mut sums = [[lanes.splat(S::default()); C]; R];
+    let mut sums = [[Lanes::<S>::splat(lanes, S::default()); C]; R];
     #[expect(clippy::needless_range_loop, reason = "panels and rows are read side by side")]
     for p in 0..n {
-        let mut weights = [lanes.splat(S::default()); C];
+        let mut weights = [Lanes::<S>::splat(lanes, S::default()); C];
         for c in 0..C {
             weights[c] = M::load(lanes, &panels[c][p]);
         }
         for r in 0..R {
-            let cell = lanes.splat(rows[r].cells[p]);
+            let cell = Lanes::<S>::splat(lanes, rows[r].cells[p]);
             for c in 0..C {
-                sums[r][c] = lanes.mul_add(cell, weights[c], sums[r][c]);
+                sums[r][c] = Lanes::<S>::mul_add(lanes, cell, weights[c], sums[r][c]);
             }
         }
     }
     for (row, sums) in products.chunks_exact_mut(stride).zip(&sums) {
         let places = row[first..].as_chunks_mut::<LANES>().0;
         for (products, &sums) in places.iter_mut().zip(sums) {
-            for (product, sum) in products.iter_mut().zip(lanes.store(sums)) {
+            for (product, sum) in products.iter_mut().zip(Lanes::<S>::store(lanes, sums)) {
                 *product += sum.wide();
             }
         }

@@ -1,9 +1,9 @@
-//! The two precisions of a product.
+//! The two precisions of a product, and what is multiplied in them.
 
-use super::lanes::{Float, LANES, Lanes};
+use super::lanes::{Float, LANES, Lanes, Load, Loads};
 
 /// What is multiplied and summed within a block: `f32` or `f64`.
-pub(super) trait Number: Float + Copy + Default + Send + Sync + 'static {
+pub(super) trait Number: Float + Operand<Self> + Send + Sync + 'static {
     /// Rounded from double precision; nothing is lost where the precision was chosen well.
     fn narrow(value: f64) -> Self;
 
@@ -35,29 +35,23 @@ impl Number for f64 {
     }
 }
 
-/// A mask's value, as it is kept, for sums of `S`.
-pub(super) trait Weight<S>: Number {
+/// A pixel or a mask's value, as it is kept, for sums of `S`.
+pub(super) trait Operand<S>: Copy + Default {
     /// Takes values into registers.
-    fn load<L: Lanes<S>>(lanes: L, values: &[Self; LANES]) -> L::Row;
+    fn load<L: Loads<S>>(lanes: L, values: &[Self; LANES]) -> <L as Lanes<S>>::Row;
 }
 
-impl Weight<f32> for f32 {
-    #[inline(always)]
-    fn load<L: Lanes<f32>>(lanes: L, values: &[f32; LANES]) -> L::Row {
-        lanes.load(values)
-    }
+macro_rules! operands {
+    ($($number:ty: $($cell:ty),*);*) => {$($(
+        impl Operand<$number> for $cell {
+            #[inline(always)]
+            fn load<L: Loads<$number>>(
+                lanes: L,
+                values: &[$cell; LANES],
+            ) -> <L as Lanes<$number>>::Row {
+                <L as Load<$cell, $number>>::load(lanes, values)
+            }
+        }
+    )*)*};
 }
-
-impl Weight<f64> for f32 {
-    #[inline(always)]
-    fn load<L: Lanes<f64>>(lanes: L, values: &[f32; LANES]) -> L::Row {
-        lanes.load_single(values)
-    }
-}
-
-impl Weight<f64> for f64 {
-    #[inline(always)]
-    fn load<L: Lanes<f64>>(lanes: L, values: &[f64; LANES]) -> L::Row {
-        lanes.load(values)
-    }
-}
+operands!(f32: u8, i8, u16, i16, f32; f64: f32, f64);

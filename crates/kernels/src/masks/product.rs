@@ -1,8 +1,8 @@
 //! The blocked product of frames with masks.
 //!
-//! Pixels are taken in blocks that fit the cache. A block is converted once for all masks, and
-//! then multiplied by one of two loops: with [`Few`] masks, lanes are neighbouring pixels; with
-//! [`Many`], they are masks.
+//! Pixels are taken in blocks that fit the cache, and multiplied by one of two loops: with [`Few`]
+//! masks, lanes are neighbouring pixels, which are mostly converted on their way into registers;
+//! with [`Many`], lanes are masks, and a block is converted once for all of them.
 //!
 //! Each lane sums at most [`TERMS`] products, in single precision where that loses nothing of
 //! the factors, and is then added to totals of double precision.
@@ -10,9 +10,10 @@
 use super::columns::Columns;
 use super::entries::{Place, add_frames};
 use super::few::{self, Few};
+use super::lanes::Float;
 use super::many::{self, Many};
-use super::number::{Number, Weight};
-use super::rows::{Rows, imaginary, real, rows_per_frame};
+use super::number::{Number, Operand};
+use super::rows::{Pixel, Rows, imaginary, real, rows_per_frame};
 use super::sparse::Segments;
 use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
@@ -61,7 +62,7 @@ impl Blocks {
 
 impl Product {
     /// For `n_frames` frames of dtype `T`.
-    pub(super) fn new<T: Cell>(simd: Simd, stack: &MaskStack, n_frames: usize) -> Self {
+    pub(super) fn new<T: Pixel>(simd: Simd, stack: &MaskStack, n_frames: usize) -> Self {
         let (blocks, n_products) = match stack.weights() {
             Weights::Sparse(columns) => (Blocks::Sparse(Segments::default()), columns.n_columns()),
             Weights::Single(columns) => {
@@ -78,7 +79,7 @@ impl Product {
 
     /// Adds the products of the `cells` of each frame with the pixels `run` of each mask. The
     /// first of `frames` is number `first` of the partition.
-    pub(super) fn add<T: Cell>(
+    pub(super) fn add<T: Pixel>(
         &mut self,
         frames: FramesView<'_, T>,
         first: usize,
@@ -90,7 +91,13 @@ impl Product {
         let totals = &mut self.totals[first * per_frame..(first + frames.depth()) * per_frame];
         let job = Job { simd: self.simd, frames, cells, run, totals, per_frame };
         match (&mut self.blocks, stack.weights()) {
-            (Blocks::FewSingle(rows), Weights::Single(columns)) => job.few(rows, columns),
+            (Blocks::FewSingle(rows), Weights::Single(columns)) => {
+                if T::raw(&[]).is_some() {
+                    job.few_raw(columns)
+                } else {
+                    job.few(rows, columns)
+                }
+            }
             (Blocks::FewDouble(rows), Weights::Single(columns)) => job.few(rows, columns),
             (Blocks::FewDouble(rows), Weights::Double(columns)) => job.few(rows, columns),
             (Blocks::ManySingle(rows), Weights::Single(columns)) => job.many(rows, columns),
@@ -168,24 +175,59 @@ struct Job<'a, 't, T> {
     per_frame: usize,
 }
 
-impl<T: Cell> Job<'_, '_, T> {
+impl<'a, T: Pixel> Job<'a, '_, T> {
     /// A few frames are read along all their pixels, as memory likes it best; the masks come from
     /// the cache, again and again.
-    fn few<S: Number, M: Weight<S>>(
+    fn few<S: Number, M: Operand<S>>(
         mut self,
         rows: &mut Rows<S, { few::PIXELS }>,
         columns: &Columns<M>,
     ) {
-        for frames in pieces(self.frames.depth(), few::ROWS / rows_per_frame::<T>()) {
-            for cells in pieces(self.cells.len(), few::PIXELS) {
-                let (simd, pixels, products) = self.block(rows, &frames, &cells);
-                S::run(simd, Few { rows, columns, pixels, products });
-            }
+        for (frames, cells) in self.blocks() {
+            let (simd, pixels, products) = self.block(rows, &frames, &cells);
+            let rows = rows.slices::<{ few::ROWS }>(pixels.len());
+            let rows = &rows[..frames.len() * rows_per_frame::<T>()];
+            S::run(simd, Few { rows, ahead: &[], columns, pixels, products });
         }
     }
 
+    /// The same for cells that need not be converted beforehand.
+    fn few_raw(mut self, columns: &Columns<f32>) {
+        let mut blocks = self.blocks().peekable();
+        let mut next = blocks.peek().and_then(|(frames, cells)| self.raw(frames, cells));
+        while let (Some(rows), Some((frames, cells))) = (next, blocks.next()) {
+            next = blocks.peek().and_then(|(frames, cells)| self.raw(frames, cells));
+            let ahead = next.as_ref().map_or(&[][..], |ahead| ahead);
+            let (simd, pixels, products) = self.place(&frames, &cells);
+            f32::run(simd, Few { rows: &rows[..frames.len()], ahead, columns, pixels, products });
+        }
+    }
+
+    /// The blocks of few masks: their frames and cells.
+    fn blocks(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + use<T> {
+        let len = self.cells.len();
+        let frames = pieces(self.frames.depth(), few::ROWS / rows_per_frame::<T>());
+        frames.flat_map(move |frames| {
+            pieces(len, few::PIXELS).map(move |cells| (frames.clone(), cells))
+        })
+    }
+
+    /// The cells of a block as they are, if they need not be converted beforehand.
+    fn raw(
+        &self,
+        frames: &Range<usize>,
+        cells: &Range<usize>,
+    ) -> Option<[&'a [T::Raw]; few::ROWS]> {
+        let cells = self.cells.start + cells.start..self.cells.start + cells.end;
+        let mut rows: [&[T::Raw]; few::ROWS] = [&[]; few::ROWS];
+        for (row, i) in rows.iter_mut().zip(frames.clone()) {
+            *row = T::raw(&self.frames.frame(i)[cells.clone()])?;
+        }
+        Some(rows)
+    }
+
     /// A part of the masks stays in the cache while all frames pass.
-    fn many<S: Number, M: Weight<S>>(
+    fn many<S: Number, M: Operand<S>>(
         mut self,
         rows: &mut Rows<S, { many::PIXELS }>,
         columns: &Columns<M>,
@@ -205,10 +247,20 @@ impl<T: Cell> Job<'_, '_, T> {
         frames: &Range<usize>,
         cells: &Range<usize>,
     ) -> (Simd, Range<usize>, &mut [f64]) {
-        let shifted = |by: usize| by + cells.start..by + cells.end;
-        rows.load(self.simd, self.frames, frames.clone(), &shifted(self.cells.start));
+        let here = self.cells.start + cells.start..self.cells.start + cells.end;
+        rows.load(self.simd, self.frames, frames.clone(), &here);
+        self.place(frames, cells)
+    }
+
+    /// The pixels of a block in the masks, and its totals.
+    fn place(
+        &mut self,
+        frames: &Range<usize>,
+        cells: &Range<usize>,
+    ) -> (Simd, Range<usize>, &mut [f64]) {
         let totals = frames.start * self.per_frame..frames.end * self.per_frame;
-        (self.simd, shifted(self.run.start), &mut self.totals[totals])
+        let pixels = self.run.start + cells.start..self.run.start + cells.end;
+        (self.simd, pixels, &mut self.totals[totals])
     }
 }
 

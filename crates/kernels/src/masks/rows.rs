@@ -1,9 +1,9 @@
 //! A block of pixels, converted to the precision of the product.
 
-use super::number::Number;
+use super::number::{Number, Operand};
 use crate::cell::Cell;
 use crate::total::Value;
-use framefold_core::FramesView;
+use framefold_core::{Bool8, Complex64, Complex128, F16, FramesView};
 use framefold_simd::{Simd, run};
 use std::ops::Range;
 
@@ -25,6 +25,40 @@ pub(super) fn rows_per_frame<T: Cell>() -> usize {
     if T::DTYPE.is_complex() { 2 } else { 1 }
 }
 
+/// A pixel that masks are multiplied with.
+pub(crate) trait Pixel: Cell {
+    /// Itself, if it can be loaded as a number of single precision.
+    type Raw: Operand<f32>;
+
+    /// The cells as they are; `None` if they have to be converted first.
+    fn raw(cells: &[Self]) -> Option<&[Self::Raw]>;
+}
+
+macro_rules! pixels {
+    (raw $($raw:ty),*; converted $($converted:ty),*) => {
+        $(impl Pixel for $raw {
+            type Raw = $raw;
+
+            #[inline(always)]
+            fn raw(cells: &[$raw]) -> Option<&[$raw]> {
+                Some(cells)
+            }
+        })*
+        $(impl Pixel for $converted {
+            type Raw = f32;
+
+            #[inline(always)]
+            fn raw(_: &[$converted]) -> Option<&[f32]> {
+                None
+            }
+        })*
+    };
+}
+pixels!(
+    raw u8, i8, u16, i16, f32;
+    converted Bool8, F16, u32, i32, u64, i64, f64, Complex64, Complex128
+);
+
 impl<S: Number, const P: usize> Rows<S, P> {
     /// Room for `n` rows, all zero.
     pub(super) fn new(n: usize) -> Self {
@@ -34,6 +68,15 @@ impl<S: Number, const P: usize> Rows<S, P> {
     /// All rows; those that are not in use hold numbers of no meaning.
     pub(super) fn all(&self) -> &[Row<S, P>] {
         &self.0
+    }
+
+    /// The first `len` cells of up to `N` rows.
+    pub(super) fn slices<const N: usize>(&self, len: usize) -> [&[S]; N] {
+        let mut slices: [&[S]; N] = [&[]; N];
+        for (slice, row) in slices.iter_mut().zip(&self.0) {
+            *slice = &row.cells[..len];
+        }
+        slices
     }
 
     /// Takes in the `cells`, at most `P`, of the frames `which`.

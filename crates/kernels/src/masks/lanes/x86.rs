@@ -1,6 +1,6 @@
 //! The registers of x86-64. The licence to use an instruction set is the proof that it is there.
 
-use super::{LANES, Lanes, Registers};
+use super::{LANES, Lanes, Load, Registers};
 use framefold_simd::{Avx2, Avx512};
 use std::arch::x86_64::*;
 
@@ -14,8 +14,7 @@ impl Registers for Avx512 {
 
 /// Operations on an array of registers: `$n` of them hold all lanes, `$width` each.
 macro_rules! registers {
-    ($proof:ty: $type:ty, $register:ty, $n:literal of $width:literal, $splat:ident, $load:ident,
-        |$singles:ident| $load_single:expr, $mul_add:ident, $store:ident) => {
+    ($proof:ty: $type:ty, $register:ty, $n:literal of $width:literal, $splat:ident, $mul_add:ident, $store:ident) => {
         impl Lanes<$type> for $proof {
             type Row = [$register; $n];
 
@@ -23,27 +22,6 @@ macro_rules! registers {
             fn splat(self, value: $type) -> Self::Row {
                 // SAFETY: `self` proves that the processor has the instruction.
                 [unsafe { $splat(value) }; $n]
-            }
-
-            #[inline(always)]
-            fn load(self, values: &[$type; LANES]) -> Self::Row {
-                let mut row: Self::Row = <Self as Lanes<$type>>::splat(self, 0.0);
-                for (register, part) in row.iter_mut().zip(values.as_chunks::<$width>().0) {
-                    // SAFETY: as above; `part` has as many numbers as are read.
-                    *register = unsafe { $load(part.as_ptr()) };
-                }
-                row
-            }
-
-            #[inline(always)]
-            fn load_single(self, values: &[f32; LANES]) -> Self::Row {
-                let mut row: Self::Row = <Self as Lanes<$type>>::splat(self, 0.0);
-                for (register, part) in row.iter_mut().zip(values.as_chunks::<$width>().0) {
-                    let $singles = part.as_ptr();
-                    // SAFETY: as above.
-                    *register = unsafe { $load_single };
-                }
-                row
             }
 
             #[inline(always)]
@@ -69,11 +47,42 @@ macro_rules! registers {
     };
 }
 
-registers!(Avx2: f32, __m256, 2 of 8, _mm256_set1_ps, _mm256_loadu_ps,
-    |singles| _mm256_loadu_ps(singles), _mm256_fmadd_ps, _mm256_storeu_ps);
-registers!(Avx2: f64, __m256d, 4 of 4, _mm256_set1_pd, _mm256_loadu_pd,
-    |singles| _mm256_cvtps_pd(_mm_loadu_ps(singles)), _mm256_fmadd_pd, _mm256_storeu_pd);
-registers!(Avx512: f32, __m512, 1 of 16, _mm512_set1_ps, _mm512_loadu_ps,
-    |singles| _mm512_loadu_ps(singles), _mm512_fmadd_ps, _mm512_storeu_ps);
-registers!(Avx512: f64, __m512d, 2 of 8, _mm512_set1_pd, _mm512_loadu_pd,
-    |singles| _mm512_cvtps_pd(_mm256_loadu_ps(singles)), _mm512_fmadd_pd, _mm512_storeu_pd);
+registers!(Avx2: f32, __m256, 2 of 8, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_storeu_ps);
+registers!(Avx2: f64, __m256d, 4 of 4, _mm256_set1_pd, _mm256_fmadd_pd, _mm256_storeu_pd);
+registers!(Avx512: f32, __m512, 1 of 16, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_storeu_ps);
+registers!(Avx512: f64, __m512d, 2 of 8, _mm512_set1_pd, _mm512_fmadd_pd, _mm512_storeu_pd);
+
+/// Loads into each register `$width` cells, which `$cells` points to.
+macro_rules! load {
+    ($($proof:ty, $cell:ty => $number:ty, $width:literal, |$cells:ident| $load:expr;)*) => {$(
+        impl Load<$cell, $number> for $proof {
+            #[inline(always)]
+            fn load(self, cells: &[$cell; LANES]) -> Self::Row {
+                let mut row = <Self as Lanes<$number>>::splat(self, 0.0);
+                for (register, part) in row.iter_mut().zip(cells.as_chunks::<$width>().0) {
+                    let $cells = part.as_ptr();
+                    // SAFETY: `self` proves that the processor has the instructions; `part` has as
+                    // many cells as are read.
+                    *register = unsafe { $load };
+                }
+                row
+            }
+        }
+    )*};
+}
+load! {
+    Avx2, u8 => f32, 8, |p| _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(_mm_loadl_epi64(p.cast())));
+    Avx2, i8 => f32, 8, |p| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(p.cast())));
+    Avx2, u16 => f32, 8, |p| _mm256_cvtepi32_ps(_mm256_cvtepu16_epi32(_mm_loadu_si128(p.cast())));
+    Avx2, i16 => f32, 8, |p| _mm256_cvtepi32_ps(_mm256_cvtepi16_epi32(_mm_loadu_si128(p.cast())));
+    Avx2, f32 => f32, 8, |p| _mm256_loadu_ps(p);
+    Avx2, f32 => f64, 4, |p| _mm256_cvtps_pd(_mm_loadu_ps(p));
+    Avx2, f64 => f64, 4, |p| _mm256_loadu_pd(p);
+    Avx512, u8 => f32, 16, |p| _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128(p.cast())));
+    Avx512, i8 => f32, 16, |p| _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(p.cast())));
+    Avx512, u16 => f32, 16, |p| _mm512_cvtepi32_ps(_mm512_cvtepu16_epi32(_mm256_loadu_si256(p.cast())));
+    Avx512, i16 => f32, 16, |p| _mm512_cvtepi32_ps(_mm512_cvtepi16_epi32(_mm256_loadu_si256(p.cast())));
+    Avx512, f32 => f32, 16, |p| _mm512_loadu_ps(p);
+    Avx512, f32 => f64, 8, |p| _mm512_cvtps_pd(_mm256_loadu_ps(p));
+    Avx512, f64 => f64, 8, |p| _mm512_loadu_pd(p);
+}

@@ -1,7 +1,7 @@
 //! Every instruction set gives the same bits, integers are exact, and the rest is within bounds.
 
 use super::{EXACT, Product, TERMS, in_single};
-use crate::cell::Cell;
+use crate::masks::rows::Pixel;
 use crate::masks::stack::MaskStack;
 use framefold_core::{Complex64, DType, FramesView, NativeArray, TypedVec};
 use framefold_simd::Simd;
@@ -10,7 +10,7 @@ use framefold_simd::Simd;
 const DEPTHS: [usize; 4] = [1, 7, 23, 130];
 const LENGTHS: [usize; 4] = [1, 37, 1029, 2100];
 /// Few masks in groups and beyond them, and panels that are full, not full and left over.
-const MASKS: [usize; 6] = [1, 5, 11, 12, 33, 64];
+const MASKS: [usize; 7] = [1, 3, 5, 11, 12, 33, 64];
 
 /// Numbers between -1 and 1.
 fn noise(n: usize, seed: u64) -> impl Iterator<Item = f64> {
@@ -26,7 +26,7 @@ fn stack(n_masks: usize, len: usize, values: impl Into<TypedVec>) -> MaskStack {
 }
 
 /// Row by row, without the columns that panels are filled up with.
-fn products<T: Cell>(simd: Simd, cells: &[T], depth: usize, stack: &MaskStack) -> Vec<f64> {
+fn products<T: Pixel>(simd: Simd, cells: &[T], depth: usize, stack: &MaskStack) -> Vec<f64> {
     let len = cells.len() / depth;
     let frames = FramesView::try_new(cells, depth, len, len).unwrap();
     let mut product = Product::new::<T>(simd, stack, depth);
@@ -36,7 +36,7 @@ fn products<T: Cell>(simd: Simd, cells: &[T], depth: usize, stack: &MaskStack) -
     totals.chunks_exact(n).flat_map(|row| &row[..n_columns]).copied().collect()
 }
 
-fn same_bits<T: Cell>(make: impl Fn(f64) -> T, mask: impl Fn(Vec<f64>) -> TypedVec) {
+fn same_bits<T: Pixel>(make: impl Fn(f64) -> T, mask: impl Fn(Vec<f64>) -> TypedVec) {
     // The plain loops take long where the processor's own multiplication is not used.
     for (depth, len) in DEPTHS.into_iter().zip(LENGTHS.into_iter().rev()) {
         for n_masks in MASKS {
@@ -60,6 +60,9 @@ fn single(values: Vec<f64>) -> TypedVec {
 #[test]
 fn instruction_sets_agree_in_single_precision() {
     same_bits(|x| (x.abs() * 65535.0) as u16, single);
+    same_bits(|x| (x * 32768.0) as i16, single);
+    same_bits(|x| (x.abs() * 255.0) as u8, single);
+    same_bits(|x| (x * 128.0) as i8, single);
     same_bits(|x| x as f32, single);
 }
 
@@ -67,6 +70,10 @@ fn instruction_sets_agree_in_single_precision() {
 fn instruction_sets_agree_in_double_precision() {
     same_bits(|x| (x.abs() * 4e9) as u32, single);
     same_bits(|x| (x * 100.0) as i8, TypedVec::from);
+    same_bits(|x| (x.abs() * 255.0) as u8, TypedVec::from);
+    same_bits(|x| (x.abs() * 65535.0) as u16, TypedVec::from);
+    same_bits(|x| (x * 32768.0) as i16, TypedVec::from);
+    same_bits(|x| x as f32, TypedVec::from);
 }
 
 #[test]
