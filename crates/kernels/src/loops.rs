@@ -9,6 +9,7 @@ mod pixels;
 mod rows;
 
 use framefold_core::{Element, FramesView};
+use framefold_simd::prefetch_beyond;
 use std::ops::Range;
 
 pub(crate) use extremes::{raise, raise_frames};
@@ -27,6 +28,22 @@ pub(crate) const STRIP: usize = 32;
 pub(crate) fn groups(frames: Range<usize>) -> impl Iterator<Item = Range<usize>> {
     let end = frames.end;
     frames.step_by(GROUP).map(move |first| first..end.min(first + GROUP))
+}
+
+/// As [`strip`], for a loop that goes through memory, and asks for what comes soon. As many frames
+/// as a group has are more streams than the processor fetches well by itself.
+#[inline(always)]
+pub(crate) fn stream<'a, T: Element, const W: usize>(
+    frames: FramesView<'a, T>,
+    i: usize,
+    at: usize,
+) -> &'a [T; W] {
+    const AHEAD_BYTES: usize = 512;
+    let cells = strip(frames, i, at);
+    if W > 1 {
+        prefetch_beyond(cells, AHEAD_BYTES);
+    }
+    cells
 }
 
 /// The pixels `at..at + W` of frame `i`.

@@ -1,6 +1,6 @@
 //! Largest pixels.
 
-use super::{STRIP, groups, strip};
+use super::{STRIP, groups, stream};
 use crate::cell::Real;
 use framefold_core::FramesView;
 use framefold_simd::{Simd, run};
@@ -28,7 +28,7 @@ fn raise_strips<T: Real, const W: usize>(
     for (index, tops) in tops.as_chunks_mut::<W>().0.iter_mut().enumerate() {
         let mut highest = *tops;
         for i in group.clone() {
-            let cells = strip::<T, W>(frames, i, first + index * W);
+            let cells = stream::<T, W>(frames, i, first + index * W);
             for k in 0..W {
                 highest[k] = highest[k].larger(cells[k]);
             }

@@ -1,14 +1,10 @@
 //! Sums of each pixel over frames.
 
-use super::{STRIP, groups, strip};
+use super::{STRIP, groups, stream};
 use crate::cell::Cell;
 use framefold_core::FramesView;
-use framefold_simd::{Simd, prefetch_beyond, run};
+use framefold_simd::{Simd, run};
 use std::ops::Range;
-
-/// How many bytes ahead of what is added up memory is asked for. As many frames as a group has are
-/// more streams than the processor fetches well by itself.
-const AHEAD: usize = 1 << 10;
 
 /// Adds up each pixel over some frames of a tile: `sums[p] += Σ_f frame_f[p]`.
 ///
@@ -40,10 +36,7 @@ fn add_strips<T: Cell, const W: usize>(
     for (index, sums) in sums.as_chunks_mut::<W>().0.iter_mut().enumerate() {
         let mut blocks = [T::Block::default(); W];
         for i in group.clone() {
-            let cells = strip::<T, W>(frames, i, first + index * W);
-            if W > 1 {
-                prefetch_beyond(cells, AHEAD);
-            }
+            let cells = stream::<T, W>(frames, i, first + index * W);
             for k in 0..W {
                 blocks[k] += cells[k].block();
             }

@@ -7,7 +7,7 @@ pub(super) use sparse::SparseWorker;
 use super::{Report, Seen, take_n_frames};
 use crate::cell::{Cell, deviation};
 use crate::layout::{SigLayout, filled};
-use crate::loops::{groups, strip};
+use crate::loops::{groups, stream, strip};
 use crate::total::{Total, Value, add_all, pack};
 use framefold_core::{
     Accumulator, Array, FramesView, Merger, Partial, Partition, Result, RunMeta, Tile,
@@ -123,7 +123,7 @@ fn fold_strips<T: Cell, const W: usize>(
         let at = first + index * W;
         let mut blocks = [T::Block::default(); W];
         for i in group.clone() {
-            let cells = strip::<T, W>(frames, i, at);
+            let cells = stream::<T, W>(frames, i, at);
             for k in 0..W {
                 blocks[k] += cells[k].block();
             }

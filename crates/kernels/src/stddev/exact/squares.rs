@@ -2,7 +2,7 @@
 
 use crate::cell::Cell;
 use crate::layout::filled;
-use crate::loops::{GROUP, STRIP, groups, strip};
+use crate::loops::{GROUP, STRIP, groups, stream, strip};
 use framefold_core::{Bool8, FramesView};
 use framefold_simd::{Simd, run};
 use std::ops::Range;
@@ -106,7 +106,7 @@ fn add_words<T: Exact, const W: usize>(
     let mut squared = [0u32; W];
     let mut bits = [0; W];
     for i in group.clone() {
-        let cells = strip::<T, W>(frames, i, at);
+        let cells = stream::<T, W>(frames, i, at);
         for k in 0..W {
             let x = cells[k].magnitude();
             plain[k] += cells[k].block();
@@ -151,7 +151,7 @@ fn add_longs<T: Exact, const W: usize>(
     // Copies stay in registers.
     let (mut plain, mut lows, mut highs) = (*sums, *low, *high);
     for i in group {
-        let cells = strip::<T, W>(frames, i, at);
+        let cells = stream::<T, W>(frames, i, at);
         for k in 0..W {
             let x = u64::from(cells[k].magnitude());
             plain[k] += cells[k].block();
