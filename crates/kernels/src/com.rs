@@ -4,22 +4,22 @@ mod columns;
 mod mass;
 mod rectangles;
 mod region;
+mod small;
 mod sparse;
 
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
 use crate::masks::geometry::{RowSpans, row_spans};
 use crate::nav::NavRows;
-use crate::total::convert;
 use columns::{Band, Columns, FrameSums};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Tile,
-    TilePosition, Udf,
+    TilePosition, TypedVec, Udf,
 };
 use framefold_simd::{Simd, run};
 use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
-use rectangles::rectangles;
+use rectangles::{Rectangle, rectangles};
 use region::Region;
 use sparse::Moments;
 
@@ -96,15 +96,14 @@ impl Com {
         Ok(Geometry { rows, columns, cy, cx })
     }
 
-    /// A shift on the detector in scan coordinates.
-    fn to_scan(&self, shift: [f64; 2]) -> [f64; 2] {
-        let [y, x] = shift;
-        let y = if self.flip_y { -y } else { y };
-        if self.scan_rotation == 0.0 {
-            return [y, x];
-        }
+    /// Takes shifts on the detector to scan coordinates.
+    fn to_scan(&self) -> impl Fn([f64; 2]) -> [f64; 2] + use<> {
+        let (flip_y, rotated) = (self.flip_y, self.scan_rotation != 0.0);
         let (sin, cos) = self.scan_rotation.to_radians().sin_cos();
-        [y * cos + x * sin, x * cos - y * sin]
+        move |[y, x]| {
+            let y = if flip_y { -y } else { y };
+            if rotated { [y * cos + x * sin, x * cos - y * sin] } else { [y, x] }
+        }
     }
 }
 
@@ -211,9 +210,14 @@ impl Bands {
         if self.slice != Some(slice.index()) {
             let columns = first_column..first_column + n_columns;
             let bands = spans[first_row..first_row + n_rows].chunks(BAND_ROWS).enumerate();
-            let bands = bands.map(|(band, spans)| Band {
-                first_row: first_row + band * BAND_ROWS,
-                rectangles: rectangles(spans, &columns),
+            let bands = bands.map(|(band, spans)| {
+                let rectangles = rectangles(spans, &columns);
+                let n_pixels: usize = rectangles.iter().map(Rectangle::n_pixels).sum();
+                Band {
+                    first_row: first_row + band * BAND_ROWS,
+                    is_whole: n_pixels == spans.len() * n_columns,
+                    rectangles,
+                }
             });
             self.bands = bands.collect();
             self.slice = Some(slice.index());
@@ -229,6 +233,19 @@ impl<T: Mass> Accumulator for Worker<T> {
         let bands = self.bands.of(slice, &self.spans)?;
         let (width, first_column) = (slice.shape()[1], slice.origin()[1]);
         let sums = &mut self.sums[tile.position.in_partition.clone()];
+        if let [Band { first_row, is_whole: true, .. }] = *bands
+            && small::are_small::<T>(slice.shape()[0], width)
+        {
+            let first = [first_row, first_column];
+            run!(
+                Simd::best(),
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let ahead = if i + 1 < frames.depth() { frames.frame(i + 1) } else { &[] };
+                    sums.add(small::add_up(frames.frame(i), ahead, width, first));
+                }
+            );
+            return Ok(());
+        }
         run!(
             Simd::best(),
             for (sums, frame) in sums.iter_mut().zip(frames.frames()) {
@@ -275,27 +292,45 @@ impl Merger for Merged {
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        let raw = self.centres.rows().as_slice::<f64>()?;
-        let (centres, _) = raw.as_chunks::<2>();
+        match self.dtype {
+            DType::F32 => self.results_in(|value| value as f32),
+            DType::F64 => self.results_in(|value| value),
+            other => Err(Error::bug(format!("centres of mass of {other} were planned"))),
+        }
+    }
+}
+
+impl Merged {
+    /// The results, each number rounded once. For millions of frames, the memory they take counts:
+    /// so each is made in one go from the centres.
+    fn results_in<T>(&self, round: impl Fn(f64) -> T + Copy) -> Result<Vec<Array>>
+    where
+        T: Copy,
+        Vec<T>: Into<TypedVec>,
+    {
+        let (centres, _) = self.centres.rows().as_slice::<f64>()?.as_chunks::<2>();
         let [cy, cx] = self.centre;
-        let shifts: Vec<[f64; 2]> = centres.iter().map(|[y, x]| [y - cy, x - cx]).collect();
-        let field: Vec<[f64; 2]> = shifts.iter().map(|&shift| self.com.to_scan(shift)).collect();
-        let vectors = |values: &[[f64; 2]]| {
-            let cells = convert(values.as_flattened(), self.dtype)?;
-            NativeArray::try_new(&[values.len(), 2], cells).map(Array::from)
+        let to_scan = self.com.to_scan();
+        let shift = |&[y, x]: &[f64; 2]| [y - cy, x - cx];
+        let field = |centre: &[f64; 2]| to_scan(shift(centre));
+        let vectors = |vector: &dyn Fn(&[f64; 2]) -> [f64; 2]| {
+            let vectors: Vec<[T; 2]> = centres.iter().map(|c| vector(c).map(round)).collect();
+            NativeArray::try_new(&[centres.len(), 2], vectors.into_flattened()).map(Array::from)
         };
-        let numbers = |number: fn(&[f64; 2]) -> f64| {
-            let values: Vec<f64> = field.iter().map(number).collect();
-            let cells = convert(&values, self.dtype)?;
-            NativeArray::try_new(&[values.len()], cells).map(Array::from)
+        let numbers = |number: &dyn Fn(&[f64; 2]) -> f64| {
+            let numbers: Vec<T> = centres.iter().map(|c| round(number(c))).collect();
+            NativeArray::try_new(&[centres.len()], numbers).map(Array::from)
         };
         Ok(vec![
-            vectors(centres)?,
-            vectors(&shifts)?,
+            vectors(&|centre| *centre)?,
+            vectors(&shift)?,
             vectors(&field)?,
-            numbers(|field| field[0])?,
-            numbers(|field| field[1])?,
-            numbers(|field| field[0].hypot(field[1]))?,
+            numbers(&|centre| field(centre)[0])?,
+            numbers(&|centre| field(centre)[1])?,
+            numbers(&|centre| {
+                let [y, x] = field(centre);
+                y.hypot(x)
+            })?,
         ])
     }
 }
@@ -310,9 +345,9 @@ mod tests {
         let close = |found: [f64; 2], expected: [f64; 2]| {
             assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-12), "{found:?}");
         };
-        close(com(0.0, false).to_scan([1.0, 2.0]), [1.0, 2.0]);
-        close(com(30.0, false).to_scan([1.0, 2.0]), [1.8660254037844386, 1.2320508075688774]);
-        close(com(0.0, true).to_scan([1.0, 2.0]), [-1.0, 2.0]);
-        close(com(30.0, true).to_scan([1.0, 2.0]), [0.13397459621556118, 2.232050807568877]);
+        close(com(0.0, false).to_scan()([1.0, 2.0]), [1.0, 2.0]);
+        close(com(30.0, false).to_scan()([1.0, 2.0]), [1.8660254037844386, 1.2320508075688774]);
+        close(com(0.0, true).to_scan()([1.0, 2.0]), [-1.0, 2.0]);
+        close(com(30.0, true).to_scan()([1.0, 2.0]), [0.13397459621556118, 2.232050807568877]);
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Columns<S> {
 pub(crate) struct Band {
     /// The first of its rows, counted over the frame.
     pub(crate) first_row: usize,
+    /// Whether all of its pixels count.
+    pub(crate) is_whole: bool,
     /// Their rows are counted from the first of the band.
     pub(crate) rectangles: Vec<Rectangle>,
 }
@@ -191,7 +193,7 @@ mod tests {
     ) -> FrameSums<<T::Sum as ColumnSum>::Moment> {
         let spans = row_spans([rows, width], [rows as f64 / 2.0, 2.0], r, None);
         let rectangles = rectangles(&spans, &(0..width));
-        let band = Band { first_row: 0, rectangles };
+        let band = Band { first_row: 0, is_whole: r.is_infinite(), rectangles };
         let mut columns = Columns::default();
         run!(simd, columns.add_band(&band, cells, width, 0))
     }

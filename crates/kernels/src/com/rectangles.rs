@@ -18,6 +18,12 @@ pub(crate) struct Rectangle {
     pub(crate) columns: Range<usize>,
 }
 
+impl Rectangle {
+    pub(crate) fn n_pixels(&self) -> usize {
+        self.columns.len() * if self.gap.is_some() { ROWS } else { 1 }
+    }
+}
+
 /// Cuts the part of the rows of a region that lies in `columns` into rectangles that cover each
 /// pixel once. Rows and columns of the rectangles are counted from the first of `spans` and from
 /// the start of `columns`.
