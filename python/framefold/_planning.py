@@ -20,6 +20,8 @@ from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from framefold._cuda.placement import Workers
+    from framefold._cuda.worker import CpuWorker, DeviceWorker
     from framefold._partial_results import UDFResultDict
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import Bridge
@@ -40,6 +42,8 @@ class Run:
         Boolean, of the shape of the navigation axes; None for all.
     threads
         Of the executor: 0 for the calling thread alone, None for as many as there are cores.
+    workers
+        Who takes part, if CUDA devices do; None if they do not.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Run:
         bridges: Sequence[Bridge | None],
         roi: npt.NDArray[np.bool_] | None,
         threads: int | None,
+        workers: Workers | None = None,
     ) -> None:
         self.dataset = dataset
         self.udfs = tuple(udfs)
@@ -57,6 +62,7 @@ class Run:
         self.bridges = tuple(bridges)
         self.roi = roi
         self.threads = threads
+        self._workers = workers
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
 
@@ -68,8 +74,28 @@ class Run:
     @property
     def n_workers(self) -> int:
         """How many partitions are processed at a time."""
-        threads = available_cores() if self.threads is None else max(1, self.threads)
-        return max(1, min(threads, len(self._partitions)))
+        n_devices, n_cpus = len(self.devices), 0
+        if self._workers is None or self._workers.cpus:
+            # Each device keeps a core busy that feeds it.
+            n_cpus = max(1, available_cores() - n_devices) if self.threads is None else self.threads
+        if self.threads == 0:
+            return 1
+        return max(1, min(n_devices + n_cpus, len(self._partitions)))
+
+    @property
+    def devices(self) -> tuple[int, ...]:
+        """The CUDA devices that take part, one worker for each entry."""
+        return () if self._workers is None else self._workers.devices
+
+    def places(self) -> list[DeviceWorker | CpuWorker]:
+        """One place for each worker, those with a device first."""
+        from framefold._cuda.worker import CpuWorker, DeviceWorker
+
+        gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
+        on_cupy = any(each is not None and each.on_cupy for each in gets)
+        n_workers = self.n_workers
+        with_device = [DeviceWorker(device, on_cupy) for device in self.devices[:n_workers]]
+        return [*with_device, *(CpuWorker() for _ in range(n_workers - len(with_device)))]
 
     def wrap(
         self, buffers: _engine._ResultLists, valid: npt.NDArray[np.bool_]
@@ -145,6 +171,8 @@ def plan_run(
     threads: int | None,
     corrections: CorrectionSet | None = None,
     backends: Any = None,
+    gpus: int | tuple[int, ...] | None = None,
+    gpus_only: bool = False,
 ) -> Run:
     """Plan a run; reads no pixel.
 
@@ -156,6 +184,8 @@ def plan_run(
         Of the executor.
     corrections, backends
         As for :meth:`framefold.Context.run_udf`.
+    gpus, gpus_only
+        Of the executor.
     """
     udfs = _checked_udfs(udf)
     allowed = _restriction(backends)
@@ -172,22 +202,56 @@ def plan_run(
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
         else:
-            if allowed is not None:
-                from framefold.udf._formats import asked_for, usable
-
-                usable(type(each).__name__, asked_for(each), allowed)
             bridges.append(None)
             planned.append(native)
-    in_python = [bridge for bridge in bridges if bridge is not None]
-    if in_python:
-        from framefold.udf._formats import assign
-
-        # Corrected pixels are dense, whatever they were before.
-        corrects = correction_set is not None and correction_set.have_corrections()
-        assign(in_python, (NUMPY,) if corrects else dataset.native_backends, allowed)
+    # Corrected pixels are dense, whatever they were before.
+    corrects = correction_set is not None and correction_set.have_corrections()
+    native_formats = (NUMPY,) if corrects else dataset.native_backends
+    workers = _assign_formats(udfs, bridges, native_formats, allowed, gpus, gpus_only)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
     plan = _engine.Plan(frames, planned, flat)
-    return Run(dataset, udfs, plan, bridges, mask, threads)
+    return Run(dataset, udfs, plan, bridges, mask, threads, workers)
+
+
+def _assign_formats(
+    udfs: Sequence[UDF],
+    bridges: Sequence[Bridge | None],
+    native: tuple[str, ...],
+    allowed: tuple[str, ...] | None,
+    gpus: int | tuple[int, ...] | None,
+    gpus_only: bool,
+) -> Workers | None:
+    """Tell each UDF in Python which array formats it gets; who takes part, if devices do."""
+    in_python = [bridge for bridge in bridges if bridge is not None]
+    on_kernels = [udf for udf, bridge in zip(udfs, bridges, strict=True) if bridge is None]
+    if not in_python and allowed is None:
+        return None
+    from framefold.common.udf import CUDA_BACKENDS
+    from framefold.udf._formats import asked_for, assign, usable
+
+    wishes = [bridge.asked_for() for bridge in in_python]
+    if allowed is not None:
+        wishes += [asked_for(udf) for udf in on_kernels]
+        wishes = [tuple(f for f in wish if f in allowed) for wish in wishes]
+    workers = None
+    if not CUDA_BACKENDS.isdisjoint(f for wish in wishes for f in wish):
+        from framefold._cuda import placement
+
+        workers = placement.find_workers(wishes, gpus, gpus_only)
+    if allowed is not None:
+        for udf in on_kernels:
+            there = {"why_no_device": workers.why_none} if workers else {}
+            asked = asked_for(udf)
+            on_device = workers is not None and bool(workers.devices)
+            on_device = on_device and CUDA_BACKENDS.issuperset(set(asked) & set(allowed))
+            usable(type(udf).__name__, asked, allowed, "cuda" if on_device else "cpu", **there)
+    if not in_python:
+        return None
+    if workers is None:
+        assign(in_python, native, allowed)
+        return None
+    placement.assign(in_python, native, allowed, workers)
+    return workers
 
 
 def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:

@@ -13,9 +13,9 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from framefold import _engine
 from framefold._partial_results import StepResults, UDFResultDict, UDFResults
@@ -189,23 +189,41 @@ Partials = Generator[tuple[_engine.Partial, int], None, None]
 
 def _partials(run: Run) -> Partials:
     """The partial results in partition order, each with the number of those under way."""
-    return _inline(run.plan) if run.threads == 0 else _threads(run.plan, run.n_workers)
+    places: list[Place | None] = [*run.places()] if run.devices else [None] * run.n_workers
+    return _inline(run.plan, places[0]) if run.threads == 0 else _threads(run.plan, places)
 
 
-def _inline(plan: _engine.Plan) -> Partials:
-    for index in range(plan.n_partitions):
-        yield plan.run_partition(index), 0
+class Place(Protocol):
+    """Where a worker works, if that is not just any thread."""
+
+    def active(self) -> AbstractContextManager[None]:
+        """While entered, the current thread is the worker."""
+
+    def close(self) -> None:
+        """Release what the worker has, whichever thread it was."""
 
 
-def _threads(plan: _engine.Plan, n_threads: int) -> Partials:
+def _inline(plan: _engine.Plan, place: Place | None) -> Partials:
+    try:
+        for index in range(plan.n_partitions):
+            with nullcontext() if place is None else place.active():
+                partial = plan.run_partition(index)
+            yield partial, 0
+    finally:
+        if place is not None:
+            place.close()
+
+
+def _threads(plan: _engine.Plan, places: Sequence[Place | None]) -> Partials:
     """Partial results of partitions that are processed on threads, each with one worker."""
+    n_threads = len(places)
     desk = _Desk(plan.n_partitions, n_threads)
     name = f"framefold-{next(_numbers)}-"
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
     try:
         _on_threads[id(plan)] = plan, desk
-        for _ in range(n_threads):
-            pool.submit(desk.work, plan)
+        for place in places:
+            pool.submit(desk.work, plan, place)
         for index in range(plan.n_partitions):
             yield desk.collect(index)
     finally:
@@ -236,7 +254,7 @@ class _Desk:
         self._closed = False
         self._finished: dict[int, _engine.Partial | BaseException] = {}
 
-    def work(self, plan: _engine.Plan) -> None:
+    def work(self, plan: _engine.Plan, place: Place | None) -> None:
         """Process partitions on this thread until there are none left."""
         taken: int | None = None
 
@@ -251,7 +269,11 @@ class _Desk:
             self._give(partial)
 
         try:
-            plan.work(take, give)
+            if place is None:
+                plan.work(take, give)
+            else:
+                with closing(place), place.active():
+                    plan.work(take, give)
         except BaseException as exception:
             # Between two partitions, it is reported as the failure of the next one.
             failed = self._take() if taken is None else taken

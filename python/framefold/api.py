@@ -95,15 +95,17 @@ class Context(AnalysisMethods, ConvertMethods):
             ``'inline'`` (or ``'synchronous'``) or ``'threads'``.
         cpus
             The number of threads, or an iterable with one entry for each; of no effect for
-            ``'inline'``.
+            ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on devices.
         gpus
-            Not available yet: None, 0 or empty.
+            How many CUDA devices to use, or their numbers, for UDFs that take arrays of CUDA;
+            all there are if None. A number that is named twice gets two threads. ``'inline'``
+            uses the first.
         plot_class
             As for the class.
         snooze_timeout
             Accepted and of no effect: nothing is kept running between runs.
         main_process_gpu
-            Not available yet: None or False.
+            None or False: partial results are merged on the CPU.
 
         Raises
         ------
@@ -330,7 +332,7 @@ class Context(AnalysisMethods, ConvertMethods):
         told = RunProgress(progress_reporter(progress), run.partitions)
         if not sync:
             return _awaited(_async_generator(self._generator(run, told, plots)), single)
-        if _wants_plots(plots):
+        if _wants_plots(plots) or run.devices:
             with self._generator(run, told, plots) as steps:
                 results = steps.run_to_end()
         else:
@@ -530,7 +532,9 @@ class Context(AnalysisMethods, ConvertMethods):
                 f"dataset is a {type(dataset).__name__}; use the result of Context.open or "
                 f"Context.load"
             )
-        return plan_run(dataset, udf, roi, self.executor.threads, corrections, backends)
+        executor = self.executor
+        gpus = executor.gpus, executor.gpus_only
+        return plan_run(dataset, udf, roi, executor.threads, corrections, backends, *gpus)
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
         from framefold._running import ResultGenerator

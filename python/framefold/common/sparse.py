@@ -1,6 +1,6 @@
-"""Sparse arrays of SciPy and PyData, told apart and converted without importing either first.
+"""Arrays of SciPy, PyData and CuPy, told apart and converted without importing these first.
 
-Neither package is needed to use framefold. What is not imported cannot have made an array, so
+No such package is needed to use framefold. What is not imported cannot have made an array, so
 :func:`is_sparse` imports nothing.
 """
 
@@ -25,8 +25,13 @@ def is_scipy(array: Any) -> bool:
 
 
 def to_dense(array: Any) -> npt.NDArray[Any]:
-    """``array`` as a NumPy array; one that already is dense is not copied."""
+    """``array`` as a NumPy array; one that already is one is not copied."""
     family = _family(array)
+    if family == "cupyx":
+        array, family = array.toarray(), "cupy"
+    if family == "cupy":
+        host: npt.NDArray[Any] = array.get()
+        return host
     if family == "scipy":
         dense: npt.NDArray[Any] = array.toarray()
         return dense
@@ -86,6 +91,8 @@ def _family(array: Any) -> str | None:
         package = cls.__module__.partition(".")[0]
         if package == "sparse" and hasattr(array, "todense"):
             return "sparse"
-        if package == "scipy" and hasattr(array, "tocsr"):
-            return "scipy"
+        if package in ("scipy", "cupyx") and hasattr(array, "tocsr"):
+            return package
+        if package == "cupy" and hasattr(array, "get"):
+            return "cupy"
     return None

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from framefold.exceptions import InvalidArgumentError
+
 
 class JobExecutor:
     """Where partitions are processed; changes no bit of the results.
@@ -10,9 +14,16 @@ class JobExecutor:
     ----------
     threads : int or None
         0 for the calling thread alone, None for as many threads as there are cores.
+    gpus : int, tuple of int, or None
+        How many CUDA devices, or which ones, work on UDFs that take arrays of CUDA; None for
+        all there are.
+    gpus_only : bool
+        Whether such UDFs run on devices alone.
     """
 
     threads: int | None = None
+    gpus: int | tuple[int, ...] | None = None
+    gpus_only: bool = False
 
     def close(self) -> None:
         """Release what the executor holds: nothing, for those that start threads per run."""
@@ -22,3 +33,23 @@ class JobExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | None:
+    """``gpus`` as executors keep it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no number of devices, and does not name devices.
+    """
+    if gpus is None:
+        return None
+    listed = gpus if isinstance(gpus, int) else tuple(gpus)
+    numbers = (listed,) if isinstance(listed, int) else listed
+    if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):
+        raise InvalidArgumentError(
+            f"gpus is {gpus!r}, expected how many CUDA devices to use, or the numbers of devices "
+            f"such as [0, 1]"
+        )
+    return listed

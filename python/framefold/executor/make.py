@@ -32,14 +32,14 @@ def make_executor(
         raise ExecutorSpecException(
             f"there is no executor {name!r}; use 'inline' (or 'synchronous') or 'threads'"
         )
-    n_gpus = gpus if isinstance(gpus, int) else len(list(gpus or ()))
-    if n_gpus or not (main_process_gpu is None or main_process_gpu is False):
+    if not (main_process_gpu is None or main_process_gpu is False):
         raise ExecutorSpecException(
-            f"the executor {name!r} uses no GPU; leave gpus and main_process_gpu out"
+            f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
+            f"CPU; leave it out"
         )
     if name == "threads":
-        return ConcurrentJobExecutor(_count(cpus))
-    return InlineJobExecutor()
+        return ConcurrentJobExecutor(_count(cpus), gpus=gpus)
+    return InlineJobExecutor(gpus)
 
 
 def _count(cpus: int | Iterable[int] | None) -> int | None:

@@ -21,7 +21,7 @@ from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import ArrayWithMask
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
-from framefold.common.udf import NUMPY, NUMPY_MATRIX
+from framefold.common.udf import CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.udf._declarations import (
     Buffers,
@@ -41,6 +41,8 @@ from framefold.udf.meta import UDFMeta
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from framefold._cuda.partition import DevicePartition
+    from framefold._cuda.placement import OnDevice
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._sparse_tiles import Give, SparseTiles
 
@@ -77,6 +79,8 @@ class Bridge:
         self.method = "tile"
         #: What makes sparse tiles; None for dense ones.
         self.tiles: SparseTiles | None = None
+        #: What it gets on workers with a CUDA device, if any take part.
+        self.on_device: OnDevice | None = None
         #: The copy that merges, once there is one.
         self.main_side: weakref.ref[UDF] | None = None
 
@@ -140,11 +144,14 @@ class Bridge:
         n_sharing = self.tiles.n_sharing(self.array_backend) if self.tiles else 1
         if n_sharing > 1 and self.method != "frame":
             how.append(f"once per tile for {n_sharing} UDFs")
-        return f"{self.array_backend} ({', '.join(how)})" if how else self.array_backend
+        made = f"{self.array_backend} ({', '.join(how)})" if how else self.array_backend
+        if self.on_device is not None and self.on_device.array_backend != self.array_backend:
+            made += f"; on CUDA devices {self.on_device.array_backend}"
+        return made
 
     def meta(self, **kwargs: Any) -> UDFMeta:
         """Meta information of this run."""
-        kwargs.setdefault("array_backend", self.array_backend)
+        format_ = kwargs.setdefault("array_backend", self.array_backend)
         return UDFMeta(
             dataset_shape=self.shape,
             dataset_dtype=self.dtype,
@@ -152,6 +159,7 @@ class Bridge:
             roi=self.roi,
             corrections=self.corrections,
             positions=self.positions,
+            device_class="cuda" if format_ in CUDA_BACKENDS else "cpu",
             **kwargs,
         )
 
@@ -196,7 +204,7 @@ class RunDescription:
         self.n_partitions = n_partitions
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
         self.slice_shapes: list[tuple[int, ...]] = []
-        if bridge.tiles is not None:
+        if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
 
@@ -215,29 +223,44 @@ class PartitionTask:
     def __init__(self, run: RunDescription, index: int, start: int, stop: int) -> None:
         bridge = self.bridge = run.bridge
         self.cursor = TileCursor(start, stop)
-        meta = bridge.meta(run=run, partition=(start, stop), cursor=self.cursor)
+        self.device = _device_partition(run, start)
+        format_ = bridge.array_backend
+        if self.device is not None:
+            format_ = self.device.array_backend
+        meta = bridge.meta(
+            run=run,
+            partition=(start, stop),
+            cursor=self.cursor,
+            array_backend=format_,
+        )
         aux = bridge.aux_for(start, stop)
         self.udf = bridge.copy_with(meta, aux)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
+        if self.device is not None:
+            self.arrays = self.device.move(self.buffers, self.arrays)
         self.udf.results = UDFData("result buffer", self.arrays)
         self.udf.task_data = UDFData("task data", self.udf.get_task_data())
         self.udf.preprocess()
         self.method = processing_method(self.udf)
         process = getattr(self.udf, PROCESS_METHODS[self.method])
-        if bridge.array_backend == NUMPY_MATRIX:
-            process = _as_matrices(process, self.method == "frame")
+        frames = self.method == "frame"
+        if format_ == NUMPY_MATRIX:
+            process = _as_matrices(process, frames)
         self.process = process
-        #: What makes tiles of the engine's sparse ones; None for dense tiles.
-        self.give: Give | None = None
-        if bridge.tiles is not None:
+        #: What makes tiles of the engine's; None for dense tiles as they are.
+        self.give: Give | Callable[..., Any] | None = None
+        if self.device is not None:
+            views = self.udf.results.__dict__
+            self.give = self.device.giver(views, frames, run.slice_shapes)
+        elif bridge.tiles is not None:
             bridge.tiles.clear()
-            frames = self.method == "frame"
-            self.give = bridge.tiles.giver(bridge.array_backend, frames, run.slice_shapes)
+            self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)
         self.partition = (start, stop)
         self.bindings: list[Binding] = [
             (self.udf.results.__dict__, sys.intern(name), array, self.buffers[name].kind, True)
             for name, array in self.arrays.items()
+            if self.device is None or not self.device.is_moved(name)
         ]
         self.bindings += [
             (self.udf.params.__dict__, sys.intern(name), view, bridge.aux[name][0], False)
@@ -249,11 +272,14 @@ class PartitionTask:
         """Post-process; returns the partial result and its size in bytes."""
         self.udf.results.__dict__.update(self.arrays)
         self.udf.params.__dict__.update(self.aux)
-        if self.bridge.tiles is not None:
+        if self.device is not None:
+            self.device.end()
+        elif self.bridge.tiles is not None:
             self.bridge.tiles.clear()
         self.udf.postprocess()
+        arrays = self.arrays if self.device is None else self.device.export(self.arrays)
         self.udf.cleanup()
-        return self.arrays, sum(array.nbytes for array in self.arrays.values())
+        return arrays, sum(array.nbytes for array in arrays.values())
 
 
 class MergeTask:
@@ -308,6 +334,17 @@ class MergeTask:
             self.bridge.n_selected,
             self.bridge.roi,
         )
+
+
+def _device_partition(run: RunDescription, start: int) -> DevicePartition | None:
+    """What a partition does differently, if this thread is a worker with a CUDA device."""
+    gets = run.bridge.on_device
+    if gets is None:
+        return None
+    from framefold._cuda.partition import DevicePartition
+    from framefold._cuda.worker import current_worker
+
+    return None if current_worker() is None else DevicePartition(run, gets, start)
 
 
 def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:

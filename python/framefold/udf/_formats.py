@@ -16,6 +16,7 @@ from framefold.common.udf import (
     ALL_BACKENDS,
     CPU_BACKENDS,
     CUDA_BACKENDS,
+    CUPY_BACKENDS,
     SCIPY_CSR,
     SCIPY_CSR_ARRAY,
     SPARSE_BACKENDS,
@@ -30,6 +31,7 @@ from framefold.exceptions import (
 
 if TYPE_CHECKING:
     from framefold.udf._bridge import Bridge
+    from framefold.udf._sparse_tiles import SparseTiles
     from framefold.udf.base import UDF
 
 Formats = tuple[str, ...]
@@ -94,7 +96,11 @@ def restriction(backends: Any) -> Formats | None:
 
 
 def usable(
-    name: str, asked: Formats, allowed: Formats | None = None, device_class: str = "cpu"
+    name: str,
+    asked: Formats,
+    allowed: Formats | None = None,
+    device_class: str = "cpu",
+    why_no_device: str = "",
 ) -> Formats:
     """Those of the formats that can be had.
 
@@ -109,6 +115,8 @@ def usable(
     device_class
         Of the worker: ``'cpu'`` has the formats of :data:`CPU_BACKENDS`, ``'cuda'`` those of
         :data:`CUDA_BACKENDS`.
+    why_no_device
+        Why the run has no worker with a CUDA device, for messages.
 
     Raises
     ------
@@ -117,14 +125,24 @@ def usable(
     MissingLibraryError
         If only a library is in the way.
     """
-    in_the_way = {format_: _obstacle(format_, allowed, device_class) for format_ in asked}
+    in_the_way = {
+        format_: _obstacle(format_, allowed, device_class, why_no_device) for format_ in asked
+    }
     left = tuple(format_ for format_, obstacle in in_the_way.items() if obstacle is None)
     if left:
         return left
     reasons = "; ".join(f"{format_!r} {obstacle}" for format_, obstacle in in_the_way.items())
-    missing = any(
-        obstacle is not None and "not installed" in obstacle for obstacle in in_the_way.values()
-    )
+    missing = {
+        library
+        for library in ("scipy", "sparse", "sparseconverter", "cupy")
+        for obstacle in in_the_way.values()
+        if obstacle is not None and f"{library}, which is not installed" in obstacle
+    }
+    if missing == {"cupy"}:
+        raise MissingLibraryError(
+            f"{name} takes no array format that is to be had: {reasons}; install the CuPy package "
+            f"for your version of CUDA, such as cupy-cuda12x"
+        )
     if missing:
         raise MissingLibraryError(
             f"{name} takes no array format that is to be had: {reasons}; install what sparse "
@@ -186,27 +204,35 @@ def assign(
     bridges: Sequence[Bridge],
     native: Formats,
     allowed: Formats | None = None,
-    device_class: str = "cpu",
+    why_no_device: str = "",
 ) -> None:
-    """Ask the UDFs of a run which formats they take, and tell them what they get."""
-    wishes = [usable(bridge.name, bridge.asked_for(), allowed, device_class) for bridge in bridges]
-    chosen = choose(native, wishes)
-    takers = [
-        (format_, bridge.method == "frame")
-        for bridge, format_ in zip(bridges, chosen, strict=True)
-        if layout(format_) == "csr"
+    """Ask the UDFs of a run which formats they take, and tell them what they get on the CPU."""
+    wishes = [
+        usable(bridge.name, bridge.asked_for(), allowed, why_no_device=why_no_device)
+        for bridge in bridges
     ]
-    tiles = None
-    if takers:
-        from framefold.udf._sparse_tiles import SparseTiles
-
-        tiles = SparseTiles(takers)
+    chosen = choose(native, wishes)
+    tiles = sparse_tiles(bridges, chosen)
     kinds = {layout(format_) for format_ in native}
     for bridge, format_ in zip(bridges, chosen, strict=True):
         how = layout(format_)
         bridge.array_backend = format_
         bridge.tiles = tiles if how == "csr" else None
         bridge.crosses = how not in kinds
+
+
+def sparse_tiles(bridges: Sequence[Bridge], chosen: Formats) -> SparseTiles | None:
+    """What makes sparse tiles in those of the chosen formats that are the CPU's; None if none."""
+    takers = [
+        (format_, bridge.method == "frame")
+        for bridge, format_ in zip(bridges, chosen, strict=True)
+        if layout(format_) == "csr" and format_ in CPU_BACKENDS
+    ]
+    if not takers:
+        return None
+    from framefold.udf._sparse_tiles import SparseTiles
+
+    return SparseTiles(takers)
 
 
 def in_order(formats: Iterable[str]) -> Formats:
@@ -236,22 +262,28 @@ def _best_rank(native: Formats, wish: Formats) -> Formats:
     return tuple(format_ for format_ in wish if layout(format_) in kinds) or wish
 
 
-def _obstacle(format_: str, allowed: Formats | None, device_class: str) -> str | None:
+def _obstacle(
+    format_: str, allowed: Formats | None, device_class: str, why_no_device: str
+) -> str | None:
     """Why a format cannot be had; None if it can."""
     if allowed is not None and format_ not in allowed:
         return f"is not among those that backends={allowed!r} restricts the run to"
     on_cpu = format_ in CPU_BACKENDS
     if on_cpu != (device_class == "cpu"):
-        return f"needs a {'CPU' if on_cpu else 'CUDA'} worker, and this run has none"
-    if format_ in SPARSE_BACKENDS and on_cpu:
-        for library in _libraries(format_):
-            if not _installed(library):
-                return f"needs {library}, which is not installed"
+        why = f" ({why_no_device})" if why_no_device and not on_cpu else ""
+        return f"needs a {'CPU' if on_cpu else 'CUDA'} worker, and this run has none{why}"
+    for library in _libraries(format_):
+        if not _installed(library):
+            return f"needs {library}, which is not installed"
     return None
 
 
 def _libraries(format_: str) -> tuple[str, ...]:
-    """What it takes to make a sparse format on the CPU."""
+    """What it takes to make an array of that format."""
+    if format_ in CUPY_BACKENDS:
+        return ("cupy",)
+    if format_ not in SPARSE_BACKENDS:
+        return ()
     library = "sparse" if format_.startswith("sparse.") else "scipy"
     made_by_hand = format_ in (SCIPY_CSR, SCIPY_CSR_ARRAY, SPARSE_COO)
     return (library,) if made_by_hand else (library, "sparseconverter")

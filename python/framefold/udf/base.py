@@ -176,7 +176,8 @@ class UDF(BackendConstants):
         dtype
             Any NumPy dtype.
         where
-            ``'device'`` keeps the buffer on a GPU, if one is used.
+            ``'device'`` keeps the buffer on a CUDA device until a partition is done, where the
+            UDF gets arrays of CuPy; it is an array of CuPy, then.
         use
             ``'private'`` leaves the buffer out of the results; ``'result_only'`` says that it
             is only computed in :meth:`get_results`.
@@ -265,7 +266,10 @@ class UDF(BackendConstants):
 
         Sparse formats of SciPy, and ``numpy.matrix``, have two axes: tiles and partitions come
         with flattened signal axes, ``(frames, pixels)``, and frames as ``(1, pixels)``. Others
-        have the shapes that dense arrays have. All are read-only.
+        have the shapes that dense arrays have. All are read-only, and arrays on a CUDA device,
+        which cannot be, must not be changed.
+
+        A run with formats of CUDA uses the devices of its context; see the guide.
         """
         return (self.BACKEND_NUMPY,)
 
@@ -278,9 +282,14 @@ class UDF(BackendConstants):
             Dense or sparse, in any of the array formats; of the shape of ``target``, or with as
             many elements.
         target
-            A view in ``self.results``.
+            A view in ``self.results``; of NumPy or CuPy, and so is what is returned.
         """
-        dense = to_dense(arr)
+        if isinstance(target, np.ndarray):
+            dense = to_dense(arr)
+        else:
+            from framefold._cuda.arrays import to_device
+
+            dense = to_device(arr)
         return dense.reshape(target.shape) if dense.size == target.size else dense
 
     @staticmethod
@@ -290,7 +299,12 @@ class UDF(BackendConstants):
 
     @property
     def xp(self) -> Any:
-        """The array module to compute with: NumPy."""
+        """The array module to compute with: CuPy where the UDF gets arrays of CuPy, or NumPy."""
+        meta = self.__dict__.get("meta")
+        if meta is not None and meta.array_backend in self.CUPY_BACKENDS:
+            import cupy
+
+            return cupy
         return np
 
     @property

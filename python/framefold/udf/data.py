@@ -46,7 +46,7 @@ class UDFData:
             ) from None
         if present is value:
             return  # the end of an in-place operation: `results.x += y`
-        if not isinstance(present, np.ndarray):
+        if not isinstance(present, np.ndarray) and not hasattr(present, "__cuda_array_interface__"):
             raise AttributeError(f"{self.__what} {name!r} cannot be replaced")
         present[...] = value
 

@@ -173,14 +173,15 @@ class UDFMeta:
 
     @property
     def device_class(self) -> str:
-        """The kind of device in use: ``'cpu'``."""
+        """The kind of device that the array format is for: ``'cpu'`` or ``'cuda'``."""
         return self._device_class
 
     @property
     def array_backend(self) -> str | None:
         """The array format of frames and tiles, one of the ``BACKEND_`` constants of ``UDF``.
 
-        None on the main side, where there are none.
+        None on the main side, where there are none. Partitions can differ, if some of them are
+        processed on a CUDA device.
         """
         return self._array_backend
 

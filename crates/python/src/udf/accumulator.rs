@@ -39,6 +39,12 @@ impl Accumulator for PyAccumulator {
         self.attached.with(|py| {
             let pixels = Pixels::new(py, tile)
                 .map_err(|exception| from_python(exception, "handing over a tile"))?;
+            if !task.give.is_none(py) {
+                let given = task
+                    .given_of_dense(py, &tile.position, &pixels)
+                    .map_err(|exception| from_python(exception, "converting a tile"))?;
+                return task.process_given(py, &tile.position, given);
+            }
             match task.method {
                 Method::Frame => task.process_frames(py, &tile.position, &pixels),
                 _ => task.process_tile(py, &tile.position, |descr| pixels.tile(descr)),
@@ -50,12 +56,9 @@ impl Accumulator for PyAccumulator {
         let task = &mut self.task;
         self.attached.with(|py| {
             let given = task
-                .given(py, position, tile)
+                .given_of_rows(py, position, tile)
                 .map_err(|exception| from_python(exception, "converting a sparse tile"))?;
-            match task.method {
-                Method::Frame => task.process_given_frames(py, position, &given),
-                _ => task.process_tile(py, position, |_| Ok(given)),
-            }
+            task.process_given(py, position, given)
         })
     }
 
@@ -79,7 +82,7 @@ pub(super) struct Task {
     /// A `framefold.udf._bridge.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
-    /// Makes what the UDF gets of sparse tiles; `None` in Python if it gets dense ones.
+    /// Makes what the UDF gets of tiles; `None` in Python if it gets dense ones as they are.
     give: Py<PyAny>,
     method: Method,
     bindings: Vec<Binding>,
@@ -165,9 +168,21 @@ impl Task {
 }
 
 impl Task {
-    /// A sparse tile in the array format that the UDF takes; an iterator over its frames, if it
+    /// A dense tile in the array format that the UDF takes; an iterator over its frames, if it
     /// processes frames.
-    fn given<'py>(
+    fn given_of_dense<'py>(
+        &self,
+        py: Python<'py>,
+        position: &TilePosition<'_>,
+        pixels: &Pixels<'py>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (frames, index) = (&position.frames, position.sig.index());
+        let tile = pixels.tile(self.descr.bind(py))?;
+        self.give.bind(py).call1((frames.start, frames.end, index, tile))
+    }
+
+    /// The same of a sparse tile.
+    fn given_of_rows<'py>(
         &self,
         py: Python<'py>,
         position: &TilePosition<'_>,
@@ -176,6 +191,18 @@ impl Task {
         let (starts, columns, values) = Rows::new(py, tile)?.arrays(self.descr.bind(py))?;
         let (frames, index) = (&position.frames, position.sig.index());
         self.give.bind(py).call1((frames.start, frames.end, index, starts, columns, values))
+    }
+
+    fn process_given(
+        &mut self,
+        py: Python<'_>,
+        position: &TilePosition<'_>,
+        given: Bound<'_, PyAny>,
+    ) -> Result<()> {
+        match self.method {
+            Method::Frame => self.process_given_frames(py, position, &given),
+            _ => self.process_tile(py, position, |_| Ok(given)),
+        }
     }
 
     fn process_given_frames(
@@ -195,7 +222,7 @@ impl Task {
             views
                 .and_then(|()| match frames.next() {
                     Some(frame) => call(py, &self.process, &frame?.unbind()),
-                    None => Err(PyRuntimeError::new_err("a sparse tile has too few frames")),
+                    None => Err(PyRuntimeError::new_err("a tile has too few frames")),
                 })
                 .map_err(|exception| from_python(exception, format!("frame {index}")))?;
         }

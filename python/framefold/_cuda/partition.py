@@ -1,0 +1,126 @@
+"""One UDF at work on one partition on a device: its tiles, and result buffers that stay there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.udf._sparse_tiles import Rows
+
+if TYPE_CHECKING:
+    from framefold._cuda.placement import OnDevice
+    from framefold.udf._bridge import RunDescription
+    from framefold.udf._declarations import Buffers
+
+Array = npt.NDArray[Any]
+
+
+class DevicePartition:
+    """What a partition does differently on a device."""
+
+    def __init__(self, run: RunDescription, gets: OnDevice, start: int) -> None:
+        self._run = run
+        self._gets = gets
+        self._start = start
+        self._views: dict[str, Any] = {}
+        #: Result buffers on the device by name, and the kind of each.
+        self._buffers: dict[str, tuple[Any, str]] = {}
+
+    def move(self, buffers: Buffers, arrays: dict[str, Array]) -> dict[str, Any]:
+        """``arrays``, those on the device that are declared to be there."""
+        if not self._gets.on_cupy:
+            return arrays
+        import cupy
+
+        moved: dict[str, Any] = {}
+        for name, array in arrays.items():
+            decl = buffers[name]
+            # There are numbers on the device, and nothing else.
+            if decl.where == "device" and decl.dtype.kind in "biufc":
+                there = cupy.zeros(array.shape, dtype=array.dtype)
+                self._buffers[name] = there, decl.kind
+                moved[name] = there
+            else:
+                moved[name] = array
+        return moved
+
+    @property
+    def array_backend(self) -> str:
+        """The array format that the UDF gets."""
+        return self._gets.array_backend
+
+    def is_moved(self, name: str) -> bool:
+        """Whether the buffer is on the device."""
+        return name in self._buffers
+
+    def giver(
+        self, views: dict[str, Any], frames: bool, slice_shapes: Sequence[tuple[int, ...]]
+    ) -> Callable[..., Any] | None:
+        """What makes tiles of the engine's ones; None to take those as they are.
+
+        Parameters
+        ----------
+        views
+            Where the parts of result buffers are shown that belong to each tile.
+        frames
+            Whether the UDF processes frames.
+        slice_shapes
+            The shape of each signal slice.
+        """
+        gets, self._views = self._gets, views
+        if gets.device_tiles is not None:
+            gets.device_tiles.clear()
+            return gets.device_tiles.giver(gets.array_backend, frames, slice_shapes, self._show)
+        if gets.sparse_tiles is not None:
+            gets.sparse_tiles.clear()
+            return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes)
+        return _densifier(frames, slice_shapes) if gets.of_rows else None
+
+    def end(self) -> None:
+        """Let go of the current tile."""
+        if self._gets.device_tiles is not None:
+            self._gets.device_tiles.clear()
+        if self._gets.sparse_tiles is not None:
+            self._gets.sparse_tiles.clear()
+
+    def export(self, arrays: Mapping[str, Any]) -> dict[str, Array]:
+        """``arrays``, all of them on the host. Waits for the device."""
+        return {
+            name: array.get() if name in self._buffers else array for name, array in arrays.items()
+        }
+
+    def _show(self, start: int, stop: int, index: int) -> None:
+        """Show the parts of buffers on the device that belong to these frames and that slice."""
+        for name, (array, kind) in self._buffers.items():
+            if kind == "nav":
+                part = array[start - self._start : stop - self._start]
+                # One number per frame shows as an array of one, as on the CPU.
+                single = stop - start == 1 and self._frames and part.ndim > 1
+                self._views[name] = part[0] if single else part
+            elif kind == "sig" and not self._frames:
+                sig = self._run.tiling_scheme[index]
+                box = zip(sig.origin, sig.shape, strict=True)
+                self._views[name] = array[tuple(slice(o, o + n) for o, n in box)]
+
+    @property
+    def _frames(self) -> bool:
+        return self._run.bridge.method == "frame"
+
+
+def _densifier(frames: bool, slice_shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
+    """Makes NumPy arrays of sparse tiles, for functions that bring them to the device."""
+
+    def give(
+        start: int, stop: int, index: int, starts: Array, columns: Array, values: Array
+    ) -> Any:
+        rows = Rows(slice_shapes[index], starts, columns, values)
+        flat = np.zeros((rows.depth, rows.n_cells), dtype=values.dtype)
+        flat[np.repeat(np.arange(rows.depth), np.diff(rows.starts)), rows.columns] = values
+        tile = flat.reshape((rows.depth, *rows.sig))
+        tile.flags.writeable = False
+        return iter(tile) if frames else tile
+
+    return give

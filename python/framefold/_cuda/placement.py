@@ -1,0 +1,161 @@
+"""Which workers take part in a run, and what UDFs get on those with a CUDA device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from framefold.common.backend import _configured
+from framefold.common.udf import (
+    CPU_BACKENDS,
+    CUDA_BACKENDS,
+    CUPY_BACKENDS,
+    CUPY_SCIPY_CSR,
+    SCIPY_CSR,
+)
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
+from framefold.udf import _formats
+from framefold.udf._formats import Formats
+from framefold.utils import devices as system
+
+if TYPE_CHECKING:
+    from framefold._cuda.tiles import DeviceTiles
+    from framefold.udf._bridge import Bridge
+    from framefold.udf._sparse_tiles import SparseTiles
+
+INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
+
+#: What an executor was told: so many devices, these devices, or None for all there are.
+Gpus = int | tuple[int, ...] | None
+
+
+class Workers(NamedTuple):
+    """The workers of a run."""
+
+    #: Whether workers on the CPU take part.
+    cpus: bool = True
+    #: One worker for each entry, the number of its device.
+    devices: tuple[int, ...] = ()
+    #: Why there are no devices, for messages.
+    why_none: str = ""
+
+
+class OnDevice(NamedTuple):
+    """What one UDF gets on workers with a device."""
+
+    array_backend: str
+    #: What makes tiles of a CuPy format.
+    device_tiles: DeviceTiles | None
+    #: What makes sparse tiles of a CPU format.
+    sparse_tiles: SparseTiles | None
+    #: Whether the engine's tiles are sparse rows.
+    of_rows: bool
+
+    @property
+    def on_cupy(self) -> bool:
+        """Whether the format is one of CuPy's."""
+        return self.array_backend in CUPY_BACKENDS
+
+
+def find_workers(wishes: Sequence[Formats], gpus: Gpus, devices_only: bool = False) -> Workers:
+    """Who takes part in a run of UDFs that take these formats.
+
+    Looks for devices only if a UDF takes a CUDA format. A UDF that takes nothing else keeps
+    workers without a device out of the run, and so do ``devices_only`` and
+    :func:`framefold.common.backend.set_use_cuda`.
+    """
+    takes = {format_ for wish in wishes for format_ in wish} & CUDA_BACKENDS
+    if not takes:
+        return Workers()
+    asked_for, ask_cpu = _configured()
+    chosen = gpus is None and asked_for is not None
+    if chosen and asked_for is not None:
+        gpus = (asked_for,)
+    if gpus == 0 or gpus == ():
+        return Workers(why_none="the executor was made with gpus=0")
+    if gpus is None and ask_cpu is not None:
+        return Workers(why_none="this process is set to use the CPU, see set_use_cpu")
+    if takes <= CUPY_BACKENDS and gpus is None and not system.cupy_installed():
+        return Workers(why_none=f"CuPy is not installed; {INSTALL}")
+    found = system.cuda_ids()
+    devices = _picked(found, gpus)
+    if not devices:
+        return Workers(why_none=system.why_no_device() or "there is no CUDA device")
+    if takes <= CUPY_BACKENDS and not system.has_cupy():
+        return Workers(why_none=f"CuPy cannot be imported; {INSTALL}")
+    needed = any(wish and not CPU_BACKENDS.intersection(wish) for wish in wishes)
+    return Workers(not (needed or chosen or devices_only), devices)
+
+
+def _picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
+    """The devices of those found that are asked for."""
+    if gpus is None:
+        return tuple(found)
+    there = ", ".join(map(str, found)) or f"none ({system.why_no_device()})"
+    if isinstance(gpus, int):
+        if gpus > len(found):
+            raise InvalidArgumentError(
+                f"gpus is {gpus}, and CUDA devices there are: {there}; ask for fewer, or leave "
+                f"gpus out to use what there is"
+            )
+        return tuple(found[:gpus])
+    for device in gpus:
+        if device not in found:
+            raise InvalidArgumentError(
+                f"there is no CUDA device {device}; there are: {there}; choose among them"
+            )
+    return gpus
+
+
+def assign(
+    bridges: Sequence[Bridge], native: Formats, allowed: Formats | None, workers: Workers
+) -> None:
+    """Tell the UDFs of a run what they get on workers with a device, and without one.
+
+    The engine makes tiles of one layout for each UDF, dense or rows: that of the format on the
+    CPU, if the CPU takes part. On a device, the other layout is made there.
+    """
+    if workers.cpus:
+        _formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
+    if not workers.devices:
+        return
+    wishes = [_wish(bridge, allowed, workers) for bridge in bridges]
+    there = (*native, CUPY_SCIPY_CSR) if SCIPY_CSR in native else native
+    chosen = _formats.choose(there, wishes)
+    if not workers.cpus:
+        for bridge, format_ in zip(bridges, chosen, strict=True):
+            bridge.array_backend = format_
+            bridge.crosses = _formats.layout(format_) not in map(_formats.layout, native)
+    sparse = _formats.sparse_tiles(bridges, chosen)
+    layouts = [_formats.layout(bridge.array_backend) for bridge in bridges]
+    uploads = {}
+    for how in set(layouts):
+        n_takers = sum(
+            format_ in CUPY_BACKENDS and its == how
+            for format_, its in zip(chosen, layouts, strict=True)
+        )
+        if n_takers:
+            from framefold._cuda.tiles import DeviceTiles
+
+            uploads[how] = DeviceTiles(n_takers, of_rows=how == "csr")
+    for bridge, format_, how in zip(bridges, chosen, layouts, strict=True):
+        of_rows = how == "csr"
+        bridge.on_device = OnDevice(
+            format_,
+            uploads[how] if format_ in CUPY_BACKENDS else None,
+            sparse if of_rows and format_ in CPU_BACKENDS else None,
+            of_rows,
+        )
+
+
+def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:
+    """What a UDF takes on a device: CUDA formats, or what it gets on the CPU if it has none."""
+    asked = bridge.asked_for()
+    fit = asked if allowed is None else tuple(format_ for format_ in asked if format_ in allowed)
+    if CUDA_BACKENDS.intersection(fit):
+        try:
+            return _formats.usable(bridge.name, asked, allowed, "cuda")
+        except (UnsupportedError, MissingLibraryError):
+            if not CPU_BACKENDS.intersection(fit):
+                raise
+    return (bridge.array_backend,) if workers.cpus else _formats.usable(bridge.name, asked, allowed)

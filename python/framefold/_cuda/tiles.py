@@ -1,0 +1,188 @@
+"""Tiles in the formats of CuPy, made on the device of what the engine has on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold._cuda.worker import DeviceWorker, current_worker
+from framefold.common.udf import CUPY, CUPY_SCIPY_COO, CUPY_SCIPY_CSC
+from framefold.exceptions import EngineError, LimitError
+from framefold.udf._sparse_tiles import SMALL, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Array = npt.NDArray[Any]
+Key = tuple[int, int, int, str]
+
+
+class DeviceTiles:
+    """The tiles of one run, each brought to the device once for all UDFs that take it there.
+
+    Parameters
+    ----------
+    n_takers
+        How many UDFs do.
+    of_rows
+        Whether they are made of the engine's sparse tiles.
+
+    Notes
+    -----
+    A tile that is brought to a device belongs to the worker there, which hands it to one UDF
+    after the other, and is let go with the last.
+    """
+
+    def __init__(self, n_takers: int, of_rows: bool) -> None:
+        self._n_takers = n_takers
+        self._of_rows = of_rows
+
+    def clear(self) -> None:
+        """Forget the current tile of this worker."""
+        worker = current_worker()
+        if worker is not None:
+            worker.held.pop(self, None)
+
+    def giver(
+        self,
+        format_: str,
+        frames: bool,
+        sig_shapes: Sequence[tuple[int, ...]],
+        show: Callable[[int, int, int], None],
+    ) -> Callable[..., Any]:
+        """What the engine calls with the position and the arrays of each tile.
+
+        Parameters
+        ----------
+        format_
+            The format to give, one of CuPy's.
+        frames
+            Whether to give an iterator over the frames of the tile, or the tile.
+        sig_shapes
+            The shape of each signal slice.
+        show
+            Called before each tile or frame, with the range of its frames and its slice.
+        """
+
+        def give(start: int, stop: int, index: int, *arrays: Array) -> Any:
+            key = (start, stop, index, arrays[-1].dtype.char)
+            tile = self._tile(key, sig_shapes[index], arrays)
+            if frames:
+                return tile.frames(format_, start, index, show)
+            show(start, stop, index)
+            return tile.whole(format_)
+
+        return give
+
+    def _tile(self, key: Key, sig: tuple[int, ...], arrays: Sequence[Array]) -> DeviceTile:
+        worker = current_worker()
+        if worker is None:
+            raise EngineError("a tile for a CUDA device is wanted where there is none")
+        held = worker.held.pop(self, None)
+        if held is None or held[0] != key:
+            held = key, self._uploaded(worker, sig, arrays), self._n_takers
+        _, tile, n_left = held
+        if n_left > 1:
+            worker.held[self] = key, tile, n_left - 1
+        return tile
+
+    def _uploaded(
+        self, worker: DeviceWorker, sig: tuple[int, ...], arrays: Sequence[Array]
+    ) -> DeviceTile:
+        if not self._of_rows:
+            (array,) = worker.uploader(self).upload([(arrays[0], arrays[0].dtype)])
+            return DeviceTile(sig, len(array), dense=array)
+        rows = Rows(sig, *arrays)
+        if max(rows.n_cells, len(rows.values)) > SMALL:
+            raise LimitError(
+                f"a sparse tile of {rows.depth} frames has {len(rows.values)} entries in frames "
+                f"of {rows.n_cells} pixels; cupyx.scipy.sparse counts to {SMALL}: ask for smaller "
+                f"tiles in get_tiling_preferences"
+            )
+        values, columns, starts = worker.uploader(self).upload(
+            [
+                (rows.values, sparse_dtype(rows.values.dtype)),
+                (rows.columns, np.dtype(np.int32)),
+                (rows.starts, np.dtype(np.int32)),
+            ]
+        )
+        csr = _sparse().csr_matrix((values, columns, starts), shape=(rows.depth, rows.n_cells))
+        return DeviceTile(sig, rows.depth, csr=csr, dtype=rows.values.dtype)
+
+
+class DeviceTile:
+    """One tile on the device, in the formats that were asked for."""
+
+    def __init__(
+        self,
+        sig: tuple[int, ...],
+        depth: int,
+        dense: Any = None,
+        csr: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        self._sig = sig
+        self._depth = depth
+        self._dense = dense
+        self._csr = csr
+        self._dtype = dtype
+        self._made: dict[str, Any] = {}
+
+    def whole(self, format_: str) -> Any:
+        """``(depth, *sig)``, or ``(depth, cells)`` in formats of two axes."""
+        if format_ not in self._made:
+            self._made[format_] = self._make(format_)
+        return self._made[format_]
+
+    def frames(
+        self, format_: str, start: int, index: int, show: Callable[[int, int, int], None]
+    ) -> Iterator[Any]:
+        """The frames: of shape ``sig``, or ``(1, cells)`` in formats of two axes."""
+        if format_ == CUPY:
+            tile = self.whole(CUPY)
+            for i in range(self._depth):
+                show(start + i, start + i + 1, index)
+                yield tile[i]
+        else:
+            rows = self._rows()
+            for i in range(self._depth):
+                show(start + i, start + i + 1, index)
+                yield _of_rows(rows[i : i + 1], format_)
+
+    def _make(self, format_: str) -> Any:
+        if format_ != CUPY:
+            return _of_rows(self._rows(), format_)
+        if self._dense is not None:
+            return self._dense
+        return self._csr.toarray().astype(self._dtype).reshape((self._depth, *self._sig))
+
+    def _rows(self) -> Any:
+        if self._csr is None:
+            flat = self._dense.reshape((self._depth, prod(self._sig)))
+            self._csr = _sparse().csr_matrix(flat.astype(sparse_dtype(flat.dtype)))
+        return self._csr
+
+
+#: The position of a tile, the tile, and how many UDFs have yet to take it.
+Held = tuple[Key, DeviceTile, int]
+
+
+def sparse_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that values have in ``cupyx.scipy.sparse``, which has no whole numbers."""
+    return dtype if dtype.char in "fdFD" else np.result_type(dtype, np.float32)
+
+
+def _of_rows(csr: Any, format_: str) -> Any:
+    if format_ == CUPY_SCIPY_CSC:
+        return csr.tocsc()
+    return csr.tocoo() if format_ == CUPY_SCIPY_COO else csr
+
+
+def _sparse() -> Any:
+    import cupyx.scipy.sparse
+
+    return cupyx.scipy.sparse

@@ -1,0 +1,153 @@
+"""Brings tiles to the device while the host reads and the device computes.
+
+Two slots take turns. Each is a piece of pinned memory on the host and one of the same size on
+the device. The host copies a tile into the pinned memory, queues its transfer on one stream, and
+lets the other stream, on which user code computes, wait for it. Nobody else waits, other than
+
+- the host, before it writes to pinned memory, for the transfer of two tiles ago;
+- a transfer, before it writes to memory of the device, for what was computed with the tile that
+  was there, two tiles ago.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+#: An array, and the dtype that it is to have on the device.
+Piece = tuple[Array, np.dtype[Any]]
+
+#: Arrays begin at multiples of this many bytes, as memory of CUDA does.
+ALIGNMENT = 256
+
+
+class Uploader:
+    """Brings arrays to the current device; made, used and closed while it is that.
+
+    Parameters
+    ----------
+    compute
+        The stream on which the arrays are used. Like the one for transfers, it is of the kind
+        that the default stream waits for, and that waits for it.
+    """
+
+    def __init__(self, compute: Any) -> None:
+        import cupy
+
+        self._compute = compute
+        self._copy = cupy.cuda.Stream()
+        self._slots = [_Slot(cupy), _Slot(cupy)]
+        self._turn = 0
+
+    def upload(self, pieces: Sequence[Piece]) -> list[Any]:
+        """The pieces as contiguous CuPy arrays, for use on the stream ``compute``.
+
+        They stay as they are for as long as anybody holds on to one of them, or to a view. The
+        host may write over its arrays at once.
+        """
+        previous = self._slots[self._turn]
+        if previous.in_use:
+            # All that was queued so far: it includes whatever computes with the previous tile.
+            previous.done.record(self._compute)
+        self._turn = 1 - self._turn
+        slot = self._slots[self._turn]
+
+        starts, n_bytes = [], 0
+        for array, dtype in pieces:
+            starts.append(n_bytes)
+            n_bytes += -(-array.size * dtype.itemsize // ALIGNMENT) * ALIGNMENT
+        slot.prepare_host(n_bytes)
+        slot.prepare_device(n_bytes, self._compute, self._copy)
+        lease, arrays = slot.lend(), []
+        for (array, dtype), start in zip(pieces, starts, strict=True):
+            staged = slot.staged(start, array.shape, dtype)
+            np.copyto(staged, array, casting="unsafe")
+            there = slot.array(lease, start, array.shape, dtype)
+            if array.size:
+                there.set(staged, stream=self._copy)
+            arrays.append(there)
+        slot.copied.record(self._copy)
+        slot.in_use = True
+        self._compute.wait_event(slot.copied)
+        return arrays
+
+    def close(self) -> None:
+        """Wait for transfers, and release the memory that nobody else holds."""
+        try:
+            self._copy.synchronize()
+        finally:
+            self._slots.clear()
+
+
+class _Lease:
+    """Alive for as long as somebody holds an array of one tile. Keeps its memory."""
+
+    __slots__ = ("__weakref__", "memory")
+
+    def __init__(self, memory: Any) -> None:
+        self.memory = memory
+
+
+class _Slot:
+    """Memory for one tile on the host, and on the device."""
+
+    def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
+        self._pinned: Any = None
+        self._host: Array = np.empty(0, dtype=np.uint8)
+        self._memory: Any = None
+        self._size = 0
+        self._lease: weakref.ref[_Lease] | None = None
+        self._ready = cupy.cuda.Event(disable_timing=True)
+        #: The transfer of the latest tile.
+        self.copied = cupy.cuda.Event(disable_timing=True)
+        #: Whatever was computed with it.
+        self.done = cupy.cuda.Event(disable_timing=True)
+        self.in_use = False
+
+    def prepare_host(self, n_bytes: int) -> None:
+        """Pinned memory that no transfer reads from any more."""
+        if self.in_use:
+            self.copied.synchronize()
+        if len(self._host) < n_bytes:
+            self._pinned = self._cupy.cuda.alloc_pinned_memory(n_bytes)
+            self._host = np.frombuffer(self._pinned, dtype=np.uint8, count=n_bytes)
+
+    def prepare_device(self, n_bytes: int, compute: Any, copy: Any) -> None:
+        """Memory that transfers to come may write to."""
+        kept = self._lease is not None and self._lease() is not None
+        if self._size >= n_bytes and not kept:
+            copy.wait_event(self.done)
+            return
+        # From CuPy's pool, which hands memory out in the order of this stream: what was computed
+        # with it before may still be under way. What is kept belongs to those who keep it.
+        self._memory = None
+        self._size = max(n_bytes, self._size)
+        self._memory = self._cupy.cuda.alloc(self._size)
+        self._ready.record(compute)
+        copy.wait_event(self._ready)
+
+    def lend(self) -> _Lease:
+        """A lease of the memory, to be held by all arrays of one tile."""
+        lease = _Lease(self._memory)
+        self._lease = weakref.ref(lease)
+        return lease
+
+    def staged(self, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """A part of the pinned memory as an array."""
+        n_bytes = prod(shape) * dtype.itemsize
+        return self._host[start : start + n_bytes].view(dtype).reshape(shape)
+
+    def array(self, lease: _Lease, start: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """A part of the device's memory as an array."""
+        cuda = self._cupy.cuda
+        device = lease.memory.device_id
+        memory = cuda.UnownedMemory(lease.memory.ptr, self._size, lease, device)
+        pointer = cuda.MemoryPointer(memory, start)
+        return self._cupy.ndarray(shape, dtype=dtype, memptr=pointer)

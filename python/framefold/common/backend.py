@@ -1,0 +1,112 @@
+"""Which device user code is to work on.
+
+Inside a UDF that is the device of its worker. Elsewhere it is what :func:`set_use_cuda` and
+:func:`set_use_cpu` set for the process, or the environment variables ``FRAMEFOLD_USE_CUDA`` and
+``FRAMEFOLD_USE_CPU``, each with the number of a device. Without these, ``LIBERTEM_USE_CUDA`` and
+``LIBERTEM_USE_CPU`` count. CUDA itself numbers devices, and heeds ``CUDA_VISIBLE_DEVICES``.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from framefold.exceptions import InvalidArgumentError
+
+__all__ = ["get_device_class", "get_use_cpu", "get_use_cuda", "set_use_cpu", "set_use_cuda"]
+
+#: The first that names a device is heeded.
+_PREFIXES = ("FRAMEFOLD", "LIBERTEM")
+
+_worker = threading.local()
+
+
+def get_use_cuda() -> int | None:
+    """The number of the CUDA device to use; None for the CPU.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If an environment variable holds something else than a number.
+    """
+    if hasattr(_worker, "device"):
+        device: int | None = _worker.device
+        return device
+    return _configured()[0]
+
+
+def get_use_cpu() -> int | None:
+    """The number of the CPU that was asked for; None if none was, or on a CUDA device."""
+    return None if get_use_cuda() is not None else _configured()[1]
+
+
+def set_use_cuda(device: int) -> None:
+    """Let this process work on that CUDA device, in all runs to come and outside of them.
+
+    UDFs that take CUDA array formats then run on this device alone.
+    """
+    _set("CUDA", device)
+
+
+def set_use_cpu(cpu: int) -> None:
+    """Let this process work on the CPU: runs look for no CUDA devices by themselves.
+
+    Parameters
+    ----------
+    cpu
+        Any number; which CPU that is remains up to the operating system.
+    """
+    _set("CPU", cpu)
+
+
+def get_device_class() -> Literal["cpu", "cuda"]:
+    """``'cuda'`` if there is a CUDA device to use, otherwise ``'cpu'``."""
+    return "cpu" if get_use_cuda() is None else "cuda"
+
+
+@contextmanager
+def working_on(device: int | None) -> Iterator[None]:
+    """Tell this thread that it works on a CUDA device, or on the CPU."""
+    before = _worker.__dict__.copy()
+    _worker.device = device
+    try:
+        yield
+    finally:
+        _worker.__dict__.clear()
+        _worker.__dict__.update(before)
+
+
+def _configured() -> tuple[int | None, int | None]:
+    """The CUDA device and the CPU that are asked for; at most one of them is not None."""
+    for prefix in _PREFIXES:
+        for kind in ("CUDA", "CPU"):
+            name = f"{prefix}_USE_{kind}"
+            value = os.environ.get(name, "").strip()
+            if value:
+                number = _number(name, value)
+                return (number, None) if kind == "CUDA" else (None, number)
+    return None, None
+
+
+def _set(kind: str, number: int) -> None:
+    checked = _number(f"set_use_{kind.lower()}", number)
+    for prefix in _PREFIXES:
+        os.environ.pop(f"{prefix}_USE_CUDA", None)
+        os.environ.pop(f"{prefix}_USE_CPU", None)
+    # The environment, so that processes started from here on work where this one does.
+    os.environ[f"{_PREFIXES[0]}_USE_{kind}"] = str(checked)
+
+
+def _number(what: str, value: int | str) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = -1
+    if number < 0:
+        raise InvalidArgumentError(
+            f"{what}: {value!r} is not the number of a device; use 0 for the first one"
+        )
+    return number

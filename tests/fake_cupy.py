@@ -1,0 +1,429 @@
+"""A stand-in for CuPy that shows who forgets to wait.
+
+Arrays are NumPy's underneath. What is queued on a stream is not done before somebody waits for
+it: copies read the host's memory as late as they may, and what is computed is computed when its
+result is asked for. With ``machine.early``, transfers happen at once instead, unless their
+stream is told to wait. So a wait that is missing gives wrong numbers in one of the two.
+
+Memory begins as garbage. Arrays of one device cannot be used on another, and none of them turns
+into a NumPy array by itself.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+import threading
+import types
+import weakref
+from collections import deque
+
+import numpy as np
+
+GARBAGE = 0x55
+
+
+class OutOfMemoryError(MemoryError):
+    """As CuPy's."""
+
+
+OutOfMemoryError.__module__ = "cupy.cuda.memory"
+
+
+class Machine:
+    """The devices, and what happened to them."""
+
+    def __init__(self, early=False, limit=None):
+        self.early = early
+        self.limit = limit
+        self.lock = threading.RLock()
+        self.local = threading.local()
+        #: What was asked for, in order: ("copy", stream), ("kernel", stream), ("wait", …), …
+        self.log = []
+        self.memory = weakref.WeakSet()
+        #: Addresses stay what they are, also where nobody refers to them any more.
+        self.addresses = []
+        #: Weak references to all pinned memory.
+        self.pinned = []
+        self.n_kernels_done = 0
+        self.freed_pools = []
+
+    @property
+    def device(self):
+        return getattr(self.local, "device", 0)
+
+    @property
+    def stream(self):
+        stream = getattr(self.local, "stream", None)
+        if stream is None:
+            stream = self.local.stream = Stream()
+        return stream
+
+    def live_bytes(self):
+        return sum(memory.size for memory in self.memory)
+
+
+machine = Machine()
+
+
+class Device:
+    def __init__(self, number=0):
+        self.id = number
+        self._before = []
+
+    def __enter__(self):
+        self._before.append(machine.device)
+        machine.local.device = self.id
+        return self
+
+    def __exit__(self, *_):
+        machine.local.device = self._before.pop()
+
+
+class Marker:
+    def __init__(self, stream):
+        self.stream, self.done = stream, False
+
+    def force(self):
+        while not self.done:
+            self.stream.step()
+
+
+class Event:
+    def __init__(self, block=False, disable_timing=False):
+        self.marker = None
+
+    def record(self, stream=None):
+        with machine.lock:
+            stream = stream or machine.stream
+            self.marker = marker = Marker(stream)
+            stream.add("record", lambda: setattr(marker, "done", True))
+
+    def synchronize(self):
+        with machine.lock:
+            machine.log.append(("host waits", id(self)))
+            if self.marker is not None:
+                self.marker.force()
+
+
+class Stream:
+    def __init__(self, null=False, non_blocking=False):
+        self.ops = deque()
+        self.device = machine.device
+        self._before = []
+
+    def add(self, kind, work):
+        with machine.lock:
+            machine.log.append((kind, id(self)))
+            self.ops.append((kind, work))
+            if machine.early and all(kind != "kernel" for kind, _ in self.ops):
+                self.run()
+
+    def step(self):
+        kind, work = self.ops.popleft()
+        work()
+        machine.n_kernels_done += kind == "kernel"
+
+    def run(self):
+        while self.ops:
+            self.step()
+
+    def wait_event(self, event):
+        marker = event.marker
+        self.add("wait", lambda: marker.force() if marker is not None else None)
+
+    def record(self, event=None):
+        event = event or Event()
+        event.record(self)
+        return event
+
+    def synchronize(self):
+        with machine.lock:
+            machine.log.append(("host waits", id(self)))
+            self.run()
+
+    def __enter__(self):
+        assert self.device == machine.device, "a stream of another device"
+        self._before.append(getattr(machine.local, "stream", None))
+        machine.local.stream = self
+        return self
+
+    def __exit__(self, *_):
+        machine.local.stream = self._before.pop()
+
+
+class Memory:
+    def __init__(self, size):
+        with machine.lock:
+            if machine.limit is not None and machine.live_bytes() + size > machine.limit:
+                raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
+            self.buffer = np.full(size, GARBAGE, dtype=np.uint8)
+            self.size, self.device_id = size, machine.device
+            self.ptr = self.buffer.ctypes.data
+            machine.memory.add(self)
+            machine.addresses.append(self.buffer)
+
+
+class UnownedMemory:
+    def __init__(self, ptr, size, owner, device_id=-1):
+        self.ptr, self.size, self.owner, self.device_id = ptr, size, owner, device_id
+        assert owner is not None
+
+
+class MemoryPointer:
+    def __init__(self, mem, offset):
+        self.mem, self.ptr, self.device_id = mem, mem.ptr + offset, mem.device_id
+
+
+class PinnedMemory(bytearray):
+    """Weakly referable."""
+
+
+def alloc(size):
+    return MemoryPointer(Memory(size), 0)
+
+
+def alloc_pinned_memory(size):
+    pinned = PinnedMemory(size)
+    machine.pinned.append(weakref.ref(pinned))
+    return pinned
+
+
+def _numpy_at(pointer, shape, dtype):
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    raw = (ctypes.c_ubyte * n_bytes).from_address(pointer.ptr)
+    return np.frombuffer(raw, dtype=dtype, count=int(np.prod(shape))).reshape(shape)
+
+
+class ndarray:  # noqa: N801 - CuPy's name
+    __array_priority__ = 100
+
+    def __init__(self, shape, dtype=float, memptr=None, *, view=None):
+        if memptr is None:
+            memptr = alloc(max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize))
+        self.data = memptr
+        self.device_id = memptr.device_id
+        self.np = _numpy_at(memptr, shape, dtype) if view is None else view
+
+    shape = property(lambda self: self.np.shape)
+    dtype = property(lambda self: self.np.dtype)
+    ndim = property(lambda self: self.np.ndim)
+    size = property(lambda self: self.np.size)
+    nbytes = property(lambda self: self.np.nbytes)
+    T = property(lambda self: self._view(self.np.T))
+
+    @property
+    def __cuda_array_interface__(self):
+        raise NotImplementedError("only asked for whether it is there")
+
+    def __array__(self, *_args, **_kwargs):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+    def __len__(self):
+        return len(self.np)
+
+    def _view(self, view):
+        assert np.may_share_memory(view, self.np) or view.size == 0
+        return ndarray(view.shape, view.dtype, self.data, view=view)
+
+    def _check(self):
+        assert self.device_id == machine.device, "an array of another device"
+
+    def set(self, host, stream=None):
+        self._check()
+        assert isinstance(host, np.ndarray)
+        assert host.flags.c_contiguous
+        assert (host.shape, host.dtype) == (self.shape, self.dtype)
+        # As on a device, work that is queued keeps no memory alive, or from being used again.
+        to = self.np
+        (stream or machine.stream).add("copy", lambda: to.__setitem__(..., host))
+
+    def get(self):
+        self._check()
+        machine.stream.synchronize()
+        return self.np.copy()
+
+    def __getitem__(self, key):
+        return self._view(self.np[key])
+
+    def __setitem__(self, key, value):
+        assert not (isinstance(value, np.ndarray) and value.ndim), "a NumPy array"
+        if isinstance(value, ndarray) and value.np is self.np[key]:
+            return
+        _queue(lambda to, what: to.__setitem__(key, what), self, value)
+
+    def reshape(self, *shape):
+        shape = shape[0] if len(shape) == 1 else shape
+        assert self.np.flags.c_contiguous
+        return self._view(self.np.reshape(shape))
+
+    def astype(self, dtype):
+        return compute(lambda a: a.astype(dtype), self)
+
+    def sum(self, axis=None, dtype=None, out=None, **_):
+        assert out is None
+        return compute(lambda a: a.sum(axis=axis, dtype=dtype), self)
+
+    def max(self, axis=None, out=None):
+        return compute(lambda a: a.max(axis=axis), self)
+
+    def __iadd__(self, other):
+        _queue(lambda a, b: np.add(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __add__(self, other):
+        return compute(np.add, self, other)
+
+    def __mul__(self, other):
+        return compute(np.multiply, self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __matmul__(self, other):
+        return compute(np.matmul, self, other)
+
+
+ndarray.__module__ = "cupy"
+
+
+def _queue(work, *arguments):
+    """Queue ``work`` on the NumPy arrays behind the arguments."""
+    for argument in arguments:
+        if isinstance(argument, ndarray):
+            argument._check()
+        assert not (isinstance(argument, np.ndarray) and argument.ndim), "a NumPy array"
+    bare = [a.np if isinstance(a, ndarray) else a for a in arguments]
+    machine.stream.add("kernel", lambda: work(*bare))
+
+
+def compute(function, *arguments):
+    """The result of ``function``, which will be there when the stream gets to it."""
+    like = [np.zeros(a.shape, a.dtype) if isinstance(a, ndarray) else a for a in arguments]
+    result = np.asarray(function(*like))
+    out = ndarray(result.shape, result.dtype)
+    _queue(lambda to, *rest: to.__setitem__(..., function(*rest)), out, *arguments)
+    return out
+
+
+def zeros(shape, dtype=float):
+    array = ndarray(shape, dtype)
+    _queue(lambda to: to.fill(0), array)
+    return array
+
+
+def asarray(array, dtype=None):
+    if isinstance(array, ndarray):
+        return array if dtype in (None, array.dtype) else array.astype(dtype)
+    host = np.ascontiguousarray(array, dtype=dtype)
+    there = ndarray(host.shape, host.dtype)
+    _queue(lambda to, source=host.copy(): to.__setitem__(..., source), there)
+    return there
+
+
+class Pool:
+    def __init__(self, name):
+        self.name = name
+
+    def free_all_blocks(self):
+        machine.freed_pools.append((self.name, machine.device))
+
+
+# --- cupyx.scipy.sparse ---------------------------------------------------------------------
+
+
+class _Sparse:
+    kind = "csr"
+
+    def __init__(self, given, shape=None):
+        import scipy.sparse
+
+        make = getattr(scipy.sparse, f"{self.kind}_matrix")
+        if isinstance(given, ndarray):
+            matrix = make(given.get())
+        elif isinstance(given, tuple):
+            parts = [part.get() for part in given]
+            assert parts[1].dtype == parts[2].dtype == np.int32
+            matrix = make(tuple(parts), shape=shape)
+        else:
+            matrix = make(given)
+        if matrix.dtype.char not in "?fdFD":
+            raise ValueError(f"Only bool, float and complex, not {matrix.dtype}")
+        self.matrix = matrix
+
+    shape = property(lambda self: self.matrix.shape)
+    dtype = property(lambda self: self.matrix.dtype)
+
+    def toarray(self):
+        return asarray(self.matrix.toarray())
+
+    def tocsr(self):
+        return csr_matrix(self.matrix.tocsr())
+
+    def tocsc(self):
+        return csc_matrix(self.matrix.tocsc())
+
+    def tocoo(self):
+        return coo_matrix(self.matrix.tocoo())
+
+    def reshape(self, *shape):
+        return type(self)(self.matrix.reshape(*shape))
+
+    def sum(self, axis=None, dtype=None, out=None):
+        return asarray(np.asarray(self.matrix.sum(axis=axis)))
+
+    def __getitem__(self, key):
+        return type(self)(self.matrix[key])
+
+    def __array__(self, *_args, **_kwargs):
+        raise TypeError("Implicit conversion to a NumPy array is not allowed.")
+
+
+class csr_matrix(_Sparse):  # noqa: N801
+    kind = "csr"
+
+
+class csc_matrix(_Sparse):  # noqa: N801
+    kind = "csc"
+
+
+class coo_matrix(_Sparse):  # noqa: N801
+    kind = "coo"
+
+
+for _class in (csr_matrix, csc_matrix, coo_matrix):
+    _class.__module__ = "cupyx.scipy.sparse"
+
+
+# --- In the place of the real one -----------------------------------------------------------
+
+
+def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
+    """Put the stand-in where CuPy would be, with so many devices; returns the machine."""
+    global machine
+    machine = Machine(early, limit)
+    import framefold.utils.devices as devices
+
+    monkeypatch.setattr(devices, "cuda_ids", lambda: list(range(n_devices)))
+    monkeypatch.setattr(devices, "why_no_device", lambda: "" if n_devices else "none in this test")
+    if not with_cupy:
+        monkeypatch.setattr(devices, "cupy_installed", lambda: False)
+        return machine
+    cupy = types.ModuleType("cupy")
+    cupy.cuda = types.ModuleType("cupy.cuda")
+    for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
+                 "MemoryPointer"):  # fmt: skip
+        setattr(cupy.cuda, name, globals()[name])
+    for name in ("ndarray", "zeros", "asarray"):
+        setattr(cupy, name, globals()[name])
+    pools = Pool("device"), Pool("pinned")
+    cupy.get_default_memory_pool = lambda: pools[0]
+    cupy.get_default_pinned_memory_pool = lambda: pools[1]
+    cupy.fft = types.SimpleNamespace(fft2=lambda a: compute(np.fft.fft2, a))
+    cupy.abs = lambda a: compute(np.abs, a)
+    sparse = types.ModuleType("cupyx.scipy.sparse")
+    sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix = csr_matrix, csc_matrix, coo_matrix
+    cupyx, scipy = types.ModuleType("cupyx"), types.ModuleType("cupyx.scipy")
+    cupyx.scipy, scipy.sparse = scipy, sparse
+    for module in (cupy, cupy.cuda, cupyx, scipy, sparse):
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    return machine
