@@ -195,7 +195,7 @@ def _numpy_at(pointer, shape, dtype):
     return np.frombuffer(raw, dtype=dtype, count=int(np.prod(shape))).reshape(shape)
 
 
-class ndarray:  # noqa: N801 - CuPy's name
+class ndarray:
     __array_priority__ = 100
 
     def __init__(self, shape, dtype=float, memptr=None, *, view=None):
@@ -315,8 +315,8 @@ def asarray(array, dtype=None):
     if isinstance(array, ndarray):
         return array if dtype in (None, array.dtype) else array.astype(dtype)
     host = np.ascontiguousarray(array, dtype=dtype)
-    there = ndarray(host.shape, host.dtype)
-    _queue(lambda to, source=host.copy(): to.__setitem__(..., source), there)
+    there, source = ndarray(host.shape, host.dtype), host.copy()
+    _queue(lambda to: to.__setitem__(..., source), there)
     return there
 
 
@@ -378,15 +378,15 @@ class _Sparse:
         raise TypeError("Implicit conversion to a NumPy array is not allowed.")
 
 
-class csr_matrix(_Sparse):  # noqa: N801
+class csr_matrix(_Sparse):
     kind = "csr"
 
 
-class csc_matrix(_Sparse):  # noqa: N801
+class csc_matrix(_Sparse):
     kind = "csc"
 
 
-class coo_matrix(_Sparse):  # noqa: N801
+class coo_matrix(_Sparse):
     kind = "coo"
 
 

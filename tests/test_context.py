@@ -53,9 +53,11 @@ def test_contexts_by_name():
     for name, match in [("dusk", "no executor 'dusk'"), ("dask", "not available yet")]:
         with pytest.raises(ExecutorSpecException, match=match):
             ff.Context.make_with(name)
-    for wrong in ({"gpus": 1}, {"gpus": [0]}, {"main_process_gpu": True}, {"main_process_gpu": 0}):
-        with pytest.raises(ExecutorSpecException, match="uses no GPU"):
-            ff.Context.make_with("threads", **wrong)
+    assert ff.Context.make_with("inline", gpus=[1]).executor.gpus == (1,)
+    assert ff.Context.make_with("threads", cpus=0, gpus=2).executor.gpus_only
+    for wrong in (True, 0):
+        with pytest.raises(ExecutorSpecException, match="merged on the CPU"):
+            ff.Context.make_with("threads", main_process_gpu=wrong)
 
 
 def test_map_takes_all_arguments(ctx, dataset, data):

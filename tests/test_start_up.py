@@ -6,6 +6,7 @@ import sys
 HEAVY = [
     "asyncio",
     "concurrent",
+    "cupy",
     "dataclasses",
     "importlib.metadata",
     "inspect",
@@ -24,6 +25,7 @@ HEAVY = [
 #: Parts of framefold that a plain reduction has no use for.
 LAZY = [
     "framefold._async",
+    "framefold._cuda",
     "framefold._live",
     "framefold._running",
     "framefold.analysis.base",
@@ -31,7 +33,9 @@ LAZY = [
     "framefold.udf._bridge",
     "framefold.udf._formats",
     "framefold.udf._sparse_tiles",
+    "framefold.common.backend",
     "framefold.udf.com",
+    "framefold.utils.devices",
     "framefold.udf.masks",
     "framefold.viz",
 ]

@@ -209,7 +209,12 @@ def plan_run(
     native_formats = (NUMPY,) if corrects else dataset.native_backends
     workers = _assign_formats(udfs, bridges, native_formats, allowed, gpus, gpus_only)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
-    plan = _engine.Plan(frames, planned, flat)
+    depth = None
+    if workers is not None and workers.devices:
+        from framefold._cuda.placement import tile_depth
+
+        depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
+    plan = _engine.Plan(frames, planned, flat, tile_depth=depth)
     return Run(dataset, udfs, plan, bridges, mask, threads, workers)
 
 

@@ -33,13 +33,16 @@ pub(crate) struct PyPlan {
 impl PyPlan {
     /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
     #[new]
-    #[pyo3(signature = (dataset, udfs, roi=None, num_partitions=None))]
+    ///
+    /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it.
+    #[pyo3(signature = (dataset, udfs, roi=None, num_partitions=None, tile_depth=None))]
     fn new(
         py: Python<'_>,
         dataset: &PyDataset,
         udfs: &Bound<'_, PyList>,
         roi: Option<PyReadonlyArray1<'_, bool>>,
         num_partitions: Option<usize>,
+        tile_depth: Option<usize>,
     ) -> PyResult<Self> {
         let cancel = Cancel::new();
         let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
@@ -60,7 +63,7 @@ impl PyPlan {
         };
         let options = PlanOptions {
             num_partitions: num_partitions.or(dataset.num_partitions()),
-            tile_depth: dataset.tile_shape().map(|(depth, _)| depth),
+            tile_depth: dataset.tile_shape().map(|(depth, _)| depth).or(tile_depth),
             tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
         };
         let plan = Plan::try_new(dataset.inner(), planned, roi, &options).or_raise(py)?;

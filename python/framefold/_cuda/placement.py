@@ -15,6 +15,7 @@ from framefold.common.udf import (
 )
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
 from framefold.udf import _formats
+from framefold.udf._declarations import processing_method, tiling_wishes
 from framefold.udf._formats import Formats
 from framefold.utils import devices as system
 
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
     from framefold.udf._sparse_tiles import SparseTiles
 
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
+
+#: The size of a tile on a device, and the largest frames that tiles hold several of.
+TILE_BYTES = 16 << 20
+FRAME_BYTES = 1 << 20
 
 #: What an executor was told: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
@@ -113,7 +118,8 @@ def assign(
     """Tell the UDFs of a run what they get on workers with a device, and without one.
 
     The engine makes tiles of one layout for each UDF, dense or rows: that of the format on the
-    CPU, if the CPU takes part. On a device, the other layout is made there.
+    CPU, if the CPU takes part. Otherwise that of the data, where it is for CuPy: the device makes
+    the other one in less time.
     """
     if workers.cpus:
         _formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
@@ -126,8 +132,9 @@ def assign(
         for bridge, format_ in zip(bridges, chosen, strict=True):
             bridge.array_backend = format_
             bridge.crosses = _formats.layout(format_) not in map(_formats.layout, native)
+            bridge.layout = _formats.layout(native[0]) if format_ in CUPY_BACKENDS else None
     sparse = _formats.sparse_tiles(bridges, chosen)
-    layouts = [_formats.layout(bridge.array_backend) for bridge in bridges]
+    layouts = [bridge.layout or _formats.layout(bridge.array_backend) for bridge in bridges]
     uploads = {}
     for how in set(layouts):
         n_takers = sum(
@@ -146,6 +153,23 @@ def assign(
             sparse if of_rows and format_ in CPU_BACKENDS else None,
             of_rows,
         )
+
+
+def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
+    """How many frames a tile has if all workers have a device; None to leave it to the planner.
+
+    Each tile costs the same time to hand over, and nothing has to fit the cache of a core.
+    """
+    shape, dtype = bridges[0].shape, bridges[0].dtype
+    frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
+    if workers.cpus or frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
+        return None
+    return max(1, TILE_BYTES // frame_bytes)
+
+
+def _wants_small_tiles(bridge: Bridge) -> bool:
+    udf = bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected))
+    return processing_method(udf) == "tile" and tiling_wishes(udf)[1] is not None
 
 
 def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:

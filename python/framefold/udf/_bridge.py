@@ -77,6 +77,8 @@ class Bridge:
         self.array_backend = NUMPY
         self.crosses = False
         self.method = "tile"
+        #: What the engine makes tiles of, if that is not the format's own layout.
+        self.layout: str | None = None
         #: What makes sparse tiles; None for dense ones.
         self.tiles: SparseTiles | None = None
         #: What it gets on workers with a CUDA device, if any take part.
@@ -95,7 +97,8 @@ class Bridge:
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         method = self.method = processing_method(udf)
         depth, total_size = tiling_wishes(udf) if method == "tile" else (None, None)
-        return method, preferred_dtype(udf), depth, total_size, layout(self.array_backend)
+        how = self.layout or layout(self.array_backend)
+        return method, preferred_dtype(udf), depth, total_size, how
 
     def declare(self, input_dtype: str) -> list[Declared]:
         """The declared buffers; checks the rules for them."""
