@@ -402,6 +402,26 @@ def test_plain_cuda_needs_no_cupy(monkeypatch, data, tmp_path):
         assert not result["id"].data.any()
 
 
+def test_what_is_inherited_from_built_in_functions(ctx, machine, dataset, data):
+    """Some of it computes with CuPy; the rest stays with NumPy, on whichever worker."""
+    seen = {}
+
+    def watching(of):
+        class Watching(of):
+            def postprocess(self):
+                seen[of.__name__] = self.meta.array_backend
+
+        return Watching()
+
+    udfs = [watching(of) for of in (ff.SumUDF, ff.SumSigUDF, ff.StdDevUDF, ff.MaxUDF, ff.CoMUDF)]
+    total, sums, stddev, *_ = ctx.run_udf(dataset, [*udfs, Tiles()])
+    np.testing.assert_allclose(total["intensity"].data, data.sum(axis=(0, 1)))
+    np.testing.assert_allclose(sums["intensity"].data, data.sum(axis=(2, 3)))
+    np.testing.assert_allclose(stddev["var"].data, data.var(axis=(0, 1)), rtol=1e-4)
+    assert [seen[name] for name in ("SumUDF", "SumSigUDF")] == [CUPY, CUPY]
+    assert [seen[name] for name in ("StdDevUDF", "MaxUDF", "CoMUDF")] == ["numpy"] * 3
+
+
 def test_layouts_may_differ_between_devices_and_the_cpu(monkeypatch, data, tmp_path):
     """The engine makes one layout; the device makes the other one by itself."""
     fake_cupy.install(monkeypatch)

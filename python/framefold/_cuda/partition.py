@@ -38,8 +38,8 @@ class DevicePartition:
         moved: dict[str, Any] = {}
         for name, array in arrays.items():
             decl = buffers[name]
-            # There are numbers on the device, and nothing else.
-            if decl.where == "device" and decl.dtype.kind in "biufc":
+            # There are numbers on the device, none of them longer than a double, and nothing else.
+            if decl.where == "device" and decl.dtype.char in "?bBhHiIlLqQefdFD":
                 there = cupy.zeros(array.shape, dtype=array.dtype)
                 self._buffers[name] = there, decl.kind
                 moved[name] = there

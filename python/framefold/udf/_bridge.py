@@ -21,7 +21,7 @@ from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import ArrayWithMask
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
-from framefold.common.udf import CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
+from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, UDFError
 from framefold.udf._declarations import (
     Buffers,
@@ -49,6 +49,10 @@ if TYPE_CHECKING:
 Arrays = dict[str, npt.NDArray[Any]]
 Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool]
 Declared = tuple[str, str, tuple[int, ...], str, int, str | None]
+
+
+#: Built-in functions whose Python code computes with arrays of CuPy, too.
+ON_DEVICES = ("framefold.udf.noop", "framefold.udf.sum", "framefold.udf.sumsigudf")
 
 
 class Bridge:
@@ -90,7 +94,12 @@ class Bridge:
         """The array formats that the UDF takes."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.method = processing_method(udf)
-        return asked_for(udf)
+        formats = asked_for(udf)
+        module = getattr(type(udf), PROCESS_METHODS[self.method]).__module__
+        if module.startswith("framefold.udf.") and module not in ON_DEVICES:
+            # What is inherited from a built-in function computes with NumPy.
+            return tuple(format_ for format_ in formats if format_ in CPU_BACKENDS) or formats
+        return formats
 
     def requirements(self, native_dtype: str) -> tuple[str, str, int | None, int | None, str]:
         """Method, preferred dtype, tile depth, tile size in bytes, and the engine's layout."""
