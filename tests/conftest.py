@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import fake_cupy
 import numpy as np
 import pytest
 
@@ -16,6 +17,19 @@ def ctx(request: pytest.FixtureRequest) -> Iterator[ff.Context]:
     """A context on each executor."""
     with ff.Context.make_with(request.param, cpus=2) as context:
         yield context
+
+
+@pytest.fixture(params=["late", "early"])
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """One CUDA device with the stand-in for CuPy, whose transfers come late, or early."""
+    for name in (
+        "FRAMEFOLD_USE_CUDA",
+        "FRAMEFOLD_USE_CPU",
+        "LIBERTEM_USE_CUDA",
+        "LIBERTEM_USE_CPU",
+    ):
+        monkeypatch.delenv(name, raising=False)
+    return fake_cupy.install(monkeypatch, early=request.param == "early")
 
 
 @pytest.fixture

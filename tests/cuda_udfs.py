@@ -1,0 +1,98 @@
+"""Functions that add up what they get on devices, and checks of runs on the stand-in for CuPy."""
+
+from __future__ import annotations
+
+import gc
+
+import fake_cupy
+import numpy as np
+
+from framefold.common.backend import get_device_class, get_use_cuda
+from framefold.udf import UDF
+
+NAV, SIG = (5, 6), (7, 9)
+CUPY = UDF.BACKEND_CUPY
+CUPYX = (UDF.BACKEND_CUPY_SCIPY_CSR, UDF.BACKEND_CUPY_SCIPY_CSC, UDF.BACKEND_CUPY_SCIPY_COO)
+
+
+class Sums(UDF):
+    """Sums over both kinds of axes, with buffers on the device, from many small tiles."""
+
+    def __init__(self, formats=(CUPY,), tile_bytes=400, keep=None, gate=None):
+        super().__init__(formats=formats, tile_bytes=tile_bytes, keep=keep, gate=gate)
+
+    def get_backends(self):
+        return self.params.formats
+
+    def get_tiling_preferences(self):
+        return {"depth": 4, "total_size": self.params.tile_bytes}
+
+    def get_result_buffers(self):
+        return {
+            "each": self.buffer("nav", dtype="float64", where="device"),
+            "total": self.buffer("sig", dtype="float64", where="device"),
+            "n_tiles": self.buffer("single", dtype=int),
+            "ran": self.buffer("nav", dtype=object),
+        }
+
+    def get_task_data(self):
+        if self.params.gate is not None:
+            self.params.gate.wait(20)  # until all workers have a partition
+        return {}
+
+    def add(self, array, n_frames):
+        on_device = self.meta.array_backend in self.CUPY_BACKENDS
+        assert (self.xp is np) != on_device
+        assert isinstance(self.results.each, fake_cupy.ndarray if on_device else np.ndarray)
+        assert isinstance(self.results.total, fake_cupy.ndarray if on_device else np.ndarray)
+        flat = array.reshape((n_frames, -1))
+        self.results.each[:] += self.forbuf(flat.sum(axis=1), self.results.each)
+        self.results.total[:] += self.forbuf(flat.sum(axis=0), self.results.total)
+        self.results.n_tiles[:] += 1
+        self.results.ran[:] = f"{self.meta.array_backend} {get_use_cuda()} {get_device_class()}"
+        assert self.meta.device_class == ("cuda" if on_device else "cpu")
+        if self.params.keep is not None:
+            self.params.keep.append((self.meta.slice.get(), array))
+
+    def merge(self, dest, src):
+        assert all(isinstance(array, np.ndarray) for array in src.values())
+        dest.each[:] = src.each
+        dest.ran[:] = src.ran
+        dest.total[:] += src.total
+        dest.n_tiles[:] += src.n_tiles
+
+    def get_results(self):
+        assert self.xp is np
+        return {}
+
+
+class Tiles(Sums):
+    def process_tile(self, tile):
+        self.add(tile, len(tile) if isinstance(tile, fake_cupy.ndarray) else tile.shape[0])
+
+
+class Frames(Sums):
+    def process_frame(self, frame):
+        self.add(frame, 1)
+
+
+class Partitions(Sums):
+    def process_partition(self, partition):
+        self.add(partition, partition.shape[0])
+
+
+def check(result, data):
+    np.testing.assert_array_equal(result["each"].data, data.sum(axis=(2, 3)))
+    np.testing.assert_array_equal(result["total"].data, data.sum(axis=(0, 1)))
+
+
+def ran(result):
+    return set(result["ran"].raw_data)
+
+
+def check_released(machine):
+    gc.collect()
+    assert machine.live_bytes() == 0
+    assert not any(pinned() for pinned in machine.pinned)
+    assert ("device", 0) in machine.freed_pools
+    assert machine.freed_pools[-1][0] == "pinned"
