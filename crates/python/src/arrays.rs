@@ -7,7 +7,7 @@ use numpy::npyffi::{
 use numpy::{PyArray1, PyArrayDescr, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::PyAnyMethods;
+use pyo3::types::{IntoPyDict, PyAnyMethods};
 use std::ffi::c_void;
 
 /// The most axes an array of ours has: NumPy 1.x allows no more.
@@ -133,7 +133,7 @@ pub(crate) fn to_numpy(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny
     }
 }
 
-/// A NumPy array as a native array, copied, in C order and native byte order.
+/// A NumPy array as a native array: copied, in C order and native byte order.
 pub(crate) fn native_from_numpy(array: &Bound<'_, PyAny>) -> PyResult<NativeArray> {
     let py = array.py();
     let numpy = py.import("numpy")?;
@@ -141,7 +141,8 @@ pub(crate) fn native_from_numpy(array: &Bound<'_, PyAny>) -> PyResult<NativeArra
     let dtype_name: String = array.getattr("dtype")?.getattr("name")?.extract()?;
     let stored = framefold::core::StoredDType::parse(&dtype_name);
     let dtype = crate::errors::OrRaise::or_raise(stored, py)?.dtype;
-    let native = array.call_method1("astype", (dtype.name(),))?;
+    let unless_needed = [("copy", false)].into_py_dict(py)?;
+    let native = array.call_method("astype", (dtype.name(),), Some(&unless_needed))?;
     let shape: Vec<usize> = native.getattr("shape")?.extract()?;
     let bytes = native.call_method1("reshape", (-1,))?.call_method1("view", ("uint8",))?;
     let bytes = bytes.cast::<PyArray1<u8>>()?.readonly();

@@ -17,6 +17,7 @@ mod moving_view;
 mod native;
 mod observer;
 mod options;
+mod parts;
 mod plan;
 mod sparse;
 mod udf;

@@ -92,6 +92,12 @@ impl PyPlan {
         self.cancel.cancel();
     }
 
+    /// Whether somebody stopped the run.
+    #[getter]
+    fn cancelled(&self) -> bool {
+        self.cancel.is_cancelled()
+    }
+
     /// The largest number of frames in a tile.
     #[getter]
     fn tile_depth(&self) -> usize {

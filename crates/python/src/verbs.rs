@@ -1,6 +1,7 @@
 //! The verbs one by one, for drivers written in Python.
 
 use crate::errors::OrRaise;
+use crate::parts::{self, Part};
 use crate::plan::{ResultLists, to_lists};
 use framefold::exec::{PartialResult, Results, guarded};
 use framefold::{Error, Plan};
@@ -28,6 +29,21 @@ impl Partial {
 
 #[pymethods]
 impl Partial {
+    /// The partial result of `partition`, from what `take_parts` of another one returned.
+    #[new]
+    fn from_parts(py: Python<'_>, partition: usize, udfs: Vec<Vec<Part>>) -> PyResult<Self> {
+        let partials = udfs.into_iter().map(|udf| parts::join(py, udf)).collect::<PyResult<_>>()?;
+        Ok(Partial::new(PartialResult { partition, partials }))
+    }
+
+    /// Takes everything out: for each UDF, names and values, and the size in bytes of values
+    /// that are not the engine's own arrays. The engine's own are not copied.
+    fn take_parts(&self, py: Python<'_>) -> PyResult<Vec<Vec<Part>>> {
+        let taken = self.partial.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let partial = taken.ok_or_else(used).or_raise(py)?;
+        partial.partials.into_iter().map(|partial| parts::split(py, partial)).collect()
+    }
+
     /// The number of the partition.
     #[getter]
     fn partition(&self) -> usize {
@@ -39,6 +55,10 @@ impl Partial {
     fn len_bytes(&self) -> usize {
         self.len_bytes
     }
+}
+
+fn used() -> Error {
+    Error::invalid("this partial result has been merged or taken apart already")
 }
 
 /// The merged results of a run; takes partial results in, in partition order.
@@ -69,11 +89,7 @@ impl PyResults {
     /// Folds the next partition's result in.
     fn merge(&self, py: Python<'_>, partial: &Bound<'_, Partial>) -> PyResult<()> {
         let taken = partial.get().partial.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.with(py, |results| {
-            let partial = taken
-                .ok_or_else(|| Error::invalid("this partial result has been merged already"))?;
-            results.merge(partial)
-        })
+        self.with(py, |results| results.merge(taken.ok_or_else(used)?))
     }
 
     /// The number of partitions merged so far.
