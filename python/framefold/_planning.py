@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from framefold._cuda.placement import Workers
     from framefold._cuda.worker import CpuWorker, DeviceWorker
     from framefold._partial_results import UDFResultDict
+    from framefold.executor.base import JobExecutor
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import Bridge
 
@@ -63,6 +64,10 @@ class Run:
         self.roi = roi
         self.threads = threads
         self._workers = workers
+        #: Where partitions are processed, if that is not up to ``threads`` alone.
+        self.executor: JobExecutor | None = None
+        #: The array formats that it is restricted to, as they were given.
+        self.backends: Any = None
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
 

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -82,11 +82,14 @@ class ResultGenerator(Iterator[UDFResults]):
     def run_to_end(self) -> tuple[UDFResultDict, ...]:
         """Run to the end and return the complete results; only plots look at them on the way."""
         results = None
-        while not self.is_complete:
+        while self._plots is not None and not self.is_complete:
             results = None  # or they would be computed before the run goes on
             self.advance()
             results = self.results_so_far()
             self.update_plots(results)
+        with suppress(StopIteration):
+            while self._plots is None:
+                self.advance()
         return (results or self.results_so_far()).buffers
 
     @property
@@ -189,6 +192,9 @@ Partials = Generator[tuple[_engine.Partial, int], None, None]
 
 def _partials(run: Run) -> Partials:
     """The partial results in partition order, each with the number of those under way."""
+    own = None if run.executor is None else run.executor.partials(run)
+    if own is not None:
+        return own
     places: list[Place | None] = [*run.places()] if run.devices else [None] * run.n_workers
     return _inline(run.plan, places[0]) if run.threads == 0 else _threads(run.plan, places)
 

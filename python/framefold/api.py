@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from os import PathLike, fspath
+from os.path import abspath
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -71,7 +72,8 @@ class Context(AnalysisMethods, ConvertMethods):
         if executor is not None and not isinstance(executor, JobExecutor):
             raise InvalidArgumentError(
                 f"executor is a {type(executor).__name__}; "
-                f"use InlineJobExecutor() or ConcurrentJobExecutor(), or Context.make_with(name)"
+                f"use InlineJobExecutor(), ConcurrentJobExecutor() or ProcessJobExecutor(), or "
+                f"Context.make_with(name)"
             )
         self.executor = ConcurrentJobExecutor() if executor is None else executor
         self._plot_class = plot_class
@@ -92,10 +94,12 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         executor_spec
-            ``'inline'`` (or ``'synchronous'``) or ``'threads'``.
+            ``'inline'`` (or ``'synchronous'``), ``'threads'`` or ``'processes'`` (or
+            ``'pipelined'``).
         cpus
-            The number of threads, or an iterable with one entry for each; of no effect for
-            ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on devices.
+            The number of threads or worker processes, or an iterable with one entry for each; of
+            no effect for ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on
+            devices.
         gpus
             How many CUDA devices to use, or their numbers, for UDFs that take arrays of CUDA;
             all there are if None. A number that is named twice gets two threads. ``'inline'``
@@ -103,7 +107,7 @@ class Context(AnalysisMethods, ConvertMethods):
         plot_class
             As for the class.
         snooze_timeout
-            Accepted and of no effect: nothing is kept running between runs.
+            Accepted and of no effect: worker processes are kept until the context is closed.
         main_process_gpu
             None or False: partial results are merged on the CPU.
 
@@ -187,7 +191,9 @@ class Context(AnalysisMethods, ConvertMethods):
             args = (options.pop("path"), *args)
         if len(args) != 1:
             raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
-        return DataSet(_engine.load(filetype, fspath(args[0]), options))
+        dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
+        dataset._opened_with = (filetype, abspath(args[0]), options)
+        return dataset
 
     @overload
     def run_udf(
@@ -332,7 +338,7 @@ class Context(AnalysisMethods, ConvertMethods):
         told = RunProgress(progress_reporter(progress), run.partitions)
         if not sync:
             return _awaited(_async_generator(self._generator(run, told, plots)), single)
-        if _wants_plots(plots) or run.devices:
+        if _wants_plots(plots) or run.devices or self.executor.has_own_loop(run):
             with self._generator(run, told, plots) as steps:
                 results = steps.run_to_end()
         else:
@@ -509,7 +515,8 @@ class Context(AnalysisMethods, ConvertMethods):
 
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
-        return self._prepare(dataset, udf, roi, corrections, backends).plan.explain()
+        run = self._prepare(dataset, udf, roi, corrections, backends)
+        return run.plan.explain() + self.executor.explain(run)
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -534,7 +541,9 @@ class Context(AnalysisMethods, ConvertMethods):
             )
         executor = self.executor
         gpus = executor.gpus, executor.gpus_only
-        return plan_run(dataset, udf, roi, executor.threads, corrections, backends, *gpus)
+        run = plan_run(dataset, udf, roi, executor.threads, corrections, backends, *gpus)
+        run.executor, run.backends = executor, backends
+        return run
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
         from framefold._running import ResultGenerator
@@ -547,7 +556,7 @@ class Context(AnalysisMethods, ConvertMethods):
         return ResultGenerator(run, told, live)
 
     def close(self) -> None:
-        """Release what the executor holds."""
+        """Release what the executor holds: worker processes, if it has any."""
         self.executor.close()
 
     def __enter__(self) -> Context:

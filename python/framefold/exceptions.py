@@ -54,5 +54,13 @@ class UDFRunCancelled(FramefoldError, RuntimeError):  # noqa: N818 - the interfa
     """The run was cancelled on request."""
 
 
+class WorkerError(FramefoldError, RuntimeError):
+    """A worker process died, or could not be started."""
+
+
+class WorkerTimeoutError(WorkerError, TimeoutError):
+    """A partition took longer than the executor's ``timeout``."""
+
+
 class EngineError(FramefoldError, RuntimeError):
     """framefold broke one of its own promises: please report it."""

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from typing import TYPE_CHECKING
 
 from framefold.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from framefold import _engine
+    from framefold._planning import Run
+
+#: Partial results in partition order, each with the number of partitions under way.
+Partials = Generator[tuple["_engine.Partial", int], None, None]
 
 
 class JobExecutor:
@@ -24,6 +32,18 @@ class JobExecutor:
     threads: int | None = None
     gpus: int | tuple[int, ...] | None = None
     gpus_only: bool = False
+
+    def has_own_loop(self, run: Run) -> bool:
+        """Whether :meth:`partials` gives the partial results of this run."""
+        return False
+
+    def partials(self, run: Run) -> Partials | None:
+        """Partial results, for executors with a loop of their own; None for the engine's."""
+        return None
+
+    def explain(self, run: Run) -> str:
+        """What is to be said about where partitions are processed: lines, or nothing."""
+        return ""
 
     def close(self) -> None:
         """Release what the executor holds: nothing, for those that start threads per run."""

@@ -10,10 +10,10 @@ from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
-ExecutorName = Literal["inline", "synchronous", "threads"]
+ExecutorName = Literal["inline", "synchronous", "threads", "processes", "pipelined"]
 
 #: Names of the interface that nothing stands behind yet.
-PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed", "pipelined")
+PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed")
 
 
 def make_executor(
@@ -25,12 +25,13 @@ def make_executor(
     """The executor of that name; see :meth:`framefold.Context.make_with`."""
     if name in PLANNED:
         raise ExecutorSpecException(
-            f"the executor {name!r} is not available yet; use 'threads' or 'inline', which give "
-            f"the same results"
+            f"the executor {name!r} is not available yet; use 'threads', 'processes' or 'inline', "
+            f"which give the same results"
         )
-    if name not in ("inline", "synchronous", "threads"):
+    if name not in ("inline", "synchronous", "threads", "processes", "pipelined"):
         raise ExecutorSpecException(
-            f"there is no executor {name!r}; use 'inline' (or 'synchronous') or 'threads'"
+            f"there is no executor {name!r}; use 'inline' (or 'synchronous'), 'threads' or "
+            f"'processes' (or 'pipelined')"
         )
     if not (main_process_gpu is None or main_process_gpu is False):
         raise ExecutorSpecException(
@@ -39,6 +40,15 @@ def make_executor(
         )
     if name == "threads":
         return ConcurrentJobExecutor(_count(cpus), gpus=gpus)
+    if name in ("processes", "pipelined"):
+        if gpus if isinstance(gpus, int) else list(gpus or ()):
+            raise ExecutorSpecException(
+                f"gpus is {gpus!r}, but worker processes use the CPU only; leave it out, or use "
+                f"'threads'"
+            )
+        from framefold.executor.processes import ProcessJobExecutor
+
+        return ProcessJobExecutor(_count(cpus))
     return InlineJobExecutor(gpus)
 
 

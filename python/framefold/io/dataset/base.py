@@ -10,6 +10,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY, SCIPY_CSR
+from framefold.exceptions import UnsupportedError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +23,9 @@ class DataSet:
 
     Made by :meth:`framefold.Context.load` and :meth:`framefold.Context.open`.
     """
+
+    #: File type, absolute path and options; None if it is not a file.
+    _opened_with: tuple[str, str, dict[str, Any]] | None = None
 
     def __init__(self, engine: _engine.Dataset) -> None:
         self._engine = engine
@@ -96,8 +100,24 @@ class DataSet:
         """How many frames are left out, and how many positions stay empty, at either end."""
         return self._engine.sync_info
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the path, not the frames: the file is opened again."""
+        if self._opened_with is None:
+            raise UnsupportedError(
+                f"{self!r} cannot be pickled: it is not known how to open it again; "
+                f"use a data set from Context.load"
+            )
+        return _open_again, (type(self), self._opened_with)
+
     def __repr__(self) -> str:
         return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"
+
+
+def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]]) -> DataSet:
+    filetype, path, options = how
+    dataset = cls(_engine.load(filetype, path, options))
+    dataset._opened_with = how
+    return dataset
 
 
 class RoiHelper:

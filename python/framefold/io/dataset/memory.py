@@ -9,6 +9,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold._loading import lengths, load_memory, load_zeros
+from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.common.udf import (
     CPU_BACKENDS,
@@ -68,8 +69,11 @@ class MemoryDataSet(DataSet):
         **options: Any,
     ) -> None:
         _check_options(options)
+        self._given = data if data is None or is_sparse(data) else np.asanyarray(data)
         formats = None if array_backends is None else _check_formats(array_backends)
         shape = None if datashape is None else lengths("datashape", datashape)
+        self._how = {"datashape": shape, "array_backends": formats, "tileshape": tileshape}
+        self._how.update(options)
         sparse = None if formats is None else formats[0] in SPARSE_BACKENDS
         if data is None and shape is None:
             raise InvalidArgumentError("load('memory') needs an array: pass data=… or datashape=…")
@@ -86,6 +90,13 @@ class MemoryDataSet(DataSet):
         self._data = data if is_sparse(data) else np.asanyarray(data)
         self._formats = formats if formats is not None else (_own_format(data),)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the data, laid out in memory as they are."""
+        data = self._given
+        if isinstance(data, np.ndarray) and all(stride >= 0 for stride in data.strides):
+            data = (span(data), data.dtype.str, data.shape, data.strides)
+        return _made_again, (data, self._how)
+
     @property
     def data(self) -> Any:
         """The array itself."""
@@ -95,6 +106,10 @@ class MemoryDataSet(DataSet):
     def native_backends(self) -> tuple[str, ...]:
         """The array formats that its frames are best given in, the best one first."""
         return self._formats
+
+
+def _made_again(data: Any, how: dict[str, Any]) -> MemoryDataSet:
+    return MemoryDataSet(from_span(*data) if isinstance(data, tuple) else data, **how)
 
 
 def _zeros(shape: Any) -> Any:

@@ -1,0 +1,158 @@
+"""Messages between the main process and a worker process, in order, both ways.
+
+A message is a pickled tuple. File descriptors can go along where the system can do that, which is
+how memory is shared: it has no name, so nothing is left of it when both sides are gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from typing import Any
+
+#: Whether memory can be handed over as a file descriptor.
+CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
+
+#: The variable that holds the PYTHONPATH which the worker's own one stands in for.
+GIVEN_PATH = "FRAMEFOLD_GIVEN_PYTHONPATH"
+
+
+class Channel:
+    """One end. Sending and receiving may go on at the same time on two threads.
+
+    Parameters
+    ----------
+    connection
+        Of :mod:`multiprocessing`.
+    carrier
+        The same as a socket, if file descriptors can be sent over it.
+    """
+
+    def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
+        self.connection = connection
+        self._carrier = carrier
+
+    def send(self, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
+        """Send a message; raises OSError if nobody is there any more."""
+        self.connection.send_bytes(pickle.dumps((message, len(descriptors)), 5))
+        for descriptor in descriptors:
+            assert self._carrier is not None
+            socket.send_fds(self._carrier, [b"d"], [descriptor])
+
+    def receive(self) -> tuple[tuple[Any, ...], list[int]]:
+        """The next message, and the descriptors that came along, which are the caller's.
+
+        Raises
+        ------
+        EOFError, OSError
+            If the other end is closed.
+        """
+        message, n_descriptors = pickle.loads(self.connection.recv_bytes())
+        received: list[int] = []
+        for _ in range(n_descriptors):
+            assert self._carrier is not None
+            flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+            data, descriptors, _, _ = socket.recv_fds(self._carrier, 1, 1, flags)
+            if not data or not descriptors:
+                raise EOFError("a message ended early")
+            received += descriptors
+        return message, received
+
+    def close(self) -> None:
+        """Close this end; closing it again does nothing."""
+        with contextlib.suppress(OSError):
+            self.connection.close()
+        if self._carrier is not None:
+            self._carrier.close()
+
+
+def _from_socket(carrier: socket.socket) -> Channel:
+    return Channel(Connection(os.dup(carrier.fileno())), carrier)
+
+
+def connect(handle: int) -> Channel:
+    """The worker's end; ``handle`` is what :func:`start` put on its command line."""
+    if sys.platform == "win32":
+        from multiprocessing.connection import PipeConnection
+
+        return Channel(PipeConnection(handle))
+    return _from_socket(socket.socket(fileno=handle))
+
+
+def start(command: list[str], environment: dict[str, str]) -> Started:
+    """Start a process that has the other end of a channel.
+
+    The handle of that end, and that of a pipe that ends with this process (or -1), are added to
+    ``command``.
+    """
+    if sys.platform == "win32":
+        return _start_on_windows(command, environment)
+    ours, theirs = socket.socketpair()
+    reading, lifeline = os.pipe()
+    try:
+        with theirs:
+            handles = (theirs.fileno(), reading)
+            process = subprocess.Popen(
+                [*command, *map(str, handles)],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=handles,
+                process_group=0,  # Ctrl-C in a terminal is the main process's to deal with
+            )
+    except BaseException:
+        ours.close()
+        os.close(lifeline)
+        raise
+    finally:
+        os.close(reading)
+    return Started(process, _from_socket(ours), lifeline)
+
+
+def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
+    ours, theirs = Pipe()
+    handle = theirs.fileno()
+    info = subprocess.STARTUPINFO(  # type: ignore[attr-defined]
+        lpAttributeList={"handle_list": [handle]}
+    )
+    os.set_handle_inheritable(handle, True)  # type: ignore[attr-defined]
+    try:
+        process = subprocess.Popen(
+            [*command, str(handle), "-1"],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            startupinfo=info,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,  # type: ignore[attr-defined]
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return Started(process, Channel(ours), None)
+
+
+class Started:
+    """A process, our end of the channel to it, and the pipe that it must not survive."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: Channel, lifeline: int | None
+    ) -> None:
+        self.process = process
+        self.channel = channel
+        self._lifeline = lifeline
+
+    def close(self, *, disown: bool = False) -> None:
+        """Close what is open; with ``disown``, the process is that of somebody else."""
+        self.channel.close()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        if disown:
+            self.process.returncode = 0  # or its destructor would complain

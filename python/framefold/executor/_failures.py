@@ -1,0 +1,124 @@
+"""Exceptions on their way from a worker process, and what is said of workers that died."""
+
+from __future__ import annotations
+
+import pickle
+import signal
+import traceback
+from typing import Any
+
+from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
+from framefold.executor import _shared
+from framefold.udf.base import UDF
+
+#: An exception, and its traceback as text.
+Packed = tuple[bytes, str]
+
+
+class WorkerTraceback(Exception):  # noqa: N818 - it is no error of its own
+    """Shows where in a worker process an exception was raised: the cause of what is raised here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n\nIn a worker process:\n{self.text}"
+
+
+def pack(exception: BaseException) -> Packed:
+    """What :func:`unpack` makes an exception of."""
+    text = "".join(traceback.format_exception(exception))
+    try:
+        data, _ = _shared.dumps_by_value(exception, share=False)
+        pickle.loads(data)
+    except Exception:
+        # Not all exceptions can be pickled, and some of those not be made again.
+        told = UDFError(f"{type(exception).__name__}: {exception}")
+        for note in getattr(exception, "__notes__", ()):
+            told.add_note(note)
+        told.add_note(f"{type(exception).__qualname__} itself cannot be sent between processes")
+        data = pickle.dumps(told)
+    return data, text
+
+
+def unpack(packed: Packed) -> BaseException:
+    """The exception, with the traceback of the worker process as its cause."""
+    data, text = packed
+    try:
+        exception: BaseException = pickle.loads(data)
+    except Exception as error:
+        exception = UDFError(
+            f"an exception in a worker process could not be read: {type(error).__name__}: {error}"
+        )
+    exception.__cause__ = WorkerTraceback(text)
+    return exception
+
+
+def describe_exit(code: int | None) -> str:
+    """How a process ended."""
+    if code is None:
+        return "it closed its connection"
+    if code >= 0:
+        return f"it ended with exit code {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = "unknown"
+    hint = {
+        "SIGKILL": ": somebody ended it, or memory ran out",
+        "SIGSEGV": ": compiled code that the UDF calls used memory that is not its own",
+    }
+    return f"signal {-code} ({name}){hint.get(name, '')}"
+
+
+def died(names: str, partition: int | None, attempts: int, code: int | None) -> WorkerError:
+    """For a partition that several workers did not survive; None before they began with it."""
+    doing = f"processing partition {partition}" if partition is not None else "preparing the run"
+    return WorkerError(
+        f"a worker process died while {doing} of {names}, {attempts} times; "
+        f"{describe_exit(code)}. Its messages are above, if there are any; run the UDF with the "
+        f"executor 'inline' to look for the cause"
+    )
+
+
+def cannot_be_sent(udfs: list[UDF], dataset: Any, error: Exception) -> Exception:
+    """Says which part of a run cannot be sent to a worker process."""
+    for udf in udfs:
+        name = type(udf).__name__
+        for key, value in udf._kwargs.items():
+            reason = _refusal(value)
+            if reason is not None:
+                return InvalidArgumentError(
+                    f"{name}: parameter {key!r}, a {type(value).__name__}, cannot be sent to a "
+                    f"worker process: {reason}; make it in get_task_data, where each partition "
+                    f"has its own, or use the executor 'threads'"
+                )
+        if _refusal(type(udf)) is None:
+            continue
+        for cls in type(udf).__mro__:
+            for key, value in vars(cls).items():
+                reason = None if key.startswith("__") else _refusal(value)
+                if reason is not None:
+                    return InvalidArgumentError(
+                        f"{name}: {key!r} of the class refers to something that cannot be sent to "
+                        f"a worker process: {reason}; import it or make it within the method, or "
+                        f"use the executor 'threads'"
+                    )
+    if (reason := _refusal(dataset)) is not None:
+        return InvalidArgumentError(
+            f"the data set cannot be sent to a worker process: {reason}; use the executor 'threads'"
+        )
+    return InvalidArgumentError(
+        f"the run cannot be sent to worker processes: {type(error).__name__}: {error}; "
+        f"use the executor 'threads'"
+    )
+
+
+def _refusal(value: Any) -> str | None:
+    """Why a value cannot be pickled; None if it can."""
+    try:
+        _shared.dumps_by_value(value, share=False)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return None

@@ -1,0 +1,355 @@
+"""Worker processes, and the thread that hands them the partitions of all runs.
+
+All that concerns workers happens on that one thread; runs meet it in their :class:`Tasks`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from typing import Any
+
+from framefold.exceptions import UDFRunCancelled, WorkerError, WorkerTimeoutError
+from framefold.executor import _failures, _job
+from framefold.executor._tasks import ATTEMPTS
+from framefold.executor._workers import Job, Worker
+
+#: How long a worker may take to stop what it does for a run that has ended, in seconds; for user
+#: code that takes longer, another worker is started.
+PATIENCE = 1.0
+#: How many workers in a row may end before they are ready.
+FAILED_STARTS = 3
+
+
+class Pool:
+    """Up to ``n_workers`` processes, started when there is work.
+
+    Parameters
+    ----------
+    n_workers
+        How many.
+    timeout
+        How many seconds a partition may take; None for any.
+    startup_timeout
+        How many seconds a process may take to start.
+    """
+
+    def __init__(self, n_workers: int, timeout: float | None, startup_timeout: float) -> None:
+        self.n_workers = n_workers
+        self._timeout = timeout
+        self._startup_timeout = startup_timeout
+        self._lock = threading.RLock()  # the garbage collector may end a run anywhere
+        self._news, self._wake = Pipe(duplex=False)
+        self._woken = False
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._arrived: list[Job] = []
+        self._left: list[tuple[Job, threading.Event]] = []
+        self._updates: dict[int, tuple[int, Any]] = {}
+        # Of the thread alone:
+        self._jobs: dict[int, Job] = {}
+        self._stopping: dict[int, threading.Event] = {}
+        self._workers: list[Worker] = []
+        self._failed_starts = 0
+
+    # What other threads call.
+
+    def begin(self, job: Job) -> None:
+        """Process the partitions of a job, as its tasks give them out."""
+        with self._lock:
+            if self._closed:
+                raise UDFRunCancelled("the executor was closed")
+            self._arrived.append(job)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._serve, name="ff-pool", daemon=True)
+                self._thread.start()
+        self.wake()
+
+    def update(self, job: Job, parcel: Any) -> None:
+        """Send this to workers before their next task of the job."""
+        with self._lock:
+            number, _ = self._updates.get(job.number, (0, None))
+            self._updates[job.number] = number + 1, parcel
+
+    def end(self, job: Job) -> threading.Event:
+        """Forget a job; the event says that no worker is busy with it any more."""
+        gone = threading.Event()
+        with self._lock:
+            if self._closed or self._thread is None:
+                gone.set()
+                return gone
+            self._left.append((job, gone))
+        self.wake()
+        return gone
+
+    def wake(self) -> None:
+        """Have the thread look at what has changed."""
+        with self._lock:
+            if not self._woken and not self._closed:
+                self._woken = True
+                self._wake.send_bytes(b"w")
+
+    def is_own_thread(self) -> bool:
+        """Whether this is called on the pool's thread."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the workers that there are now."""
+        return [worker._started.process.pid for worker in list(self._workers)]
+
+    def close(self) -> None:
+        """End all runs and processes; returns when they are gone."""
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                self._wake.send_bytes(b"w")
+            thread = self._thread
+        if thread is None:
+            self._close_pipes()
+        elif not self.is_own_thread():
+            thread.join()
+
+    def disown(self) -> None:
+        """In a fork: close what belongs to the other process."""
+        for worker in self._workers:
+            worker.disown()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        with suppress(OSError):
+            self._news.close()
+            self._wake.close()
+
+    # The thread.
+
+    def _serve(self) -> None:
+        failure: BaseException = UDFRunCancelled("the executor was closed during the run")
+        try:
+            while not self._closed:
+                self._look_around()
+                self._hand_out()
+                self._listen(self._next_deadline())
+                self._enforce_deadlines()
+        except BaseException as exception:
+            failure = exception
+        finally:
+            with self._lock:
+                self._closed = True
+                jobs = [*self._jobs.values(), *self._arrived]
+                events = [*self._stopping.values(), *(gone for _, gone in self._left)]
+            for job in jobs:
+                job.tasks.fail(None, failure)
+                job.parcel.close()
+            _end(self._workers)
+            for event in events:
+                event.set()
+            self._close_pipes()
+
+    def _look_around(self) -> None:
+        """Take notice of runs that begin and end."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+            left, self._left = self._left, []
+            for job, _ in left:
+                self._updates.pop(job.number, None)
+        for job in arrived:
+            self._jobs[job.number] = job
+        for job, gone in left:
+            self._jobs.pop(job.number, None)
+            job.parcel.close()
+            self._stopping[job.number] = gone
+            for worker in list(self._workers):
+                try:
+                    worker.drop(job, PATIENCE)
+                except OSError:
+                    self._bury(worker)
+            self._check_stopped(job.number)
+
+    def _check_stopped(self, number: int) -> None:
+        gone = self._stopping.get(number)
+        if gone is not None and not any(number in worker.jobs for worker in self._workers):
+            del self._stopping[number]
+            gone.set()
+
+    def _hand_out(self) -> None:
+        """Give all workers something to do: first those that have nothing."""
+        self._start_workers()
+        for worker in sorted(self._workers, key=lambda worker: len(worker.queue)):
+            task = self._next_tasks(len(worker.queue))
+            if task is None:
+                continue
+            job, indices = task
+            try:
+                worker.give(job, indices, self._updates.get(job.number, (0, None)))
+            except OSError:
+                self._bury(worker)
+
+    def _next_tasks(self, n_queued: int) -> tuple[Job, list[int]] | None:
+        """Partitions of the run whose turn it is, for a worker that has so many already."""
+        for job in list(self._jobs.values()):
+            tasks = job.tasks
+            missing = tasks.at_hand - n_queued
+            # Not one by one: messages cost more than short partitions.
+            if missing <= 0 or (n_queued > 1 and missing < n_queued):
+                continue
+            # Enough is left for the others to have as many.
+            missing = min(missing, max(1, tasks.n_left // (2 * self.n_workers)))
+            indices = [index for _ in range(missing) if (index := tasks.take()) is not None]
+            if indices:
+                # The others come first now.
+                self._jobs[job.number] = self._jobs.pop(job.number)
+                return job, indices
+        return None
+
+    def _start_workers(self) -> None:
+        partitions = sum(job.tasks.n_partitions for job in self._jobs.values())
+        while len(self._workers) < min(self.n_workers, partitions):
+            try:
+                self._workers.append(Worker())
+            except OSError as error:
+                if not self._workers:
+                    self._fail_all(f"a worker process could not be started: {error}")
+                return
+
+    def _fail_all(self, reason: str) -> None:
+        for job in self._jobs.values():
+            job.tasks.fail(None, WorkerError(f"{reason}; use the executor 'threads'"))
+
+    def _listen(self, deadline: float | None) -> None:
+        """Wait for messages, and see to them."""
+        connections: dict[Any, Worker | None] = {self._news: None}
+        connections.update({worker.channel.connection: worker for worker in self._workers})
+        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        for connection in wait(connections, timeout):
+            worker = connections[connection]
+            if worker is None:
+                with self._lock:
+                    self._woken = False
+                    self._news.recv_bytes()
+            elif worker in self._workers:
+                try:
+                    message, descriptors = worker.channel.receive()
+                except (EOFError, OSError):
+                    self._bury(worker)
+                else:
+                    self._heed(worker, message, descriptors)
+
+    def _heed(self, worker: Worker, message: tuple[Any, ...], descriptors: list[int]) -> None:
+        """See to a message."""
+        match message:
+            case ("ready",):
+                worker.ready = True
+                worker.since = time.monotonic()
+                self._failed_starts = 0
+            case ("planned", number, fingerprint):
+                worker.jobs[number].planned = True
+                worker.since = time.monotonic()
+                job = self._jobs.get(number)
+                if job is not None and fingerprint != job.fingerprint:
+                    job.tasks.fail(None, _planned_differently(job, fingerprint))
+            case ("done", number, results):
+                slots = worker.jobs[number].slots
+                given = []
+                for index, len_bytes, seconds, data, filled in results:
+                    worker.done()
+                    memory, places = slots.lend(filled, descriptors) if filled else (None, [])
+                    given.append((index, (data, memory, places), len_bytes, seconds))
+                job = self._jobs.get(number)
+                if job is not None:
+                    job.tasks.give(given)
+            case ("failed", number, index, packed):
+                if index is not None:
+                    worker.done()
+                job = self._jobs.get(number)
+                if job is not None:
+                    job.tasks.fail(index, _failures.unpack(packed))
+            case ("stopped", number):
+                worker.stopped(number)
+                self._check_stopped(number)
+
+    def _next_deadline(self) -> float | None:
+        deadlines = [d for worker in self._workers for d in self._deadlines(worker)]
+        return min(deadlines, default=None)
+
+    def _deadlines(self, worker: Worker) -> Iterable[float]:
+        if not worker.ready:
+            yield worker.began + self._startup_timeout
+        elif self._timeout is not None and worker.is_busy:
+            yield worker.since + self._timeout
+        for assigned in worker.jobs.values():
+            if assigned.stop_by is not None:
+                yield assigned.stop_by if worker.ready else worker.began + self._startup_timeout
+
+    def _enforce_deadlines(self) -> None:
+        now = time.monotonic()
+        for worker in list(self._workers):
+            if min(self._deadlines(worker), default=now + 1) > now:
+                continue
+            blamed = True
+            if self._timeout is not None and worker.is_busy:
+                job, index = worker.queue[0]
+                if worker.since + self._timeout <= now and job.number in self._jobs:
+                    job.tasks.fail(index, _took_too_long(job, index, self._timeout))
+                    blamed = False
+            worker.kill()
+            self._bury(worker, blamed=blamed)
+
+    def _bury(self, worker: Worker, *, blamed: bool = True) -> None:
+        """Have the tasks of a worker that has ended done by others."""
+        self._workers.remove(worker)
+        # Of several, the one that it was busy with need not be the first.
+        blamed = blamed and worker.ready and len(worker.queue) == 1
+        busy = worker.is_busy
+        code = worker.bury()
+        if not worker.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= FAILED_STARTS:
+                self._failed_starts = 0
+                reason = _failures.describe_exit(code)
+                self._fail_all(
+                    f"worker processes end before they are ready ({reason}); their messages are "
+                    f"above, if there are any"
+                )
+        for job, index in worker.queue:
+            if job.number in self._jobs:
+                attempts = job.tasks.lost(index, begun=blamed)
+                if attempts >= ATTEMPTS:
+                    doing = index if busy else None
+                    job.tasks.fail(index, _failures.died(job.names, doing, attempts, code))
+        for number in worker.jobs:
+            self._check_stopped(number)
+
+
+def _planned_differently(job: Job, fingerprint: str) -> WorkerError:
+    return WorkerError(
+        f"a worker process plans the run of {job.names} differently: "
+        f"{_job.difference(job.fingerprint, fingerprint)}; what a UDF declares must follow from "
+        f"its parameters and meta data alone, and files must not change during a run"
+    )
+
+
+def _took_too_long(job: Job, index: int, timeout: float) -> WorkerTimeoutError:
+    return WorkerTimeoutError(
+        f"{job.names}: partition {index} took longer than timeout={timeout:g} seconds; its worker "
+        f"process was ended. Use a longer timeout, or more partitions (num_partitions)"
+    )
+
+
+def _end(workers: list[Worker]) -> None:
+    """End all workers: those that are idle end by themselves when the channel closes."""
+    for worker in workers:
+        worker.channel.close()
+    deadline = time.monotonic() + PATIENCE + 0.5
+    while workers:
+        worker = workers.pop()
+        worker.bury(max(0.0, deadline - time.monotonic()))

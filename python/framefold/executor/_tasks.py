@@ -1,0 +1,172 @@
+"""The partitions of one run, on their way to worker processes and back.
+
+Like the engine's own drivers: partitions are handed out in order, and none further than a window
+ahead of the merge. So the next one to be merged is always finished or being processed, and no more
+than a window of partial results is kept.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from framefold.exceptions import UDFRunCancelled
+
+#: Partial results that wait for their turn take no more memory than this, if they are more than
+#: one for each worker.
+WAITING_BYTES = 256 << 20
+#: How often a partition is tried on workers that die.
+ATTEMPTS = 3
+#: Where partitions take longer than this, in seconds, a worker gets one at a time.
+SHORT = 0.05
+#: Shorter ones are sent several at a time: work for so many seconds, but no more than so many.
+AT_HAND = 0.05
+MOST_AT_HAND = 32
+#: Memory for large partial results costs more than messages: few are made ahead.
+LARGE = 64 << 10
+#: How long the merging thread waits before it looks for signals and for cancellation, in seconds.
+POLL = 0.05
+
+
+class Tasks:
+    """Which partitions are to be processed, and what came of the others.
+
+    One thread collects, in order; another hands out and gives. Either may stop it.
+
+    Parameters
+    ----------
+    n_partitions, n_workers
+        Of the run and the pool.
+    """
+
+    def __init__(self, n_partitions: int, n_workers: int) -> None:
+        self.n_partitions = n_partitions
+        self._n_workers = n_workers
+        self._news = threading.Condition()
+        self._next = 0
+        self._merged = 0
+        self._limit = n_partitions
+        self._largest = 1
+        self._finished: dict[int, Any] = {}
+        self._failed: dict[int, BaseException] = {}
+        self._failure: BaseException | None = None
+        self._again: list[int] = []
+        self._attempts: dict[int, int] = {}
+        self._seconds: float | None = None
+        #: Whether a worker died: from then on it is always known what each one is busy with.
+        self._careful = False
+        #: Whether nothing was handed out because of what is not merged.
+        self._waits = False
+
+    def take(self) -> int | None:
+        """The next partition to process; None if there is none for now."""
+        with self._news:
+            if self._failure is not None:
+                return None
+            if self._again:
+                return heapq.heappop(self._again)
+            if self._next >= self._limit:
+                return None
+            self._waits = self._next >= self._merged + self._window()
+            if self._waits:
+                return None
+            self._next += 1
+            return self._next - 1
+
+    @property
+    def n_left(self) -> int:
+        """How many partitions were never handed out."""
+        return self.n_partitions - self._next
+
+    @property
+    def at_hand(self) -> int:
+        """How many partitions a worker should have, the one that it is busy with included."""
+        if self._careful or self._seconds is None or self._seconds > SHORT:
+            return 1
+        most = MOST_AT_HAND if self._largest < LARGE else 2
+        return min(most, max(2, round(AT_HAND / max(self._seconds, 1e-6))))
+
+    def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
+        """Keep results of partitions until they are collected.
+
+        Parameters
+        ----------
+        results
+            Partition, result, its size in bytes, and how many seconds it took.
+        """
+        with self._news:
+            for index, result, len_bytes, seconds in results:
+                self._largest = max(self._largest, len_bytes)
+                known = seconds if self._seconds is None else self._seconds
+                self._seconds = 0.7 * known + 0.3 * seconds
+                self._finished[index] = result
+            self._news.notify_all()
+
+    def fail(self, index: int | None, exception: BaseException) -> None:
+        """Keep what went wrong with a partition, or with all of them.
+
+        Earlier partitions go on, so that the first failure in partition order is reported.
+        """
+        with self._news:
+            if index is None:
+                if self._failure is None:
+                    self._failure = exception
+            elif index not in self._failed:
+                self._failed[index] = exception
+                self._limit = min(self._limit, index + 1)
+                self._again = [i for i in self._again if i < self._limit]
+                heapq.heapify(self._again)
+            self._news.notify_all()
+
+    def lost(self, index: int, *, begun: bool) -> int:
+        """Process a partition again, whose worker died; returns on how many it certainly was.
+
+        After :data:`ATTEMPTS`, it is not repeated.
+        """
+        with self._news:
+            self._careful = True
+            attempts = self._attempts[index] = self._attempts.get(index, 0) + begun
+            if attempts < ATTEMPTS and index < self._limit:
+                heapq.heappush(self._again, index)
+            return attempts
+
+    def collect(self, index: int, check: Callable[[], None]) -> tuple[Any, int]:
+        """The result of partition ``index``, and how many are handed out besides.
+
+        Parameters
+        ----------
+        check
+            Called now and then; ends the wait by raising.
+
+        Raises
+        ------
+        BaseException
+            What was passed to :meth:`fail`.
+        """
+        with self._news:
+            while True:
+                check()
+                if index in self._finished:
+                    return self._finished.pop(index), self._next - index - 1
+                if self._failure is not None or index in self._failed:
+                    raise self._failure or self._failed[index]
+                self._news.wait(POLL)
+
+    def merged(self, count: int) -> bool:
+        """So many partitions are merged; returns whether there is more to hand out now."""
+        with self._news:
+            self._merged = count
+            waited, self._waits = self._waits, False
+            return waited
+
+    def stop(self, reason: str) -> None:
+        """Hand out nothing more."""
+        self.fail(None, UDFRunCancelled(reason))
+        with self._news:
+            self._finished.clear()
+
+    def _window(self) -> int:
+        waiting = max(1, WAITING_BYTES // self._largest)
+        return self._n_workers + min(waiting, self._n_workers * self.at_hand)
