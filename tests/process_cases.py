@@ -1,0 +1,98 @@
+"""What tests of worker processes share."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from framefold.udf import UDF
+
+#: No test of worker processes takes longer than this, in seconds.
+LIMIT = 90
+
+
+@pytest.fixture
+def hard_limit():
+    """Ends a test that hangs: an alarm, where there is one."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def too_long(_number, _frame):
+        raise AssertionError(f"the test took longer than {LIMIT} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(LIMIT)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def is_running(pid):
+    """Whether there is such a process, other than as a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def gone(pids, patience=10.0):
+    """Whether these processes have ended, or do so soon."""
+    return eventually(lambda: not any(is_running(pid) for pid in pids), patience)
+
+
+def eventually(condition, patience=10.0):
+    """Whether something becomes true."""
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def shm():
+    """The names of shared memory in use."""
+    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+
+def open_files():
+    """What file descriptors of this process refer to, other than those of other tests."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+        except OSError:
+            continue
+    return sorted(entry for entry in found if "framefold" in entry or entry.startswith("socket:"))
+
+
+def pool_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "ff-pool"]
+
+
+class PerFrame(UDF):
+    """Calls a function with the number of the frame; one entry per frame."""
+
+    def __init__(self, action):
+        super().__init__(action=action)
+
+    def get_result_buffers(self):
+        return {"pid": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.params.action(self.meta.slice.origin[0])
+        self.results.pid[:] = os.getpid()
+
+
+def frames(context, n_frames=40, n_partitions=20):
+    data = np.zeros((n_frames, 4, 4), dtype=np.float32)
+    return context.load("memory", data=data, num_partitions=n_partitions)
