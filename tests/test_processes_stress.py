@@ -62,7 +62,7 @@ class Runs:
         offset, kind = self.rng.randrange(100), self.rng.random()
         udfs = [Failing(offset=offset) if kind < 0.1 else Level(offset=offset), ff.SumUDF()]
         stop_after = self.rng.randrange(n_partitions) if kind > 0.8 else None
-        other = None
+        other = results = None
         try:
             with self.ctx.run_udf_iter(dataset=dataset, udf=udfs) as steps:
                 if kind > 0.9:
@@ -73,7 +73,7 @@ class Runs:
                     if stop_after == 0:
                         return "cancelled"
                     stop_after = None if stop_after is None else stop_after - 1
-                if not results.damage.data.all():
+                if results is None or not results.damage.data.all():
                     return "cancelled"
         except UDFRunCancelled:
             assert kind > 0.9
