@@ -95,7 +95,9 @@ class Bridge:
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.method = processing_method(udf)
         formats = asked_for(udf)
-        module = getattr(type(udf), PROCESS_METHODS[self.method]).__module__
+        # Not every callable says where it was defined.
+        process = getattr(udf, PROCESS_METHODS[self.method])
+        module = getattr(process, "__module__", None) or ""
         if module.startswith("framefold.udf.") and module not in ON_DEVICES:
             # What is inherited from a built-in function computes with NumPy.
             return tuple(format_ for format_ in formats if format_ in CPU_BACKENDS) or formats
