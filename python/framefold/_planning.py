@@ -295,8 +295,9 @@ def corrected(
         If they do not fit the data set, or are no :class:`CorrectionSet`.
     """
     if corrections is None:
-        if type(dataset).get_correction_data is DataSet.get_correction_data:
-            return None, dataset._engine.with_corrections(None)
+        inherited = type(dataset).get_correction_data is DataSet.get_correction_data
+        if inherited and dataset._engine.corrections is None:
+            return None, dataset._engine
         corrections = dataset.get_correction_data()
     from framefold.io.corrections.corrset import CorrectionSet
 

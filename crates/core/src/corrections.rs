@@ -65,6 +65,16 @@ impl Corrections {
         &self.sig_shape
     }
 
+    /// What is subtracted, a value for each pixel.
+    pub fn dark(&self) -> Option<&TypedVec> {
+        self.dark.as_ref()
+    }
+
+    /// What is multiplied with, a value for each pixel.
+    pub fn gain(&self) -> Option<&TypedVec> {
+        self.gain.as_ref()
+    }
+
     /// The excluded pixels as flat cells of the frame, ascending.
     pub fn excluded(&self) -> &[usize] {
         &self.excluded

@@ -75,7 +75,8 @@ impl Dataset {
         Ok(self)
     }
 
-    /// What is corrected in every tile, if anything is.
+    /// What is corrected in every tile, if anything is. A format whose files bring a dark frame, a
+    /// gain map or a list of bad pixels opens a data set that has them already.
     pub fn corrections(&self) -> Option<&Arc<Corrections>> {
         self.corrections.as_ref()
     }
@@ -156,7 +157,7 @@ impl Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, FrameReader, SourceInfo, StoredDType};
+    use crate::{DType, FrameReader, MetadataList, SourceInfo, StoredDType};
 
     #[derive(Debug)]
     struct Nothing(SourceInfo);
@@ -182,6 +183,7 @@ mod tests {
             base_shape: vec![1, 2],
             preferred_depth: 1,
             lends: false,
+            metadata: MetadataList::new(),
             details: vec![],
             warnings: vec![],
         }))

@@ -1,6 +1,9 @@
 //! The contract of a data source: frames in file order, nothing about scans.
 
-use crate::{ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, Result, SigSlice, StoredDType};
+use crate::{
+    ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Result, SigSlice,
+    StoredDType,
+};
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::PathBuf;
@@ -39,7 +42,9 @@ pub struct SourceInfo {
     pub preferred_depth: usize,
     /// Whether tiles can be lent as they lie in memory, without decoding into a buffer.
     pub lends: bool,
-    /// Meta data worth showing to a person, in order: ("detector chips", "4").
+    /// What the headers tell about the experiment, by the names that all formats share.
+    pub metadata: MetadataList,
+    /// More that is worth showing to a person, in order: ("detector chips", "4").
     pub details: Vec<(String, String)>,
     /// What is odd but not an error: a dropped partial frame, surplus bytes.
     pub warnings: Vec<String>,

@@ -26,8 +26,8 @@ use crate::Storage;
 use crate::linear::{frame_bytes, lies_as_in_a_tile};
 use array::Array;
 use framefold_core::{
-    ArrayFormat, DType, DataSource, Error, FrameReader, Presence, Result, SourceInfo, StoredDType,
-    checked_product,
+    ArrayFormat, DType, DataSource, Error, FrameReader, MetadataList, Presence, Result, SourceInfo,
+    StoredDType, checked_product,
 };
 use reader::CsrReader;
 use std::ops::Range;
@@ -129,6 +129,7 @@ impl CsrSource {
             dtype: stored,
             preferred_depth: 1,
             lends,
+            metadata: MetadataList::new(),
             details: spec.details,
             warnings: surplus(&entries, columns.len()),
         };

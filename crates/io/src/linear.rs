@@ -13,7 +13,8 @@ pub use decoder::{FrameDecoder, PlainDecoder};
 
 use crate::Storage;
 use framefold_core::{
-    DataSource, Error, FrameReader, Presence, Result, SourceInfo, StoredDType, checked_product,
+    DataSource, Error, FrameReader, MetadataList, Presence, Result, SourceInfo, StoredDType,
+    checked_product,
 };
 use reader::LinearReader;
 use std::ops::Range;
@@ -64,7 +65,9 @@ pub struct LinearSpec {
     pub sig_shape: Vec<usize>,
     /// The scan shape that the file suggests.
     pub nav_shape: Vec<usize>,
-    /// Meta data worth showing to a person.
+    /// What the headers tell, by the names that all formats share.
+    pub metadata: MetadataList,
+    /// More that is worth showing to a person.
     pub details: Vec<(String, String)>,
     /// What is odd but not an error.
     pub warnings: Vec<String>,
@@ -123,6 +126,7 @@ impl LinearSource {
             dtype: stored,
             preferred_depth: 1,
             lends: as_stored && spec.files.iter().all(|file| file.storage.lends()),
+            metadata: spec.metadata,
             details: spec.details,
             warnings: spec.warnings,
         };

@@ -6,7 +6,7 @@ use crate::recut::Axis;
 use crate::strided::{StridedLayout, StridedSource, StridedSpec, merge};
 use crate::{LinearFile, LinearSource, LinearSpec, Pixels, SharedBytes, Storage};
 use framefold_core::{
-    DataSource, Error, FrameReader, Result, SourceInfo, StoredDType, checked_product,
+    DataSource, Error, FrameReader, MetadataList, Result, SourceInfo, StoredDType, checked_product,
 };
 use std::sync::Arc;
 
@@ -88,6 +88,7 @@ impl MemorySource {
                 pixels: Pixels::Plain { stored: *stored, trusted: true },
                 sig_shape,
                 nav_shape,
+                metadata: MetadataList::new(),
                 details,
                 warnings: Vec::new(),
             })?),
@@ -97,6 +98,7 @@ impl MemorySource {
                 layout,
                 sig_shape,
                 nav_shape,
+                metadata: MetadataList::new(),
                 details,
                 warnings: Vec::new(),
             })?),

@@ -55,7 +55,7 @@ mod sidecar;
 use crate::detect::{Format, Prefix, Verdict};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, QuadGap, Storage};
 use decode::RawDecoder;
-use framefold_core::{Dataset, Error, Result, checked_product};
+use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
 use layout::{Geometry, PixelKind, SensorLayout};
 use set::FileSet;
 use std::path::Path;
@@ -125,6 +125,7 @@ fn open_located(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         pixels,
         sig_shape,
         nav_shape: suggestion.shape,
+        metadata: metadata(&set),
         details,
         warnings,
     })?;
@@ -179,27 +180,33 @@ fn useless_gap(set: &FileSet, options: &OpenOptions) -> Option<String> {
     })
 }
 
-/// What is worth showing to a person.
+/// What the header of the first frame tells.
+fn metadata(set: &FileSet) -> MetadataList {
+    let mut facts = MetadataList::new();
+    if let Some(file) = set.files.first() {
+        let header = &file.header;
+        facts.positive(Quantity::ExposureTime, header.exposure_s);
+        facts.number(Quantity::BitDepth, header.depth.map(|depth| depth.bits() as f64));
+        facts.number(Quantity::Threshold, header.thresholds_kev.first().copied());
+        facts.text(Quantity::Detector, "Merlin");
+        // `2021-04-15 14:44:05.18`, or as older software had it: `15/04/2021 14:44:03`.
+        let iso = header.timestamp.as_bytes().get(4) == Some(&b'-');
+        let time =
+            if iso { header.timestamp.replacen(' ', "T", 1) } else { header.timestamp.clone() };
+        facts.text(Quantity::RecordedAt, time.as_str());
+    }
+    facts
+}
+
+/// What else is worth showing to a person.
 fn details(set: &FileSet, nav_origin: &str) -> Vec<(String, String)> {
     let mut details = Vec::new();
     let mut add = |key: &str, value: String| details.push((key.to_owned(), value));
     if let Some(file) = set.files.first() {
         let header = &file.header;
         add("pixel format", header.kind.to_string());
-        if let Some(depth) = header.depth {
-            add("bits per counter", depth.bits().to_string());
-        }
         add("detector chips", header.n_chips.to_string());
         add("sensor layout", header.layout.to_string());
-        if !header.timestamp.is_empty() {
-            add("first frame taken at", header.timestamp.clone());
-        }
-        if let Some(seconds) = header.exposure_s {
-            add("shutter time", format!("{seconds} s"));
-        }
-        if let Some(threshold) = header.thresholds_kev.first() {
-            add("threshold 0", format!("{threshold} keV"));
-        }
     }
     add("files", set.files.len().to_string());
     add("scan shape from", nav_origin.to_owned());

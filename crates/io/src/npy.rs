@@ -20,7 +20,7 @@ use crate::linear::frame_bytes;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
-use framefold_core::{DataSource, Dataset, Error, Result, checked_product};
+use framefold_core::{DataSource, Dataset, Error, MetadataList, Result, checked_product};
 use header::Header;
 use std::path::Path;
 use std::sync::Arc;
@@ -130,6 +130,7 @@ impl Contents {
         }
         Ok(Arc::new(LinearSource::try_new(LinearSpec {
             format: FORMAT.name,
+            metadata: MetadataList::new(),
             details: self.details(),
             files: vec![LinearFile {
                 storage: self.storage,
@@ -165,6 +166,7 @@ impl Contents {
                 sig_axes,
                 trusted: false,
             },
+            metadata: MetadataList::new(),
             details: self.details(),
             warnings: self.surplus_warning(),
             storage: self.storage,

@@ -1,6 +1,7 @@
 //! What a caller may say about a file beyond its path.
 
 use framefold_core::{Error, Result, StoredDType};
+use std::path::PathBuf;
 
 /// How the bytes of a file are brought into memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -64,12 +65,17 @@ pub struct OpenOptions {
     pub disable_glob: bool,
     /// What to do about the gap between chips where the file has no pixels for it.
     pub quad_gap: QuadGap,
+    /// Whether dark frames, gain maps and lists of bad pixels that come with the file are applied;
+    /// they are if nothing is said.
+    pub enable_corrections: Option<bool>,
+    /// A file with a gain map, for formats that do not bring one.
+    pub gain_map_path: Option<PathBuf>,
 }
 
 impl OpenOptions {
     /// The names of all options, as callers spell them, and whether they differ from the default.
-    fn given(&self) -> [(&'static str, bool); 12] {
-        [
+    fn given(&self) -> Vec<(&'static str, bool)> {
+        vec![
             ("nav_shape", self.nav_shape.is_some()),
             ("sig_shape", self.sig_shape.is_some()),
             ("sig_dims", self.sig_dims.is_some()),
@@ -82,13 +88,15 @@ impl OpenOptions {
             ("backend", self.backend != Backend::default()),
             ("disable_glob", self.disable_glob),
             ("quad_gap", self.quad_gap != QuadGap::default()),
+            ("enable_corrections", self.enable_corrections.is_some()),
+            ("gain_map_path", self.gain_map_path.is_some()),
         ]
     }
 
     /// The names of all options.
     #[cfg(test)]
-    pub(crate) fn names(&self) -> [&'static str; 12] {
-        self.given().map(|(name, _)| name)
+    pub(crate) fn names(&self) -> Vec<&'static str> {
+        self.given().into_iter().map(|(name, _)| name).collect()
     }
 
     /// Refuses options that `format` has no use for; `used` are those that it has.
@@ -132,11 +140,13 @@ mod tests {
             backend: Backend::Buffered,
             disable_glob: true,
             quad_gap: QuadGap::Insert,
+            enable_corrections: Some(true),
+            gain_map_path: Some(PathBuf::from("gain.csv")),
         };
         let names = every_option.names();
         assert!(every_option.given().iter().all(|(_, given)| *given));
-        for unused in names {
-            let used: Vec<&str> = names.into_iter().filter(|name| *name != unused).collect();
+        for unused in &names {
+            let used: Vec<&str> = names.iter().copied().filter(|name| name != unused).collect();
             let error = every_option.refuse_unused("npy", &used).unwrap_err().to_string();
             assert!(error.contains(&format!("'{unused}'")) && error.contains("'npy'"), "{error}");
         }

@@ -15,7 +15,7 @@
 use crate::detect::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
-use framefold_core::{Dataset, Error, Result};
+use framefold_core::{Dataset, Error, MetadataList, Result};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -69,6 +69,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         pixels: Pixels::Plain { stored, trusted: false },
         sig_shape: sig_shape.clone(),
         nav_shape: nav_shape.clone(),
+        metadata: MetadataList::new(),
         details: Vec::new(),
         warnings: geometry.warning(frame).into_iter().collect(),
     })?;

@@ -12,7 +12,9 @@ mod reader;
 use crate::Storage;
 use crate::linear::frame_bytes;
 use crate::recut::Axis;
-use framefold_core::{DataSource, Error, FrameReader, Presence, Result, SourceInfo, StoredDType};
+use framefold_core::{
+    DataSource, Error, FrameReader, MetadataList, Presence, Result, SourceInfo, StoredDType,
+};
 use reader::StridedReader;
 
 /// Where the elements of an array lie.
@@ -37,6 +39,7 @@ pub(crate) struct StridedSpec {
     pub(crate) layout: StridedLayout,
     pub(crate) sig_shape: Vec<usize>,
     pub(crate) nav_shape: Vec<usize>,
+    pub(crate) metadata: MetadataList,
     pub(crate) details: Vec<(String, String)>,
     pub(crate) warnings: Vec<String>,
 }
@@ -85,6 +88,7 @@ impl StridedSource {
             nav_shape: spec.nav_shape,
             dtype: layout.stored,
             lends: false,
+            metadata: spec.metadata,
             details: spec.details,
             warnings: spec.warnings,
         };

@@ -1,8 +1,8 @@
 //! Corrections of raw pixels.
 
-use crate::arrays::native_from_numpy;
+use crate::arrays::{native_from_numpy, native_to_numpy};
 use crate::errors::OrRaise;
-use framefold::core::{self, NativeArray};
+use framefold::core::{self, NativeArray, TypedVec};
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -11,6 +11,19 @@ use std::sync::Arc;
 pub(crate) struct Corrections(Arc<core::Corrections>);
 
 impl Corrections {
+    fn plane<'py>(
+        &self,
+        py: Python<'py>,
+        values: Option<&TypedVec>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let array = values.map(|values| NativeArray::try_new(self.0.sig_shape(), values.clone()));
+        array.transpose().or_raise(py)?.map(|array| native_to_numpy(py, array)).transpose()
+    }
+
+    pub(crate) fn new_from(inner: Arc<core::Corrections>) -> Self {
+        Corrections(inner)
+    }
+
     pub(crate) fn inner(&self) -> Arc<core::Corrections> {
         self.0.clone()
     }
@@ -36,5 +49,23 @@ impl Corrections {
         let made =
             py.detach(|| core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty));
         Ok(Corrections(Arc::new(made.or_raise(py)?)))
+    }
+
+    /// What is subtracted, in the shape of a frame.
+    #[getter]
+    fn dark<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.plane(py, self.0.dark())
+    }
+
+    /// What is multiplied with, in the shape of a frame.
+    #[getter]
+    fn gain<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        self.plane(py, self.0.gain())
+    }
+
+    /// The excluded pixels as flat cells of the frame, ascending.
+    #[getter]
+    fn excluded(&self) -> Vec<usize> {
+        self.0.excluded().to_vec()
     }
 }

@@ -6,10 +6,11 @@ use crate::errors::OrRaise;
 use crate::memory::NumpyBytes;
 use crate::options::open_options;
 use crate::sparse::read_frames;
-use framefold::core::{Dataset, Error, StoredDType};
+use framefold::core::{Dataset, Error, MetadataValue, Quantity, StoredDType};
 use framefold::io::{self, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::path::PathBuf;
@@ -80,7 +81,14 @@ impl PyDataset {
         self.dataset.source().info().paths.clone()
     }
 
-    /// Meta data for people to read.
+    /// What the headers tell: names, values and units.
+    #[getter]
+    fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Vec<(&'static str, Bound<'py, PyAny>)>> {
+        let facts = self.dataset.source().info().metadata.iter();
+        facts.map(|fact| Ok((fact.quantity.name(), value(py, &fact.value)?))).collect()
+    }
+
+    /// More meta data for people to read.
     #[getter]
     fn details(&self) -> Vec<(String, String)> {
         self.dataset.source().info().details.clone()
@@ -96,6 +104,12 @@ impl PyDataset {
     #[getter]
     fn positions_with_data(&self) -> Vec<(usize, usize)> {
         self.dataset.positions_with_data().into_iter().map(|r| (r.start, r.end)).collect()
+    }
+
+    /// The corrections that came with the file, or were set since.
+    #[getter]
+    fn corrections(&self) -> Option<Corrections> {
+        self.dataset.corrections().cloned().map(Corrections::new_from)
     }
 
     /// The same data set with other corrections, or with none.
@@ -156,6 +170,19 @@ impl PyDataset {
         dict.set_item("frames_inserted_end", info.frames_inserted_end)?;
         Ok(dict)
     }
+}
+
+fn value<'py>(py: Python<'py>, value: &MetadataValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        MetadataValue::Number(number) => number.into_bound_py_any(py),
+        MetadataValue::Text(text) => text.into_bound_py_any(py),
+    }
+}
+
+/// The names of all meta data, their units and what they mean.
+#[pyfunction]
+pub(crate) fn known_metadata() -> Vec<(&'static str, &'static str, &'static str)> {
+    Quantity::ALL.iter().map(|each| (each.name(), each.unit(), each.meaning())).collect()
 }
 
 /// Opens a file as the given format, or as the one that is detected for `"auto"`.

@@ -34,7 +34,7 @@ mod _engine {
     #[pymodule_export]
     use super::corrections::Corrections;
     #[pymodule_export]
-    use super::dataset::{PyDataset, detect, from_array, known_formats, load};
+    use super::dataset::{PyDataset, detect, from_array, known_formats, known_metadata, load};
     #[pymodule_export]
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]

@@ -21,6 +21,9 @@ const KNOWN: &[&str] = &[
     "frame_footer",
     "disable_glob",
     "quad_gap",
+    "enable_corrections",
+    "enable_offset_correction",
+    "gain_map_path",
 ];
 
 /// The engine's options, and the number of partitions, if it was given.
@@ -54,6 +57,14 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
             "frame_header" => options.frame_header = bytes().or_raise(py)?,
             "frame_footer" => options.frame_footer = bytes().or_raise(py)?,
             "disable_glob" => options.disable_glob = value.is_truthy()?,
+            // The reference's name, which it has for FRMS6 alone.
+            "enable_corrections" | "enable_offset_correction" => {
+                options.enable_corrections = Some(value.is_truthy()?);
+            }
+            "gain_map_path" => {
+                let path = value.extract().map_err(|_| wrong("a path"));
+                options.gain_map_path = Some(path.or_raise(py)?);
+            }
             "quad_gap" => options.quad_gap = quad_gap(&value).or_raise(py)?,
             _ => {
                 let error = Error::invalid(format!("there is no option '{name}'"))

@@ -2,8 +2,8 @@
 
 use framefold_core::{
     ArrayFormat, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices, FrameReader,
-    NativeArray, Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
-    sparsify,
+    MetadataList, NativeArray, Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType,
+    TileFrames, sparsify,
 };
 
 /// How a [`MemorySource`] behaves.
@@ -64,6 +64,7 @@ impl MemorySource {
             dtype: StoredDType::native(dtype),
             preferred_depth: 1,
             lends: options.lends,
+            metadata: MetadataList::new(),
             details: vec![],
             warnings: vec![],
         };

@@ -5,6 +5,7 @@ use clap::{Args, ValueEnum};
 use framefold::OpenOptions;
 use framefold::core::StoredDType;
 use framefold::io::{Backend, QuadGap};
+use std::path::PathBuf;
 
 /// What may be said about a file beyond its path.
 #[derive(Clone, Debug, Args)]
@@ -55,6 +56,12 @@ pub(crate) struct DataArgs {
     /// What to do about the gap between the chips of a quad detector where the file has none
     #[arg(long, global = true, value_enum, default_value_t = QuadGapArg::Omit)]
     pub quad_gap: QuadGapArg,
+    /// Leave out dark frames, gain maps and bad pixels that come with the file
+    #[arg(long, global = true)]
+    pub no_corrections: bool,
+    /// A gain map, for formats that do not bring one
+    #[arg(long, global = true, value_name = "FILE")]
+    pub gain_map: Option<PathBuf>,
 }
 
 /// How bytes are brought into memory.
@@ -93,6 +100,8 @@ impl DataArgs {
                 QuadGapArg::Omit => QuadGap::Omit,
                 QuadGapArg::Insert => QuadGap::Insert,
             },
+            enable_corrections: self.no_corrections.then_some(false),
+            gain_map_path: self.gain_map.clone(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::{for_each_file, tuple};
 use crate::args::InfoArgs;
 use crate::terminal;
-use framefold::core::{ByteOrder, Presence, SourceInfo};
+use framefold::core::{ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
 use framefold::io::detect;
 use framefold::{Dataset, Result, open_as};
 use indicatif::BinaryBytes;
@@ -101,6 +101,9 @@ impl<'a> Facts<'a> {
         }
         let how = if info.lends { "used as it lies in memory" } else { "decoded into a buffer" };
         row("reading", how.to_owned());
+        for fact in info.metadata.iter() {
+            row("metadata", format!("{}: {fact}", fact.quantity.name()));
+        }
         for (name, text) in &info.details {
             row("detail", format!("{name}: {text}"));
         }
@@ -122,6 +125,7 @@ impl<'a> Facts<'a> {
             .iter()
             .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
             .collect();
+        let metadata: Map<String, Value> = info.metadata.iter().map(fact_to_json).collect();
         json!({
             "file": self.file.display().to_string(),
             "format": info.format,
@@ -141,8 +145,22 @@ impl<'a> Facts<'a> {
             "zero_copy": info.lends,
             "paths": paths,
             "file_bytes": self.file_bytes(),
+            "metadata": metadata,
             "details": details,
             "warnings": info.warnings,
         })
     }
+}
+
+/// `"camera_length": {"value": 115.0, "unit": "mm"}`; texts and plain numbers have no unit.
+fn fact_to_json(fact: &Metadata) -> (String, Value) {
+    let value = match &fact.value {
+        MetadataValue::Number(number) => Value::from(*number),
+        MetadataValue::Text(text) => Value::from(text.as_str()),
+    };
+    let json = match fact.quantity.unit() {
+        "" => json!({ "value": value }),
+        unit => json!({ "value": value, "unit": unit }),
+    };
+    (fact.quantity.name().to_owned(), json)
 }

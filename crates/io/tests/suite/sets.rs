@@ -1,7 +1,9 @@
 //! Sets of several files, with and without gaps, through a decoder or plain.
 
 use crate::oracle::{Frames, any_frames, any_questions, check};
-use framefold_core::{DType, DataSource, Error, ErrorKind, Presence, Result, SigSlice};
+use framefold_core::{
+    DType, DataSource, Error, ErrorKind, MetadataList, Presence, Result, SigSlice,
+};
 use framefold_io::{
     Backend, FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, PlainDecoder, Storage,
 };
@@ -39,6 +41,7 @@ fn spec(frames: &Frames, files: Vec<LinearFile>) -> LinearSpec {
         pixels: Pixels::Plain { stored: frames.stored, trusted: false },
         sig_shape: frames.sig_shape.clone(),
         nav_shape: vec![frames.n_frames],
+        metadata: MetadataList::new(),
         details: Vec::new(),
         warnings: Vec::new(),
     }

@@ -61,8 +61,23 @@ class DataSet:
         return self._engine.paths
 
     @property
+    def metadata(self) -> dict[str, float | str]:
+        """What the headers tell about the experiment, such as ``camera_length``.
+
+        Numbers are in the units of :attr:`metadata_units`; names and units are the same for all
+        formats, and what a file does not tell is not there.
+        """
+        return dict(self._engine.metadata)
+
+    @property
+    def metadata_units(self) -> dict[str, str]:
+        """The units of :attr:`metadata`; empty for texts and for plain numbers."""
+        units = {name: unit for name, unit, _ in _engine.known_metadata()}
+        return {name: units[name] for name in self.metadata}
+
+    @property
     def meta(self) -> dict[str, str]:
-        """What the file says about itself, for people to read."""
+        """More that the file says about itself, for people to read."""
         return dict(self._engine.details)
 
     @property
@@ -72,8 +87,13 @@ class DataSet:
 
     @property
     def diagnostics(self) -> list[dict[str, str]]:
-        """:attr:`meta` and :attr:`warnings` as a list of ``{"name": …, "value": …}``."""
-        rows = [{"name": name, "value": value} for name, value in self._engine.details]
+        """All of that and :attr:`warnings` as a list of ``{"name": …, "value": …}``."""
+        units = self.metadata_units
+        rows = [
+            {"name": name, "value": f"{value} {units[name]}".rstrip()}
+            for name, value in self.metadata.items()
+        ]
+        rows += [{"name": name, "value": value} for name, value in self._engine.details]
         rows += [{"name": "warning", "value": warning} for warning in self.warnings]
         return rows
 
@@ -91,10 +111,20 @@ class DataSet:
         return RoiHelper(tuple(self._shape.nav))
 
     def get_correction_data(self) -> CorrectionSet:
-        """The corrections that come with the data; an empty set if there are none."""
+        """The corrections that come with the data; an empty set if there are none.
+
+        ``run_udf`` applies them unless it is given others; ``CorrectionSet()`` says none.
+        """
         from framefold.io.corrections.corrset import CorrectionSet
 
-        return CorrectionSet()
+        own = self._engine.corrections
+        if own is None:
+            return CorrectionSet()
+        excluded = None
+        if own.excluded:
+            excluded = np.zeros(tuple(self.shape.sig), dtype=bool)
+            excluded.flat[own.excluded] = True
+        return CorrectionSet(own.dark, own.gain, excluded, allow_empty=True)
 
     def get_sync_offset_info(self) -> dict[str, int]:
         """How many frames are left out, and how many positions stay empty, at either end."""

@@ -1,0 +1,219 @@
+//! What headers say about an experiment, by names and in units that are the same for all formats.
+
+use std::fmt;
+
+macro_rules! quantities {
+    ($($key:ident $name:literal $unit:literal $meaning:literal;)*) => {
+        /// What a piece of meta data is about. Each has one name and one unit, whatever the format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub enum Quantity {
+            $(#[doc = $meaning] $key,)*
+        }
+
+        impl Quantity {
+            /// All of them, in the order in which they are shown.
+            pub const ALL: &[Quantity] = &[$(Quantity::$key,)*];
+
+            /// The name: `camera_length`.
+            pub fn name(self) -> &'static str {
+                match self { $(Quantity::$key => $name,)* }
+            }
+
+            /// The unit: `mm`; empty for texts and for plain numbers.
+            pub fn unit(self) -> &'static str {
+                match self { $(Quantity::$key => $unit,)* }
+            }
+
+            /// What it is, in a few words.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Quantity::$key => $meaning,)* }
+            }
+        }
+    };
+}
+
+quantities! {
+    ScanStepX "scan_step_x" "nm" "Distance of neighbouring scan positions in a row.";
+    ScanStepY "scan_step_y" "nm" "Distance of neighbouring rows of the scan.";
+    ScanRotation "scan_rotation" "deg" "Rotation of the scan.";
+    AccelerationVoltage "acceleration_voltage" "kV" "Acceleration voltage of the electrons.";
+    CameraLength "camera_length" "mm" "Camera length.";
+    Magnification "magnification" "" "Magnification.";
+    Defocus "defocus" "nm" "Defocus.";
+    ConvergenceAngle "convergence_angle" "mrad" "Semi-convergence angle of the probe.";
+    BeamCurrent "beam_current" "pA" "Beam current.";
+    ExposureTime "exposure_time" "s" "Exposure time of a frame.";
+    FrameTime "frame_time" "s" "Time from the start of a frame to that of the next.";
+    DiffractionStepX "diffraction_step_x" "1/nm" "Width of a pixel of a diffraction pattern.";
+    DiffractionStepY "diffraction_step_y" "1/nm" "Height of a pixel of a diffraction pattern.";
+    AngleStepX "angle_step_x" "mrad" "Width of a pixel of a diffraction pattern, as an angle.";
+    AngleStepY "angle_step_y" "mrad" "Height of a pixel of a diffraction pattern, as an angle.";
+    ImageStepX "image_step_x" "nm" "Width of a pixel of an image, on the specimen.";
+    ImageStepY "image_step_y" "nm" "Height of a pixel of an image, on the specimen.";
+    EnergyStep "energy_step" "eV" "Width of a channel of a spectrum.";
+    EnergyOffset "energy_offset" "eV" "Energy of the first channel of a spectrum.";
+    PixelSizeX "pixel_size_x" "µm" "Width of a pixel on the detector.";
+    PixelSizeY "pixel_size_y" "µm" "Height of a pixel on the detector.";
+    BinningX "binning_x" "" "Pixels of the detector in one of the file, in a row.";
+    BinningY "binning_y" "" "Pixels of the detector in one of the file, in a column.";
+    BitDepth "bit_depth" "" "Bits of a pixel that hold counts.";
+    Threshold "threshold" "keV" "Energy that an electron must have to be counted.";
+    CountsPerElectron "counts_per_electron" "" "Counts of the detector for one electron.";
+    StageX "stage_x" "µm" "Position of the stage, x.";
+    StageY "stage_y" "µm" "Position of the stage, y.";
+    StageZ "stage_z" "µm" "Position of the stage, z.";
+    StageAlpha "stage_alpha" "deg" "Tilt of the stage about its first axis.";
+    StageBeta "stage_beta" "deg" "Tilt of the stage about its second axis.";
+    Detector "detector" "" "The detector.";
+    Microscope "microscope" "" "The microscope.";
+    Software "software" "" "The program that wrote the file.";
+    RecordedAt "recorded_at" "" "When it was recorded: ISO 8601 if the file tells a whole date.";
+    Title "title" "" "Title of the recording.";
+    Note "note" "" "Comment of whoever recorded it.";
+}
+
+/// A number in the quantity's unit, or a text.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MetadataValue {
+    /// A number in the unit of the quantity; finite.
+    Number(f64),
+    /// A text; not empty.
+    Text(String),
+}
+
+/// One fact that a header tells.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metadata {
+    /// What it is about.
+    pub quantity: Quantity,
+    /// Its value.
+    pub value: MetadataValue,
+}
+
+/// Facts in the order of [`Quantity::ALL`], each quantity once.
+///
+/// What a file does not really say is not there: empty texts, and numbers that are not finite.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct MetadataList(Vec<Metadata>);
+
+impl MetadataList {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        MetadataList::default()
+    }
+
+    /// Adds a number in the quantity's unit, in the place of what was there. NaN, infinities and
+    /// `None` add nothing.
+    pub fn number(&mut self, quantity: Quantity, value: impl Into<Option<f64>>) {
+        if let Some(value) = value.into().filter(|value| value.is_finite()) {
+            self.insert(quantity, MetadataValue::Number(value));
+        }
+    }
+
+    /// As [`MetadataList::number`], but for numbers of which 0 or less means "not known".
+    pub fn positive(&mut self, quantity: Quantity, value: impl Into<Option<f64>>) {
+        self.number(quantity, value.into().filter(|&value| value > 0.0));
+    }
+
+    /// Adds a text without the space around it, in the place of what was there. Empty texts and
+    /// `None` add nothing.
+    pub fn text<'a>(&mut self, quantity: Quantity, value: impl Into<Option<&'a str>>) {
+        if let Some(value) = value.into().map(str::trim).filter(|value| !value.is_empty()) {
+            self.insert(quantity, MetadataValue::Text(value.to_owned()));
+        }
+    }
+
+    /// The value of a quantity, if it is known.
+    pub fn get(&self, quantity: Quantity) -> Option<&MetadataValue> {
+        self.0.iter().find(|fact| fact.quantity == quantity).map(|fact| &fact.value)
+    }
+
+    /// All facts, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Metadata> {
+        self.0.iter()
+    }
+
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn insert(&mut self, quantity: Quantity, value: MetadataValue) {
+        let place = self.0.partition_point(|fact| fact.quantity < quantity);
+        match self.0.get_mut(place).filter(|fact| fact.quantity == quantity) {
+            Some(fact) => fact.value = value,
+            None => self.0.insert(place, Metadata { quantity, value }),
+        }
+    }
+}
+
+/// The value with its unit: `200 kV`.
+impl fmt::Display for Metadata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            MetadataValue::Text(text) => f.write_str(text),
+            MetadataValue::Number(number) => {
+                let magnitude = number.abs();
+                if magnitude != 0.0 && !(1e-4..1e7).contains(&magnitude) {
+                    write!(f, "{number:e}")?;
+                } else {
+                    write!(f, "{number}")?;
+                }
+                match self.quantity.unit() {
+                    "" => Ok(()),
+                    unit => write!(f, " {unit}"),
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_meanings_are_sentences() {
+        for (i, a) in Quantity::ALL.iter().enumerate() {
+            assert!(a.meaning().ends_with('.'), "{a:?}");
+            assert!(Quantity::ALL[..i].iter().all(|b| a.name() != b.name()), "{a:?}");
+        }
+    }
+
+    #[test]
+    fn facts_are_in_order_and_unique() {
+        let mut facts = MetadataList::new();
+        facts.text(Quantity::Detector, " pnCCD ");
+        facts.number(Quantity::ScanStepX, 2.0);
+        facts.number(Quantity::ScanStepX, 3.0);
+        let shown: Vec<String> =
+            facts.iter().map(|fact| format!("{}: {fact}", fact.quantity.name())).collect();
+        assert_eq!(shown, ["scan_step_x: 3 nm", "detector: pnCCD"]);
+        assert_eq!(facts.get(Quantity::ScanStepX), Some(&MetadataValue::Number(3.0)));
+        assert_eq!(facts.get(Quantity::Title), None);
+    }
+
+    #[test]
+    fn what_is_not_known_is_left_out() {
+        let mut facts = MetadataList::new();
+        facts.text(Quantity::Title, " ");
+        facts.text(Quantity::Title, None);
+        facts.number(Quantity::Magnification, f64::NAN);
+        facts.number(Quantity::Magnification, None);
+        facts.positive(Quantity::CameraLength, 0.0);
+        assert!(facts.is_empty());
+    }
+
+    #[test]
+    fn long_numbers_are_short() {
+        let shown = |value| {
+            let fact =
+                Metadata { quantity: Quantity::BitDepth, value: MetadataValue::Number(value) };
+            fact.to_string()
+        };
+        assert_eq!(shown(0.0), "0");
+        assert_eq!(shown(16.0), "16");
+        assert_eq!(shown(2.5e-9), "2.5e-9");
+        assert_eq!(shown(0.000_5), "0.0005");
+    }
+}
