@@ -118,8 +118,8 @@ class Bench:
         try:
             if case.task == "tile-sum":
                 told = self.workers[case.ours].ask("tile", data=data)
-                params = params | {"tile_frames": told["tile_frames"]}
-                report["tile_frames"] = told["tile_frames"]
+                params = params | {"tile_shape": told["tile_shape"]}
+                report["tile_shape"] = told["tile_shape"]
             scale = worker.ask("prepare", data=data, task=case.task, params=params)["scale"]
             worker.ask("answer", path=None)
         except EngineError as error:

@@ -72,17 +72,17 @@ class Engine:
             options |= {"dtype": data["dtype"], "sig_shape": tuple(data["sig"])}
         return context.load(data["format"], **options)
 
-    def tile_frames(self, data: dict[str, Any]) -> int:
-        """How many frames most tiles have that a function of the user's gets."""
-        depths: list[int] = []
+    def tile_shape(self, data: dict[str, Any]) -> tuple[int, ...]:
+        """The shape of most tiles that a function of the user's gets."""
+        shapes: list[tuple[int, ...]] = []
         base = python_udf(self.udf.UDF, "tile-sum", {})
 
         class Look(base):  # type: ignore[misc,valid-type]
             def process_tile(self, tile: Any) -> None:
-                depths.append(len(tile))
+                shapes.append(tile.shape)
 
         self.context.run_udf(dataset=self.load(self.context, data), udf=Look())
-        return max(set(depths), key=depths.count)
+        return max(set(shapes), key=shapes.count)
 
     def task(
         self, data: dict[str, Any], task: str, params: dict[str, Any]

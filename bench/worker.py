@@ -47,7 +47,7 @@ def main() -> None:
                 answer = {"seconds": time.perf_counter() - start}
                 del result
             elif command["do"] == "tile":
-                answer = {"tile_frames": engine.tile_frames(command["data"])}
+                answer = {"tile_shape": engine.tile_shape(command["data"])}
             elif command["do"] == "close":
                 work = None
                 gc.collect()
