@@ -368,6 +368,13 @@ class _Sparse:
     def reshape(self, *shape):
         return type(self)(self.matrix.reshape(*shape))
 
+    def astype(self, dtype):
+        return type(self)(self.matrix.astype(dtype))
+
+    def __matmul__(self, other):
+        assert isinstance(other, ndarray), "another array than CuPy's"
+        return compute(lambda dense: self.matrix @ dense, other)
+
     def sum(self, axis=None, dtype=None, out=None):
         return asarray(np.asarray(self.matrix.sum(axis=axis)))
 

@@ -9,12 +9,14 @@ import gc
 
 import numpy as np
 import pytest
+from cuda_masks import dense_masks, products, sparse_masks
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
 from framefold.common.backend import get_use_cuda
 from framefold.exceptions import LimitError
 from framefold.udf import UDF
+from framefold.udf.masks import ApplyMasksUDF
 from framefold.utils.devices import cuda_ids, cupy_installed, why_no_device
 
 if not cuda_ids():
@@ -114,6 +116,30 @@ def test_mask_products(ctx, data, tile_bytes):
     result = ctx.run_udf(dataset=dataset, udf=udf, backends="cupy")
     expected = np.tensordot(data.astype(float), masks.astype(float), ([2, 3], [1, 2]))
     np.testing.assert_allclose(result["products"].data, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("native", ["dense", "sparse"])
+@pytest.mark.parametrize("format_", [DENSE, *SPARSE])
+@pytest.mark.parametrize("make", [dense_masks, sparse_masks])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "complex64"])
+def test_built_in_masks(ctx, data, tmp_path, native, format_, make, dtype):
+    masks = make(5, SIG, dtype)
+    if native == "dense":
+        dataset = ctx.load("memory", data=data, num_partitions=4)
+    else:
+        path = write_raw_csr(tmp_path, data.reshape(-1, *SIG), NAV)
+        dataset = ctx.load("raw_csr", path, num_partitions=4)
+    udf = ApplyMasksUDF(lambda: masks, backends=(format_,))
+    result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    np.testing.assert_allclose(result, products(data, masks), rtol=1e-4)
+
+
+def test_built_in_masks_that_are_shifted(ctx, data):
+    masks = dense_masks(3, SIG)
+    dataset = ctx.load("memory", data=data, num_partitions=4)
+    udf = ApplyMasksUDF(lambda: masks, backends=(DENSE,), shifts=(2, -3))
+    result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    np.testing.assert_allclose(result, products(data, masks, (2, -3)), rtol=1e-4)
 
 
 def test_spectrum(ctx, data):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +59,13 @@ class DeviceWorker:
         self._uploaders: dict[DeviceTiles, Uploader] = {}
         #: The tile of the moment, for UDFs that have not taken it yet.
         self.held: dict[DeviceTiles, Held] = {}
+        self._kept: dict[Hashable, Any] = {}
+
+    def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` returned when this was first asked for ``key``, until the run ends."""
+        if key not in self._kept:
+            self._kept[key] = make()
+        return self._kept[key]
 
     def uploader(self, tiles: DeviceTiles) -> Uploader:
         """What brings these tiles to the device, for use while active.
@@ -95,6 +102,7 @@ class DeviceWorker:
     def close(self) -> None:
         """Give the memory back, when the device has done its work."""
         self.held.clear()
+        self._kept.clear()
         if self._compute is None:
             return
         # What went wrong on the device has been told, or nobody has seen its results.

@@ -222,6 +222,8 @@ class ApplyMasksUDF(UDF):
     def process_frame(self, frame: Any) -> None:
         """Move the frame instead of the masks, then multiply."""
         shifts, sig = self._shifts(), tuple(self.meta.dataset_shape.sig)
+        if self._on_device and hasattr(frame, "toarray"):
+            frame = frame.toarray()
         if is_sparse(frame):
             row = _moved(to_csr(frame.reshape((1, -1))), shifts, sig)
             self.results.intensity[:] = self._products(row, self.meta.sig_slice)[0]
@@ -231,19 +233,26 @@ class ApplyMasksUDF(UDF):
             # Cell i of the mask lies on pixel i + shift of the frame.
             window.append(slice(max(0, -shift), max(0, length - max(0, shift))))
             source.append(slice(max(0, shift), max(0, length + min(0, shift))))
-        moved = np.zeros(sig, dtype=self.task_data.dtype)
+        moved = self.xp.zeros(sig, dtype=self.task_data.dtype)
         moved[tuple(window)] = frame.reshape(sig)[tuple(source)]
         self.results.intensity[:] = self._products(moved.reshape((1, -1)), self.meta.sig_slice)[0]
 
-    def _products(self, frames: Any, sig_slice: Any) -> npt.NDArray[Any]:
+    @property
+    def _on_device(self) -> bool:
+        return self.meta.array_backend in self.CUPY_BACKENDS
+
+    def _products(self, frames: Any, sig_slice: Any) -> Any:
         """Products of flat ``frames`` with all masks, shape ``(len(frames), n_masks)``."""
         masks, dtype = self.task_data.masks, self.task_data.dtype
+        if self._on_device:
+            from framefold._cuda.products import mask_products
+
+            return mask_products(frames, masks, sig_slice, dtype)
         if is_sparse(frames):
             return _sparse_products(to_csr(frames).astype(dtype), masks, sig_slice)
         frames = np.asarray(frames).astype(dtype, copy=False)
         if masks.use_sparse is False:
-            products: npt.NDArray[Any] = frames @ masks.get_for_sig_slice(sig_slice, dtype=dtype)
-            return products
+            return frames @ masks.get_for_sig_slice(sig_slice, dtype=dtype)
         rows = masks.get_for_sig_slice(
             sig_slice, dtype=dtype, sparse_backend="scipy.sparse.csr", transpose=False
         )
