@@ -11,7 +11,7 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from types import TracebackType
@@ -196,7 +196,10 @@ def _partials(run: Run) -> Partials:
     if own is not None:
         return own
     places: list[Place | None] = [*run.places()] if run.devices else [None] * run.n_workers
-    return _inline(run.plan, places[0]) if run.threads == 0 else _threads(run.plan, places)
+    indices = range(run.plan.n_partitions)
+    if run.threads == 0:
+        return inline_partials(run.plan, indices, places[0])
+    return thread_partials(run.plan, indices, places)
 
 
 class Place(Protocol):
@@ -209,9 +212,12 @@ class Place(Protocol):
         """Release what the worker has, whichever thread it was."""
 
 
-def _inline(plan: _engine.Plan, place: Place | None) -> Partials:
+def inline_partials(
+    plan: _engine.Plan, indices: Iterable[int], place: Place | None = None
+) -> Partials:
+    """Partial results of partitions that are processed on the calling thread."""
     try:
-        for index in range(plan.n_partitions):
+        for index in indices:
             with nullcontext() if place is None else place.active():
                 partial = plan.run_partition(index)
             yield partial, 0
@@ -220,20 +226,23 @@ def _inline(plan: _engine.Plan, place: Place | None) -> Partials:
             place.close()
 
 
-def _threads(plan: _engine.Plan, places: Sequence[Place | None]) -> Partials:
-    """Partial results of partitions that are processed on threads, each with one worker."""
+def thread_partials(plan: _engine.Plan, indices: range, places: Sequence[Place | None]) -> Partials:
+    """Partial results of consecutive partitions on threads, one for each of ``places``."""
     n_threads = len(places)
-    desk = _Desk(plan.n_partitions, n_threads)
+    desk = _Desk(indices, n_threads)
+    complete = False
     name = f"framefold-{next(_numbers)}-"
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix=name)
     try:
         _on_threads[id(plan)] = plan, desk
         for place in places:
             pool.submit(desk.work, plan, place)
-        for index in range(plan.n_partitions):
+        for index in indices:
             yield desk.collect(index)
+        complete = True
     finally:
-        plan.cancel()
+        if not complete:
+            plan.cancel()
         desk.close()
         _on_threads.pop(id(plan), None)
         # The garbage collector may run this on any thread, even on one of the pool's own.
@@ -250,12 +259,12 @@ class _Desk:
     being processed. Few are handed out ahead of the merge: fewer, where they are large.
     """
 
-    def __init__(self, n_partitions: int, n_threads: int) -> None:
-        self._n_partitions = n_partitions
+    def __init__(self, indices: range, n_threads: int) -> None:
+        self._stop = indices.stop
         self._n_threads = n_threads
         self._news = threading.Condition()
-        self._begun = 0
-        self._merged = 0
+        self._begun = indices.start
+        self._merged = indices.start
         self._largest = 1
         self._closed = False
         self._finished: dict[int, _engine.Partial | BaseException] = {}
@@ -311,7 +320,7 @@ class _Desk:
 
     def _take(self) -> int | None:
         with self._news:
-            while not self._closed and self._begun < self._n_partitions:
+            while not self._closed and self._begun < self._stop:
                 if self._begun < self._merged + self._window():
                     self._begun += 1
                     return self._begun - 1

@@ -19,8 +19,8 @@ from framefold.analysis._context import AnalysisMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
 from framefold.exceptions import InvalidArgumentError
+from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
-from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
@@ -49,8 +49,9 @@ class Context(AnalysisMethods, ConvertMethods):
     Parameters
     ----------
     executor
-        Where partitions are processed; threads of this process if None. The results are the
-        same, bit for bit, on every executor.
+        Where partitions are processed; :class:`~framefold.executor.auto.AutoJobExecutor` if None,
+        which takes threads or worker processes, whichever suits a run. The results are the same,
+        bit for bit, on every executor.
     plot_class
         The subclass of :class:`~framefold.viz.base.Live2DPlot` that live plots are made with;
         :class:`~framefold.viz.mpl.MPLLive2DPlot` if None.
@@ -75,13 +76,13 @@ class Context(AnalysisMethods, ConvertMethods):
                 f"use InlineJobExecutor(), ConcurrentJobExecutor() or ProcessJobExecutor(), or "
                 f"Context.make_with(name)"
             )
-        self.executor = ConcurrentJobExecutor() if executor is None else executor
+        self.executor: JobExecutor = AutoJobExecutor() if executor is None else executor
         self._plot_class = plot_class
 
     @classmethod
     def make_with(
         cls,
-        executor_spec: ExecutorName = "threads",
+        executor_spec: ExecutorName = "auto",
         *,
         cpus: int | Iterable[int] | None = None,
         gpus: int | Iterable[int] | None = None,
@@ -94,7 +95,7 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         executor_spec
-            ``'inline'`` (or ``'synchronous'``), ``'threads'`` or ``'processes'`` (or
+            ``'auto'``, ``'inline'`` (or ``'synchronous'``), ``'threads'`` or ``'processes'`` (or
             ``'pipelined'``).
         cpus
             The number of threads or worker processes, or an iterable with one entry for each; of

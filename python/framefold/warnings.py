@@ -3,5 +3,9 @@
 from __future__ import annotations
 
 
+class ThreadsInsteadWarning(RuntimeWarning):
+    """A run would be faster in worker processes, but something keeps it in this process."""
+
+
 class UseDiscouragedWarning(FutureWarning):
     """Something still works that new code should not use."""

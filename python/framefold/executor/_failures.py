@@ -26,6 +26,10 @@ class WorkerTraceback(Exception):  # noqa: N818 - it is no error of its own
         return f"\n\nIn a worker process:\n{self.text}"
 
 
+class NotStartedError(WorkerError):
+    """There are no workers: nothing is known against the run itself."""
+
+
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))

@@ -24,10 +24,15 @@ def ship(run: Run) -> Parcel:
         If something of it cannot be pickled; names it.
     """
     corrections = next((bridge.corrections for bridge in run.bridges if bridge is not None), None)
+    # The parameters of a run that has begun can have changed.
+    udfs = [
+        udf if bridge is None else bridge.udf
+        for udf, bridge in zip(run.udfs, run.bridges, strict=True)
+    ]
     try:
         value = {
             "dataset": run.dataset,
-            "udfs": [recipe(udf) for udf in run.udfs],
+            "udfs": [recipe(udf) for udf in udfs],
             "roi": run.roi,
             "corrections": corrections,
             "backends": run.backends,

@@ -223,7 +223,7 @@ class Pool:
 
     def _fail_all(self, reason: str) -> None:
         for job in self._jobs.values():
-            job.tasks.fail(None, WorkerError(f"{reason}; use the executor 'threads'"))
+            job.tasks.fail(None, _failures.NotStartedError(f"{reason}; use the executor 'threads'"))
 
     def _listen(self, deadline: float | None) -> None:
         """Wait for messages, and see to them."""

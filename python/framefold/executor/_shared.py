@@ -82,7 +82,7 @@ def allocate(len_bytes: int) -> int:
         If there is not so much.
     """
     # Memory is only taken when it is written to, and where it ends then, so does some process.
-    if len_bytes > _available():
+    if len_bytes > available_memory():
         raise LimitError(
             f"{len_bytes} bytes of memory to share with other processes cannot be had; use smaller "
             f"result buffers or more partitions, or the executor 'threads'"
@@ -96,7 +96,7 @@ def allocate(len_bytes: int) -> int:
     return descriptor
 
 
-def _available() -> int:
+def available_memory() -> int:
     """How much memory there is for more processes, in bytes, as far as the system says."""
     with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
         for line in file:

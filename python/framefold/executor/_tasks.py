@@ -39,14 +39,16 @@ class Tasks:
     ----------
     n_partitions, n_workers
         Of the run and the pool.
+    first
+        The first partition; those before it are processed elsewhere.
     """
 
-    def __init__(self, n_partitions: int, n_workers: int) -> None:
+    def __init__(self, n_partitions: int, n_workers: int, first: int = 0) -> None:
         self.n_partitions = n_partitions
         self._n_workers = n_workers
         self._news = threading.Condition()
-        self._next = 0
-        self._merged = 0
+        self._next = first
+        self._merged = first
         self._limit = n_partitions
         self._largest = 1
         self._finished: dict[int, Any] = {}

@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Literal
 
 from framefold.common.exceptions import ExecutorSpecException
+from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
-ExecutorName = Literal["inline", "synchronous", "threads", "processes", "pipelined"]
+ExecutorName = Literal["auto", "inline", "synchronous", "threads", "processes", "pipelined"]
 
 #: Names of the interface that nothing stands behind yet.
 PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed")
@@ -28,9 +29,9 @@ def make_executor(
             f"the executor {name!r} is not available yet; use 'threads', 'processes' or 'inline', "
             f"which give the same results"
         )
-    if name not in ("inline", "synchronous", "threads", "processes", "pipelined"):
+    if name not in ("auto", "inline", "synchronous", "threads", "processes", "pipelined"):
         raise ExecutorSpecException(
-            f"there is no executor {name!r}; use 'inline' (or 'synchronous'), 'threads' or "
+            f"there is no executor {name!r}; use 'auto', 'inline' (or 'synchronous'), 'threads' or "
             f"'processes' (or 'pipelined')"
         )
     if not (main_process_gpu is None or main_process_gpu is False):
@@ -38,6 +39,8 @@ def make_executor(
             f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
             f"CPU; leave it out"
         )
+    if name == "auto":
+        return AutoJobExecutor(_count(cpus), gpus=gpus)
     if name == "threads":
         return ConcurrentJobExecutor(_count(cpus), gpus=gpus)
     if name in ("processes", "pipelined"):

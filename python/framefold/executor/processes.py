@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 import threading
 import weakref
-from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, WorkerError
+from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import JobExecutor, Partials
 
 if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.executor._pool import Pool
-    from framefold.executor._tasks import Tasks
-
-#: How long a run waits for workers to stop when it is ended early, in seconds.
-LEAVING = 3.0
-
-_numbers = itertools.count(1)
+    from framefold.executor._remote import Remote
 
 
 class ProcessJobExecutor(JobExecutor):
@@ -109,58 +102,31 @@ class ProcessJobExecutor(JobExecutor):
         """Partial results from worker processes; None if threads do it."""
         return self._partials(run) if _needs_python(run) else None
 
-    def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
-        from framefold import _engine
-        from framefold.executor import _job, _shared
-        from framefold.executor._tasks import Tasks
-        from framefold.executor._workers import Job
-
-        pool = self._running_pool()
-        tasks = Tasks(run.plan.n_partitions, pool.n_workers)
-        udfs = [None if bridge is None else bridge.udf for bridge in run.bridges]
-        fingerprint = _job.fingerprint(run)
-        parcel = _job.ship(run)
-        number = next(_numbers)
-        # With a timeout, it has to be known what a worker is busy with.
-        collects = self._timeout is None
-        names = _job.names(run)
-        job = Job(number, collects, parcel, _job.environment(), tasks, fingerprint, names)
-
-        def check() -> None:
-            if run.plan.cancelled:
-                raise UDFRunCancelled("the run was cancelled")
-
-        active = run.plan, tasks
-        _active[number] = active
+    def _partials(self, run: Run) -> Partials:
+        remote = self.remote(run)
         complete = False
         try:
-            pool.begin(job)
-            for index in range(tasks.n_partitions):
-                udfs = _send_changes(pool, job, run, udfs)
-                (data, memory, places), in_progress = tasks.collect(index, check)
-                parts = _shared.loads(data, memory, places)
-                partial = _engine.Partial(index, parts)
-                del parts, memory
-                yield partial, in_progress
-                del partial
-                if tasks.merged(index + 1):
-                    pool.wake()
+            remote.begin()
+            yield from remote.partials()
             complete = True
         finally:
-            _active.pop(number, None)
             if not complete:
                 run.plan.cancel()
-                tasks.stop("the run was cancelled")
-            gone = pool.end(job)
-            # The garbage collector may run this on any thread.
-            if not complete and not pool.is_own_thread():
-                gone.wait(LEAVING)
+            remote.end(complete=complete)
+
+    def remote(self, run: Run, first: int = 0) -> Remote:
+        """The partitions of a run from ``first`` on, ready to be handed out."""
+        from framefold.executor._remote import Remote
+
+        # With a timeout, it has to be known what a worker is busy with.
+        return Remote(self._running_pool(), run, self._timeout is None, first)
 
     def _running_pool(self) -> Pool:
+        from framefold.executor._failures import NotStartedError
         from framefold.executor._pool import Pool
 
         if not sys.executable:
-            raise WorkerError(
+            raise NotStartedError(
                 "worker processes cannot be started: sys.executable does not name the interpreter; "
                 "use the executor 'threads'"
             )
@@ -184,20 +150,6 @@ def _needs_python(run: Run) -> bool:
     return any(bridge is not None for bridge in run.bridges)
 
 
-def _send_changes(pool: Pool, job: Any, run: Run, known: list[Any]) -> list[Any]:
-    """Send parameters that were changed to the workers; returns the UDFs that they know now."""
-    udfs = [None if bridge is None else bridge.udf for bridge in run.bridges]
-    changed = [
-        (None if udf is None or udf is before else udf)
-        for udf, before in zip(udfs, known, strict=True)
-    ]
-    if any(udf is not None for udf in changed):
-        from framefold.executor import _job
-
-        pool.update(job, _job.ship_changes(changed, udfs))
-    return udfs
-
-
 def _close_in(process: int, pool: Pool) -> None:
     if os.getpid() == process:
         pool.close()
@@ -205,25 +157,14 @@ def _close_in(process: int, pool: Pool) -> None:
 
 _executors: weakref.WeakSet[ProcessJobExecutor] = weakref.WeakSet()
 
-#: The runs that worker processes are busy with.
-_active: dict[int, tuple[Any, Tasks]] = {}
-
-
-def _cancel_all() -> None:
-    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
-    for plan, tasks in list(_active.values()):
-        plan.cancel()
-        tasks.stop("the interpreter ends")
-
 
 def _forget_all() -> None:
-    _active.clear()
+    remote = sys.modules.get("framefold.executor._remote")
+    if remote is not None:
+        remote.active.clear()
     for executor in list(_executors):
         executor._forget()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_all)
-
-# The public `atexit` comes too late: its functions are called after threads were waited for.
-getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)

@@ -130,6 +130,11 @@ class DataSet:
         """How many frames are left out, and how many positions stay empty, at either end."""
         return self._engine.sync_info
 
+    @property
+    def _bytes_to_copy(self) -> int:
+        """How many bytes of data have to be sent to where the data are not."""
+        return 0
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles hold the path, not the frames: the file is opened again."""
         if self._opened_with is None:

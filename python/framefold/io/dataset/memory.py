@@ -98,6 +98,14 @@ class MemoryDataSet(DataSet):
         return _made_again, (data, self._how)
 
     @property
+    def _bytes_to_copy(self) -> int:
+        data = self._given
+        if isinstance(data, np.ndarray):
+            return span(data).nbytes if all(n >= 0 for n in data.strides) else data.nbytes
+        parts = ("data", "indices", "indptr", "coords", "row", "col")
+        return sum(int(getattr(getattr(data, name, None), "nbytes", 0)) for name in parts)
+
+    @property
     def data(self) -> Any:
         """The array itself."""
         return self._data

@@ -1,0 +1,210 @@
+"""What user code has outside of its results, and whether it changes it.
+
+A worker process has copies of its own: a list that a function appends to stays as it is here. Code
+of libraries is not looked at, nor what it keeps in files or in the memory of compiled code.
+"""
+
+from __future__ import annotations
+
+import dis
+import sys
+import sysconfig
+import types
+import zlib
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from framefold.udf.base import UDF
+
+#: How many objects are looked at, of each container how many, and how deep.
+MOST = 2000
+MOST_OF_ONE = 200
+DEPTH = 5
+#: Of a large array, about so many elements are looked at.
+SAMPLE = 1 << 14
+
+#: Methods of a UDF that always run in the main process.
+MAIN_SIDE = ("merge", "merge_all", "get_results")
+#: Methods that change what they belong to.
+CHANGING = {"add", "append", "appendleft", "clear", "discard", "extend", "extendleft", "insert"}
+CHANGING |= {"pop", "popitem", "popleft", "put", "put_nowait", "remove", "reverse", "setdefault"}
+CHANGING |= {"sort", "update", "write", "writelines"}
+_LOADS = frozenset({"LOAD_DEREF", "LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"})
+_METHODS = frozenset({"LOAD_METHOD", "LOAD_ATTR"})
+_CONTAINERS = (list, dict, set, bytearray, deque)
+
+
+class Outside:
+    """What the classes and parameters of some UDFs refer to, as it is now."""
+
+    def __init__(self, udfs: Iterable[UDF]) -> None:
+        self._left = MOST
+        self._seen: set[int] = set()
+        #: The name of something that the code is seen to change; None if there is none.
+        self.changed: str | None = None
+        #: Name and state of all that was found.
+        self._states: dict[str, Any] = {}
+        for udf in udfs:
+            for cls in type(udf).__mro__:
+                if _is_of_user(cls.__module__):
+                    self._look_at_class(cls)
+            for name, value in udf._kwargs.items():
+                self._states[f"parameter {name!r} of {type(udf).__name__}"] = self._state(value, 0)
+
+    def difference(self, later: Outside) -> str | None:
+        """What was changed until ``later``, or the code says that it changes; None if nothing."""
+        if later.changed is not None:
+            return later.changed
+        for name, state in later._states.items():
+            if self._states.get(name, state) != state:
+                return name
+        return None
+
+    def _look_at_class(self, cls: type) -> None:
+        for name, value in list(vars(cls).items()):
+            if name in MAIN_SIDE or (name.startswith("__") and name.endswith("__")):
+                continue
+            function = getattr(value, "__func__", getattr(value, "fget", value))
+            self._states[f"{cls.__name__}.{name}"] = self._state(function, 0)
+
+    def _look_at_function(self, function: types.FunctionType) -> None:
+        code, names = function.__code__, function.__globals__
+        cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
+        found = {name: _content(cell) for name, cell in cells.items()}
+        for each in _codes(code):
+            for name in each.co_names:
+                if name in names:
+                    found[name] = names[name]
+                    if isinstance(names[name], types.ModuleType) and _is_of_user(
+                        names[name].__name__
+                    ):
+                        members = vars(names[name])
+                        found.update((n, members[n]) for n in each.co_names if n in members)
+            changed = _changes(each, found)
+            if changed is not None and self.changed is None:
+                self.changed = f"{changed!r}, which {function.__qualname__} refers to"
+        for name, value in found.items():
+            self._states[f"{name!r}, which {function.__qualname__} refers to"] = self._state(
+                value, 0
+            )
+        for value in function.__defaults__ or ():
+            self._states[f"a default of {function.__qualname__}"] = self._state(value, 0)
+
+    def _state(self, value: Any, depth: int) -> Any:
+        """Something that compares equal as long as the value stays as it is."""
+        if value is None or isinstance(value, (bool, int, str, bytes)):
+            return value
+        if isinstance(value, (float, complex, np.generic)):
+            return repr(value)
+        if isinstance(value, np.ndarray):
+            return _state_of_array(value)
+        self._left -= 1
+        if isinstance(value, (types.FunctionType, types.MethodType)):
+            function: Any = getattr(value, "__func__", value)
+            if id(function) not in self._seen and _is_of_user(function.__module__):
+                self._seen.add(id(function))
+                self._look_at_function(function)
+            return id(function)
+        if self._left < 0 or depth > DEPTH or id(value) in self._seen:
+            return len(value) if isinstance(value, _CONTAINERS) else id(value)
+        if isinstance(value, type):
+            self._seen.add(id(value))
+            if _is_of_user(value.__module__):
+                self._look_at_class(value)
+            return id(value)
+        return self._state_of_object(value, depth + 1)
+
+    def _state_of_object(self, value: Any, depth: int) -> Any:
+        if isinstance(value, dict):
+            items = list(islice(value.items(), MOST_OF_ONE))
+            return len(value), [(self._state(k, depth), self._state(v, depth)) for k, v in items]
+        if isinstance(value, bytearray):
+            return len(value), zlib.crc32(value)
+        if isinstance(value, (list, tuple, deque)):
+            return len(value), [self._state(v, depth) for v in islice(value, MOST_OF_ONE)]
+        if isinstance(value, (set, frozenset)):
+            return len(value), sum(hash(v) for v in islice(value, MOST_OF_ONE))
+        if _is_of_user(type(value).__module__) and hasattr(value, "__dict__"):
+            self._seen.add(id(value))
+            return {k: self._state(v, depth) for k, v in list(vars(value).items())[:MOST_OF_ONE]}
+        return id(value)
+
+
+def _state_of_array(array: np.ndarray[Any, Any]) -> Any:
+    if array.dtype.hasobject:
+        return array.shape, id(array)
+    step = max(1, array.size // SAMPLE)
+    # An odd step meets all columns of arrays whose rows are a power of two long.
+    sample = array.flat[:: step | 1]
+    return array.shape, array.dtype.str, zlib.crc32(sample.tobytes())
+
+
+def _content(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return None  # not assigned yet
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _changes(code: types.CodeType, found: dict[str, Any]) -> str | None:
+    """The name of something outside that the code assigns to, or calls a changing method of."""
+    before: str | None = None
+    for instruction in dis.get_instructions(code):
+        name = instruction.opname
+        outer = instruction.argval
+        if name in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            return str(outer)
+        if name in ("STORE_DEREF", "DELETE_DEREF") and outer in code.co_freevars and outer in found:
+            return str(outer)
+        if name in _METHODS and outer in CHANGING and before is not None:
+            value = found.get(before)
+            if isinstance(value, _CONTAINERS) or _is_writer(value):
+                return str(before)
+        before = str(outer) if name in _LOADS else None
+    return None
+
+
+def _is_writer(value: Any) -> bool:
+    """Whether a value takes things in: a queue, or a file."""
+    return not isinstance(value, types.ModuleType) and (
+        hasattr(value, "put") or hasattr(value, "write")
+    )
+
+
+#: Where the modules of libraries are.
+_LIBRARIES = tuple(
+    path
+    for key in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_path(key)) is not None
+)
+_OF_USER: dict[str, bool] = {}
+
+
+def _is_of_user(module: str | None) -> bool:
+    """Whether code of this module belongs to the program rather than to a library."""
+    if module is None:
+        return False
+    known = _OF_USER.get(module)
+    if known is None:
+        known = _OF_USER[module] = _find_out(module)
+    return known
+
+
+def _find_out(name: str) -> bool:
+    if name == "__main__":
+        return True
+    if name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
+        return False
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is None or not file.startswith(_LIBRARIES)

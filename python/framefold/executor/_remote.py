@@ -1,0 +1,147 @@
+"""The partitions of one run, handed to a pool of worker processes and collected in order."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from framefold import _engine
+from framefold.exceptions import UDFRunCancelled
+from framefold.executor import _job, _shared
+from framefold.executor._pool import Pool
+from framefold.executor._tasks import Tasks
+from framefold.executor._workers import Job
+
+if TYPE_CHECKING:
+    from framefold._planning import Run
+
+#: How long a run waits for workers to stop when it is ended early, in seconds.
+LEAVING = 3.0
+
+_numbers = itertools.count(1)
+
+#: The runs that worker processes are busy with.
+active: dict[int, Remote] = {}
+
+
+class Remote:
+    """The partitions of a run from ``first`` on.
+
+    Parameters
+    ----------
+    pool
+        Whose workers process them.
+    run
+        Planned, and not cancelled.
+    collects
+        Whether results of short partitions may wait for each other on the worker.
+    first
+        All partitions before this one are processed elsewhere.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something of the run cannot be pickled; names it.
+    LimitError
+        If there is no memory for what is to be sent.
+    """
+
+    def __init__(self, pool: Pool, run: Run, collects: bool, first: int = 0) -> None:
+        self._pool = pool
+        self._run = run
+        self._udfs = _udfs(run)
+        #: The next partition to be collected.
+        self.next = first
+        self._tasks = Tasks(run.plan.n_partitions, pool.n_workers, first)
+        fingerprint = _job.fingerprint(run)
+        parcel = _job.ship(run)
+        names, environment = _job.names(run), _job.environment()
+        number = next(_numbers)
+        self._job = Job(number, collects, parcel, environment, self._tasks, fingerprint, names)
+
+    def begin(self) -> None:
+        """Have workers process what they can; :meth:`end` has to be called, come what may."""
+        active[self._job.number] = self
+        self._pool.begin(self._job)
+
+    def merged(self, index: int) -> None:
+        """Take notice that all partitions before ``index`` are merged."""
+        if self._tasks.merged(index):
+            self._pool.wake()
+
+    def partials(self) -> Generator[tuple[_engine.Partial, int], None, None]:
+        """The partial results from ``first`` on, each with the number of those under way."""
+        plan = self._run.plan
+
+        def check() -> None:
+            if plan.cancelled:
+                raise UDFRunCancelled("the run was cancelled")
+
+        while self.next < plan.n_partitions:
+            self._send_changes()
+            (data, memory, places), in_progress = self._tasks.collect(self.next, check)
+            parts = _shared.loads(data, memory, places)
+            partial = _engine.Partial(self.next, parts)
+            del parts, memory
+            self.next += 1
+            yield partial, in_progress
+            del partial
+            self.merged(self.next)
+
+    @property
+    def n_in_progress(self) -> int:
+        """How many partitions are handed out and not collected."""
+        return self._tasks.n_partitions - self._tasks.n_left - self.next
+
+    def stop(self, reason: str) -> None:
+        """Hand out nothing more."""
+        self._tasks.stop(reason)
+
+    def cancel(self, reason: str) -> None:
+        """Stop the whole run, wherever its partitions are processed."""
+        self._run.plan.cancel()
+        self.stop(reason)
+
+    def abandon(self) -> None:
+        """Forget the run, which goes on elsewhere."""
+        if active.pop(self._job.number, None) is not None:
+            self.stop("other executors go on with the run")
+            self._pool.end(self._job)
+
+    def end(self, *, complete: bool) -> None:
+        """Forget the run; if it is not complete, wait until no worker is busy with it."""
+        if active.pop(self._job.number, None) is None:
+            return
+        if not complete:
+            self.stop("the run was cancelled")
+        gone = self._pool.end(self._job)
+        # The garbage collector may run this on any thread.
+        if not complete and not self._pool.is_own_thread():
+            gone.wait(LEAVING)
+
+    def _send_changes(self) -> None:
+        """Send parameters that were changed to the workers."""
+        udfs = _udfs(self._run)
+        changed = [
+            (None if udf is None or udf is before else udf)
+            for udf, before in zip(udfs, self._udfs, strict=True)
+        ]
+        self._udfs = udfs
+        if any(udf is not None for udf in changed):
+            self._pool.update(self._job, _job.ship_changes(changed, udfs))
+
+
+def _udfs(run: Run) -> list[Any]:
+    return [None if bridge is None else bridge.udf for bridge in run.bridges]
+
+
+def _cancel_all() -> None:
+    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
+    for remote in list(active.values()):
+        remote.cancel("the interpreter ends")
+
+
+# The public `atexit` comes too late: its functions are called after threads were waited for.
+getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)
