@@ -14,7 +14,7 @@ from sample_udfs import Level
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
-from framefold.executor import auto
+from framefold.executor import _pace, auto
 from framefold.executor.auto import AutoJobExecutor
 from framefold.udf import UDF
 from framefold.warnings import ThreadsInsteadWarning
@@ -120,7 +120,7 @@ def test_the_rest_may_go_to_threads(ctx, dataset, monkeypatch):
             super().process_frame(frame)
             self.results.each[:] = threading.get_ident()
 
-    monkeypatch.setattr(auto, "SHORT", 0.01)
+    monkeypatch.setattr(_pace, "SHORT", 0.01)
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
     idents = ctx.run_udf(dataset, Noting())["each"].data
     assert idents[0] == threading.get_ident()

@@ -446,7 +446,8 @@ class TestUDFInfo:
         assert page.count("<line ") == (-(-64 // rows) - 1) + (-(-48 // columns) - 1)
         for text in ("Cut", "SumUDF", "uint16 → float32", "72 frames", "5 of", "mean", "(64, 48)"):
             assert text in page
-        assert str(info) == ff.Context().explain(self.dataset(), [Cut(bad=False), ff.SumUDF()])
+        explained = ff.Context().explain(self.dataset(), [Cut(bad=False), ff.SumUDF()])
+        assert explained.startswith(str(info))
 
     def test_the_page_is_well_formed_and_escaped(self) -> None:
         from xml.etree import ElementTree

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import time
 import warnings
-from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from framefold.exceptions import InvalidArgumentError, LimitError
 from framefold.executor.base import Partials
 from framefold.executor.concurrent import ConcurrentJobExecutor
 
 if TYPE_CHECKING:
-    from framefold import _engine
     from framefold._planning import Run
+    from framefold.executor._outside import Outside
+    from framefold.executor._pace import Pace
     from framefold.executor.processes import ProcessJobExecutor
 
-#: So many seconds are processed on the calling thread, before anything is decided; at least one
-#: partition.
-TRIAL = 0.02
 #: Worker processes take over if so many seconds are left; and so many if they are running already.
 WORTH = 2.0
 WORTH_RUNNING = 0.5
 #: How long worker processes take to start, in seconds; the calling thread goes on meanwhile.
 STARTING = 0.3
-#: If less is left than this, in seconds, threads are not worth their start.
-SHORT = 0.05
-#: Threads are kept if they are faster than the calling thread alone by this factor.
-GAIN = 1.15
 #: How fast an array in memory is copied, in bytes per second, and which share of the work that is
 #: left, and of the memory that is left, it may take.
 COPYING = 1e9
 SHARE = 0.25
-
-Steps = Generator[tuple["_engine.Partial", int], None, None]
 
 
 class AutoJobExecutor(ConcurrentJobExecutor):
@@ -118,93 +109,75 @@ class AutoJobExecutor(ConcurrentJobExecutor):
             return "there is one partition"
         return None
 
-    def _partials(self, run: Run) -> Steps:
-        plan = run.plan
-        pace = Pace()
-        index = 0
-        while index < plan.n_partitions:
-            yield pace.measured(run, index), 0
-            index += 1
-            if pace.total >= TRIAL:
-                break
-        n_left = plan.n_partitions - index
-        if not n_left:
+    def _partials(self, run: Run) -> Partials:
+        from framefold.executor._pace import Pace, rest_on_threads
+
+        pace = Pace(run)
+        for partial in pace.turn():
+            yield partial, 0
+        if not pace.n_left:
             self._say(run, "the calling thread did it all")
             return
-        seconds = pace.per_partition * n_left
-        if seconds >= (WORTH_RUNNING if self.worker_ids else WORTH):
-            index = yield from self._on_processes(run, index, pace)
+        if pace.seconds_left >= (WORTH_RUNNING if self.worker_ids else WORTH):
+            yield from self._on_processes(run, pace)
         else:
-            self._say(run, f"{seconds:.2g} s of work were left after partition {index - 1}")
-        if index < plan.n_partitions:
-            yield from _on_threads(run, index, pace.per_partition)
+            self._say(
+                run,
+                f"{pace.seconds_left:.2g} s of work were left after partition {pace.next - 1}",
+            )
+        if pace.n_left:
+            yield from rest_on_threads(run, pace)
 
-    def _on_processes(self, run: Run, index: int, pace: Pace) -> Generator[Any, None, int]:
-        """Partial results from worker processes; returns the first that they leave to others."""
+    def _on_processes(self, run: Run, pace: Pace) -> Partials:
+        """Partial results from worker processes, as far as they can be used."""
         from framefold.executor._failures import NotStartedError
         from framefold.executor._outside import Outside
 
-        begun = index
-        seconds = pace.per_partition * (run.plan.n_partitions - index)
+        seconds = pace.seconds_left
+        before = Outside(run.udfs)
         reason = _too_large(run, seconds)
+        if before.changed is not None:
+            reason = f"the functions change {before.changed}, which worker processes could not"
         if reason is not None:
             self._say(run, reason)
-            return index
+            return
         # Meanwhile, the calling thread goes on, at least for one partition.
         start = 0.0 if self.worker_ids else STARTING
-        ahead = min(max(1, int(start / pace.per_partition)), run.plan.n_partitions - index - 1)
-        before = Outside(run.udfs)
-        reason = before.changed
-        if reason is not None:
-            self._say(run, f"the functions change {reason}, which worker processes could not")
-            return index
+        n_meanwhile = min(max(1, int(start / pace.per_partition)), pace.n_left - 1)
+        first = pace.next + n_meanwhile
         try:
-            remote = self._workers().remote(run, index + ahead)
+            remote = self._workers().remote(run, first)
         except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
             if self._closed:
                 raise
             self._stay(run, error)
-            return index
+            return
         complete = False
         try:
             remote.begin()
-            while index < begun + ahead:
-                yield pace.measured(run, index), remote.n_in_progress
-                index += 1
-                remote.merged(index)
-            reason = self._second_thoughts(run, index, pace, before)
+            while pace.next < first:
+                for own in pace.turn(first):
+                    yield own, remote.n_in_progress
+                    del own
+                    remote.merged(pace.next)
+            reason = _second_thoughts(run, pace, before)
             if reason is not None:
                 remote.abandon()
                 self._say(run, reason)
-                return index
-            self._say(
-                run, f"worker processes from partition {index} on, as {seconds:.2g} s were left"
-            )
+                return
+            self._say(run, f"worker processes from partition {first} on, {seconds:.2g} s of work")
             try:
                 for partial, in_progress in remote.partials():
+                    pace.next += 1
                     yield partial, in_progress
                     del partial
-                    index += 1
             except NotStartedError as error:
                 remote.abandon()
                 self._stay(run, error)
-                return index
+                return
             complete = True
         finally:
             remote.end(complete=complete)
-        return index
-
-    def _second_thoughts(self, run: Run, index: int, pace: Pace, before: Any) -> str | None:
-        """Why worker processes should not go on, now that more is known."""
-        from framefold.executor._outside import Outside
-
-        changed = before.difference(Outside(run.udfs))
-        if changed is not None:
-            return f"the functions changed {changed}, which worker processes could not"
-        seconds = pace.fastest * (run.plan.n_partitions - index)
-        if seconds < STARTING:
-            return f"after a slow beginning, {seconds:.2g} s of work were left"
-        return None
 
     def _workers(self) -> ProcessJobExecutor:
         if self._closed:
@@ -230,54 +203,17 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         self._latest = _kinds(run), what
 
 
-class Pace:
-    """How long partitions take on the calling thread."""
+def _second_thoughts(run: Run, pace: Pace, before: Outside) -> str | None:
+    """Why worker processes should not go on, now that more is known."""
+    from framefold.executor._outside import Outside
 
-    def __init__(self) -> None:
-        #: Seconds so far.
-        self.total = 0.0
-        #: Seconds of the fastest partition.
-        self.fastest = float("inf")
-        self._n_partitions = 0
-
-    def measured(self, run: Run, index: int) -> _engine.Partial:
-        """Process a partition."""
-        begin = time.perf_counter()
-        partial = run.plan.run_partition(index)
-        seconds = time.perf_counter() - begin
-        self.total += seconds
-        self.fastest = min(self.fastest, seconds)
-        self._n_partitions += 1
-        return partial
-
-    @property
-    def per_partition(self) -> float:
-        """Seconds for one of them."""
-        return max(self.total, 1e-9) / self._n_partitions
-
-
-def _on_threads(run: Run, first: int, seconds: float) -> Steps:
-    """Partial results from ``first`` on: from threads, if a few partitions show that they help."""
-    from framefold._running import inline_partials, thread_partials
-
-    end = run.plan.n_partitions
-    n_threads = run.n_workers
-    if seconds * (end - first) < SHORT:
-        yield from inline_partials(run.plan, range(first, end))
-        return
-    tried = min(end - first, max(2 * n_threads, int(SHORT / seconds)))
-    begin = time.perf_counter()
-    elsewhere = 0.0
-    for partial in thread_partials(run.plan, range(first, first + tried), [None] * n_threads):
-        since = time.perf_counter()
-        yield partial
-        elsewhere += time.perf_counter() - since
-    taken = time.perf_counter() - begin - elsewhere
-    rest = range(first + tried, end)
-    if taken * GAIN < seconds * tried:
-        yield from thread_partials(run.plan, rest, [None] * n_threads)
-    else:
-        yield from inline_partials(run.plan, rest)
+    changed = before.difference(Outside(run.udfs))
+    if changed is not None:
+        return f"the functions changed {changed}, which worker processes could not"
+    seconds = pace.fastest * pace.n_left
+    if seconds < STARTING:
+        return f"after a slow beginning, {seconds:.2g} s of work were left"
+    return None
 
 
 def _too_large(run: Run, seconds: float) -> str | None:
