@@ -49,7 +49,7 @@ def slow_dataset(ctx):
 def no_thread_is_left():
     yield
     gc.collect()
-    deadline = time.monotonic() + 2  # threads that were told to end do so on their own
+    deadline = time.monotonic() + 10  # threads that were told to end do so on their own
     while workers() and time.monotonic() < deadline:
         time.sleep(0.01)
     assert workers() == []
@@ -136,7 +136,7 @@ def test_aclose(ctx, slow_dataset):
         await anext(steps)
         begin = time.monotonic()
         assert await steps.aclose() is None
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 10  # the whole run would take far longer
         assert [t for t in workers() if "async" not in t.name] == []
         with pytest.raises(StopAsyncIteration):
             await anext(steps)
@@ -154,7 +154,7 @@ def test_athrow(ctx, slow_dataset, exception):
         with pytest.raises(type(exception), match="mine") as caught:
             await steps.athrow(exception)
         assert caught.value is exception
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 10  # the whole run would take far longer
         with pytest.raises(StopAsyncIteration):
             await anext(steps)
 
@@ -199,7 +199,7 @@ def test_a_cancelled_task_stops_its_run(ctx, slow_dataset, call):
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 10  # the whole run would take far longer
         assert [t for t in workers() if "async" not in t.name] == []
 
     asyncio.run(main())
@@ -210,7 +210,7 @@ def test_timeouts(ctx, slow_dataset):
         begin = time.monotonic()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ctx.run_udf(slow_dataset, Slow(), sync=False), 0.2)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10  # the whole run would take far longer
 
     asyncio.run(main())
 

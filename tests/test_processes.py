@@ -11,6 +11,7 @@ import threading
 
 import numpy as np
 import pytest
+from executor_cases import NAV, ROIS, SIG, UDFS, assert_same, load, scan
 from process_cases import (
     PerFrame,
     eventually,
@@ -29,11 +30,8 @@ from framefold.executor.pipelined import PipelinedExecutor
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
-from framefold.utils.write_mib import write_mib
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
-
-NAV, SIG = (6, 7), (10, 12)
 
 
 @pytest.fixture(scope="module")
@@ -50,113 +48,6 @@ def ctx():
         assert workers
     assert gone(workers)
     assert shm() == before
-
-
-def scan(dtype):
-    rng = np.random.default_rng(23)
-    data = rng.integers(0, 200, size=(*NAV, *SIG))
-    return (data * 1.37).astype(dtype) if np.dtype(dtype).kind in "fc" else data.astype(dtype)
-
-
-class Everything(UDF):
-    """All kinds of buffers, a dtype of objects, task data, and sums that depend on the order."""
-
-    def get_result_buffers(self):
-        return {
-            "total": self.buffer(kind="sig", dtype="float32"),
-            "place": self.buffer(kind="nav", extra_shape=(2,), dtype="int64"),
-            "names": self.buffer(kind="nav", dtype=object),
-            "flag": self.buffer(kind="nav", dtype=bool),
-            "mean": self.buffer(kind="single", dtype="complex128"),
-            "hidden": self.buffer(kind="single", dtype="float16", use="private"),
-            "ratio": self.buffer(kind="sig", dtype="float64", use="result_only"),
-        }
-
-    def get_task_data(self):
-        return {"weights": np.linspace(0.1, 1, int(np.prod(self.meta.dataset_shape.sig)))}
-
-    def process_frame(self, frame):
-        weights = self.task_data.weights.reshape(frame.shape)
-        self.results.total[:] += frame * weights
-        self.results.place[:] = self.meta.coordinates[0, :2]
-        self.results.names[:] = f"frame {self.meta.slice.origin[0]}"
-        self.results.flag[:] = frame.flat[0] > 100
-        self.results.mean[:] += (frame * weights).mean() * 1j
-        self.results.hidden[:] += 0.1
-
-    def merge(self, dest, src):
-        for name in ("total", "mean", "hidden"):
-            getattr(dest, name)[:] += getattr(src, name)
-        for name in ("place", "names", "flag"):
-            getattr(dest, name)[:] = getattr(src, name)
-
-    def get_results(self):
-        return {"ratio": self.results.total / np.maximum(self.results.hidden, 1)}
-
-
-UDFS = {
-    "native": lambda: [ff.SumUDF(), ff.StdDevUDF()],
-    "python": lambda: [Everything(), Level(offset=3)],
-    "mixed": lambda: [ff.SumSigUDF(), Everything(), ff.StdDevUDF(), ff.MaxUDF()],
-}
-ROIS = {
-    "all": None,
-    "few": np.arange(42).reshape(NAV) % 5 == 2,
-    "one": np.arange(42).reshape(NAV) == 17,
-}
-
-
-def load(kind, dtype, context, folder):
-    data = scan(dtype)
-    if kind == "memory":
-        return context.load("memory", data=data, sig_dims=2, num_partitions=5)
-    if kind == "raw":
-        data.tofile(folder / "scan.raw")
-        return context.load(
-            "raw", folder / "scan.raw", dtype=dtype, nav_shape=NAV, sig_shape=SIG, num_partitions=5
-        )
-    if kind == "mib":
-        write_mib(folder / "scan.mib", data)
-        return context.load("mib", folder / "scan.mib", nav_shape=NAV, num_partitions=5)
-    source = context.load("memory", data=data * (data > 50), sig_dims=2)
-    context.convert(source, folder / "scan.toml")
-    return context.load("raw_csr", folder / "scan.toml", num_partitions=5)
-
-
-def assert_same(one, other):
-    assert type(one) is type(other)
-    for a, b in zip(one, other, strict=True):
-        assert a.keys() == b.keys()
-        for name in a:
-            for show in ("data", "raw_data", "valid_mask"):
-                left, right = getattr(a[name], show), getattr(b[name], show)
-                assert left.dtype == right.dtype
-                assert left.shape == right.shape
-                if left.dtype == object:
-                    assert left.tolist() == right.tolist()
-                else:
-                    assert left.tobytes() == right.tobytes(), (name, show)
-
-
-@pytest.mark.parametrize("udfs", UDFS)
-@pytest.mark.parametrize("roi", ROIS)
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [
-        ("memory", "uint16"),
-        ("memory", "float32"),
-        ("memory", ">u2"),
-        ("memory", "int64"),
-        ("raw", "uint8"),
-        ("raw", ">f4"),
-        ("mib", "uint16"),
-        ("raw_csr", "uint32"),
-    ],
-)
-def test_the_same_bits(ctx, inline, tmp_path, kind, dtype, roi, udfs):
-    dataset = load(kind, dtype, inline, tmp_path)
-    expected = inline.run_udf(dataset=dataset, udf=UDFS[udfs](), roi=ROIS[roi])
-    assert_same(ctx.run_udf(dataset=dataset, udf=UDFS[udfs](), roi=ROIS[roi]), expected)
 
 
 def strided():

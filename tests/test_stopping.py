@@ -83,7 +83,7 @@ def stalling(ctx):
 def test_close(stalling):
     begin = time.monotonic()
     assert stalling.close() is None
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 10  # the whole run would take far longer
     assert workers() == []
     with pytest.raises(StopIteration):
         next(stalling)
@@ -96,7 +96,7 @@ def test_throw(stalling, exception):
     with pytest.raises(type(exception), match="mine") as caught:
         stalling.throw(exception)
     assert caught.value is exception
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 10  # the whole run would take far longer
     assert workers() == []
     with pytest.raises(StopIteration):
         next(stalling)
@@ -126,7 +126,7 @@ def test_a_dropped_generator_stops(ctx):
     begin = time.monotonic()
     del steps
     gc.collect()
-    assert time.monotonic() - begin < 1
+    assert time.monotonic() - begin < 10  # the whole run would take far longer
     assert workers() == []
 
 
@@ -146,7 +146,7 @@ def test_closing_from_another_thread(ctx, slow_dataset):
     with pytest.raises(UDFRunCancelled):
         next(steps)
     stopper.join()
-    assert seconds[0] < 1
+    assert seconds[0] < 10  # the run would take 100 s
     with pytest.raises(StopIteration):
         next(steps)
 
@@ -261,7 +261,7 @@ SCRIPT = """
             sys.stdout.write("working\\n")
             sys.stdout.flush()
             late = sys.argv[3] == "exit" and self.meta.slice.origin[0] >= 10
-            time.sleep(1 if late else 0.02)
+            time.sleep(3 if late else 0.02)
 
     ctx = ff.Context.make_with(sys.argv[1], cpus=2)
     data = np.zeros((100, 100, 8, 8), dtype=np.float32)
@@ -307,10 +307,10 @@ def test_ctrl_c(executor):
 
 
 def test_the_interpreter_does_not_wait_for_partitions():
-    # 0.2 s for the first partition, 10 s for each of the four that are processed ahead.
+    # 0.2 s for the first partition, 30 s for each of the four that are processed ahead.
     process = run_script("threads", "1000", "exit")
     try:
-        _, err = process.communicate(timeout=12)
+        _, err = process.communicate(timeout=25)
     finally:
         process.kill()
     assert process.returncode == 7, err
