@@ -13,6 +13,7 @@ import numpy.typing as npt
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.udf.base import UDF
+from framefold.udf.record import new_npy
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -43,10 +44,8 @@ def export_npy(
         )
     partial = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        array = np.lib.format.open_memmap(
-            partial, mode="w+", dtype=dataset.dtype, shape=tuple(dataset.shape)
-        )
-        del array
+        partial.unlink(missing_ok=True)
+        new_npy(partial, tuple(dataset.shape), dataset.dtype)
         run(_WriteUDF(path=str(partial)))
         os.replace(partial, target)
     except OSError as error:

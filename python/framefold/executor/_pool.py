@@ -258,15 +258,7 @@ class Pool:
                 if job is not None and fingerprint != job.fingerprint:
                     job.tasks.fail(None, _planned_differently(job, fingerprint))
             case ("done", number, results):
-                slots = worker.jobs[number].slots
-                given = []
-                for index, len_bytes, seconds, data, filled in results:
-                    worker.done()
-                    memory, places = slots.lend(filled, descriptors) if filled else (None, [])
-                    given.append((index, (data, memory, places), len_bytes, seconds))
-                job = self._jobs.get(number)
-                if job is not None:
-                    job.tasks.give(given)
+                self._take_in(worker, number, results, descriptors)
             case ("failed", number, index, packed):
                 if index is not None:
                     worker.done()
@@ -276,6 +268,23 @@ class Pool:
             case ("stopped", number):
                 worker.stopped(number)
                 self._check_stopped(number)
+
+    def _take_in(self, worker: Worker, number: int, results: Any, descriptors: list[int]) -> None:
+        """Partial results of a job."""
+        slots = worker.jobs[number].slots
+        job = self._jobs.get(number)
+        given = []
+        for index, len_bytes, seconds, data, filled in results:
+            worker.done()
+            try:
+                memory, places = slots.lend(filled, descriptors) if filled else (None, [])
+            except MemoryError as error:
+                if job is not None:
+                    job.tasks.fail(index, error)
+            else:
+                given.append((index, (data, memory, places), len_bytes, seconds))
+        if job is not None:
+            job.tasks.give(given)
 
     def _next_deadline(self) -> float | None:
         deadlines = [d for worker in self._workers for d in self._deadlines(worker)]

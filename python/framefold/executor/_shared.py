@@ -83,10 +83,7 @@ def allocate(len_bytes: int) -> int:
     """
     # Memory is only taken when it is written to, and where it ends then, so does some process.
     if len_bytes > available_memory():
-        raise LimitError(
-            f"{len_bytes} bytes of memory to share with other processes cannot be had; use smaller "
-            f"result buffers or more partitions, or the executor 'threads'"
-        )
+        raise _too_much(len_bytes)
     descriptor = os.memfd_create("framefold", os.MFD_CLOEXEC)
     try:
         os.truncate(descriptor, max(1, len_bytes))
@@ -94,6 +91,13 @@ def allocate(len_bytes: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def _too_much(len_bytes: int) -> LimitError:
+    return LimitError(
+        f"{len_bytes} bytes of memory to share with other processes cannot be had; use smaller "
+        f"result buffers or more partitions, or the executor 'threads'"
+    )
 
 
 def available_memory() -> int:
@@ -116,10 +120,18 @@ def write(descriptor: int, arrays: Sequence[memoryview], places: Places) -> None
 
 
 def mapped(descriptor: int, len_bytes: int, *, private: bool) -> Bytes:
-    """The memory behind a descriptor, which is closed; ``private`` keeps changes to oneself."""
+    """The memory behind a descriptor, which is closed; ``private`` keeps changes to oneself.
+
+    Raises
+    ------
+    LimitError
+        If there is no room for it.
+    """
     try:
         access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
         return np.frombuffer(mmap.mmap(descriptor, max(1, len_bytes), access=access), np.uint8)
+    except OSError as error:
+        raise _too_much(len_bytes) from error
     finally:
         os.close(descriptor)
 

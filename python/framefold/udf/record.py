@@ -82,28 +82,39 @@ def create_npy(
     FileAccessError
         If the file exists, cannot be made, or does not fit the disk.
     """
-    header = {
-        "descr": np.lib.format.dtype_to_descr(dtype),
-        "fortran_order": False,
-        "shape": shape,
-    }
     try:
         if overwrite:
             with suppress(FileNotFoundError):
                 os.unlink(path)
-        with open(path, "xb") as file:
-            np.lib.format.write_array_header_1_0(file, header)
-            try:
-                _take_space(file, file.tell() + math.prod(shape) * dtype.itemsize)
-            except OSError:
-                os.unlink(path)
-                raise
+        new_npy(path, shape, dtype)
     except FileExistsError as error:
         raise _refusal(
             path, "there is such a file already", "choose another name, or use overwrite=True"
         ) from error
     except OSError as error:
         raise _refusal(path, error.strerror or str(error), None) from error
+
+
+def new_npy(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    """Make a .npy file full of zeros; what is written to its mapping has its place on the disk.
+
+    Raises
+    ------
+    OSError
+        If it exists, cannot be made, or does not fit the disk; no file is left then.
+    """
+    header = {
+        "descr": np.lib.format.dtype_to_descr(dtype),
+        "fortran_order": False,
+        "shape": shape,
+    }
+    with open(path, "xb") as file:
+        try:
+            np.lib.format.write_array_header_1_0(file, header)
+            _take_space(file, file.tell() + math.prod(shape) * dtype.itemsize)
+        except BaseException:
+            os.unlink(path)
+            raise
 
 
 def _take_space(file: BinaryIO, len_bytes: int) -> None:
