@@ -93,7 +93,7 @@ def test_small_runs_stay_here(ctx, dataset):
     assert_right(ctx.run_udf(dataset, Sums()), dataset)
     assert ctx.executor.worker_ids == []
     assert threading.active_count() == before
-    assert "take over where more than 2 s are left" in ctx.explain(dataset, Sums())
+    assert "take over where more than 1 s are left" in ctx.explain(dataset, Sums())
     assert latest(ctx, dataset, Sums())
     assert not latest(ctx, dataset, Level())
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from framefold.executor.processes import ProcessJobExecutor
 
 #: Worker processes take over if so many seconds are left; and so many if they are running already.
-WORTH = 2.0
-WORTH_RUNNING = 0.5
+WORTH = 1.0
+WORTH_RUNNING = 0.2
 #: How long worker processes take to start, in seconds; the calling thread goes on meanwhile.
 STARTING = 0.3
 #: How fast an array in memory is copied, in bytes per second, and which share of the work that is
@@ -31,7 +31,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
     """Takes threads or worker processes, whichever suits a run; the default.
 
     Native reductions run on threads. UDFs in Python begin on the calling thread: if the first
-    partitions tell that two seconds of work or more are left (half a second, where workers are
+    partitions tell that a second of work or more is left (a fifth of it, where workers are
     running already), worker processes do the rest; otherwise threads do, or the calling thread
     where threads are no faster. What uses CUDA devices, changes objects outside of its results,
     cannot be pickled, or would need a copy of a large array in memory, stays in this process.
