@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
@@ -181,8 +182,16 @@ class Global(Slow):
 TOTAL = 0
 
 
+class Counter:
+    def __init__(self):
+        self.total = 0
+
+    def add(self, number):
+        self.total += number
+
+
 def test_functions_that_change_something_else_stay_here(ctx, dataset, eager):
-    appended, values = [], np.zeros((N_FRAMES,))
+    appended, calls, values = [], [], np.zeros((N_FRAMES,))
 
     class Appending(Slow):
         def process_frame(self, frame):
@@ -202,11 +211,22 @@ def test_functions_that_change_something_else_stay_here(ctx, dataset, eager):
     def helper(_n):
         appended.append(-1)
 
+    class Calling(Slow):
+        def __init__(self, call):
+            UDF.__init__(self, call=call)
+
+        def process_frame(self, frame):
+            super().process_frame(frame)
+            self.params.call(-2)
+
     COUNTS[0], NOTED[:], OfTheClass.n_calls = 0, [], 0
     for udf, name in [
         (Appending(), "'appended'"),
         (Filling(), "'values'"),
         (Helped(), "'appended'"),
+        (Calling(appended.append), "parameter 'call' of Calling"),
+        (Calling(partial(calls.append)), "parameter 'call' of Calling"),
+        (Calling(Counter().add), "parameter 'call' of Calling"),
         (Counting(), "'COUNTS'"),
         (Noting(), "'NOTED'"),
         (OfTheClass(), "OfTheClass.n_calls"),
@@ -215,7 +235,8 @@ def test_functions_that_change_something_else_stay_here(ctx, dataset, eager):
         assert_right(ctx.run_udf(dataset, udf), dataset)
         assert name in latest(ctx, dataset, udf), type(udf)
         assert "which worker processes could not" in latest(ctx, dataset, udf)
-    assert sorted(appended) == [-1] * N_FRAMES + list(range(N_FRAMES))
+    assert sorted(appended) == [-2] * N_FRAMES + [-1] * N_FRAMES + list(range(N_FRAMES))
+    assert calls == [-2] * N_FRAMES
     assert values.all()
     assert (COUNTS[0], NOTED, OfTheClass.n_calls, TOTAL) == (N_FRAMES, [1], 30, N_FRAMES)
 

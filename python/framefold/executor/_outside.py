@@ -13,6 +13,7 @@ import types
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -60,7 +61,7 @@ class Outside:
         if later.changed is not None:
             return later.changed
         for name, state in later._states.items():
-            if self._states.get(name, state) != state:
+            if name not in self._states or self._states[name] != state:
                 return name
         return None
 
@@ -103,12 +104,19 @@ class Outside:
         if isinstance(value, np.ndarray):
             return _state_of_array(value)
         self._left -= 1
-        if isinstance(value, (types.FunctionType, types.MethodType)):
-            function: Any = getattr(value, "__func__", value)
-            if id(function) not in self._seen and _is_of_user(function.__module__):
-                self._seen.add(id(function))
-                self._look_at_function(function)
-            return id(function)
+        if isinstance(value, types.FunctionType):
+            if id(value) not in self._seen and _is_of_user(value.__module__):
+                self._seen.add(id(value))
+                self._look_at_function(value)
+            return id(value)
+        if isinstance(value, types.MethodType):
+            return self._state(value.__func__, depth), self._state(value.__self__, depth)
+        if isinstance(value, types.BuiltinMethodType):  # such as that of a list
+            owner = value.__self__
+            module = owner is None or isinstance(owner, types.ModuleType)
+            return value.__name__, None if module else self._state(owner, depth)
+        if isinstance(value, partial):
+            return self._state((value.func, value.args, value.keywords), depth)
         if self._left < 0 or depth > DEPTH or id(value) in self._seen:
             return len(value) if isinstance(value, _CONTAINERS) else id(value)
         if isinstance(value, type):
@@ -116,7 +124,10 @@ class Outside:
             if _is_of_user(value.__module__):
                 self._look_at_class(value)
             return id(value)
-        return self._state_of_object(value, depth + 1)
+        try:
+            return self._state_of_object(value, depth + 1)
+        except Exception:
+            return object()  # it changes while it is looked at, or does as it likes: never the same
 
     def _state_of_object(self, value: Any, depth: int) -> Any:
         if isinstance(value, dict):
