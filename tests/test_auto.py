@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 import threading
 import time
@@ -89,12 +90,13 @@ def test_it_is_the_default():
         assert context.executor.worker_ids == []
 
 
-def test_small_runs_stay_here(ctx, dataset):
+def test_small_runs_stay_here(ctx, dataset, monkeypatch):
+    monkeypatch.setattr(auto, "WORTH", 1000.0)
     before = threading.active_count()
     assert_right(ctx.run_udf(dataset, Sums()), dataset)
     assert ctx.executor.worker_ids == []
     assert threading.active_count() == before
-    assert "take over where more than 1 s are left" in ctx.explain(dataset, Sums())
+    assert "take over where more than 1000 s are left" in ctx.explain(dataset, Sums())
     assert latest(ctx, dataset, Sums())
     assert not latest(ctx, dataset, Level())
 
@@ -122,6 +124,7 @@ def test_the_rest_may_go_to_threads(ctx, dataset, monkeypatch):
             self.results.each[:] = threading.get_ident()
 
     monkeypatch.setattr(_pace, "SHORT", 0.01)
+    monkeypatch.setattr(auto, "WORTH", 1000.0)
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
     idents = ctx.run_udf(dataset, Noting())["each"].data
     assert idents[0] == threading.get_ident()
@@ -269,6 +272,62 @@ def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):
     with pytest.warns(ThreadsInsteadWarning, match="Locked: parameter 'lock', a lock, cannot"):
         assert_right(ctx.run_udf(dataset, Locked(threading.Lock())), dataset)
     assert latest(ctx, dataset, Locked(threading.Lock())).startswith("worker processes cannot")
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """A module of the user's that worker processes import on their own."""
+    name = f"module_of_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(
+        "import time\n"
+        "from test_auto import Slow\n"
+        "LIMITS = {'low': 1, 'names': {'a', 'b', 'c'}}\n"
+        "def helper(frame):\n"
+        "    return frame.sum() * LIMITS['low']\n"
+        "class Imported(Slow):\n"
+        "    def process_frame(self, frame):\n"
+        "        super().process_frame(frame)\n"
+        "        self.results.each[:] = helper(frame)\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    yield importlib.import_module(name)
+    sys.modules.pop(name, None)
+
+
+def test_modules_that_workers_import(ctx, dataset, eager, module):
+    expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())["each"].data
+    assert np.array_equal(ctx.run_udf(dataset, module.Imported())["each"].data, expected)
+    assert latest(ctx, dataset, module.Imported()).startswith("worker processes from partition")
+
+
+def test_modules_that_were_changed_since(ctx, dataset, eager, module, monkeypatch):
+    """By assignment, or as a notebook reloads them; workers have what they imported."""
+
+    def results(function=module.helper):
+        monkeypatch.setattr(module, "helper", function)
+        expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())
+        got = ctx.run_udf(dataset, module.Imported())
+        assert got["each"].data.tolist() == expected["each"].data.tolist()
+        return latest(ctx, dataset, module.Imported())
+
+    assert results().startswith("worker processes from")
+    module.LIMITS["low"] = 2
+    said = results()
+    assert "LIMITS" in said
+    assert said.endswith("is not the same in worker processes")
+    module.LIMITS["low"] = 1
+    assert results().startswith("worker processes from")
+    said = results(lambda frame: frame.max())
+    assert said.endswith("is not the same in worker processes")
+
+
+def test_modules_that_workers_cannot_import(ctx, dataset, eager, module, monkeypatch):
+    monkeypatch.setattr(module.Imported, "__module__", "ghost")
+    monkeypatch.setitem(sys.modules, "ghost", module)
+    with pytest.warns(ThreadsInsteadWarning, match="No module named 'ghost'"):
+        got = ctx.run_udf(dataset, module.Imported())
+    expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())
+    assert got["all"].data.tobytes() == expected["all"].data.tobytes()
 
 
 def test_workers_that_do_not_start(ctx, dataset, eager, monkeypatch):

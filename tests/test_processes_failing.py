@@ -201,12 +201,12 @@ def sleep_with_the_lock(_frame):
 
 @pytest.mark.parametrize("action", [sleep_in_python, sleep_with_the_lock])
 def test_a_function_that_never_returns(action):
-    with ff.Context(executor=ProcessJobExecutor(2, timeout=0.5)) as ctx:
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=2)) as ctx:
         assert_usable(ctx)
         begin = time.monotonic()
-        with pytest.raises(WorkerTimeoutError, match=r"partition 0 took longer than timeout=0\.5"):
+        with pytest.raises(WorkerTimeoutError, match=r"partition 0 took longer than timeout=2"):
             ctx.run_udf(frames(ctx), PerFrame(action))
-        assert time.monotonic() - begin < 15
+        assert time.monotonic() - begin < 30
         assert_usable(ctx)
 
 
@@ -323,7 +323,7 @@ def test_a_run_that_is_closed(ctx, action):
         next(steps)
     begin = time.monotonic()
     closer.join()
-    assert time.monotonic() - begin < 15
+    assert time.monotonic() - begin < 30
     assert_usable(ctx)
 
 
@@ -433,7 +433,7 @@ def test_ctrl_c(how):
     assert process.returncode == 0, err
     assert "next run: (4,)" in out
     assert "Traceback" not in err
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 30
     assert gone([worker])
 
 

@@ -30,6 +30,10 @@ class NotStartedError(WorkerError):
     """There are no workers: nothing is known against the run itself."""
 
 
+class OtherwiseError(WorkerError):
+    """What user code refers to is not the same in a worker process."""
+
+
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))

@@ -8,15 +8,22 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
-from framefold.executor._failures import cannot_be_sent
+from framefold.executor._failures import OtherwiseError, cannot_be_sent
 from framefold.executor._shared import Parcel
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
-def ship(run: Run) -> Parcel:
+def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
     """A run as it is sent to worker processes.
+
+    Parameters
+    ----------
+    run
+        Planned.
+    outside
+        What its UDFs refer to, if workers are to refuse where they refer to something else.
 
     Raises
     ------
@@ -36,6 +43,7 @@ def ship(run: Run) -> Parcel:
             "roi": run.roi,
             "corrections": corrections,
             "backends": run.backends,
+            "outside": outside,
         }
         return Parcel(value)
     except (MemoryError, OSError):
@@ -72,8 +80,19 @@ def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
 def plan(shipped: dict[str, Any]) -> Run:
     """The same run, planned again."""
     udfs = [made(udf) for udf in shipped["udfs"]]
+    if shipped["outside"] is not None:
+        _compare(shipped["outside"], udfs)
     rest = shipped["corrections"], shipped["backends"]
     return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest)
+
+
+def _compare(outside: dict[str, int], udfs: Sequence[UDF]) -> None:
+    from framefold.executor._outside import Outside
+
+    here = Outside(udfs, anywhere=True).digests
+    for name in outside.keys() | here.keys():
+        if outside.get(name) != here.get(name):
+            raise OtherwiseError(f"{name} is not the same in worker processes")
 
 
 def fingerprint(run: Run) -> str:

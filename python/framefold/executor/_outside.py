@@ -40,9 +40,18 @@ _CONTAINERS = (list, dict, set, bytearray, deque)
 
 
 class Outside:
-    """What the classes and parameters of some UDFs refer to, as it is now."""
+    """What the classes and parameters of some UDFs refer to, as it is now.
 
-    def __init__(self, udfs: Iterable[UDF]) -> None:
+    Parameters
+    ----------
+    udfs
+        Whose classes and parameters are looked at.
+    anywhere
+        Whether it is compared with another process, where the same objects have other addresses.
+    """
+
+    def __init__(self, udfs: Iterable[UDF], anywhere: bool = False) -> None:
+        self._anywhere = anywhere
         self._left = MOST
         self._seen: set[int] = set()
         #: The name of something that the code is seen to change; None if there is none.
@@ -64,6 +73,14 @@ class Outside:
             if name not in self._states or self._states[name] != state:
                 return name
         return None
+
+    @property
+    def digests(self) -> dict[str, int]:
+        """The same in short, to be sent to other processes."""
+        return {name: zlib.crc32(repr(state).encode()) for name, state in self._states.items()}
+
+    def _identity(self, value: Any) -> Any:
+        return f"a {type(value).__qualname__}" if self._anywhere else id(value)
 
     def _look_at_class(self, cls: type) -> None:
         for name, value in list(vars(cls).items()):
@@ -88,6 +105,7 @@ class Outside:
             changed = _changes(each, found)
             if changed is not None and self.changed is None:
                 self.changed = f"{changed!r}, which {function.__qualname__} refers to"
+        self._states[f"the code of {function.__qualname__}"] = _digest(code)
         for name, value in found.items():
             self._states[f"{name!r}, which {function.__qualname__} refers to"] = self._state(
                 value, 0
@@ -108,7 +126,7 @@ class Outside:
             if id(value) not in self._seen and _is_of_user(value.__module__):
                 self._seen.add(id(value))
                 self._look_at_function(value)
-            return id(value)
+            return self._identity(value)
         if isinstance(value, types.MethodType):
             return self._state(value.__func__, depth), self._state(value.__self__, depth)
         if isinstance(value, types.BuiltinMethodType):  # such as that of a list
@@ -118,12 +136,12 @@ class Outside:
         if isinstance(value, partial):
             return self._state((value.func, value.args, value.keywords), depth)
         if self._left < 0 or depth > DEPTH or id(value) in self._seen:
-            return len(value) if isinstance(value, _CONTAINERS) else id(value)
+            return len(value) if isinstance(value, _CONTAINERS) else self._identity(value)
         if isinstance(value, type):
             self._seen.add(id(value))
             if _is_of_user(value.__module__):
                 self._look_at_class(value)
-            return id(value)
+            return self._identity(value)
         try:
             return self._state_of_object(value, depth + 1)
         except Exception:
@@ -138,16 +156,16 @@ class Outside:
         if isinstance(value, (list, tuple, deque)):
             return len(value), [self._state(v, depth) for v in islice(value, MOST_OF_ONE)]
         if isinstance(value, (set, frozenset)):
-            return len(value), sum(hash(v) for v in islice(value, MOST_OF_ONE))
+            return len(value), sorted(repr(v) for v in islice(value, MOST_OF_ONE))
         if _is_of_user(type(value).__module__) and hasattr(value, "__dict__"):
             self._seen.add(id(value))
             return {k: self._state(v, depth) for k, v in list(vars(value).items())[:MOST_OF_ONE]}
-        return id(value)
+        return self._identity(value)
 
 
 def _state_of_array(array: np.ndarray[Any, Any]) -> Any:
     if array.dtype.hasobject:
-        return array.shape, id(array)
+        return array.shape, array.dtype.str
     step = max(1, array.size // SAMPLE)
     # An odd step meets all columns of arrays whose rows are a power of two long.
     sample = array.flat[:: step | 1]
@@ -166,6 +184,16 @@ def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _codes(constant)
+
+
+def _digest(code: types.CodeType) -> int:
+    """Differs for code that does something else."""
+    digest = 0
+    for each in _codes(code):
+        constants = [c for c in each.co_consts if isinstance(c, (int, float, complex, str, bytes))]
+        digest = zlib.crc32(each.co_code, digest)
+        digest = zlib.crc32(repr((each.co_names, constants)).encode(), digest)
+    return digest
 
 
 def _changes(code: types.CodeType, found: dict[str, Any]) -> str | None:

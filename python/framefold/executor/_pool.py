@@ -256,7 +256,7 @@ class Pool:
                 worker.since = time.monotonic()
                 job = self._jobs.get(number)
                 if job is not None and fingerprint != job.fingerprint:
-                    job.tasks.fail(None, _planned_differently(job, fingerprint))
+                    job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
             case ("done", number, results):
                 self._take_in(worker, number, results, descriptors)
             case ("failed", number, index, packed):
@@ -264,7 +264,7 @@ class Pool:
                     worker.done()
                 job = self._jobs.get(number)
                 if job is not None:
-                    job.tasks.fail(index, _failures.unpack(packed))
+                    job.tasks.fail(index, _failures.unpack(packed), planning=index is None)
             case ("stopped", number):
                 worker.stopped(number)
                 self._check_stopped(number)

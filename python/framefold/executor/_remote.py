@@ -39,6 +39,8 @@ class Remote:
         Whether results of short partitions may wait for each other on the worker.
     first
         All partitions before this one are processed elsewhere.
+    outside
+        As for :func:`framefold.executor._job.ship`.
 
     Raises
     ------
@@ -48,7 +50,14 @@ class Remote:
         If there is no memory for what is to be sent.
     """
 
-    def __init__(self, pool: Pool, run: Run, collects: bool, first: int = 0) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        run: Run,
+        collects: bool,
+        first: int = 0,
+        outside: dict[str, int] | None = None,
+    ) -> None:
         self._pool = pool
         self._run = run
         self._udfs = _udfs(run)
@@ -56,7 +65,7 @@ class Remote:
         self.next = first
         self._tasks = Tasks(run.plan.n_partitions, pool.n_workers, first)
         fingerprint = _job.fingerprint(run)
-        parcel = _job.ship(run)
+        parcel = _job.ship(run, outside)
         names, environment = _job.names(run), _job.environment()
         number = next(_numbers)
         self._job = Job(number, collects, parcel, environment, self._tasks, fingerprint, names)
@@ -89,6 +98,11 @@ class Remote:
             yield partial, in_progress
             del partial
             self.merged(self.next)
+
+    @property
+    def not_planned(self) -> bool:
+        """Whether the run failed as workers could not plan it, or not as it is planned here."""
+        return self._tasks.not_planned
 
     @property
     def n_in_progress(self) -> int:

@@ -54,6 +54,8 @@ class Tasks:
         self._finished: dict[int, Any] = {}
         self._failed: dict[int, BaseException] = {}
         self._failure: BaseException | None = None
+        #: Whether the failure is one of planning.
+        self.not_planned = False
         self._again: list[int] = []
         self._attempts: dict[int, int] = {}
         self._seconds: float | None = None
@@ -106,7 +108,7 @@ class Tasks:
                 self._finished[index] = result
             self._news.notify_all()
 
-    def fail(self, index: int | None, exception: BaseException) -> None:
+    def fail(self, index: int | None, exception: BaseException, *, planning: bool = False) -> None:
         """Keep what went wrong with a partition, or with all of them.
 
         Earlier partitions go on, so that the first failure in partition order is reported.
@@ -115,6 +117,7 @@ class Tasks:
             if index is None:
                 if self._failure is None:
                     self._failure = exception
+                    self.not_planned = planning
             elif index not in self._failed:
                 self._failed[index] = exception
                 self._limit = min(self._limit, index + 1)

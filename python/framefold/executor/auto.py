@@ -118,7 +118,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         if not pace.n_left:
             self._say(run, "the calling thread did it all")
             return
-        if pace.seconds_left >= (WORTH_RUNNING if self.worker_ids else WORTH):
+        if pace.n_left > 1 and pace.seconds_left >= (WORTH_RUNNING if self.worker_ids else WORTH):
             yield from self._on_processes(run, pace)
         else:
             self._say(
@@ -146,7 +146,8 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         n_meanwhile = min(max(1, int(start / pace.per_partition)), pace.n_left - 1)
         first = pace.next + n_meanwhile
         try:
-            remote = self._workers().remote(run, first)
+            outside = Outside(run.udfs, anywhere=True).digests
+            remote = self._workers().remote(run, first, outside)
         except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
             if self._closed:
                 raise
@@ -171,7 +172,9 @@ class AutoJobExecutor(ConcurrentJobExecutor):
                     pace.next += 1
                     yield partial, in_progress
                     del partial
-            except NotStartedError as error:
+            except Exception as error:
+                if not (isinstance(error, NotStartedError) or remote.not_planned):
+                    raise
                 remote.abandon()
                 self._stay(run, error)
                 return
@@ -190,9 +193,12 @@ class AutoJobExecutor(ConcurrentJobExecutor):
 
     def _stay(self, run: Run, error: BaseException) -> None:
         """Say that worker processes cannot be used, though they would help."""
+        from framefold.executor._failures import OtherwiseError
         from framefold.warnings import ThreadsInsteadWarning
 
         self._say(run, f"worker processes cannot be used: {error}")
+        if isinstance(error, OtherwiseError):
+            return  # nothing is wrong
         warnings.warn(
             f"threads go on with this run, which worker processes could do faster: {error}",
             ThreadsInsteadWarning,

@@ -114,12 +114,12 @@ class ProcessJobExecutor(JobExecutor):
                 run.plan.cancel()
             remote.end(complete=complete)
 
-    def remote(self, run: Run, first: int = 0) -> Remote:
+    def remote(self, run: Run, first: int = 0, outside: dict[str, int] | None = None) -> Remote:
         """The partitions of a run from ``first`` on, ready to be handed out."""
         from framefold.executor._remote import Remote
 
         # With a timeout, it has to be known what a worker is busy with.
-        return Remote(self._running_pool(), run, self._timeout is None, first)
+        return Remote(self._running_pool(), run, self._timeout is None, first, outside)
 
     def _running_pool(self) -> Pool:
         from framefold.executor._failures import NotStartedError
