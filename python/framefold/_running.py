@@ -198,7 +198,7 @@ def _partials(run: Run) -> Partials:
     places: list[Place | None] = [*run.places()] if run.devices else [None] * run.n_workers
     indices = range(run.plan.n_partitions)
     if run.threads == 0:
-        return inline_partials(run.plan, indices, places[0])
+        return _inline(run.plan, indices, places[0])
     return thread_partials(run.plan, indices, places)
 
 
@@ -212,9 +212,7 @@ class Place(Protocol):
         """Release what the worker has, whichever thread it was."""
 
 
-def inline_partials(
-    plan: _engine.Plan, indices: Iterable[int], place: Place | None = None
-) -> Partials:
+def _inline(plan: _engine.Plan, indices: Iterable[int], place: Place | None = None) -> Partials:
     """Partial results of partitions that are processed on the calling thread."""
     try:
         for index in indices:
