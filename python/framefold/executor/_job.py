@@ -23,20 +23,24 @@ def ship(run: Run) -> Parcel:
     InvalidArgumentError
         If something of it cannot be pickled; names it.
     """
-    corrections = next((bridge.corrections for bridge in run.bridges if bridge is not None), None)
     try:
-        value = {
-            "dataset": run.dataset,
-            "udfs": [recipe(udf) for udf in run.udfs],
-            "roi": run.roi,
-            "corrections": corrections,
-            "backends": run.backends,
-        }
-        return Parcel(value)
+        return Parcel(contents(run))
     except (MemoryError, OSError):
         raise
     except Exception as error:
         raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
+
+
+def contents(run: Run) -> dict[str, Any]:
+    """What :func:`plan` takes."""
+    corrections = next((bridge.corrections for bridge in run.bridges if bridge is not None), None)
+    return {
+        "dataset": run.dataset,
+        "udfs": [recipe(udf) for udf in run.udfs],
+        "roi": run.roi,
+        "corrections": corrections,
+        "backends": run.backends,
+    }
 
 
 def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> Parcel:

@@ -1,0 +1,425 @@
+"""Hands the partitions of one run to the workers of a Dask cluster.
+
+All of it happens on the event loop of the client, so there are no locks; the merging thread is met
+in the run's tasks alone. Each batch of partitions is a task of Dask that is restricted to one
+worker: a worker gets its next one when it is done with another, and only workers that have opened
+the data set get any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import operator
+import pickle
+import time
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import dask
+from distributed import Client, Future, KilledWorker
+from distributed import wait as wait_for
+
+from framefold import _engine
+from framefold.exceptions import WorkerError, WorkerTimeoutError
+from framefold.executor import _dask_work, _failures, _job
+from framefold.executor._dask_hand import Batch, Hand, State, died, none_can, unreachable
+from framefold.executor._dask_tasks import ClusterTasks
+from framefold.executor._tasks import ATTEMPTS
+
+#: How often to look for workers that came or went, in seconds.
+POLL = 0.5
+#: How long the scheduler may take to answer, in seconds.
+ANSWER = 30.0
+#: How long the next partition to be merged may take before another worker gets it, too: so many
+#: seconds, and so many times as long as others; and so many seconds as long as none is done.
+LATE, LATE_TIMES, LATE_FIRST = 3.0, 5.0, 30.0
+#: How long user code may take to stop when a run is ended early, in seconds.
+PATIENCE = 1.0
+
+
+_numbers = itertools.count(1)
+
+#: Ends the workers with these addresses, and starts others.
+Replace = Callable[[list[str]], None]
+
+
+class Shipment(NamedTuple):
+    """A run, as it is sent."""
+
+    number: str
+    #: The pickle of a :class:`framefold.executor._dask_work.Shipped`.
+    data: bytes
+    #: What a worker's plan has to be.
+    fingerprint: str
+    #: The names of the UDFs.
+    names: str
+
+
+class Feed:
+    """Gives the tasks of one run to workers.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    shipment, tasks
+        Of the run.
+    timeout
+        How many seconds a partition may take; None for any.
+    startup_timeout
+        How many seconds to wait for workers where there are none.
+    replace
+        Ends workers and starts others in their place; None to ask their nannies.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        shipment: Shipment,
+        tasks: ClusterTasks,
+        timeout: float | None,
+        startup_timeout: float,
+        replace: Replace | None,
+    ) -> None:
+        self._client = client
+        self._replace = replace
+        self._run = shipment
+        self._tasks = tasks
+        self._timeout = timeout
+        self._startup_timeout = startup_timeout
+        scheduler: Any = client.scheduler
+        self._address: str = scheduler.address
+        self._hands: dict[str, Hand] = {}
+        self._coroutines: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._merged = asyncio.Event()
+        self._blob: Future | None = None
+        self._changes: Future | None = None
+        self._n_changes = 0
+        self._n_sent = 0
+        self._looked = float("-inf")
+        self._had_worker = time.monotonic()
+        self._ended = False
+
+    # What the merging thread asks for, on the loop.
+
+    def begin(self) -> None:
+        """Begin to hand out partitions."""
+        if not self._ended:
+            self._blob = self._submit(bytes, self._run.data, kind="run")
+            self._start(self._serve())
+
+    def merged(self) -> None:
+        """Partitions were merged."""
+        self._merged.set()
+        self._changed.set()
+
+    def update(self, data: bytes) -> None:
+        """Send these parameters along from now on."""
+        self._n_changes += 1
+        changes = pickle.dumps((self._n_changes, data))
+        self._changes = self._submit(pickle.loads, changes, kind="parameters")
+
+    async def end(self) -> None:
+        """Forget the run; returns when no worker is busy with it any more, as far as possible."""
+        if self._ended:
+            return
+        self._ended = True
+        for coroutine in self._coroutines:
+            coroutine.cancel()
+        busy = [hand.address for hand in self._hands.values() if hand.batches]
+        for hand in self._hands.values():
+            for batch in hand.batches:
+                _release(batch.future)
+            _release(hand.run)
+        _release(self._changes)
+        _release(self._blob)
+        with suppress(asyncio.CancelledError):
+            await asyncio.gather(*self._coroutines, return_exceptions=True)
+        if busy and self._client.status == "running":
+            await self._stop(busy)
+
+    # The loop.
+
+    async def _serve(self) -> None:
+        try:
+            while not self._ended:
+                self._changed.clear()
+                if self._client.status != "running":
+                    raise unreachable(self._run.names, self._address, "")
+                self._renew()
+                await self._look_around()
+                self._hand_out()
+                self._enforce_timeout()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL):
+                        await self._changed.wait()
+        except asyncio.CancelledError:
+            if not self._ended:
+                self._tasks.fail(None, unreachable(self._run.names, self._address, ""))
+            raise
+        except WorkerError as error:
+            self._tasks.fail(None, error)
+        except Exception as error:
+            detail = f" ({type(error).__name__}: {error})"
+            self._tasks.fail(None, unreachable(self._run.names, self._address, detail))
+
+    def _renew(self) -> None:
+        """Begin again if somebody has cancelled everything, as ``client.restart`` does."""
+        if self._blob is not None and self._blob.cancelled():
+            self._blob = self._submit(bytes, self._run.data, kind="run")
+            for hand in list(self._hands.values()):
+                self._bury(hand)
+            self._hands.clear()
+
+    async def _look_around(self) -> None:
+        """Take notice of workers that come and go."""
+        now = time.monotonic()
+        if now < self._looked + POLL:
+            return
+        self._looked = now
+        async with asyncio.timeout(ANSWER):
+            n_threads = await self._client.nthreads()
+        for address, n in n_threads.items():
+            if address not in self._hands:
+                self._hands[address] = Hand(address, n)
+        for address in [address for address in self._hands if address not in n_threads]:
+            self._bury(self._hands.pop(address))
+        self._invite()
+        self._check_hope(now)
+
+    def _invite(self) -> None:
+        """Have as many workers plan the run as can be of use."""
+        hands = self._hands.values()
+        taking_part = State.PREPARING, State.USABLE
+        n_threads = sum(h.n_threads for h in hands if h.state in taking_part and not h.is_late)
+        for hand in hands:
+            if n_threads >= self._tasks.n_partitions:
+                break
+            if hand.state is State.IDLE:
+                hand.state = State.PREPARING
+                n_threads += hand.n_threads
+                self._start(self._prepare(hand))
+
+    def _check_hope(self, now: float) -> None:
+        """Fail if no worker can take part."""
+        states = {hand.state for hand in self._hands.values()}
+        if states & {State.IDLE, State.PREPARING, State.USABLE}:
+            self._had_worker = now
+        elif states and State.EXCLUDED in states and not self._n_sent:
+            raise none_can(self._run.names, self._address, list(self._hands.values()))
+        elif now > self._had_worker + self._startup_timeout:
+            raise WorkerError(
+                f"the Dask scheduler at {self._address} has had no worker for the run of "
+                f"{self._run.names} for {self._startup_timeout:g} seconds (startup_timeout); "
+                f"start workers with `dask worker {self._address}`"
+            )
+
+    async def _prepare(self, hand: Hand) -> None:
+        """Have a worker open the data set and plan the run."""
+        hand.run = self._submit(pickle.loads, self._blob, kind="run", on=hand)
+        answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
+        try:
+            kind, told = await answer
+        except KilledWorker:
+            self._exclude(hand, "it died while it prepared the run")
+        except ModuleNotFoundError as error:
+            self._exclude(hand, f"{error.name or error} is not installed there")
+        except Exception as error:
+            self._exclude(hand, f"{type(error).__name__}: {error}")
+        else:
+            if kind == "planned":
+                if told != self._run.fingerprint:
+                    self._tasks.fail(None, self._planned_differently(hand, told))
+                hand.state = State.USABLE
+            elif kind == "other version":
+                here = _engine.__version__
+                self._exclude(hand, f"framefold {told} is installed there, {here} here")
+            else:
+                exception = _failures.unpack(told)
+                if kind == "failed":
+                    self._tasks.fail(None, exception)
+                self._exclude(hand, f"{exception}")
+        finally:
+            _release(answer)
+        self._changed.set()
+
+    def _exclude(self, hand: Hand, reason: str) -> None:
+        hand.state, hand.reason = State.EXCLUDED, reason
+        self._looked = float("-inf")  # others may be needed in its place
+
+    def _hand_out(self) -> None:
+        """Give all workers something to do: first those that have least."""
+        tasks = self._tasks
+        usable = [hand for hand in self._hands.values() if hand.state is State.USABLE]
+        tasks.set_n_threads(sum(hand.n_threads for hand in usable))
+        usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
+        for hand in usable:
+            while hand.room(tasks.n_ahead, careful=tasks.is_careful) > 0:
+                indices: list[int] = []
+                for _ in range(tasks.batch_size):
+                    index = tasks.take()
+                    if index is None:
+                        break
+                    indices.append(index)
+                if not indices:
+                    self._try_again_elsewhere(usable)
+                    return
+                self._give(hand, sorted(indices))
+
+    def _give(self, hand: Hand, indices: list[int]) -> None:
+        arguments = (hand.run, "process", indices, self._changes)
+        future = self._submit(operator.call, *arguments, kind="partitions", on=hand)
+        batch = Batch(indices, future)
+        hand.batches.append(batch)
+        batch.following = self._start(self._follow(hand, batch))
+
+    async def _follow(self, hand: Hand, batch: Batch) -> None:
+        """Wait for a batch, and keep what came of it."""
+        first = batch.indices[0]
+        try:
+            if not self._tasks.may_fetch(batch.indices[-1]):
+                with self._client.as_current():
+                    await wait_for([batch.future])
+                while not self._tasks.may_fetch(first):
+                    self._merged.clear()
+                    await self._merged.wait()
+            results, failure = await batch.future
+        except asyncio.CancelledError:
+            if self._ended or hand.state is State.GONE:
+                raise
+            # The scheduler is gone, or somebody has cancelled all tasks of the cluster.
+            self._lost(hand, batch, blamed=False)
+        except KilledWorker:
+            self._lost(hand, batch, blamed=True)
+        except Exception as error:
+            hand.batches.remove(batch)
+            self._tasks.fail(first, self._broken(hand, error))
+        else:
+            hand.batches.remove(batch)
+            hand.is_late = False
+            self._tasks.give([(i, (data, large), n, s) for i, n, s, data, large in results])
+            if failure is not None:
+                index, packed = failure
+                self._tasks.fail(index, _failures.unpack(packed))
+        finally:
+            _release(batch.future)
+            self._changed.set()
+
+    def _bury(self, hand: Hand) -> None:
+        """Have the partitions of a worker that is gone processed by others."""
+        hand.state = State.GONE
+        for batch in list(hand.batches):
+            batch.following.cancel()
+            blamed = len(batch.indices) == 1 and batch.future.status != "finished"
+            self._lost(hand, batch, blamed=blamed)
+            _release(batch.future)
+        _release(hand.run)
+
+    def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
+        hand.batches.remove(batch)
+        for index in batch.indices:
+            if self._tasks.is_open(index) and not self._has(index):
+                attempts = self._tasks.lost(index, begun=blamed)
+                if attempts >= ATTEMPTS:
+                    error = died(self._run.names, index, attempts, hand.address)
+                    self._tasks.fail(index, error)
+
+    def _has(self, index: int) -> bool:
+        """Whether any worker has a partition."""
+        return any(index in b.indices for hand in self._hands.values() for b in hand.batches)
+
+    def _try_again_elsewhere(self, usable: list[Hand]) -> None:
+        """Give what everything waits for to a worker that has nothing to do.
+
+        The one that has it may be slow, busy for others, or out of reach.
+        """
+        tasks, now = self._tasks, time.monotonic()
+        waited_for = tasks.next_to_merge
+        having = [(h, b) for h in usable for b in h.batches if waited_for in b.indices]
+        idle = [hand for hand in usable if not hand.batches and not hand.is_late]
+        if not having or not idle or any(batch.is_copied for _, batch in having):
+            return
+        hand, batch = having[0]
+        late = LATE_FIRST
+        if tasks.seconds is not None:
+            late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
+        if now > batch.since + late:
+            batch.is_copied = hand.is_late = True
+            indices = [index for index in batch.indices if tasks.is_open(index)]
+            if indices:
+                self._give(idle[0], indices)
+            self._looked = float("-inf")
+
+    def _enforce_timeout(self) -> None:
+        if self._timeout is None:
+            return
+        for hand in self._hands.values():
+            for batch in hand.batches:
+                if time.monotonic() > batch.since + self._timeout:
+                    self._tasks.fail(batch.indices[0], self._took_too_long(hand, batch))
+
+    async def _stop(self, addresses: list[str]) -> None:
+        """Have workers stop what they do for this run; replace those that do not."""
+        with suppress(Exception):
+            arguments = (_dask_work.stop, self._run.number, PATIENCE)
+            async with asyncio.timeout(2 * PATIENCE):
+                told = await self._client.run(*arguments, workers=addresses, on_error="ignore")
+            addresses = [address for address in addresses if told.get(address, True)]
+        if addresses:
+            with suppress(Exception):
+                async with asyncio.timeout(2 * PATIENCE):
+                    await self._restart(addresses)
+
+    async def _restart(self, addresses: list[str]) -> None:
+        """Restart workers that user code keeps busy, unless they do something for others."""
+        known = await self._client.processing(workers=addresses)
+        addresses = [address for address in addresses if not known.get(address)]
+        if addresses and self._replace is not None:
+            self._replace(addresses)
+        elif addresses:
+            await self._client.restart_workers(addresses, timeout=PATIENCE, raise_for_error=False)
+
+    # Helpers.
+
+    def _submit(self, function: Any, *arguments: Any, kind: str, on: Hand | None = None) -> Future:
+        self._n_sent += kind == "partitions"
+        key = f"framefold_{kind}-{self._run.number}-{next(_numbers)}"
+        where = {} if on is None else {"workers": [on.address], "allow_other_workers": False}
+        # What is sent may be large: parameters such as masks.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB"}):
+            return self._client.submit(function, *arguments, key=key, pure=False, **where)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._coroutines.add(task)
+        task.add_done_callback(self._coroutines.discard)
+        return task
+
+    def _planned_differently(self, hand: Hand, fingerprint: str) -> WorkerError:
+        return WorkerError(
+            f"the Dask worker at {hand.address} plans the run of {self._run.names} differently: "
+            f"{_job.difference(self._run.fingerprint, fingerprint)}; what a UDF declares must "
+            f"follow from its parameters and meta data alone, and the files must be the same "
+            f"everywhere, and not change during a run"
+        )
+
+    def _took_too_long(self, hand: Hand, batch: Batch) -> WorkerTimeoutError:
+        return WorkerTimeoutError(
+            f"{self._run.names}: partition {batch.indices[0]} took longer than "
+            f"timeout={self._timeout:g} seconds on the Dask worker at {hand.address}. Use a longer "
+            f"timeout, or more partitions (num_partitions)"
+        )
+
+    def _broken(self, hand: Hand, error: Exception) -> WorkerError:
+        return WorkerError(
+            f"a task of the run of {self._run.names} failed on the Dask worker at {hand.address}, "
+            f"not in user code: {type(error).__name__}: {error}"
+        )
+
+
+def _release(future: Future | None) -> None:
+    if future is not None:
+        future.release()

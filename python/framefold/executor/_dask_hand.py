@@ -1,0 +1,104 @@
+"""One Dask worker as a run sees it: what it has, and whether it can take part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from framefold.exceptions import FileAccessError, WorkerError
+
+
+class State(Enum):
+    """Whether a worker takes part in a run."""
+
+    IDLE = "it was not asked"
+    PREPARING = "it opens the data set and plans the run"
+    USABLE = "it takes part"
+    EXCLUDED = "it cannot take part"
+    GONE = "it left the cluster"
+
+
+@dataclass(eq=False)
+class Batch:
+    """Partitions that are sent together."""
+
+    indices: list[int]
+    future: Any
+    since: float = field(default_factory=time.monotonic)
+    #: What waits for it.
+    following: Any = None
+    #: Whether it was sent to another worker as well, because it takes long.
+    is_copied: bool = False
+
+
+@dataclass(eq=False)
+class Hand:
+    """A worker.
+
+    Attributes
+    ----------
+    address, n_threads
+        Of the worker.
+    reason
+        Why it is excluded, or what it told about the data set.
+    run
+        The future of the run on that worker.
+    """
+
+    address: str
+    n_threads: int
+    state: State = State.IDLE
+    reason: str = ""
+    run: Any = None
+    batches: list[Batch] = field(default_factory=list)
+    #: Whether another worker was faster with what this one has had for long.
+    is_late: bool = False
+
+    def room(self, n_ahead: int, *, careful: bool) -> int:
+        """How many batches more it can have."""
+        if self.state is not State.USABLE or self.is_late:
+            return 0
+        # What kills a worker is only known if it has one partition at a time.
+        most = 1 if careful else self.n_threads * n_ahead
+        return most - len(self.batches)
+
+
+def none_can(names: str, address: str, hands: list[Hand]) -> WorkerError:
+    """For a run that no worker can take part in."""
+    told: dict[str, list[str]] = {}
+    for hand in hands:
+        told.setdefault(hand.reason, []).append(hand.address)
+    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in told.items())
+    return CannotTakePartError(
+        f"no worker of the Dask scheduler at {address} can take part in the run of {names}: "
+        f"{reasons}. Each needs framefold of the version that is used here, and the files under "
+        f"the same path"
+    )
+
+
+class CannotTakePartError(WorkerError, FileAccessError):
+    """No worker can open the data set, or none has framefold."""
+
+
+def _listed(workers: list[str]) -> str:
+    shown = ", ".join(workers[:5])
+    return shown if len(workers) <= 5 else f"{shown} and {len(workers) - 5} more"
+
+
+def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
+    """For a partition that several workers did not survive."""
+    return WorkerError(
+        f"a Dask worker died while processing partition {index} of {names}, {attempts} times, the "
+        f"last one at {address}: its log says more; somebody ended it, memory ran out, or compiled "
+        f"code broke. Run the UDF with the executor 'inline' to look for the cause"
+    )
+
+
+def unreachable(names: str, address: str, detail: str) -> WorkerError:
+    """For a run that lost its scheduler."""
+    return WorkerError(
+        f"the connection to the Dask scheduler at {address} was lost during the run of {names}"
+        f"{detail}; see whether it is running, make another context, and run again"
+    )
