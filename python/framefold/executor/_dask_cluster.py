@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from distributed import Scheduler, SpecCluster
@@ -124,6 +124,9 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
 class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no types
     """A scheduler in this process, and the workers of a specification."""
 
+    #: Removes temporary files, if there are any.
+    clean: Callable[[], object] | None = None
+
     def replace(self, addresses: list[str]) -> None:
         """End these workers at once; others are started in their place."""
         for address in addresses:
@@ -131,6 +134,11 @@ class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no type
             worker = None if state is None else self.workers.get(state.name)
             if isinstance(worker, LocalWorker):
                 worker.kill()
+
+    async def _close(self) -> None:
+        await super()._close()
+        if self.clean is not None:
+            self.clean()
 
 
 def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
@@ -143,7 +151,8 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     options
         For that class.
     """
-    scheduler = {"cls": Scheduler, "options": {"host": "127.0.0.1", "dashboard": False}}
+    local = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": ":0"}
+    scheduler = {"cls": Scheduler, "options": local}
     scratch = tempfile.mkdtemp(prefix="framefold-dask-")
     workers = {name: _in_folder(worker, scratch) for name, worker in spec.items()}
     try:
@@ -153,7 +162,7 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    weakref.finalize(cluster, shutil.rmtree, scratch, ignore_errors=True)
+    cluster.clean = weakref.finalize(cluster, shutil.rmtree, scratch, ignore_errors=True)
     return cluster
 
 

@@ -9,6 +9,7 @@ the data set get any.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import itertools
 import operator
 import pickle
@@ -21,13 +22,14 @@ import dask
 from distributed import Client, Future, KilledWorker
 from distributed import wait as wait_for
 
-from framefold import _engine
 from framefold.exceptions import WorkerError, WorkerTimeoutError
 from framefold.executor import _dask_work, _failures, _job
 from framefold.executor._dask_hand import Batch, Hand, State, died, none_can, unreachable
 from framefold.executor._dask_tasks import ClusterTasks
 from framefold.executor._tasks import ATTEMPTS
 
+#: What waiting for a future raises if it is cancelled or released.
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 #: How often to look for workers that came or went, in seconds.
 POLL = 0.5
 #: How long the scheduler may take to answer, in seconds.
@@ -51,6 +53,8 @@ class Shipment(NamedTuple):
     number: str
     #: The pickle of a :class:`framefold.executor._dask_work.Shipped`.
     data: bytes
+    #: Of framefold here.
+    version: str
     #: What a worker's plan has to be.
     fingerprint: str
     #: The names of the UDFs.
@@ -127,17 +131,17 @@ class Feed:
         if self._ended:
             return
         self._ended = True
-        for coroutine in self._coroutines:
-            coroutine.cancel()
         busy = [hand.address for hand in self._hands.values() if hand.batches]
         for hand in self._hands.values():
-            for batch in hand.batches:
-                _release(batch.future)
-            _release(hand.run)
+            hand.release()
         _release(self._changes)
         _release(self._blob)
-        with suppress(asyncio.CancelledError):
-            await asyncio.gather(*self._coroutines, return_exceptions=True)
+        self.merged()
+        if self._coroutines:
+            # They end with their futures, but for results that are on their way.
+            await asyncio.wait(self._coroutines, timeout=PATIENCE)
+        for coroutine in self._coroutines:
+            coroutine.cancel()
         if busy and self._client.status == "running":
             await self._stop(busy)
 
@@ -156,10 +160,6 @@ class Feed:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(POLL):
                         await self._changed.wait()
-        except asyncio.CancelledError:
-            if not self._ended:
-                self._tasks.fail(None, unreachable(self._run.names, self._address, ""))
-            raise
         except WorkerError as error:
             self._tasks.fail(None, error)
         except Exception as error:
@@ -220,9 +220,11 @@ class Feed:
     async def _prepare(self, hand: Hand) -> None:
         """Have a worker open the data set and plan the run."""
         hand.run = self._submit(pickle.loads, self._blob, kind="run", on=hand)
-        answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
+        hand.answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
         try:
-            kind, told = await answer
+            kind, told = await hand.answer
+        except CANCELLED:
+            return  # the run ends, the worker is gone, or everything was cancelled
         except KilledWorker:
             self._exclude(hand, "it died while it prepared the run")
         except ModuleNotFoundError as error:
@@ -235,15 +237,14 @@ class Feed:
                     self._tasks.fail(None, self._planned_differently(hand, told))
                 hand.state = State.USABLE
             elif kind == "other version":
-                here = _engine.__version__
+                here = self._run.version
                 self._exclude(hand, f"framefold {told} is installed there, {here} here")
             else:
                 exception = _failures.unpack(told)
                 if kind == "failed":
                     self._tasks.fail(None, exception)
                 self._exclude(hand, f"{exception}")
-        finally:
-            _release(answer)
+        _release(hand.answer)
         self._changed.set()
 
     def _exclude(self, hand: Hand, reason: str) -> None:
@@ -274,7 +275,7 @@ class Feed:
         future = self._submit(operator.call, *arguments, kind="partitions", on=hand)
         batch = Batch(indices, future)
         hand.batches.append(batch)
-        batch.following = self._start(self._follow(hand, batch))
+        self._start(self._follow(hand, batch))
 
     async def _follow(self, hand: Hand, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""
@@ -283,26 +284,28 @@ class Feed:
             if not self._tasks.may_fetch(batch.indices[-1]):
                 with self._client.as_current():
                     await wait_for([batch.future])
-                while not self._tasks.may_fetch(first):
+                while not self._tasks.may_fetch(first) and batch in hand.batches:
                     self._merged.clear()
                     await self._merged.wait()
-            results, failure = await batch.future
-        except asyncio.CancelledError:
-            if self._ended or hand.state is State.GONE:
-                raise
-            # The scheduler is gone, or somebody has cancelled all tasks of the cluster.
-            self._lost(hand, batch, blamed=False)
+            answer: _dask_work.Answer = await batch.future
+        except CANCELLED:
+            # The run ends, the worker is gone, or somebody has cancelled all tasks.
+            if not self._ended and batch in hand.batches:
+                self._lost(hand, batch, blamed=False)
         except KilledWorker:
             self._lost(hand, batch, blamed=True)
         except Exception as error:
             hand.batches.remove(batch)
             self._tasks.fail(first, self._broken(hand, error))
         else:
+            if batch not in hand.batches:
+                return
             hand.batches.remove(batch)
             hand.is_late = False
-            self._tasks.give([(i, (data, large), n, s) for i, n, s, data, large in results])
-            if failure is not None:
-                index, packed = failure
+            given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
+            self._tasks.give(given)
+            if answer.failure is not None:
+                index, packed = answer.failure
                 self._tasks.fail(index, _failures.unpack(packed))
         finally:
             _release(batch.future)
@@ -312,11 +315,11 @@ class Feed:
         """Have the partitions of a worker that is gone processed by others."""
         hand.state = State.GONE
         for batch in list(hand.batches):
-            batch.following.cancel()
             blamed = len(batch.indices) == 1 and batch.future.status != "finished"
             self._lost(hand, batch, blamed=blamed)
             _release(batch.future)
-        _release(hand.run)
+        hand.release()
+        self._merged.set()
 
     def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
         hand.batches.remove(batch)
@@ -392,11 +395,10 @@ class Feed:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB"}):
             return self._client.submit(function, *arguments, key=key, pure=False, **where)
 
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._coroutines.add(task)
         task.add_done_callback(self._coroutines.discard)
-        return task
 
     def _planned_differently(self, hand: Hand, fingerprint: str) -> WorkerError:
         return WorkerError(

@@ -27,8 +27,6 @@ class Batch:
     indices: list[int]
     future: Any
     since: float = field(default_factory=time.monotonic)
-    #: What waits for it.
-    following: Any = None
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
 
@@ -43,8 +41,8 @@ class Hand:
         Of the worker.
     reason
         Why it is excluded, or what it told about the data set.
-    run
-        The future of the run on that worker.
+    run, answer
+        Futures of the run on that worker, and of what it says about it.
     """
 
     address: str
@@ -52,9 +50,16 @@ class Hand:
     state: State = State.IDLE
     reason: str = ""
     run: Any = None
+    answer: Any = None
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
+
+    def release(self) -> None:
+        """Let the cluster forget what the worker has of the run."""
+        for future in (*(batch.future for batch in self.batches), self.answer, self.run):
+            if future is not None:
+                future.release()
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many batches more it can have."""

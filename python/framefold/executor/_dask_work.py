@@ -15,6 +15,9 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _failures, _job, _shared
@@ -24,9 +27,30 @@ if TYPE_CHECKING:
     from framefold._planning import Run
 
 #: What came of a partition: its number, size in bytes, seconds that it took, pickle, large arrays.
-Result = tuple[int, int, float, bytes, list[Any]]
-#: Results, and the partition that failed with its exception.
-Answer = tuple[list[Result], tuple[int | None, _failures.Packed] | None]
+Result = tuple[int, int, float, bytes, list[npt.NDArray[np.uint8]]]
+
+
+class Answer:
+    """What came of a batch.
+
+    A class of its own: lists and tuples are taken apart by Dask before they are pickled.
+
+    Parameters
+    ----------
+    results
+        Of the partitions that were processed.
+    failure
+        The partition that failed, None for all of them, and the exception.
+    """
+
+    def __init__(
+        self,
+        results: list[Result],
+        failure: tuple[int | None, _failures.Packed] | None = None,
+    ) -> None:
+        self.results = results
+        self.failure = failure
+
 
 #: The runs on this worker.
 _here: weakref.WeakSet[Shipped] = weakref.WeakSet()
@@ -120,7 +144,7 @@ class Shipped:
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
-            return [], (None, _failures.pack(exception))
+            return Answer([], (None, _failures.pack(exception)))
         results: list[Result] = []
         left = list(reversed(indices))
         begun = time.monotonic()
@@ -133,7 +157,7 @@ class Shipped:
         def give(partial: _engine.Partial) -> None:
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
-            buffers = [pickle.PickleBuffer(view) for view in large]
+            buffers = [np.frombuffer(view, np.uint8) for view in large]
             results.append((index, len_bytes, time.monotonic() - begun, data, buffers))
             left.pop()
 
@@ -142,8 +166,8 @@ class Shipped:
         except BaseException as exception:
             failure = left[-1] if left else None, _failures.pack(exception)
             exception.__traceback__ = None  # and with it all that the frames refer to
-            return results, failure
-        return results, None
+            return Answer(results, failure)
+        return Answer(results)
 
     def cancel(self) -> None:
         """End what is being processed, within one frame or tile."""

@@ -340,7 +340,6 @@ def _numbers(devices: int | Iterable[int], name: str) -> list[int]:
 
 
 def _ship(run: Run) -> Shipment:
-    from framefold import _engine
     from framefold.executor import _failures, _job, _shared
     from framefold.executor._dask_feed import Shipment
     from framefold.executor._dask_work import Shipped
@@ -354,8 +353,15 @@ def _ship(run: Run) -> Shipment:
         raise
     except Exception as error:
         raise _failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
-    shipped = Shipped(number, _engine.__version__, dataset, rest, _job.environment())
-    return Shipment(number, pickle.dumps(shipped, 5), _job.fingerprint(run), _job.names(run))
+    shipped = Shipped(number, _version(), dataset, rest, _job.environment())
+    data = pickle.dumps(shipped, 5)
+    return Shipment(number, data, _version(), _job.fingerprint(run), _job.names(run))
+
+
+def _version() -> str:
+    from framefold import _engine
+
+    return _engine.__version__
 
 
 def _udfs(run: Run) -> list[Any]:
