@@ -193,8 +193,7 @@ class Feed:
     def _invite(self) -> None:
         """Have as many workers plan the run as can be of use."""
         hands = self._hands.values()
-        taking_part = State.PREPARING, State.USABLE
-        n_threads = sum(h.n_threads for h in hands if h.state in taking_part and not h.is_late)
+        n_threads = sum(hand.n_threads for hand in hands if hand.takes_part)
         for hand in hands:
             if n_threads >= self._tasks.n_partitions:
                 break
@@ -254,8 +253,10 @@ class Feed:
     def _hand_out(self) -> None:
         """Give all workers something to do: first those that have least."""
         tasks = self._tasks
-        usable = [hand for hand in self._hands.values() if hand.state is State.USABLE]
-        tasks.set_n_threads(sum(hand.n_threads for hand in usable))
+        hands = self._hands.values()
+        # For those that plan the run, something is to be left.
+        tasks.set_n_threads(sum(hand.n_threads for hand in hands if hand.takes_part))
+        usable = [hand for hand in hands if hand.state is State.USABLE]
         usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
         for hand in usable:
             while hand.room(tasks.n_ahead, careful=tasks.is_careful) > 0:

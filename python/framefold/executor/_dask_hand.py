@@ -55,6 +55,11 @@ class Hand:
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
 
+    @property
+    def takes_part(self) -> bool:
+        """Whether it gets partitions, now or soon."""
+        return self.state in (State.PREPARING, State.USABLE) and not self.is_late
+
     def release(self) -> None:
         """Let the cluster forget what the worker has of the run."""
         for future in (*(batch.future for batch in self.batches), self.answer, self.run):
