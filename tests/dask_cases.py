@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import threading
-import warnings
 
 import numpy as np
 import pytest
@@ -102,12 +101,3 @@ def raw_file(context, folder, *, num_partitions=8, shape=(6, 7, 10, 12), dtype="
         sig_shape=shape[2:],
         num_partitions=num_partitions,
     )
-
-
-def quiet_client(*arguments, **options):
-    """A client, without remarks about ports that are taken."""
-    import distributed
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return distributed.Client(*arguments, set_as_default=False, **options)

@@ -30,6 +30,8 @@ from framefold.executor._tasks import ATTEMPTS
 
 #: What waiting for a future raises if it is cancelled or released.
 CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
+#: What is larger than this, in bytes, is sent to one worker, and from there to the others.
+SMALL = 32 << 10
 #: How often to look for workers that came or went, in seconds.
 POLL = 0.5
 #: How long the scheduler may take to answer, in seconds.
@@ -99,8 +101,11 @@ class Feed:
         self._coroutines: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
+        self._scattering = asyncio.Lock()
+        #: The run, if it is large.
         self._blob: Future | None = None
-        self._changes: Future | None = None
+        #: The latest parameters with their number.
+        self._changes: tuple[int, bytes | Future] | None = None
         self._n_changes = 0
         self._n_sent = 0
         self._looked = float("-inf")
@@ -112,7 +117,6 @@ class Feed:
     def begin(self) -> None:
         """Begin to hand out partitions."""
         if not self._ended:
-            self._blob = self._submit(bytes, self._run.data, kind="run")
             self._start(self._serve())
 
     def merged(self) -> None:
@@ -123,8 +127,7 @@ class Feed:
     def update(self, data: bytes) -> None:
         """Send these parameters along from now on."""
         self._n_changes += 1
-        changes = pickle.dumps((self._n_changes, data))
-        self._changes = self._submit(pickle.loads, changes, kind="parameters")
+        self._start(self._change(self._n_changes, data))
 
     async def end(self) -> None:
         """Forget the run; returns when no worker is busy with it any more, as far as possible."""
@@ -134,8 +137,8 @@ class Feed:
         busy = [hand.address for hand in self._hands.values() if hand.batches]
         for hand in self._hands.values():
             hand.release()
-        _release(self._changes)
         _release(self._blob)
+        _release(self._changes)
         self.merged()
         if self._coroutines:
             # They end with their futures, but for results that are on their way.
@@ -153,7 +156,6 @@ class Feed:
                 self._changed.clear()
                 if self._client.status != "running":
                     raise unreachable(self._run.names, self._address, "")
-                self._renew()
                 await self._look_around()
                 self._hand_out()
                 self._enforce_timeout()
@@ -165,14 +167,6 @@ class Feed:
         except Exception as error:
             detail = f" ({type(error).__name__}: {error})"
             self._tasks.fail(None, unreachable(self._run.names, self._address, detail))
-
-    def _renew(self) -> None:
-        """Begin again if somebody has cancelled everything, as ``client.restart`` does."""
-        if self._blob is not None and self._blob.cancelled():
-            self._blob = self._submit(bytes, self._run.data, kind="run")
-            for hand in list(self._hands.values()):
-                self._bury(hand)
-            self._hands.clear()
 
     async def _look_around(self) -> None:
         """Take notice of workers that come and go."""
@@ -218,12 +212,16 @@ class Feed:
 
     async def _prepare(self, hand: Hand) -> None:
         """Have a worker open the data set and plan the run."""
-        hand.run = self._submit(pickle.loads, self._blob, kind="run", on=hand)
-        hand.answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
         try:
+            data = await self._data()
+            if self._ended or hand.state is State.GONE:
+                return
+            hand.run = self._submit(pickle.loads, data, kind="run", on=hand)
+            hand.answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
             kind, told = await hand.answer
         except CANCELLED:
-            return  # the run ends, the worker is gone, or everything was cancelled
+            self._reset(hand)
+            return
         except KilledWorker:
             self._exclude(hand, "it died while it prepared the run")
         except ModuleNotFoundError as error:
@@ -245,6 +243,35 @@ class Feed:
                 self._exclude(hand, f"{exception}")
         _release(hand.answer)
         self._changed.set()
+
+    async def _data(self) -> bytes | Future:
+        """The run as an argument of tasks."""
+        if len(self._run.data) <= SMALL:
+            return self._run.data
+        async with self._scattering:
+            if self._blob is None or self._blob.status in ("cancelled", "lost"):
+                self._blob = await self._scatter(self._run.data)
+            return self._blob
+
+    async def _change(self, number: int, data: bytes) -> None:
+        changes = number, (data if len(data) <= SMALL else await self._scatter(data))
+        if self._changes is None or self._changes[0] < number:
+            _release(self._changes)
+            self._changes = changes
+
+    async def _scatter(self, data: bytes) -> Future:
+        """Have Dask carry data from worker to worker; not as a task, which might have to wait."""
+        key = f"framefold_data-{self._run.number}-{next(_numbers)}"
+        future = (await self._client.scatter({key: data}, hash=False))[key]
+        if self._ended:
+            _release(future)
+        return future
+
+    def _reset(self, hand: Hand) -> None:
+        """Begin anew with a worker, if it is not gone: somebody has cancelled everything."""
+        if not self._ended and hand.state is not State.GONE:
+            hand.release()
+            hand.state = State.IDLE
 
     def _exclude(self, hand: Hand, reason: str) -> None:
         hand.state, hand.reason = State.EXCLUDED, reason
@@ -273,6 +300,7 @@ class Feed:
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
         arguments = (hand.run, "process", indices, self._changes)
+        # Dask finds futures in tuples, too.
         future = self._submit(operator.call, *arguments, kind="partitions", on=hand)
         batch = Batch(indices, future)
         hand.batches.append(batch)
@@ -293,6 +321,7 @@ class Feed:
             # The run ends, the worker is gone, or somebody has cancelled all tasks.
             if not self._ended and batch in hand.batches:
                 self._lost(hand, batch, blamed=False)
+                self._reset(hand)
         except KilledWorker:
             self._lost(hand, batch, blamed=True)
         except Exception as error:
@@ -423,6 +452,7 @@ class Feed:
         )
 
 
-def _release(future: Future | None) -> None:
-    if future is not None:
+def _release(data: Future | tuple[int, bytes | Future] | None) -> None:
+    future = data[1] if isinstance(data, tuple) else data
+    if isinstance(future, Future):
         future.release()
