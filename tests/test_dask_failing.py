@@ -388,7 +388,7 @@ def test_everything_is_restarted(inline, tmp_path):  # noqa: F811
         executor = DaskJobExecutor.connect(cluster.address)
         with ff.Context(executor=executor) as ctx:
             restart = threading.Timer(1.0, executor.client.restart)
-            with ctx.run_udf_iter(frames(inline, 200, 100), PerFrame(sleepy)) as steps:
+            with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
                 next(steps)
                 restart.start()
                 for results in steps:

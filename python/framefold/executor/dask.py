@@ -181,7 +181,7 @@ class DaskJobExecutor(JobExecutor):
             spec = cluster_spec(range(available_cores()), preload=preload)
         cluster = _dask_cluster.start(spec, cluster_kwargs or {})
         try:
-            options = {"set_as_default": False, **(client_kwargs or {})}
+            options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
             client = distributed.Client(cluster, **options)
             executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
         except BaseException:
