@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -229,6 +230,31 @@ def test_a_worker_without_framefold(connected, inline, monkeypatch):  # noqa: F8
     assert_usable(connected)
 
 
+WITHOUT_FRAMEFOLD = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "framefold":
+            raise ModuleNotFoundError("there is no framefold", name="framefold")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_FRAMEFOLD)
+    without = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with Cluster(tmp_path, n_workers=1, scheduler_environment=without) as cluster:
+        cluster.add_worker(without)
+        with ff.Context(executor=DaskJobExecutor.connect(cluster.address)) as ctx:
+            assert eventually(lambda: ctx.executor.n_workers == 2, 40)
+            # The worker without it is left out; the other one does all the work.
+            results = ctx.run_udf(frames(inline), [PerFrame(sleepy), Numbers()])
+            assert results[1]["number"].data.tolist() == list(range(40))
+            assert len(set(results[0]["pid"].data.tolist())) == 1
+
+
 def test_functions_that_declare_something_else_elsewhere(local):  # noqa: F811
     here = os.getpid()
 
@@ -330,23 +356,27 @@ class Sums(UDF):
 class Cluster:
     """A scheduler and workers, started as users start them."""
 
-    def __init__(self, folder, n_workers):
+    def __init__(self, folder, n_workers, scheduler_environment=None):
         port_file = folder / "scheduler.json"
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
-        self.scheduler = self.start([*command, "--scheduler-file", str(port_file)])
-        self.processes = [self.scheduler]
+        self.folder, self.processes = folder, []
+        command += ["--scheduler-file", str(port_file)]
+        self.scheduler = self.start(command, scheduler_environment)
         assert eventually(port_file.exists, 40)
-        command = [sys.executable, "-m", "dask", "worker", "--scheduler-file", str(port_file)]
-        command += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "20"]
-        command += ["--local-directory", str(folder)]
-        self.processes += [self.start(command) for _ in range(n_workers)]
-        import json
-
         self.address = json.loads(port_file.read_text())["address"]
+        for _ in range(n_workers):
+            self.add_worker()
 
-    def start(self, command):
-        return subprocess.Popen(command, stdout=self.log, stderr=self.log)
+    def add_worker(self, environment=None):
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]
+        command += ["--no-dashboard", "--death-timeout", "20"]
+        self.start([*command, "--local-directory", str(self.folder)], environment)
+
+    def start(self, command, environment):
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
+        self.processes.append(process)
+        return process
 
     def __enter__(self):
         return self
