@@ -8,7 +8,7 @@ import threading
 
 import numpy as np
 import pytest
-from process_cases import eventually, gone, shm
+from process_cases import eventually, gone
 
 import framefold as ff
 
@@ -48,14 +48,13 @@ def forgotten(executor):
 @pytest.fixture(scope="module")
 def local():
     """A context with a cluster of its own, of which nothing is left."""
-    names, folders = shm(), scratch()
+    folders = scratch()
     with ff.Context.make_with("dask", cpus=2) as context:
         yield context
         workers = local_processes(context.executor)
         assert len(workers) == 2
         assert forgotten(context.executor)
     assert gone(workers)
-    assert shm() == names
     gc.collect()
     assert eventually(lambda: scratch() == folders)
 

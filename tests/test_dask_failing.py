@@ -498,6 +498,22 @@ def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
         assert eventually(lambda: local.executor.n_workers == 2, 20)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_run_in_a_fork(local):  # noqa: F811
+    dataset = frames(local)
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            local.run_udf(dataset, Level())
+        except WorkerError as error:
+            code = 0 if "fork" in str(error) else 2
+        finally:
+            os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert_usable(local)
+
+
 SCRIPT = """
     import os, sys, time
     import numpy as np

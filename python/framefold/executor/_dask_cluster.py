@@ -25,8 +25,8 @@ from distributed.deploy.spec import ProcessInterface
 
 from framefold.executor._workers import _environment
 
-#: How many times in a row a worker may end within QUICK seconds before it is given up.
-FAILED_STARTS, QUICK = 3, 5.0
+#: How many times in a row a worker may end before it is ready; then it is given up.
+FAILED_STARTS = 3
 #: How often to look whether a worker has ended, in seconds.
 POLL = 0.1
 #: How long a worker may take to end, in seconds.
@@ -48,6 +48,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
 
     def __init__(self, scheduler: str, name: str, options: Mapping[str, Any]) -> None:
         super().__init__()
+        self.name = name
         self._options = {"dashboard": False, **options, "name": name}
         self._scheduler = scheduler
         self._process: subprocess.Popen[bytes] | None = None
@@ -82,23 +83,27 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             self._process.kill()
 
     def _launch(self) -> None:
-        reading, lifeline = os.pipe()
-        arguments = [self._scheduler, json.dumps(self._options), str(reading)]
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask_process"]
+        command += [self._scheduler, json.dumps(self._options)]
+        # Ctrl-C in a terminal is the main process's to deal with.
+        if sys.platform == "win32":
+            group = subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined]
+            self._process = subprocess.Popen(
+                [*command, "-1"],
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+                creationflags=group,
+            )
+            return
+        reading, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    *flags,
-                    "-P",
-                    "-m",
-                    "framefold.executor._dask_process",
-                    *arguments,
-                ],
+                [*command, str(reading)],
                 stdin=subprocess.DEVNULL,
                 env=_environment(),
                 pass_fds=[reading],
-                process_group=0,  # Ctrl-C in a terminal is the main process's to deal with
+                process_group=0,
             )
         except BaseException:
             os.close(lifeline)
@@ -112,13 +117,19 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     async def _watch(self) -> None:
         failed = 0
         while failed < FAILED_STARTS:
-            started = time.monotonic()
+            was_ready = False
             while self._process is not None and self._process.poll() is None:
+                was_ready = was_ready or self._is_known()
                 await asyncio.sleep(POLL)
-            failed = failed + 1 if time.monotonic() < started + QUICK else 0
             if self._process is None or self.status != Status.running:
                 return
+            failed = 0 if was_ready else failed + 1
             self._launch()
+
+    def _is_known(self) -> bool:
+        """Whether the scheduler has a worker of this name."""
+        cluster = getattr(self, "_cluster", lambda: None)()
+        return cluster is not None and self.name in cluster.scheduler.aliases
 
 
 class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no types

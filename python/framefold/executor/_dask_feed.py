@@ -18,9 +18,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-import dask
 from distributed import Client, Future, KilledWorker
-from distributed import wait as wait_for
 
 from framefold.exceptions import WorkerError, WorkerTimeoutError
 from framefold.executor import _dask_work, _failures, _job
@@ -311,8 +309,7 @@ class Feed:
         first = batch.indices[0]
         try:
             if not self._tasks.may_fetch(batch.indices[-1]):
-                with self._client.as_current():
-                    await wait_for([batch.future])
+                await _done(batch.future)
                 while not self._tasks.may_fetch(first) and batch in hand.batches:
                     self._merged.clear()
                     await self._merged.wait()
@@ -396,15 +393,22 @@ class Feed:
 
     async def _stop(self, addresses: list[str]) -> None:
         """Have workers stop what they do for this run; replace those that do not."""
-        with suppress(Exception):
-            arguments = (_dask_work.stop, self._run.number, PATIENCE)
-            async with asyncio.timeout(2 * PATIENCE):
-                told = await self._client.run(*arguments, workers=addresses, on_error="ignore")
-            addresses = [address for address in addresses if told.get(address, True)]
-        if addresses:
+        stopped = await asyncio.gather(*(self._stops(address) for address in addresses))
+        busy = [a for a, stops in zip(addresses, stopped, strict=True) if not stops]
+        if busy:
             with suppress(Exception):
                 async with asyncio.timeout(2 * PATIENCE):
-                    await self._restart(addresses)
+                    await self._restart(busy)
+
+    async def _stops(self, address: str) -> bool:
+        """Ask a worker to stop; False if it does not, or does not answer."""
+        try:
+            async with asyncio.timeout(2 * PATIENCE):
+                arguments = (_dask_work.stop, self._run.number, PATIENCE)
+                told = await self._client.run(*arguments, workers=[address])
+                return bool(told[address])
+        except Exception:
+            return False
 
     async def _restart(self, addresses: list[str]) -> None:
         """Restart workers that user code keeps busy, unless they do something for others."""
@@ -421,9 +425,7 @@ class Feed:
         self._n_sent += kind == "partitions"
         key = f"framefold_{kind}-{self._run.number}-{next(_numbers)}"
         where = {} if on is None else {"workers": [on.address], "allow_other_workers": False}
-        # What is sent may be large: parameters such as masks.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1PB"}):
-            return self._client.submit(function, *arguments, key=key, pure=False, **where)
+        return self._client.submit(function, *arguments, key=key, pure=False, **where)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
@@ -450,6 +452,19 @@ class Feed:
             f"a task of the run of {self._run.names} failed on the Dask worker at {hand.address}, "
             f"not in user code: {type(error).__name__}: {error}"
         )
+
+
+async def _done(future: Future) -> None:
+    """Wait until a task is done, and leave its result where it is."""
+    done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell(_future: Future) -> None:
+        with suppress(RuntimeError):  # the client is closed, and its loop with it
+            loop.call_soon_threadsafe(done.set)
+
+    future.add_done_callback(tell)
+    await done.wait()
 
 
 def _release(data: Future | tuple[int, bytes | Future] | None) -> None:

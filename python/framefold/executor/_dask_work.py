@@ -200,16 +200,16 @@ class Shipped:
 
 
 async def stop(number: str, patience: float) -> bool:
-    """End a run on this worker; returns whether user code did not stop in time."""
+    """End a run on this worker; returns whether user code stopped in time."""
     runs = [shipped for shipped in list(_here) if shipped.number == number]
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience
     while any(shipped.n_busy for shipped in runs):
         if time.monotonic() > deadline:
-            return True
+            return False
         await asyncio.sleep(0.01)
-    return False
+    return True
 
 
 def collect_garbage() -> None:

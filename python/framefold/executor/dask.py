@@ -83,6 +83,7 @@ class DaskJobExecutor(JobExecutor):
         self._active: dict[str, tuple[Any, ClusterTasks]] = {}
         self._lock = threading.RLock()
         self._closed = False
+        self._process = os.getpid()
         self._replace: Callable[[list[str]], None] | None = None
         self._finish: weakref.finalize[Any, Any] | None = None
 
@@ -230,7 +231,7 @@ class DaskJobExecutor(JobExecutor):
         tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
         udfs = _udfs(run)
         shipment = _ship(run)
-        call = _on_loop(self.client, self._closed)
+        call = self._on_loop()
         limits = self._timeout, self._startup_timeout
         feed = Feed(self.client, shipment, tasks, *limits, self._replace)
 
@@ -269,6 +270,23 @@ class DaskJobExecutor(JobExecutor):
                 run.plan.cancel()
                 tasks.stop("the run was cancelled")
             _end(self.client, feed, complete)
+
+    def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
+        """What calls functions on the event loop of the client."""
+        if self._closed:
+            raise InvalidArgumentError("this executor is closed; make another context")
+        if os.getpid() != self._process:
+            raise WorkerError(
+                "the client of the Dask cluster belongs to the process that this one is a fork of; "
+                "make another context here"
+            )
+        if self.client.status != "running":
+            raise WorkerError(
+                f"the client of the Dask scheduler is not connected (its status is "
+                f"{self.client.status!r}); make another context"
+            )
+        loop: Any = self.client.loop
+        return loop.add_callback  # type: ignore[no-any-return]
 
     def _owns(self, *things: Any) -> None:
         """Close these, the last one last, with the executor."""
@@ -382,19 +400,6 @@ def _send_changes(call: Any, feed: Feed, run: Run, known: list[Any]) -> list[Any
             raise _failures.cannot_be_sent(asked, None, error) from error
         call(lambda: feed.update(data))
     return udfs
-
-
-def _on_loop(client: Client, closed: bool) -> Callable[[Callable[[], Any]], None]:
-    """What calls functions on the event loop of the client."""
-    if closed:
-        raise InvalidArgumentError("this executor is closed; make another context")
-    if client.status != "running":
-        raise WorkerError(
-            f"the client of the Dask scheduler is not connected (its status is {client.status!r}); "
-            f"make another one"
-        )
-    loop: Any = client.loop
-    return loop.add_callback  # type: ignore[no-any-return]
 
 
 def _end(client: Client, feed: Feed, complete: bool) -> None:
