@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 import threading
 
 import numpy as np
@@ -28,10 +29,9 @@ def own_threads():
 
 
 def scratch():
-    """The folders of local clusters that there are now."""
-    import tempfile
-
-    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("framefold-dask")}
+    """The folders of local clusters that this process has now."""
+    own = f"framefold-dask-{os.getpid()}-"
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith(own)}
 
 
 def forgotten(executor):

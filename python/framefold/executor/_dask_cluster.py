@@ -17,14 +17,18 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import psutil  # which distributed needs, too
 from distributed import Scheduler, SpecCluster
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 
 from framefold.executor._workers import _environment
 
+#: Folders for temporary files of workers: this, and the process that they belong to.
+PREFIX = "framefold-dask-"
 #: How many times in a row a worker may end before it is ready; then it is given up.
 FAILED_STARTS = 3
 #: How often to look whether a worker has ended, in seconds.
@@ -164,7 +168,8 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     """
     local = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": ":0"}
     scheduler = {"cls": Scheduler, "options": local}
-    scratch = tempfile.mkdtemp(prefix="framefold-dask-")
+    _remove_stale_folders()
+    scratch = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
     workers = {name: _in_folder(worker, scratch) for name, worker in spec.items()}
     try:
         cluster = LocalCluster(
@@ -175,6 +180,14 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
         raise
     cluster.clean = weakref.finalize(cluster, shutil.rmtree, scratch, ignore_errors=True)
     return cluster
+
+
+def _remove_stale_folders() -> None:
+    """Remove what processes left that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        number = path.name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _in_folder(worker: Mapping[str, Any], folder: str) -> dict[str, Any]:

@@ -9,27 +9,23 @@ the data set get any.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import itertools
 import operator
 import pickle
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from distributed import Client, Future, KilledWorker
 
-from framefold.exceptions import WorkerError, WorkerTimeoutError
-from framefold.executor import _dask_work, _failures, _job
-from framefold.executor._dask_hand import Batch, Hand, State, died, none_can, unreachable
+from framefold.exceptions import WorkerError
+from framefold.executor import _dask_messages as messages
+from framefold.executor import _dask_work, _failures
+from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done, release
+from framefold.executor._dask_hand import Batch, Hand, State
 from framefold.executor._dask_tasks import ClusterTasks
 from framefold.executor._tasks import ATTEMPTS
 
-#: What waiting for a future raises if it is cancelled or released.
-CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
-#: What is larger than this, in bytes, is sent to one worker, and from there to the others.
-SMALL = 32 << 10
 #: How often to look for workers that came or went, in seconds.
 POLL = 0.5
 #: How long the scheduler may take to answer, in seconds.
@@ -37,14 +33,6 @@ ANSWER = 30.0
 #: How long the next partition to be merged may take before another worker gets it, too: so many
 #: seconds, and so many times as long as others; and so many seconds as long as none is done.
 LATE, LATE_TIMES, LATE_FIRST = 3.0, 5.0, 30.0
-#: How long user code may take to stop when a run is ended early, in seconds.
-PATIENCE = 1.0
-
-
-_numbers = itertools.count(1)
-
-#: Ends the workers with these addresses, and starts others.
-Replace = Callable[[list[str]], None]
 
 
 class Shipment(NamedTuple):
@@ -75,7 +63,7 @@ class Feed:
     startup_timeout
         How many seconds to wait for workers where there are none.
     replace
-        Ends workers and starts others in their place; None to ask their nannies.
+        As for :class:`framefold.executor._dask_courier.Courier`.
     """
 
     def __init__(
@@ -88,7 +76,7 @@ class Feed:
         replace: Replace | None,
     ) -> None:
         self._client = client
-        self._replace = replace
+        self._courier = Courier(client, shipment.number, replace)
         self._run = shipment
         self._tasks = tasks
         self._timeout = timeout
@@ -99,13 +87,13 @@ class Feed:
         self._coroutines: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
-        self._scattering = asyncio.Lock()
-        #: The run, if it is large.
-        self._blob: Future | None = None
+        self._bringing = asyncio.Lock()
+        #: The run, or the future of it where it is large.
+        self._blob: bytes | Future | None = None
         #: The latest parameters with their number.
         self._changes: tuple[int, bytes | Future] | None = None
         self._n_changes = 0
-        self._n_sent = 0
+        self._was_usable = False
         self._looked = float("-inf")
         self._had_worker = time.monotonic()
         self._ended = False
@@ -135,8 +123,8 @@ class Feed:
         busy = [hand.address for hand in self._hands.values() if hand.batches]
         for hand in self._hands.values():
             hand.release()
-        _release(self._blob)
-        _release(self._changes)
+        release(self._blob)
+        self._forget_changes()
         self.merged()
         if self._coroutines:
             # They end with their futures, but for results that are on their way.
@@ -144,7 +132,7 @@ class Feed:
         for coroutine in self._coroutines:
             coroutine.cancel()
         if busy and self._client.status == "running":
-            await self._stop(busy)
+            await self._courier.stop(busy)
 
     # The loop.
 
@@ -153,7 +141,7 @@ class Feed:
             while not self._ended:
                 self._changed.clear()
                 if self._client.status != "running":
-                    raise unreachable(self._run.names, self._address, "")
+                    raise messages.lost_scheduler(self._run.names, self._address)
                 await self._look_around()
                 self._hand_out()
                 self._enforce_timeout()
@@ -164,7 +152,8 @@ class Feed:
             self._tasks.fail(None, error)
         except Exception as error:
             detail = f" ({type(error).__name__}: {error})"
-            self._tasks.fail(None, unreachable(self._run.names, self._address, detail))
+            lost = messages.lost_scheduler(self._run.names, self._address, detail)
+            self._tasks.fail(None, lost)
 
     async def _look_around(self) -> None:
         """Take notice of workers that come and go."""
@@ -199,14 +188,11 @@ class Feed:
         states = {hand.state for hand in self._hands.values()}
         if states & {State.IDLE, State.PREPARING, State.USABLE}:
             self._had_worker = now
-        elif states and State.EXCLUDED in states and not self._n_sent:
-            raise none_can(self._run.names, self._address, list(self._hands.values()))
+        elif states and not self._was_usable:
+            hands = list(self._hands.values())
+            raise messages.none_can(self._run.names, self._address, hands)
         elif now > self._had_worker + self._startup_timeout:
-            raise WorkerError(
-                f"the Dask scheduler at {self._address} has had no worker for the run of "
-                f"{self._run.names} for {self._startup_timeout:g} seconds (startup_timeout); "
-                f"start workers with `dask worker {self._address}`"
-            )
+            raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
 
     async def _prepare(self, hand: Hand) -> None:
         """Have a worker open the data set and plan the run."""
@@ -214,8 +200,9 @@ class Feed:
             data = await self._data()
             if self._ended or hand.state is State.GONE:
                 return
-            hand.run = self._submit(pickle.loads, data, kind="run", on=hand)
-            hand.answer = self._submit(operator.call, hand.run, "prepare", kind="plan", on=hand)
+            submit = self._courier.submit
+            hand.run = submit(hand.address, "run", pickle.loads, data)
+            hand.answer = submit(hand.address, "plan", operator.call, hand.run, "prepare")
             kind, told = await hand.answer
         except CANCELLED:
             self._reset(hand)
@@ -229,8 +216,11 @@ class Feed:
         else:
             if kind == "planned":
                 if told != self._run.fingerprint:
-                    self._tasks.fail(None, self._planned_differently(hand, told))
+                    both = self._run.fingerprint, told
+                    other = messages.planned_differently(self._run.names, hand.address, *both)
+                    self._tasks.fail(None, other)
                 hand.state = State.USABLE
+                self._was_usable = True
             elif kind == "other version":
                 here = self._run.version
                 self._exclude(hand, f"framefold {told} is installed there, {here} here")
@@ -239,31 +229,29 @@ class Feed:
                 if kind == "failed":
                     self._tasks.fail(None, exception)
                 self._exclude(hand, f"{exception}")
-        _release(hand.answer)
+        release(hand.answer)
         self._changed.set()
 
     async def _data(self) -> bytes | Future:
         """The run as an argument of tasks."""
-        if len(self._run.data) <= SMALL:
-            return self._run.data
-        async with self._scattering:
-            if self._blob is None or self._blob.status in ("cancelled", "lost"):
-                self._blob = await self._scatter(self._run.data)
+        async with self._bringing:
+            if self._blob is None or getattr(self._blob, "status", "") in ("cancelled", "lost"):
+                self._blob = await self._courier.argument(self._run.data)
+                if self._ended:
+                    release(self._blob)
             return self._blob
 
     async def _change(self, number: int, data: bytes) -> None:
-        changes = number, (data if len(data) <= SMALL else await self._scatter(data))
-        if self._changes is None or self._changes[0] < number:
-            _release(self._changes)
-            self._changes = changes
+        argument = await self._courier.argument(data)
+        if self._ended or (self._changes is not None and self._changes[0] > number):
+            release(argument)
+            return
+        self._forget_changes()
+        self._changes = number, argument
 
-    async def _scatter(self, data: bytes) -> Future:
-        """Have Dask carry data from worker to worker; not as a task, which might have to wait."""
-        key = f"framefold_data-{self._run.number}-{next(_numbers)}"
-        future = (await self._client.scatter({key: data}, hash=False))[key]
-        if self._ended:
-            _release(future)
-        return future
+    def _forget_changes(self) -> None:
+        if self._changes is not None:
+            release(self._changes[1])
 
     def _reset(self, hand: Hand) -> None:
         """Begin anew with a worker, if it is not gone: somebody has cancelled everything."""
@@ -299,7 +287,7 @@ class Feed:
     def _give(self, hand: Hand, indices: list[int]) -> None:
         arguments = (hand.run, "process", indices, self._changes)
         # Dask finds futures in tuples, too.
-        future = self._submit(operator.call, *arguments, kind="partitions", on=hand)
+        future = self._courier.submit(hand.address, "partitions", operator.call, *arguments)
         batch = Batch(indices, future)
         hand.batches.append(batch)
         self._start(self._follow(hand, batch))
@@ -309,7 +297,7 @@ class Feed:
         first = batch.indices[0]
         try:
             if not self._tasks.may_fetch(batch.indices[-1]):
-                await _done(batch.future)
+                await done(batch.future)
                 while not self._tasks.may_fetch(first) and batch in hand.batches:
                     self._merged.clear()
                     await self._merged.wait()
@@ -319,24 +307,29 @@ class Feed:
             if not self._ended and batch in hand.batches:
                 self._lost(hand, batch, blamed=False)
                 self._reset(hand)
-        except KilledWorker:
-            self._lost(hand, batch, blamed=True)
         except Exception as error:
-            hand.batches.remove(batch)
-            self._tasks.fail(first, self._broken(hand, error))
-        else:
             if batch not in hand.batches:
+                return  # the worker is gone
+            if isinstance(error, KilledWorker):
+                self._lost(hand, batch, blamed=True)
                 return
             hand.batches.remove(batch)
-            hand.is_late = False
-            given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
-            self._tasks.give(given)
-            if answer.failure is not None:
-                index, packed = answer.failure
-                self._tasks.fail(index, _failures.unpack(packed))
+            self._tasks.fail(first, messages.broken(self._run.names, hand.address, error))
+        else:
+            if batch in hand.batches:
+                hand.batches.remove(batch)
+                hand.is_late = False
+                self._keep(answer)
         finally:
-            _release(batch.future)
+            release(batch.future)
             self._changed.set()
+
+    def _keep(self, answer: _dask_work.Answer) -> None:
+        given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
+        self._tasks.give(given)
+        if answer.failure is not None:
+            index, packed = answer.failure
+            self._tasks.fail(index, _failures.unpack(packed))
 
     def _bury(self, hand: Hand) -> None:
         """Have the partitions of a worker that is gone processed by others."""
@@ -344,7 +337,7 @@ class Feed:
         for batch in list(hand.batches):
             blamed = len(batch.indices) == 1 and batch.future.status != "finished"
             self._lost(hand, batch, blamed=blamed)
-            _release(batch.future)
+            release(batch.future)
         hand.release()
         self._merged.set()
 
@@ -354,7 +347,7 @@ class Feed:
             if self._tasks.is_open(index) and not self._has(index):
                 attempts = self._tasks.lost(index, begun=blamed)
                 if attempts >= ATTEMPTS:
-                    error = died(self._run.names, index, attempts, hand.address)
+                    error = messages.died(self._run.names, index, attempts, hand.address)
                     self._tasks.fail(index, error)
 
     def _has(self, index: int) -> bool:
@@ -389,85 +382,13 @@ class Feed:
         for hand in self._hands.values():
             for batch in hand.batches:
                 if time.monotonic() > batch.since + self._timeout:
-                    self._tasks.fail(batch.indices[0], self._took_too_long(hand, batch))
-
-    async def _stop(self, addresses: list[str]) -> None:
-        """Have workers stop what they do for this run; replace those that do not."""
-        stopped = await asyncio.gather(*(self._stops(address) for address in addresses))
-        busy = [a for a, stops in zip(addresses, stopped, strict=True) if not stops]
-        if busy:
-            with suppress(Exception):
-                async with asyncio.timeout(2 * PATIENCE):
-                    await self._restart(busy)
-
-    async def _stops(self, address: str) -> bool:
-        """Ask a worker to stop; False if it does not, or does not answer."""
-        try:
-            async with asyncio.timeout(2 * PATIENCE):
-                arguments = (_dask_work.stop, self._run.number, PATIENCE)
-                told = await self._client.run(*arguments, workers=[address])
-                return bool(told[address])
-        except Exception:
-            return False
-
-    async def _restart(self, addresses: list[str]) -> None:
-        """Restart workers that user code keeps busy, unless they do something for others."""
-        known = await self._client.processing(workers=addresses)
-        addresses = [address for address in addresses if not known.get(address)]
-        if addresses and self._replace is not None:
-            self._replace(addresses)
-        elif addresses:
-            await self._client.restart_workers(addresses, timeout=PATIENCE, raise_for_error=False)
+                    index, names = batch.indices[0], self._run.names
+                    error = messages.took_too_long(names, index, self._timeout, hand.address)
+                    self._tasks.fail(index, error)
 
     # Helpers.
-
-    def _submit(self, function: Any, *arguments: Any, kind: str, on: Hand | None = None) -> Future:
-        self._n_sent += kind == "partitions"
-        key = f"framefold_{kind}-{self._run.number}-{next(_numbers)}"
-        where = {} if on is None else {"workers": [on.address], "allow_other_workers": False}
-        return self._client.submit(function, *arguments, key=key, pure=False, **where)
 
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._coroutines.add(task)
         task.add_done_callback(self._coroutines.discard)
-
-    def _planned_differently(self, hand: Hand, fingerprint: str) -> WorkerError:
-        return WorkerError(
-            f"the Dask worker at {hand.address} plans the run of {self._run.names} differently: "
-            f"{_job.difference(self._run.fingerprint, fingerprint)}; what a UDF declares must "
-            f"follow from its parameters and meta data alone, and the files must be the same "
-            f"everywhere, and not change during a run"
-        )
-
-    def _took_too_long(self, hand: Hand, batch: Batch) -> WorkerTimeoutError:
-        return WorkerTimeoutError(
-            f"{self._run.names}: partition {batch.indices[0]} took longer than "
-            f"timeout={self._timeout:g} seconds on the Dask worker at {hand.address}. Use a longer "
-            f"timeout, or more partitions (num_partitions)"
-        )
-
-    def _broken(self, hand: Hand, error: Exception) -> WorkerError:
-        return WorkerError(
-            f"a task of the run of {self._run.names} failed on the Dask worker at {hand.address}, "
-            f"not in user code: {type(error).__name__}: {error}"
-        )
-
-
-async def _done(future: Future) -> None:
-    """Wait until a task is done, and leave its result where it is."""
-    done = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def tell(_future: Future) -> None:
-        with suppress(RuntimeError):  # the client is closed, and its loop with it
-            loop.call_soon_threadsafe(done.set)
-
-    future.add_done_callback(tell)
-    await done.wait()
-
-
-def _release(data: Future | tuple[int, bytes | Future] | None) -> None:
-    future = data[1] if isinstance(data, tuple) else data
-    if isinstance(future, Future):
-        future.release()

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from framefold.exceptions import FileAccessError, WorkerError
-
 
 class State(Enum):
     """Whether a worker takes part in a run."""
@@ -73,42 +71,3 @@ class Hand:
         # What kills a worker is only known if it has one partition at a time.
         most = 1 if careful else self.n_threads * n_ahead
         return most - len(self.batches)
-
-
-def none_can(names: str, address: str, hands: list[Hand]) -> WorkerError:
-    """For a run that no worker can take part in."""
-    told: dict[str, list[str]] = {}
-    for hand in hands:
-        told.setdefault(hand.reason, []).append(hand.address)
-    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in told.items())
-    return CannotTakePartError(
-        f"no worker of the Dask scheduler at {address} can take part in the run of {names}: "
-        f"{reasons}. Each needs framefold of the version that is used here, and the files under "
-        f"the same path"
-    )
-
-
-class CannotTakePartError(WorkerError, FileAccessError):
-    """No worker can open the data set, or none has framefold."""
-
-
-def _listed(workers: list[str]) -> str:
-    shown = ", ".join(workers[:5])
-    return shown if len(workers) <= 5 else f"{shown} and {len(workers) - 5} more"
-
-
-def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
-    """For a partition that several workers did not survive."""
-    return WorkerError(
-        f"a Dask worker died while processing partition {index} of {names}, {attempts} times, the "
-        f"last one at {address}: its log says more; somebody ended it, memory ran out, or compiled "
-        f"code broke. Run the UDF with the executor 'inline' to look for the cause"
-    )
-
-
-def unreachable(names: str, address: str, detail: str) -> WorkerError:
-    """For a run that lost its scheduler."""
-    return WorkerError(
-        f"the connection to the Dask scheduler at {address} was lost during the run of {names}"
-        f"{detail}; see whether it is running, make another context, and run again"
-    )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import pickle
 import threading
-import uuid
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import (
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from framefold._planning import Run
-    from framefold.executor._dask_feed import Feed, Shipment
+    from framefold.executor._dask_feed import Feed
     from framefold.executor._dask_tasks import ClusterTasks
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
@@ -226,11 +226,12 @@ class DaskJobExecutor(JobExecutor):
     def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
         from framefold import _engine
         from framefold.executor._dask_feed import Feed
+        from framefold.executor._dask_shipping import ship, ship_changes, udfs_of
         from framefold.executor._dask_tasks import ClusterTasks
 
         tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
-        udfs = _udfs(run)
-        shipment = _ship(run)
+        known = udfs_of(run)
+        shipment = ship(run)
         call = self._on_loop()
         limits = self._timeout, self._startup_timeout
         feed = Feed(self.client, shipment, tasks, *limits, self._replace)
@@ -248,12 +249,14 @@ class DaskJobExecutor(JobExecutor):
             _active[shipment.number] = run.plan, tasks
             call(feed.begin)
             for index in range(tasks.n_partitions):
-                udfs = _send_changes(call, feed, run, udfs)
+                before, known = known, udfs_of(run)
+                if (changes := ship_changes(known, before)) is not None:
+                    call(partial(feed.update, changes))
                 (data, large), in_progress = tasks.collect(index, check)
-                partial = _engine.Partial(index, pickle.loads(data, buffers=large))
+                result = _engine.Partial(index, pickle.loads(data, buffers=large))
                 del data, large
-                yield partial, in_progress
-                del partial
+                yield result, in_progress
+                del result
                 tasks.merged(index + 1)
                 call(feed.merged)
             complete = True
@@ -291,7 +294,8 @@ class DaskJobExecutor(JobExecutor):
     def _owns(self, *things: Any) -> None:
         """Close these, the last one last, with the executor."""
         self._finish = weakref.finalize(self, _close, os.getpid(), things)
-        self._finish.atexit = False  # distributed closes what is left then
+        self._finish.atexit = False  # that is too late
+        _owners.add(self)
 
 
 def cluster_spec(
@@ -357,51 +361,6 @@ def _numbers(devices: int | Iterable[int], name: str) -> list[int]:
     return numbers
 
 
-def _ship(run: Run) -> Shipment:
-    from framefold.executor import _failures, _job, _shared
-    from framefold.executor._dask_feed import Shipment
-    from framefold.executor._dask_work import Shipped
-
-    number = uuid.uuid4().hex[:12]
-    contents = _job.contents(run)
-    try:
-        dataset, _ = _shared.dumps_by_value(contents.pop("dataset"), share=False)
-        rest, _ = _shared.dumps_by_value(contents, share=False)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise _failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
-    shipped = Shipped(number, _version(), dataset, rest, _job.environment())
-    data = pickle.dumps(shipped, 5)
-    return Shipment(number, data, _version(), _job.fingerprint(run), _job.names(run))
-
-
-def _version() -> str:
-    from framefold import _engine
-
-    return _engine.__version__
-
-
-def _udfs(run: Run) -> list[Any]:
-    return [None if bridge is None else bridge.udf for bridge in run.bridges]
-
-
-def _send_changes(call: Any, feed: Feed, run: Run, known: list[Any]) -> list[Any]:
-    """Send parameters that were changed; returns the UDFs that the workers know now."""
-    udfs = _udfs(run)
-    if any(udf is not before for udf, before in zip(udfs, known, strict=True)):
-        from framefold.executor import _failures, _job, _shared
-
-        recipes = [None if udf is None else _job.recipe(udf) for udf in udfs]
-        try:
-            data, _ = _shared.dumps_by_value(recipes, share=False)
-        except Exception as error:
-            asked = [udf for udf in udfs if udf is not None]
-            raise _failures.cannot_be_sent(asked, None, error) from error
-        call(lambda: feed.update(data))
-    return udfs
-
-
 def _end(client: Client, feed: Feed, complete: bool) -> None:
     """Have a run forgotten; if it was ended early, wait for it."""
     import asyncio
@@ -425,10 +384,10 @@ def _close(process: int, things: tuple[Any, ...]) -> None:
     """Close clients and clusters; the garbage collector may ask for it on any thread."""
     if os.getpid() != process:
         return
-    closing = threading.Thread(target=_close_each, args=(things,), name="framefold-close")
-    closing.start()
-    if not any(thing.asynchronous for thing in things):
-        closing.join()
+    if any(thing.asynchronous for thing in things):  # that is, on the thread of their event loop
+        threading.Thread(target=_close_each, args=(things,), name="framefold-close").start()
+    else:
+        _close_each(things)
 
 
 def _close_each(things: tuple[Any, ...]) -> None:
@@ -440,11 +399,17 @@ def _close_each(things: tuple[Any, ...]) -> None:
 _active: dict[str, tuple[Any, ClusterTasks]] = {}
 
 
+#: The executors that have started something.
+_owners: weakref.WeakSet[DaskJobExecutor] = weakref.WeakSet()
+
+
 def _cancel_all() -> None:
     """Stop what is still under way when the interpreter ends, as it waits for all threads."""
     for plan, tasks in list(_active.values()):
         plan.cancel()
         tasks.stop("the interpreter ends")
+    for executor in list(_owners):
+        executor.close()
 
 
 # The public `atexit` comes too late: its functions are called after threads were waited for.
