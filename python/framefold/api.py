@@ -73,7 +73,8 @@ class Context(AnalysisMethods, ConvertMethods):
         if executor is not None and not isinstance(executor, JobExecutor):
             raise InvalidArgumentError(
                 f"executor is a {type(executor).__name__}; "
-                f"use InlineJobExecutor(), ConcurrentJobExecutor() or ProcessJobExecutor(), or "
+                f"use InlineJobExecutor(), ConcurrentJobExecutor(), ProcessJobExecutor() or "
+                f"DaskJobExecutor.connect(address), or "
                 f"Context.make_with(name)"
             )
         self.executor: JobExecutor = AutoJobExecutor() if executor is None else executor
@@ -95,8 +96,10 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         executor_spec
-            ``'auto'``, ``'inline'`` (or ``'synchronous'``), ``'threads'`` or ``'processes'`` (or
-            ``'pipelined'``).
+            ``'auto'``, ``'inline'`` (or ``'synchronous'``), ``'threads'``, ``'processes'`` (or
+            ``'pipelined'``); ``'dask'`` for a Dask cluster on this machine,
+            ``'dask-make-default'`` for one that Dask itself uses as well, or
+            ``'dask-integration'`` for whatever Dask uses now.
         cpus
             The number of threads or worker processes, or an iterable with one entry for each; of
             no effect for ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on

@@ -30,26 +30,29 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
     InvalidArgumentError
         If something of it cannot be pickled; names it.
     """
+    try:
+        return Parcel({**contents(run), "outside": outside})
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
+
+
+def contents(run: Run) -> dict[str, Any]:
+    """What :func:`plan` takes."""
     corrections = next((bridge.corrections for bridge in run.bridges if bridge is not None), None)
     # The parameters of a run that has begun can have changed.
     udfs = [
         udf if bridge is None else bridge.udf
         for udf, bridge in zip(run.udfs, run.bridges, strict=True)
     ]
-    try:
-        value = {
-            "dataset": run.dataset,
-            "udfs": [recipe(udf) for udf in udfs],
-            "roi": run.roi,
-            "corrections": corrections,
-            "backends": run.backends,
-            "outside": outside,
-        }
-        return Parcel(value)
-    except (MemoryError, OSError):
-        raise
-    except Exception as error:
-        raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
+    return {
+        "dataset": run.dataset,
+        "udfs": [recipe(udf) for udf in udfs],
+        "roi": run.roi,
+        "corrections": corrections,
+        "backends": run.backends,
+    }
 
 
 def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> Parcel:
@@ -80,8 +83,9 @@ def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
 def plan(shipped: dict[str, Any]) -> Run:
     """The same run, planned again."""
     udfs = [made(udf) for udf in shipped["udfs"]]
-    if shipped["outside"] is not None:
-        _compare(shipped["outside"], udfs)
+    outside = shipped.get("outside")
+    if outside is not None:
+        _compare(outside, udfs)
     rest = shipped["corrections"], shipped["backends"]
     return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest)
 

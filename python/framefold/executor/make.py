@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
@@ -11,10 +11,20 @@ from framefold.executor.base import JobExecutor
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
-ExecutorName = Literal["auto", "inline", "synchronous", "threads", "processes", "pipelined"]
+ExecutorName = Literal[
+    "auto",
+    "inline",
+    "synchronous",
+    "threads",
+    "processes",
+    "pipelined",
+    "dask",
+    "dask-make-default",
+    "dask-integration",
+]
 
 #: Names of the interface that nothing stands behind yet.
-PLANNED = ("dask", "dask-integration", "dask-make-default", "delayed")
+PLANNED = ("delayed",)
 
 
 def make_executor(
@@ -29,10 +39,10 @@ def make_executor(
             f"the executor {name!r} is not available yet; use 'threads', 'processes' or 'inline', "
             f"which give the same results"
         )
-    if name not in ("auto", "inline", "synchronous", "threads", "processes", "pipelined"):
+    if name not in get_args(ExecutorName):
         raise ExecutorSpecException(
-            f"there is no executor {name!r}; use 'auto', 'inline' (or 'synchronous'), 'threads' or "
-            f"'processes' (or 'pipelined')"
+            f"there is no executor {name!r}; use 'auto', 'inline' (or 'synchronous'), 'threads', "
+            f"'processes' (or 'pipelined'), 'dask', 'dask-make-default' or 'dask-integration'"
         )
     if not (main_process_gpu is None or main_process_gpu is False):
         raise ExecutorSpecException(
@@ -43,11 +53,26 @@ def make_executor(
         return AutoJobExecutor(_count(cpus), gpus=gpus)
     if name == "threads":
         return ConcurrentJobExecutor(_count(cpus), gpus=gpus)
-    if name in ("processes", "pipelined"):
+    if name == "dask-integration":
+        if cpus is not None or gpus is not None:
+            raise ExecutorSpecException(
+                "cpus and gpus cannot be chosen for 'dask-integration': what Dask uses now is used"
+            )
+        from framefold.executor.integration import get_dask_integration_executor
+
+        return get_dask_integration_executor()
+    if name in ("processes", "pipelined", "dask", "dask-make-default"):
         if gpus if isinstance(gpus, int) else list(gpus or ()):
             raise ExecutorSpecException(
                 f"gpus is {gpus!r}, but worker processes use the CPU only; leave it out, or use "
                 f"'threads'"
+            )
+        if name.startswith("dask"):
+            from framefold.executor.dask import DaskJobExecutor, cluster_spec
+
+            return DaskJobExecutor.make_local(
+                None if cpus is None else cluster_spec(cpus),
+                client_kwargs={"set_as_default": name == "dask-make-default"},
             )
         from framefold.executor.processes import ProcessJobExecutor
 

@@ -1,0 +1,199 @@
+"""A Dask cluster on this machine: a scheduler in this process, and workers in others.
+
+Workers are started like those of ``processes``, and not by Dask's nannies: those would run the main
+script again, which then needs a guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil  # which distributed needs, too
+from distributed import Scheduler, SpecCluster
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface
+
+from framefold.executor._workers import _environment
+
+#: Folders for temporary files of workers: this, and the process that they belong to.
+PREFIX = "framefold-dask-"
+#: How many times in a row a worker may end before it is ready; then it is given up.
+FAILED_STARTS = 3
+#: How often to look whether a worker has ended, in seconds.
+POLL = 0.1
+#: How long a worker may take to end, in seconds.
+PATIENCE = 1.0
+
+
+class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no types
+    """A worker process, which is started again when it dies.
+
+    Parameters
+    ----------
+    scheduler
+        The address of its scheduler.
+    name
+        Of the worker.
+    options
+        For :class:`distributed.Worker`.
+    """
+
+    def __init__(self, scheduler: str, name: str, options: Mapping[str, Any]) -> None:
+        super().__init__()
+        self.name = name
+        self._options = {"dashboard": False, **options, "name": name}
+        self._scheduler = scheduler
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: int | None = None
+        self._watching: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Start the process; it need not be ready."""
+        self._launch()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+        await super().start()
+
+    async def close(self) -> None:
+        """End the process; returns when it is gone."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        process, self._process = self._process, None
+        if process is not None:
+            deadline = time.monotonic() + PATIENCE
+            while process.poll() is None and time.monotonic() < deadline:
+                await asyncio.sleep(0.01)
+            process.kill()
+            process.wait()
+        await super().close()
+
+    def kill(self) -> None:
+        """End the process at once; another one is started."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _launch(self) -> None:
+        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask_process"]
+        command += [self._scheduler, json.dumps(self._options)]
+        # Ctrl-C in a terminal is the main process's to deal with.
+        if sys.platform == "win32":
+            group = subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined]
+            self._process = subprocess.Popen(
+                [*command, "-1"],
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+                creationflags=group,
+            )
+            return
+        reading, lifeline = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(reading)],
+                stdin=subprocess.DEVNULL,
+                env=_environment(),
+                pass_fds=[reading],
+                process_group=0,
+            )
+        except BaseException:
+            os.close(lifeline)
+            raise
+        finally:
+            os.close(reading)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+        self._lifeline = lifeline
+
+    async def _watch(self) -> None:
+        failed = 0
+        while failed < FAILED_STARTS:
+            was_ready = False
+            while self._process is not None and self._process.poll() is None:
+                was_ready = was_ready or self._is_known()
+                await asyncio.sleep(POLL)
+            if self._process is None or self.status != Status.running:
+                return
+            failed = 0 if was_ready else failed + 1
+            self._launch()
+
+    def _is_known(self) -> bool:
+        """Whether the scheduler has a worker of this name."""
+        cluster = getattr(self, "_cluster", lambda: None)()
+        return cluster is not None and self.name in cluster.scheduler.aliases
+
+
+class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no types
+    """A scheduler in this process, and the workers of a specification."""
+
+    #: Removes temporary files, if there are any.
+    clean: Callable[[], object] | None = None
+
+    def replace(self, addresses: list[str]) -> None:
+        """End these workers at once; others are started in their place."""
+        for address in addresses:
+            state = self.scheduler.workers.get(address)
+            worker = None if state is None else self.workers.get(state.name)
+            if isinstance(worker, LocalWorker):
+                worker.kill()
+
+    async def _close(self) -> None:
+        await super()._close()
+        if self.clean is not None:
+            self.clean()
+
+
+def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
+    """Start a cluster.
+
+    Parameters
+    ----------
+    spec
+        The workers, as for :class:`distributed.SpecCluster`.
+    options
+        For that class.
+    """
+    local = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": ":0"}
+    scheduler = {"cls": Scheduler, "options": local}
+    _remove_stale_folders()
+    scratch = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
+    workers = {name: _in_folder(worker, scratch) for name, worker in spec.items()}
+    try:
+        cluster = LocalCluster(
+            workers, **{"scheduler": scheduler, "silence_logs": logging.ERROR, **options}
+        )
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
+    cluster.clean = weakref.finalize(cluster, shutil.rmtree, scratch, ignore_errors=True)
+    return cluster
+
+
+def _remove_stale_folders() -> None:
+    """Remove what processes left that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        number = path.name.removeprefix(PREFIX).partition("-")[0]
+        if number.isdecimal() and not psutil.pid_exists(int(number)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _in_folder(worker: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """The specification of a worker that keeps its temporary files there."""
+    options = worker.get("options", {})
+    if worker["cls"] is not LocalWorker:
+        return dict(worker)
+    inner = {"local_directory": folder, **options.get("options", {})}
+    return {**worker, "options": {**options, "options": inner}}

@@ -1,0 +1,394 @@
+"""Hands the partitions of one run to the workers of a Dask cluster.
+
+All of it happens on the event loop of the client, so there are no locks; the merging thread is met
+in the run's tasks alone. Each batch of partitions is a task of Dask that is restricted to one
+worker: a worker gets its next one when it is done with another, and only workers that have opened
+the data set get any.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import pickle
+import time
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from distributed import Client, Future, KilledWorker
+
+from framefold.exceptions import WorkerError
+from framefold.executor import _dask_messages as messages
+from framefold.executor import _dask_work, _failures
+from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done, release
+from framefold.executor._dask_hand import Batch, Hand, State
+from framefold.executor._dask_tasks import ClusterTasks
+from framefold.executor._tasks import ATTEMPTS
+
+#: How often to look for workers that came or went, in seconds.
+POLL = 0.5
+#: How long the scheduler may take to answer, in seconds.
+ANSWER = 30.0
+#: How long the next partition to be merged may take before another worker gets it, too: so many
+#: seconds, and so many times as long as others; and so many seconds as long as none is done.
+LATE, LATE_TIMES, LATE_FIRST = 3.0, 5.0, 30.0
+
+
+class Shipment(NamedTuple):
+    """A run, as it is sent."""
+
+    number: str
+    #: The pickle of a :class:`framefold.executor._dask_work.Shipped`.
+    data: bytes
+    #: Of framefold here.
+    version: str
+    #: What a worker's plan has to be.
+    fingerprint: str
+    #: The names of the UDFs.
+    names: str
+
+
+class Feed:
+    """Gives the tasks of one run to workers.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    shipment, tasks
+        Of the run.
+    timeout
+        How many seconds a partition may take; None for any.
+    startup_timeout
+        How many seconds to wait for workers where there are none.
+    replace
+        As for :class:`framefold.executor._dask_courier.Courier`.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        shipment: Shipment,
+        tasks: ClusterTasks,
+        timeout: float | None,
+        startup_timeout: float,
+        replace: Replace | None,
+    ) -> None:
+        self._client = client
+        self._courier = Courier(client, shipment.number, replace)
+        self._run = shipment
+        self._tasks = tasks
+        self._timeout = timeout
+        self._startup_timeout = startup_timeout
+        scheduler: Any = client.scheduler
+        self._address: str = scheduler.address
+        self._hands: dict[str, Hand] = {}
+        self._coroutines: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._merged = asyncio.Event()
+        self._bringing = asyncio.Lock()
+        #: The run, or the future of it where it is large.
+        self._blob: bytes | Future | None = None
+        #: The latest parameters with their number.
+        self._changes: tuple[int, bytes | Future] | None = None
+        self._n_changes = 0
+        self._was_usable = False
+        self._looked = float("-inf")
+        self._had_worker = time.monotonic()
+        self._ended = False
+
+    # What the merging thread asks for, on the loop.
+
+    def begin(self) -> None:
+        """Begin to hand out partitions."""
+        if not self._ended:
+            self._start(self._serve())
+
+    def merged(self) -> None:
+        """Partitions were merged."""
+        self._merged.set()
+        self._changed.set()
+
+    def update(self, data: bytes) -> None:
+        """Send these parameters along from now on."""
+        self._n_changes += 1
+        self._start(self._change(self._n_changes, data))
+
+    async def end(self) -> None:
+        """Forget the run; returns when no worker is busy with it any more, as far as possible."""
+        if self._ended:
+            return
+        self._ended = True
+        busy = [hand.address for hand in self._hands.values() if hand.batches]
+        for hand in self._hands.values():
+            hand.release()
+        release(self._blob)
+        self._forget_changes()
+        self.merged()
+        if self._coroutines:
+            # They end with their futures, but for results that are on their way.
+            await asyncio.wait(self._coroutines, timeout=PATIENCE)
+        for coroutine in self._coroutines:
+            coroutine.cancel()
+        if busy and self._client.status == "running":
+            await self._courier.stop(busy)
+
+    # The loop.
+
+    async def _serve(self) -> None:
+        try:
+            while not self._ended:
+                self._changed.clear()
+                if self._client.status != "running":
+                    raise messages.lost_scheduler(self._run.names, self._address)
+                await self._look_around()
+                self._hand_out()
+                self._enforce_timeout()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(POLL):
+                        await self._changed.wait()
+        except WorkerError as error:
+            self._tasks.fail(None, error)
+        except Exception as error:
+            detail = f" ({type(error).__name__}: {error})"
+            lost = messages.lost_scheduler(self._run.names, self._address, detail)
+            self._tasks.fail(None, lost)
+
+    async def _look_around(self) -> None:
+        """Take notice of workers that come and go."""
+        now = time.monotonic()
+        if now < self._looked + POLL:
+            return
+        self._looked = now
+        async with asyncio.timeout(ANSWER):
+            n_threads = await self._client.nthreads()
+        for address, n in n_threads.items():
+            if address not in self._hands:
+                self._hands[address] = Hand(address, n)
+        for address in [address for address in self._hands if address not in n_threads]:
+            self._bury(self._hands.pop(address))
+        self._invite()
+        self._check_hope(now)
+
+    def _invite(self) -> None:
+        """Have as many workers plan the run as can be of use."""
+        hands = self._hands.values()
+        n_threads = sum(hand.n_threads for hand in hands if hand.takes_part)
+        for hand in hands:
+            if n_threads >= self._tasks.n_partitions:
+                break
+            if hand.state is State.IDLE:
+                hand.state = State.PREPARING
+                n_threads += hand.n_threads
+                self._start(self._prepare(hand))
+
+    def _check_hope(self, now: float) -> None:
+        """Fail if no worker can take part."""
+        states = {hand.state for hand in self._hands.values()}
+        if states & {State.IDLE, State.PREPARING, State.USABLE}:
+            self._had_worker = now
+        elif states and not self._was_usable:
+            hands = list(self._hands.values())
+            raise messages.none_can(self._run.names, self._address, hands)
+        elif now > self._had_worker + self._startup_timeout:
+            raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
+
+    async def _prepare(self, hand: Hand) -> None:
+        """Have a worker open the data set and plan the run."""
+        try:
+            data = await self._data()
+            if self._ended or hand.state is State.GONE:
+                return
+            submit = self._courier.submit
+            hand.run = submit(hand.address, "run", pickle.loads, data)
+            hand.answer = submit(hand.address, "plan", operator.call, hand.run, "prepare")
+            kind, told = await hand.answer
+        except CANCELLED:
+            self._reset(hand)
+            return
+        except KilledWorker:
+            self._exclude(hand, "it died while it prepared the run")
+        except ModuleNotFoundError as error:
+            self._exclude(hand, f"{error.name or error} is not installed there")
+        except Exception as error:
+            self._exclude(hand, f"{type(error).__name__}: {error}")
+        else:
+            if kind == "planned":
+                if told != self._run.fingerprint:
+                    both = self._run.fingerprint, told
+                    other = messages.planned_differently(self._run.names, hand.address, *both)
+                    self._tasks.fail(None, other)
+                hand.state = State.USABLE
+                self._was_usable = True
+            elif kind == "other version":
+                here = self._run.version
+                self._exclude(hand, f"framefold {told} is installed there, {here} here")
+            else:
+                exception = _failures.unpack(told)
+                if kind == "failed":
+                    self._tasks.fail(None, exception)
+                self._exclude(hand, f"{exception}")
+        release(hand.answer)
+        self._changed.set()
+
+    async def _data(self) -> bytes | Future:
+        """The run as an argument of tasks."""
+        async with self._bringing:
+            if self._blob is None or getattr(self._blob, "status", "") in ("cancelled", "lost"):
+                self._blob = await self._courier.argument(self._run.data)
+                if self._ended:
+                    release(self._blob)
+            return self._blob
+
+    async def _change(self, number: int, data: bytes) -> None:
+        argument = await self._courier.argument(data)
+        if self._ended or (self._changes is not None and self._changes[0] > number):
+            release(argument)
+            return
+        self._forget_changes()
+        self._changes = number, argument
+
+    def _forget_changes(self) -> None:
+        if self._changes is not None:
+            release(self._changes[1])
+
+    def _reset(self, hand: Hand) -> None:
+        """Begin anew with a worker, if it is not gone: somebody has cancelled everything."""
+        if not self._ended and hand.state is not State.GONE:
+            hand.release()
+            hand.state = State.IDLE
+
+    def _exclude(self, hand: Hand, reason: str) -> None:
+        hand.state, hand.reason = State.EXCLUDED, reason
+        self._looked = float("-inf")  # others may be needed in its place
+
+    def _hand_out(self) -> None:
+        """Give all workers something to do: first those that have least."""
+        tasks = self._tasks
+        hands = self._hands.values()
+        # For those that plan the run, something is to be left.
+        tasks.set_n_threads(sum(hand.n_threads for hand in hands if hand.takes_part))
+        usable = [hand for hand in hands if hand.state is State.USABLE]
+        usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
+        for hand in usable:
+            while hand.room(tasks.n_ahead, careful=tasks.is_careful) > 0:
+                indices: list[int] = []
+                for _ in range(tasks.batch_size):
+                    index = tasks.take()
+                    if index is None:
+                        break
+                    indices.append(index)
+                if not indices:
+                    self._try_again_elsewhere(usable)
+                    return
+                self._give(hand, sorted(indices))
+
+    def _give(self, hand: Hand, indices: list[int]) -> None:
+        arguments = (hand.run, "process", indices, self._changes)
+        # Dask finds futures in tuples, too.
+        future = self._courier.submit(hand.address, "partitions", operator.call, *arguments)
+        batch = Batch(indices, future)
+        hand.batches.append(batch)
+        self._start(self._follow(hand, batch))
+
+    async def _follow(self, hand: Hand, batch: Batch) -> None:
+        """Wait for a batch, and keep what came of it."""
+        first = batch.indices[0]
+        try:
+            if not self._tasks.may_fetch(batch.indices[-1]):
+                await done(batch.future)
+                while not self._tasks.may_fetch(first) and batch in hand.batches:
+                    self._merged.clear()
+                    await self._merged.wait()
+            answer: _dask_work.Answer = await batch.future
+        except CANCELLED:
+            # The run ends, the worker is gone, or somebody has cancelled all tasks.
+            if not self._ended and batch in hand.batches:
+                self._lost(hand, batch, blamed=False)
+                self._reset(hand)
+        except Exception as error:
+            if batch not in hand.batches:
+                return  # the worker is gone
+            if isinstance(error, KilledWorker):
+                self._lost(hand, batch, blamed=True)
+                return
+            hand.batches.remove(batch)
+            self._tasks.fail(first, messages.broken(self._run.names, hand.address, error))
+        else:
+            if batch in hand.batches:
+                hand.batches.remove(batch)
+                hand.is_late = False
+                self._keep(answer)
+        finally:
+            release(batch.future)
+            self._changed.set()
+
+    def _keep(self, answer: _dask_work.Answer) -> None:
+        given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
+        self._tasks.give(given)
+        if answer.failure is not None:
+            index, packed = answer.failure
+            self._tasks.fail(index, _failures.unpack(packed))
+
+    def _bury(self, hand: Hand) -> None:
+        """Have the partitions of a worker that is gone processed by others."""
+        hand.state = State.GONE
+        for batch in list(hand.batches):
+            blamed = len(batch.indices) == 1 and batch.future.status != "finished"
+            self._lost(hand, batch, blamed=blamed)
+            release(batch.future)
+        hand.release()
+        self._merged.set()
+
+    def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
+        hand.batches.remove(batch)
+        for index in batch.indices:
+            if self._tasks.is_open(index) and not self._has(index):
+                attempts = self._tasks.lost(index, begun=blamed)
+                if attempts >= ATTEMPTS:
+                    error = messages.died(self._run.names, index, attempts, hand.address)
+                    self._tasks.fail(index, error)
+
+    def _has(self, index: int) -> bool:
+        """Whether any worker has a partition."""
+        return any(index in b.indices for hand in self._hands.values() for b in hand.batches)
+
+    def _try_again_elsewhere(self, usable: list[Hand]) -> None:
+        """Give what everything waits for to a worker that has nothing to do.
+
+        The one that has it may be slow, busy for others, or out of reach.
+        """
+        tasks, now = self._tasks, time.monotonic()
+        waited_for = tasks.next_to_merge
+        having = [(h, b) for h in usable for b in h.batches if waited_for in b.indices]
+        idle = [hand for hand in usable if not hand.batches and not hand.is_late]
+        if not having or not idle or any(batch.is_copied for _, batch in having):
+            return
+        hand, batch = having[0]
+        late = LATE_FIRST
+        if tasks.seconds is not None:
+            late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
+        if now > batch.since + late:
+            batch.is_copied = hand.is_late = True
+            indices = [index for index in batch.indices if tasks.is_open(index)]
+            if indices:
+                self._give(idle[0], indices)
+            self._looked = float("-inf")
+
+    def _enforce_timeout(self) -> None:
+        if self._timeout is None:
+            return
+        for hand in self._hands.values():
+            for batch in hand.batches:
+                if time.monotonic() > batch.since + self._timeout:
+                    index, names = batch.indices[0], self._run.names
+                    error = messages.took_too_long(names, index, self._timeout, hand.address)
+                    self._tasks.fail(index, error)
+
+    # Helpers.
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._coroutines.add(task)
+        task.add_done_callback(self._coroutines.discard)

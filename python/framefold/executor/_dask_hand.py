@@ -1,0 +1,73 @@
+"""One Dask worker as a run sees it: what it has, and whether it can take part."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+
+class State(Enum):
+    """Whether a worker takes part in a run."""
+
+    IDLE = "it was not asked"
+    PREPARING = "it opens the data set and plans the run"
+    USABLE = "it takes part"
+    EXCLUDED = "it cannot take part"
+    GONE = "it left the cluster"
+
+
+@dataclass(eq=False)
+class Batch:
+    """Partitions that are sent together."""
+
+    indices: list[int]
+    future: Any
+    since: float = field(default_factory=time.monotonic)
+    #: Whether it was sent to another worker as well, because it takes long.
+    is_copied: bool = False
+
+
+@dataclass(eq=False)
+class Hand:
+    """A worker.
+
+    Attributes
+    ----------
+    address, n_threads
+        Of the worker.
+    reason
+        Why it is excluded, or what it told about the data set.
+    run, answer
+        Futures of the run on that worker, and of what it says about it.
+    """
+
+    address: str
+    n_threads: int
+    state: State = State.IDLE
+    reason: str = ""
+    run: Any = None
+    answer: Any = None
+    batches: list[Batch] = field(default_factory=list)
+    #: Whether another worker was faster with what this one has had for long.
+    is_late: bool = False
+
+    @property
+    def takes_part(self) -> bool:
+        """Whether it gets partitions, now or soon."""
+        return self.state in (State.PREPARING, State.USABLE) and not self.is_late
+
+    def release(self) -> None:
+        """Let the cluster forget what the worker has of the run."""
+        for future in (*(batch.future for batch in self.batches), self.answer, self.run):
+            if future is not None:
+                future.release()
+
+    def room(self, n_ahead: int, *, careful: bool) -> int:
+        """How many batches more it can have."""
+        if self.state is not State.USABLE or self.is_late:
+            return 0
+        # What kills a worker is only known if it has one partition at a time.
+        most = 1 if careful else self.n_threads * n_ahead
+        return most - len(self.batches)

@@ -1,0 +1,62 @@
+"""A run in the form in which it goes to Dask workers."""
+
+from __future__ import annotations
+
+import pickle
+import uuid
+
+from framefold import _engine
+from framefold._planning import Run
+from framefold.executor import _failures, _job, _shared
+from framefold.executor._dask_feed import Shipment
+from framefold.executor._dask_work import Shipped
+from framefold.udf.base import UDF
+
+#: Of framefold; workers need the same.
+VERSION = _engine.__version__
+
+
+def ship(run: Run) -> Shipment:
+    """A run as it is sent to workers.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something of it cannot be pickled; names it.
+    """
+    number = uuid.uuid4().hex[:12]
+    contents = _job.contents(run)
+    try:
+        dataset, _ = _shared.dumps_by_value(contents.pop("dataset"), share=False)
+        rest, _ = _shared.dumps_by_value(contents, share=False)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise _failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
+    shipped = Shipped(number, VERSION, dataset, rest, _job.environment())
+    data = pickle.dumps(shipped, 5)
+    return Shipment(number, data, VERSION, _job.fingerprint(run), _job.names(run))
+
+
+def udfs_of(run: Run) -> list[UDF | None]:
+    """The UDFs of a run as they are now; None for native kernels."""
+    return [None if bridge is None else bridge.udf for bridge in run.bridges]
+
+
+def ship_changes(udfs: list[UDF | None], known: list[UDF | None]) -> bytes | None:
+    """Parameters that were changed as they are sent to workers; None if the workers know them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`ship`.
+    """
+    if all(udf is before for udf, before in zip(udfs, known, strict=True)):
+        return None
+    recipes = [None if udf is None else _job.recipe(udf) for udf in udfs]
+    try:
+        data, _ = _shared.dumps_by_value(recipes, share=False)
+    except Exception as error:
+        asked = [udf for udf in udfs if udf is not None]
+        raise _failures.cannot_be_sent(asked, None, error) from error
+    return data

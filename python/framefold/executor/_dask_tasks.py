@@ -1,0 +1,115 @@
+"""The partitions of one run, on their way to Dask workers and back.
+
+The rules are those of :class:`framefold.executor._tasks.Tasks`. A task of Dask costs much more than
+a message between processes, so partitions travel in larger batches; and results stay on the
+workers for as long as too many wait here to be merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from framefold.executor._tasks import WAITING_BYTES, Tasks
+
+#: A batch is work for so many seconds, where partitions are shorter.
+BATCH_SECONDS = 0.25
+#: Its results take no more than so many bytes, if it is more than one partition.
+BATCH_BYTES = 8 << 20
+#: It is no more than so many partitions.
+MOST_IN_BATCH = 256
+#: Where batches take longer than this, in seconds, none waits at the worker for its turn.
+LONG = 1.0
+
+
+class ClusterTasks(Tasks):
+    """Which partitions are to be processed, and what came of the others.
+
+    Parameters
+    ----------
+    n_partitions
+        Of the run.
+    one_by_one
+        Whether it has to be known what each worker is busy with.
+    """
+
+    def __init__(self, n_partitions: int, *, one_by_one: bool = False) -> None:
+        super().__init__(n_partitions, n_workers=1)
+        self._collected = 0
+        self._careful = one_by_one
+        self._size_known = False
+
+    def set_n_threads(self, n_threads: int) -> None:
+        """So many threads of workers take part now."""
+        with self._news:
+            self._n_workers = max(1, n_threads)
+
+    @property
+    def is_careful(self) -> bool:
+        """Whether it has to be known what each worker is busy with."""
+        return self._careful
+
+    @property
+    def seconds(self) -> float | None:
+        """How long partitions take, once that is known."""
+        return self._seconds
+
+    @property
+    def next_to_merge(self) -> int:
+        """The first partition that is not merged."""
+        return self._merged
+
+    @property
+    def batch_size(self) -> int:
+        """How many partitions to send at a time."""
+        if self._careful or self._seconds is None:
+            return 1
+        most = min(MOST_IN_BATCH, max(1, BATCH_BYTES // self._largest))
+        # Enough is left for the others to have as many.
+        most = min(most, max(1, self.n_left // (2 * self._n_workers)))
+        return max(1, min(most, round(BATCH_SECONDS / max(self._seconds, 1e-6))))
+
+    @property
+    def n_ahead(self) -> int:
+        """How many batches each thread should have, the one that it is busy with included."""
+        return 1 if self._careful or self._seconds is None or self._seconds > LONG else 2
+
+    @property
+    def at_hand(self) -> int:
+        """How many partitions each thread should have."""
+        return self.batch_size * self.n_ahead
+
+    def may_fetch(self, index: int) -> bool:
+        """Whether the result of a partition may be brought here."""
+        with self._news:
+            if index <= self._merged:
+                return True
+            # As long as the size of a result is not known, only the next one.
+            return self._size_known and (index - self._merged) * self._largest <= WAITING_BYTES
+
+    def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
+        """Keep results until they are collected; those that came before are left out."""
+        with self._news:
+            fresh = [
+                result
+                for result in results
+                if result[0] >= self._collected and result[0] not in self._finished
+            ]
+            self._size_known = self._size_known or bool(fresh)
+            super().give(fresh)
+
+    def is_open(self, index: int) -> bool:
+        """Whether nothing has come of a partition yet."""
+        with self._news:
+            done = index < self._collected or index in self._finished or index in self._failed
+            return not done
+
+    def collect(self, index: int, check: Callable[[], None]) -> tuple[Any, int]:
+        """The result of partition ``index``, and how many are handed out besides."""
+        result = super().collect(index, check)
+        self._collected = index + 1
+        return result
+
+    def _window(self) -> int:
+        at_hand = self._n_workers * self.at_hand
+        return self._n_workers + at_hand + min(WAITING_BYTES // self._largest, at_hand)

@@ -1,0 +1,416 @@
+"""Partitions on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import threading
+import weakref
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from framefold.exceptions import (
+    InvalidArgumentError,
+    MissingLibraryError,
+    UDFRunCancelled,
+    UnsupportedError,
+    WorkerError,
+)
+from framefold.executor.base import JobExecutor, Partials
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from framefold._planning import Run
+    from framefold.executor._dask_feed import Feed
+    from framefold.executor._dask_tasks import ClusterTasks
+
+__all__ = ["DaskJobExecutor", "cluster_spec"]
+
+#: How long a run waits for workers to stop when it is ended early, in seconds.
+LEAVING = 5.0
+
+
+class DaskJobExecutor(JobExecutor):
+    """Processes partitions on the workers of a Dask cluster.
+
+    Workers open files themselves, under the same path; those that cannot are left out. Each run is
+    sent once to each worker. Needs the packages ``dask`` and ``distributed``, and on the workers
+    framefold of the same version.
+
+    Parameters
+    ----------
+    client
+        Of :mod:`distributed`; it is not closed by the executor.
+    is_local
+        Whether the workers have nothing that this process has not: then runs of native kernels
+        alone use threads of this process, and nothing has to be sent.
+    timeout
+        How many seconds a partition may take on a worker, with the time that it waits there for
+        tasks of others. If it takes longer, the run fails with
+        :class:`~framefold.exceptions.WorkerTimeoutError`. Any time if None.
+    startup_timeout
+        How many seconds to wait for workers where there are none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        is_local: bool = False,
+        *,
+        timeout: float | None = None,
+        startup_timeout: float = 60.0,
+    ) -> None:
+        distributed = import_distributed()
+        if not isinstance(client, distributed.Client):
+            raise InvalidArgumentError(
+                f"client is a {type(client).__name__}; pass a distributed.Client, or use "
+                f"DaskJobExecutor.connect(address) or DaskJobExecutor.make_local()"
+            )
+        if client.asynchronous:
+            raise InvalidArgumentError(
+                "the client belongs to an event loop (asynchronous=True); pass one without it: "
+                "run_udf(…, sync=False) does not block the event loop"
+            )
+        for name, seconds in (("timeout", timeout), ("startup_timeout", startup_timeout)):
+            if seconds is not None and not seconds > 0:
+                raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
+        self.client = client
+        self.is_local = is_local
+        self._timeout = timeout
+        self._startup_timeout = startup_timeout
+        self._active: dict[str, tuple[Any, ClusterTasks]] = {}
+        self._lock = threading.RLock()
+        self._closed = False
+        self._process = os.getpid()
+        self._replace: Callable[[list[str]], None] | None = None
+        self._finish: weakref.finalize[Any, Any] | None = None
+
+    @classmethod
+    def connect(
+        cls,
+        scheduler_uri: str,
+        *args: Any,
+        client_kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        startup_timeout: float = 60.0,
+    ) -> DaskJobExecutor:
+        """Use the cluster of a scheduler that is running.
+
+        Parameters
+        ----------
+        scheduler_uri
+            Its address, such as ``tcp://10.0.0.1:8786``.
+        *args, client_kwargs
+            For :class:`distributed.Client`: ``timeout`` says how long to try to connect.
+            ``set_as_default`` is False if it is not given.
+        timeout, startup_timeout
+            As for the class.
+
+        Raises
+        ------
+        WorkerError
+            If no scheduler answers there.
+        """
+        distributed = import_distributed()
+        options = {"set_as_default": False, **(client_kwargs or {})}
+        try:
+            client = distributed.Client(scheduler_uri, *args, **options)
+        except (OSError, TimeoutError) as error:
+            raise WorkerError(
+                f"no Dask scheduler answers at {scheduler_uri} ({type(error).__name__}: {error}); "
+                f"see whether the address is right and `dask scheduler` is running there, or pass "
+                f"client_kwargs={{'timeout': …}} to wait longer"
+            ) from error
+        except ValueError as error:
+            raise InvalidArgumentError(
+                f"{scheduler_uri!r} is no address of a Dask scheduler: {error}; use one such as "
+                f"'tcp://10.0.0.1:8786'"
+            ) from error
+        executor = cls(client, timeout=timeout, startup_timeout=startup_timeout)
+        executor._owns(client)
+        return executor
+
+    @classmethod
+    def make_local(
+        cls,
+        spec: Mapping[Any, Any] | None = None,
+        cluster_kwargs: Mapping[str, Any] | None = None,
+        client_kwargs: Mapping[str, Any] | None = None,
+        preload: Sequence[str] | None = None,
+        snooze_timeout: float | None = None,
+        main_process_gpu: int | bool | None = None,
+        *,
+        timeout: float | None = None,
+        startup_timeout: float = 60.0,
+    ) -> DaskJobExecutor:
+        """Start a cluster on this machine, which ends with the executor.
+
+        Returns as soon as the scheduler is there, which is part of this process; workers come
+        while data sets are opened. A worker that dies is replaced.
+
+        Parameters
+        ----------
+        spec
+            The workers, from :func:`cluster_spec`; one process with one thread for each core if
+            None.
+        cluster_kwargs
+            For :class:`distributed.SpecCluster`.
+        client_kwargs
+            For :class:`distributed.Client`. ``set_as_default=True`` makes the cluster Dask's
+            default scheduler.
+        preload
+            Modules that workers import when they start, if ``spec`` is None.
+        snooze_timeout
+            Accepted and of no effect: workers are kept until the executor is closed.
+        main_process_gpu
+            None or False: partial results are merged on the CPU.
+        timeout, startup_timeout
+            As for the class.
+        """
+        if not (main_process_gpu is None or main_process_gpu is False):
+            raise UnsupportedError(
+                f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
+                f"CPU; leave it out"
+            )
+        distributed = import_distributed()
+        from framefold._planning import available_cores
+        from framefold.executor import _dask_cluster
+
+        if spec is None:
+            spec = cluster_spec(range(available_cores()), preload=preload)
+        cluster = _dask_cluster.start(spec, cluster_kwargs or {})
+        try:
+            options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
+            client = distributed.Client(cluster, **options)
+            executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
+        except BaseException:
+            cluster.close()
+            raise
+        executor._replace = cluster.replace
+        executor._owns(client, cluster)
+        return executor
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers there are now."""
+        return len(self.client.nthreads())
+
+    def close(self) -> None:
+        """End all runs, and what the executor has started: client, scheduler and workers."""
+        with self._lock:
+            self._closed = True
+            active = list(self._active.values())
+        for plan, tasks in active:
+            plan.cancel()
+            tasks.fail(None, UDFRunCancelled("the executor was closed during the run"))
+        if self._finish is not None:
+            self._finish()
+
+    def explain(self, run: Run) -> str:
+        """Where the partitions of a run are processed, and why."""
+        if not self.has_own_loop(run):
+            return "executor    threads: all UDFs run on native kernels, which need no workers\n"
+        n_threads = self.client.nthreads()
+        return f"executor    {len(n_threads)} Dask workers with {sum(n_threads.values())} threads\n"
+
+    def has_own_loop(self, run: Run) -> bool:
+        """Whether workers process the run."""
+        return not self.is_local or any(bridge is not None for bridge in run.bridges)
+
+    def partials(self, run: Run) -> Partials | None:
+        """Partial results from workers; None if threads of this process do it."""
+        return self._partials(run) if self.has_own_loop(run) else None
+
+    def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
+        from framefold import _engine
+        from framefold.executor._dask_feed import Feed
+        from framefold.executor._dask_shipping import ship, ship_changes, udfs_of
+        from framefold.executor._dask_tasks import ClusterTasks
+
+        tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
+        known = udfs_of(run)
+        shipment = ship(run)
+        call = self._on_loop()
+        limits = self._timeout, self._startup_timeout
+        feed = Feed(self.client, shipment, tasks, *limits, self._replace)
+
+        def check() -> None:
+            if run.plan.cancelled:
+                raise UDFRunCancelled("the run was cancelled")
+
+        complete = False
+        try:
+            with self._lock:
+                if self._closed:
+                    raise InvalidArgumentError("this executor is closed; make another context")
+                self._active[shipment.number] = run.plan, tasks
+            _active[shipment.number] = run.plan, tasks
+            call(feed.begin)
+            for index in range(tasks.n_partitions):
+                before, known = known, udfs_of(run)
+                if (changes := ship_changes(known, before)) is not None:
+                    call(partial(feed.update, changes))
+                (data, large), in_progress = tasks.collect(index, check)
+                result = _engine.Partial(index, pickle.loads(data, buffers=large))
+                del data, large
+                yield result, in_progress
+                del result
+                tasks.merged(index + 1)
+                call(feed.merged)
+            complete = True
+        except UDFRunCancelled:
+            # Closing is what was asked for, whoever noticed first.
+            if self._closed:
+                raise UDFRunCancelled("the executor was closed during the run") from None
+            raise
+        finally:
+            with self._lock:
+                self._active.pop(shipment.number, None)
+            _active.pop(shipment.number, None)
+            if not complete:
+                run.plan.cancel()
+                tasks.stop("the run was cancelled")
+            _end(self.client, feed, complete)
+
+    def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
+        """What calls functions on the event loop of the client."""
+        if self._closed:
+            raise InvalidArgumentError("this executor is closed; make another context")
+        if os.getpid() != self._process:
+            raise WorkerError(
+                "the client of the Dask cluster belongs to the process that this one is a fork of; "
+                "make another context here"
+            )
+        if self.client.status != "running":
+            raise WorkerError(
+                f"the client of the Dask scheduler is not connected (its status is "
+                f"{self.client.status!r}); make another context"
+            )
+        loop: Any = self.client.loop
+        return loop.add_callback  # type: ignore[no-any-return]
+
+    def _owns(self, *things: Any) -> None:
+        """Close these, the last one last, with the executor."""
+        self._finish = weakref.finalize(self, _close, os.getpid(), things)
+        self._finish.atexit = False  # that is too late
+        _owners.add(self)
+
+
+def cluster_spec(
+    cpus: int | Iterable[int],
+    cudas: int | Iterable[int] = (),
+    has_cupy: bool = False,
+    name: str = "default",
+    num_service: int = 1,
+    options: Mapping[str, Any] | None = None,
+    preload: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Workers for :meth:`DaskJobExecutor.make_local`: one process for each CPU.
+
+    Parameters
+    ----------
+    cpus
+        How many workers, or an iterable with one entry for each.
+    cudas
+        Not available: none. Dask workers use the CPU only.
+    has_cupy, num_service
+        Accepted and of no effect.
+    name
+        Names of workers begin with it.
+    options
+        For :class:`distributed.Worker`. Each has one thread if ``nthreads`` is not given.
+    preload
+        Modules that workers import when they start.
+    """
+    if len(_numbers(cudas, "cudas")):
+        raise InvalidArgumentError(
+            f"cudas is {cudas!r}, but Dask workers use the CPU only; leave it out, or use the "
+            f"executor 'threads'"
+        )
+    from framefold.executor._dask_cluster import LocalWorker
+
+    numbers = _numbers(cpus, "cpus")
+    if not numbers:
+        raise InvalidArgumentError("cpus is 0; a cluster needs at least one worker")
+    given = {"nthreads": 1, "memory_limit": 0, **(options or {})}
+    if preload:
+        given["preload"] = list(preload)
+    return {
+        f"{name}-cpu-{number}": {"cls": LocalWorker, "options": {"options": given}}
+        for number in numbers
+    }
+
+
+def import_distributed() -> Any:
+    """The package, or an error that says how to get it."""
+    try:
+        import distributed
+    except ImportError as error:
+        raise MissingLibraryError(
+            "Dask is not installed, which this executor needs: pip install 'framefold[dask]'"
+        ) from error
+    return distributed
+
+
+def _numbers(devices: int | Iterable[int], name: str) -> list[int]:
+    numbers = list(range(devices)) if isinstance(devices, int) else list(devices)
+    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
+        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
+    return numbers
+
+
+def _end(client: Client, feed: Feed, complete: bool) -> None:
+    """Have a run forgotten; if it was ended early, wait for it."""
+    import asyncio
+
+    loop: Any = client.loop
+    ending = feed.end()
+    try:
+        ended = asyncio.run_coroutine_threadsafe(ending, loop.asyncio_loop)
+    except RuntimeError:  # the client is closed, and its loop with it
+        ending.close()
+        return
+    # The garbage collector may run this on any thread.
+    if not complete and not client.asynchronous:
+        try:
+            ended.result(LEAVING)
+        except (TimeoutError, asyncio.CancelledError):
+            ended.cancel()
+
+
+def _close(process: int, things: tuple[Any, ...]) -> None:
+    """Close clients and clusters; the garbage collector may ask for it on any thread."""
+    if os.getpid() != process:
+        return
+    if any(thing.asynchronous for thing in things):  # that is, on the thread of their event loop
+        threading.Thread(target=_close_each, args=(things,), name="framefold-close").start()
+    else:
+        _close_each(things)
+
+
+def _close_each(things: tuple[Any, ...]) -> None:
+    for thing in things:
+        thing.close()
+
+
+#: The runs that Dask workers are busy with.
+_active: dict[str, tuple[Any, ClusterTasks]] = {}
+
+
+#: The executors that have started something.
+_owners: weakref.WeakSet[DaskJobExecutor] = weakref.WeakSet()
+
+
+def _cancel_all() -> None:
+    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
+    for plan, tasks in list(_active.values()):
+        plan.cancel()
+        tasks.stop("the interpreter ends")
+    for executor in list(_owners):
+        executor.close()
+
+
+# The public `atexit` comes too late: its functions are called after threads were waited for.
+getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)

@@ -1,0 +1,94 @@
+"""The executor that fits the scheduler which Dask uses now."""
+
+from __future__ import annotations
+
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from typing import Any
+
+from framefold.exceptions import MissingLibraryError, UnsupportedError
+from framefold.executor.base import JobExecutor
+from framefold.executor.concurrent import ConcurrentJobExecutor
+from framefold.executor.inline import InlineJobExecutor
+
+__all__ = ["get_dask_integration_executor"]
+
+
+def get_dask_integration_executor() -> JobExecutor:
+    """Work where Dask works now.
+
+    Returns
+    -------
+    JobExecutor
+        With a client of :mod:`distributed`, its cluster; the client is not closed by the executor.
+        Otherwise threads, worker processes or the calling thread of this process, as many as
+        ``num_workers`` or ``pool`` of :mod:`dask.config` say.
+
+    Raises
+    ------
+    UnsupportedError
+        If Dask uses a scheduler of another kind.
+    """
+    try:
+        import dask
+        import dask.base
+        import dask.local
+        import dask.multiprocessing
+        import dask.threaded
+    except ImportError as error:
+        raise MissingLibraryError(
+            "Dask is not installed, which this executor needs: pip install 'framefold[dask]'"
+        ) from error
+    scheduler = dask.base.get_scheduler() or dask.threaded.get
+    client = _client(scheduler)
+    if client is not None:
+        from framefold.executor.dask import DaskJobExecutor
+
+        return DaskJobExecutor(client)
+    n_workers = dask.config.get("num_workers", None)
+    if scheduler is dask.local.get_sync:
+        return InlineJobExecutor()
+    if scheduler is dask.threaded.get:
+        return _on_pool(dask.config.get("pool", None), n_workers) or _threads(n_workers)
+    if scheduler is dask.multiprocessing.get:
+        return _processes(n_workers)
+    # dask.config.set(scheduler=an executor of concurrent.futures)
+    submit = next(iter(getattr(scheduler, "args", ())), None)
+    executor = _on_pool(getattr(submit, "__self__", None), n_workers)
+    if executor is None:
+        raise UnsupportedError(
+            f"the scheduler that Dask uses now, {scheduler!r}, is none that framefold can work on; "
+            f"use a distributed.Client, 'threads', 'processes' or 'synchronous', or another "
+            f"executor, such as Context.make_with('threads')"
+        )
+    return executor
+
+
+def _client(scheduler: Any) -> Any:
+    """The client whose method ``get`` the scheduler is, if it is one."""
+    owner = getattr(scheduler, "__self__", None)
+    module = type(owner).__module__.partition(".")[0]
+    return owner if module == "distributed" else None
+
+
+def _on_pool(pool: Any, n_workers: int | None) -> JobExecutor | None:
+    """What does the same as a pool that users gave to Dask, if that is known."""
+    import dask.local
+
+    if isinstance(pool, dask.local.SynchronousExecutor):
+        return InlineJobExecutor()
+    n_workers = n_workers or getattr(pool, "_max_workers", None)
+    if isinstance(pool, ThreadPoolExecutor):
+        return _threads(n_workers)
+    if isinstance(pool, ProcessPoolExecutor):
+        return _processes(n_workers)
+    return None
+
+
+def _threads(n_threads: int | None) -> JobExecutor:
+    return ConcurrentJobExecutor(n_threads)
+
+
+def _processes(n_workers: int | None) -> JobExecutor:
+    from framefold.executor.processes import ProcessJobExecutor
+
+    return ProcessJobExecutor(n_workers)

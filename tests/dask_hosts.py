@@ -1,0 +1,137 @@
+"""Hosts for tests of clusters: network namespaces on a bridge, with file systems of their own.
+
+Run as a script, a host's shell: mounts an empty file system over folders that the host must not
+see, and becomes the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import uuid
+
+import pytest
+
+
+def sh(*command, check=True):
+    return subprocess.run(command, check=check, capture_output=True, text=True)
+
+
+def needed():
+    """Skip, in words, where hosts cannot be made."""
+    for tool in ("ip", "unshare", "mount"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"needs the program {tool!r}")
+    if sys.platform != "linux" or os.geteuid() != 0:
+        pytest.skip("makes network namespaces, which needs root on Linux")
+    name = f"ffprobe-{uuid.uuid4().hex[:6]}"
+    if sh("ip", "netns", "add", name, check=False).returncode:
+        pytest.skip("network namespaces are not permitted here")
+    try:
+        pair = sh("ip", "link", "add", "ffprobe0", "type", "veth", "peer", "ffprobe1", check=False)
+        if pair.returncode:
+            pytest.skip("veth pairs are not permitted here")
+        sh("ip", "link", "del", "ffprobe0")
+        if sh("ip", "netns", "exec", name, "unshare", "-m", "true", check=False).returncode:
+            pytest.skip("mount namespaces are not permitted here")
+    finally:
+        sh("ip", "netns", "del", name, check=False)
+
+
+class Network:
+    """A bridge, with this machine at ``.1`` and hosts at ``.2`` and further.
+
+    Parameters
+    ----------
+    subnet
+        The first three numbers of its addresses.
+    """
+
+    def __init__(self, subnet="10.213.77"):
+        self.subnet = subnet
+        self.id = uuid.uuid4().hex[:4]
+        self.bridge = f"ffb{self.id}"
+        self.hosts = []
+        self.processes = []
+        sh("ip", "link", "add", self.bridge, "type", "bridge")
+        try:
+            sh("ip", "addr", "add", f"{subnet}.1/24", "dev", self.bridge)
+            sh("ip", "link", "set", self.bridge, "up")
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def address(self):
+        """Of this machine."""
+        return f"{self.subnet}.1"
+
+    def add_host(self):
+        """Another host."""
+        number = len(self.hosts) + 2
+        host = Host(self, number)
+        self.hosts.append(host)
+        host.connect()
+        return host
+
+    def close(self):
+        """End all processes, and take everything down."""
+        for process in self.processes:
+            process.kill()
+        for process in self.processes:
+            process.wait()
+        for host in self.hosts:
+            sh("ip", "link", "del", host.outer, check=False)
+            sh("ip", "netns", "del", host.name, check=False)
+        sh("ip", "link", "del", self.bridge, check=False)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Host:
+    """One network namespace."""
+
+    def __init__(self, network, number):
+        self.network = network
+        self.address = f"{network.subnet}.{number}"
+        self.name = f"ffh{network.id}-{number}"
+        self.outer, self.inner = f"ffo{network.id}-{number}", f"ffi{network.id}-{number}"
+
+    def connect(self):
+        sh("ip", "netns", "add", self.name)
+        sh("ip", "link", "add", self.outer, "type", "veth", "peer", "name", self.inner)
+        sh("ip", "link", "set", self.inner, "netns", self.name)
+        sh("ip", "link", "set", self.outer, "master", self.network.bridge)
+        sh("ip", "link", "set", self.outer, "up")
+        within = ("ip", "-n", self.name)
+        sh(*within, "addr", "add", f"{self.address}/24", "dev", self.inner)
+        sh(*within, "link", "set", self.inner, "up")
+        sh(*within, "link", "set", "lo", "up")
+
+    def run(self, command, *, log, hidden=()):
+        """Start a command on this host, which does not see what is in the folders ``hidden``."""
+        shell = [sys.executable, os.path.abspath(__file__), os.pathsep.join(map(str, hidden))]
+        enter = ["ip", "netns", "exec", self.name, "unshare", "-m"]
+        process = subprocess.Popen([*enter, *shell, *command], stdout=log, stderr=log)
+        self.network.processes.append(process)
+        return process
+
+    def cut_off(self):
+        """Take the link down: no packet comes through, and nobody is told."""
+        sh("ip", "link", "set", self.outer, "down")
+
+
+def _become(hidden, command):
+    for folder in filter(None, hidden.split(os.pathsep)):
+        sh("mount", "-t", "tmpfs", "tmpfs", folder)
+    os.execvp(command[0], command)
+
+
+if __name__ == "__main__":
+    _become(sys.argv[1], sys.argv[2:])

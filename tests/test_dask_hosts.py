@@ -1,0 +1,192 @@
+"""A cluster of several hosts, with the data on some of them only."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+
+import pytest
+from process_cases import (
+    eventually,
+    hard_limit,  # noqa: F401 - a fixture
+)
+from sample_udfs import Level
+
+pytest.importorskip("distributed")
+
+from dask_cases import assert_same, raw_file
+from dask_hosts import Network, needed
+
+import framefold as ff
+from framefold.exceptions import WorkerError
+from framefold.executor.dask import DaskJobExecutor
+from framefold.udf import UDF
+
+pytestmark = pytest.mark.usefixtures("hard_limit")
+
+
+class Where(UDF):
+    """On which host each frame was processed; takes its time."""
+
+    def __init__(self, seconds=0.0):
+        super().__init__(seconds=seconds)
+
+    def get_result_buffers(self):
+        return {"host": self.buffer(kind="nav", dtype=object)}
+
+    def process_frame(self, frame):
+        time.sleep(self.params.seconds)
+        self.results.host[:] = own_address()
+
+
+def own_address():
+    """The address of the host that this is called on."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("10.213.77.1", 1))  # sends nothing
+        return probe.getsockname()[0]
+
+
+class Cluster:
+    """A scheduler on this machine, and workers on hosts of their own."""
+
+    def __init__(self, folder):
+        self.data = folder / "data"
+        self.data.mkdir()
+        self.folder = folder
+        self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
+        self.network = Network()
+        try:
+            self.start_scheduler()
+        except BaseException:
+            self.close()
+            raise
+
+    def start_scheduler(self):
+        import subprocess
+
+        file = self.folder / "scheduler.json"
+        command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
+        command += ["--host", self.network.address, "--scheduler-file", str(file)]
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
+        self.network.processes.append(process)
+        assert eventually(file.exists, 40)
+        self.address = json.loads(file.read_text())["address"]
+
+    def add_worker(self, *, sees_data):
+        """Start a worker on a host of its own."""
+        host = self.network.add_host()
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--no-nanny"]
+        command += ["--nthreads", "1", "--no-dashboard", "--death-timeout", "30"]
+        scratch = self.folder / host.address
+        scratch.mkdir()
+        command += ["--local-directory", str(scratch), "--host", host.address]
+        host.run(command, log=self.log, hidden=() if sees_data else (self.data,))
+        return host
+
+    def close(self):
+        self.network.close()
+        self.log.close()
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    needed()
+    cluster = Cluster(tmp_path)
+    yield cluster
+    cluster.close()
+    assert not any(process.poll() is None for process in cluster.network.processes)
+
+
+def connect(cluster, n_workers):
+    executor = DaskJobExecutor.connect(cluster.address)
+    assert eventually(lambda: executor.n_workers == n_workers, 60)
+    return ff.Context(executor=executor)
+
+
+def test_partitions_are_processed_where_the_data_are(cluster):
+    inline = ff.Context.make_with("inline")
+    seeing = [cluster.add_worker(sees_data=True) for _ in range(2)]
+    blind = cluster.add_worker(sees_data=False)
+    dataset = raw_file(inline, cluster.data, num_partitions=21)
+    udfs = [Level(offset=1), ff.StdDevUDF()]
+    expected = inline.run_udf(dataset, udfs)
+    with connect(cluster, 3) as ctx:
+        results = ctx.run_udf(dataset, [*udfs, Where(0.02)])
+        assert_same(results[:2], expected)
+        assert set(results[2]["host"].data.flat) == {host.address for host in seeing}
+        # Native kernels alone run there, too.
+        assert_same([ctx.run_udf(dataset, ff.StdDevUDF())], [expected[1]])
+        # What is in memory travels: then all take part.
+        memory = ctx.load("memory", data=dataset_array(cluster), num_partitions=42, sig_dims=2)
+        results = ctx.run_udf(memory, [*udfs, Where(0.1)])
+        hosts = {host.address for host in (*seeing, blind)}
+        assert set(results[2]["host"].data.flat) == hosts
+
+
+def dataset_array(cluster):
+    import numpy as np
+
+    return np.fromfile(cluster.data / "scan.raw", np.uint16).reshape(6, 7, 10, 12)
+
+
+def test_nobody_has_the_data(cluster):
+    inline = ff.Context.make_with("inline")
+    hosts = [cluster.add_worker(sees_data=False) for _ in range(2)]
+    dataset = raw_file(inline, cluster.data)
+    with connect(cluster, 2) as ctx:
+        begin = time.monotonic()
+        with pytest.raises(WorkerError, match="no worker of the Dask scheduler") as caught:
+            ctx.run_udf(dataset, Level())
+        assert time.monotonic() - begin < 20
+    message = str(caught.value)
+    assert all(host.address in message for host in hosts)
+    assert str(cluster.data / "scan.raw") in message
+
+
+def test_a_worker_that_comes_late(cluster):
+    inline = ff.Context.make_with("inline")
+    first = cluster.add_worker(sees_data=True)
+    dataset = raw_file(inline, cluster.data, num_partitions=42)
+    with connect(cluster, 1) as ctx:
+        steps = ctx.run_udf_iter(dataset, [Level(), Where(0.4)])
+        next(steps)
+        late = cluster.add_worker(sees_data=True)
+        blind = cluster.add_worker(sees_data=False)
+        *_, results = steps
+    assert_same([results[0]], [inline.run_udf(dataset, Level())])
+    hosts = set(results[1]["host"].data.flat)
+    assert hosts == {first.address, late.address}
+    assert blind.address not in hosts
+
+
+def test_a_host_that_is_cut_off(cluster):
+    inline = ff.Context.make_with("inline")
+    hosts = [cluster.add_worker(sees_data=True) for _ in range(2)]
+    dataset = raw_file(inline, cluster.data, num_partitions=42)
+    expected = inline.run_udf(dataset, [Level(offset=4), ff.StdDevUDF()])
+    with connect(cluster, 2) as ctx:
+        begin = time.monotonic()
+        steps = ctx.run_udf_iter(dataset, [Level(offset=4), ff.StdDevUDF(), Where(0.2)])
+        for _ in range(6):
+            next(steps)
+        hosts[0].cut_off()
+        *_, results = steps
+        assert time.monotonic() - begin < 60
+    assert_same(results.buffers[:2], expected)
+    processed = list(results[2]["host"].data.flat)
+    assert processed.count(hosts[0].address) < processed.count(hosts[1].address)
+    assert set(processed) == {host.address for host in hosts}
+
+
+def test_hosts_see_what_they_are_to_see(cluster, tmp_path):
+    """The tests would show nothing if a host that is to be blind saw the data."""
+    (cluster.data / "file").touch()
+    host = cluster.network.add_host()
+    for hidden, found in (((cluster.data,), 1), ((), 0)):
+        code = f"import os, sys; sys.exit(not os.path.exists({str(cluster.data / 'file')!r}))"
+        process = host.run([sys.executable, "-c", code], log=cluster.log, hidden=hidden)
+        assert process.wait(20) == found
+    assert os.path.exists(cluster.data / "file")
