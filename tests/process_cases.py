@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -60,8 +61,9 @@ def eventually(condition, patience=10.0):
 
 
 def shm():
-    """The names of shared memory in use."""
-    return set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+    """The names of shared memory in use; semaphores are those of other programs."""
+    names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else ()
+    return {name for name in names if not name.startswith("sem.")}
 
 
 def open_files():
@@ -73,6 +75,21 @@ def open_files():
         except OSError:
             continue
     return sorted(entry for entry in found if "framefold" in entry or entry.startswith("socket:"))
+
+
+def nothing_new(before):
+    """Whether no file and no thread is open that was not among ``before``, or is soon closed."""
+    files, threads = before
+
+    def is_so():
+        return not Counter(open_files()) - Counter(files) and set(pool_threads()) <= set(threads)
+
+    return eventually(is_so)
+
+
+def files_and_threads():
+    """What :func:`nothing_new` compares with."""
+    return open_files(), pool_threads()
 
 
 def pool_threads():

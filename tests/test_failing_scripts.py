@@ -116,7 +116,7 @@ def test_ctrl_c(executor, stage):
         process.kill()
         raise
     assert "interrupted" in finished(process)
-    assert shm() == names
+    assert shm() <= names
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
@@ -124,7 +124,7 @@ def test_ctrl_c(executor, stage):
 def test_ctrl_c_during_start_up(executor, seconds):
     names = shm()
     assert "interrupted" in finished(start(INTERRUPTED, executor, "start-up", seconds))
-    assert shm() == names
+    assert shm() <= names
 
 
 FORKED = """
@@ -163,7 +163,7 @@ FORKED = """
 def test_a_run_in_a_fork(executor, how):
     names = shm()
     finished(start(FORKED, executor, how))
-    assert shm() == names
+    assert shm() <= names
 
 
 FORKED_DURING_A_RUN = """
@@ -193,7 +193,7 @@ FORKED_DURING_A_RUN = """
 def test_a_fork_during_a_run(executor):
     names = shm()
     finished(start(FORKED_DURING_A_RUN, executor, "fork"))
-    assert shm() == names
+    assert shm() <= names
 
 
 ON_A_THREAD = """
