@@ -156,13 +156,15 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'mrc'``, ``'seq'``,
+            ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         nav_shape, sig_shape : tuple of int
             Shapes of the scan and of a frame, where the file does not say or to override it.
         dtype
             The dtype of the pixels, for ``'raw'``; type strings give the byte order: ``'>u2'``.
+            For ``'mrc'``: whether pixels of 8 bits have a sign.
         sync_offset : int
             Position ``p`` of the scan shows frame ``p + sync_offset``. Positions without a frame
             are skipped, and invalid in results.
@@ -178,6 +180,11 @@ class Context(AnalysisMethods, ConvertMethods):
             Read only the named file of a set, for ``'mib'``.
         quad_gap : {'omit', 'insert'}
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
+        endianess : {'<', '>'}
+            The byte order, for ``'blo'``, if the file does not show it.
+        enable_corrections : bool
+            Whether dark frame, gain map and bad pixels that come with the file are applied, for
+            ``'seq'``; they are by default.
         data : numpy.ndarray or sparse array of SciPy or PyData
             The array, for ``'memory'``; do not change it during a run. It is available as
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
