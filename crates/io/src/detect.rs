@@ -1,6 +1,6 @@
 //! The formats, finding out which one a file is, and opening it.
 
-use crate::{Backend, OpenOptions, Storage, blo, empad, mib, mrc, npy, raw, raw_csr, seq};
+use crate::{Backend, OpenOptions, Storage, blo, empad, frms6, mib, mrc, npy, raw, raw_csr, seq};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
@@ -29,6 +29,7 @@ pub const FORMATS: &[Format] = &[
     npy::FORMAT,
     blo::FORMAT,
     seq::FORMAT,
+    frms6::FORMAT,
     mib::FORMAT,
     // Its mark lies at byte 208, and old files have none.
     mrc::FORMAT,

@@ -46,6 +46,7 @@ mod csr;
 mod detect;
 mod empad;
 mod fields;
+mod frms6;
 mod geometry;
 mod linear;
 mod memory;

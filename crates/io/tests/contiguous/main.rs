@@ -4,6 +4,7 @@
 
 mod blo;
 mod empad;
+mod frms6;
 mod hostile;
 mod mrc;
 #[expect(dead_code, reason = "not every part of it is needed here")]
