@@ -76,6 +76,7 @@ def write_seq(path: Path, data: Array, footer: int = 24) -> None:
     bits, size = 8 * data.itemsize, height * width * data.itemsize
     header = bytearray(8192)
     struct.pack_into("<I24si", header, 0, 0xFEED, "Norpix seq".encode("utf-16le"), 5)
+    struct.pack_into("<512s", header, 36, "No description".encode("utf-16le"))
     struct.pack_into("<6I", header, 548, width, height, bits, bits, size, 100)
     struct.pack_into("<3Id", header, 572, len(frames), 0, size + footer, 1000.0)
     body = b"".join(frame.tobytes() + b"\x11" * footer for frame in frames)
@@ -93,3 +94,29 @@ def write_seq_sidecars(path: Path, dark: Array, gain: Array, bad_row: int) -> No
     )
     part = struct.pack("<11i", 45, 1, width, height, 0, 0, 1, 16, 1000, 0, 0)
     path.with_name(f"{path.name}.metadata").write_bytes(bytes(282) + part + b"\0")
+
+
+def write_frms6(path: Path, data: Array, dark: Array | None = None, per_file: int = 7) -> None:
+    """Frames of uint16 with an even number of rows as a recording: ``path`` and .frms6 files."""
+    rows, columns, height, width = data.shape
+    frames = data.reshape(-1, height, width)
+    files = [] if dark is None else [(0, dark)]
+    starts = range(0, len(frames), per_file)
+    files += [(n, frames[start : start + per_file]) for n, start in enumerate(starts, start=1)]
+    for number, part in files:
+        header = bytearray(1024)
+        struct.pack_into("<HH3xB", header, 0, 1024, 64, 6)
+        struct.pack_into("<HH", header, 88, 2 * width, height // 2)
+        struct.pack_into("<I", header, 1020, len(part))
+        blocks = [bytes(header)]
+        for frame in part:
+            upper, lower = frame[: height // 2], frame[height // 2 :]
+            stored = np.concatenate([upper, lower[::-1, ::-1]], axis=1)
+            blocks += [bytes(64), stored.astype("<u2").tobytes()]
+        path.with_name(f"{path.stem}_{number:03}.frms6").write_bytes(b"".join(blocks))
+    path.write_text(
+        "[measurementInfo]\n"
+        f"darkframes = {0 if dark is None else len(dark)}\ndwelltimemicroseconds = 1000\n"
+        f"gain = 1\nsignalframes = {len(frames)}\nstemimagesize = {rows}x{columns}\n"
+        'readoutmode = "bin: 1, windowing: 1 x 1 "\n'
+    )

@@ -12,6 +12,7 @@ from detector_files import (
     write_blo,
     write_de_movie,
     write_empad,
+    write_frms6,
     write_mrc,
     write_seq,
     write_seq_sidecars,
@@ -31,6 +32,7 @@ FORMATS = [
     ("mrc", "20250101_00001_movie.mrc", write_de_movie, "uint16", (12, 20)),
     ("mrc", "20250101_00001_movie.mrc", write_de_movie, "float32", (12, 20)),
     ("seq", "scan.seq", write_seq, "uint16", (12, 20)),
+    ("frms6", "scan.hdr", write_frms6, "uint16", (12, 20)),
 ]
 IDS = [f"{kind}-{dtype}" for kind, _, _, dtype, _ in FORMATS]
 NAV = (4, 5)
@@ -62,7 +64,7 @@ def test_frames_are_what_was_written(ctx, written, backend):
         assert load.format == kind
         assert tuple(load.shape) == data.shape
         assert load.dtype == data.dtype
-        assert load.warnings == []
+        assert load.warnings == [] or (kind == "frms6" and "dark frames" in load.warnings[-1])
         assert np.array_equal(picked(ctx, load).reshape(data.shape), data)
 
 
@@ -85,6 +87,8 @@ def test_a_file_cut_in_its_last_frame_is_shorter(ctx, written):
     kind, path, data = written
     if kind == "empad":
         path = next(path.parent.glob("*.raw"))
+    if kind == "frms6":
+        path = max(path.parent.glob("*.frms6"))
     with path.open("r+b") as file:
         # More than what follows the pixels of a frame.
         file.truncate(path.stat().st_size - 1040 if kind == "empad" else path.stat().st_size - 40)
@@ -166,6 +170,24 @@ def test_corrections_can_be_left_out_when_a_file_is_opened(ctx, seq):
     assert np.array_equal(picked(ctx, dataset), raw)
     with pytest.raises(InvalidArgumentError, match="enable_corrections"):
         ctx.load("mib", path, enable_corrections=False)
+
+
+def test_dark_frames_of_a_recording(ctx, tmp_path):
+    data = pixels("uint16", (12, 20))
+    dark = np.random.default_rng(8).integers(0, 50, (5, 12, 20)).astype(np.uint16)
+    write_frms6(tmp_path / "scan.hdr", data, dark)
+    flat, mean = data.reshape(-1, 12, 20), dark.mean(axis=0, dtype=np.float64)
+    for path in (tmp_path / "scan.hdr", tmp_path / "scan_002.frms6"):
+        dataset = ctx.open(path)
+        assert dataset.format == "frms6"
+        assert dataset.warnings == []
+        np.testing.assert_allclose(picked(ctx, dataset), flat - mean, rtol=1e-5, atol=1e-4)
+    plain = ctx.load("frms6", tmp_path / "scan.hdr", enable_offset_correction=False)
+    assert np.array_equal(picked(ctx, plain), flat)
+    gain = 1 + np.random.default_rng(9).random((12, 20))
+    np.savetxt(tmp_path / "gain.csv", gain.T, delimiter=";")
+    both = ctx.load("frms6", tmp_path / "scan.hdr", gain_map_path=tmp_path / "gain.csv")
+    np.testing.assert_allclose(picked(ctx, both), (flat - mean) * gain, rtol=1e-4, atol=1e-3)
 
 
 def test_corrections_travel_to_worker_processes(seq):

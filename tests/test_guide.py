@@ -21,6 +21,7 @@ from detector_files import (
     write_blo,
     write_de_movie,
     write_empad,
+    write_frms6,
     write_seq,
     write_seq_sidecars,
 )
@@ -78,6 +79,7 @@ def prepare(folder: Path) -> None:
     write_de_movie(folder / "20250101_00001_movie.mrc", counts)
     write_seq(folder / "scan.seq", counts)
     dark, gain = np.full((64, 64), 0.5, np.float32), np.full((64, 64), 2, np.float32)
+    write_frms6(folder / "pn.hdr", counts, np.full((3, 64, 64), 2, np.uint16))
     write_seq_sidecars(folder / "scan.seq", dark, gain, bad_row=20)
 
 

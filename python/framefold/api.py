@@ -156,8 +156,8 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'mrc'``, ``'seq'``,
-            ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'frms6'``,
+            ``'mrc'``, ``'seq'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         nav_shape, sig_shape : tuple of int
@@ -184,7 +184,10 @@ class Context(AnalysisMethods, ConvertMethods):
             The byte order, for ``'blo'``, if the file does not show it.
         enable_corrections : bool
             Whether dark frame, gain map and bad pixels that come with the file are applied, for
-            ``'seq'``; they are by default.
+            ``'seq'`` and ``'frms6'``; they are by default. ``enable_offset_correction`` is the
+            same.
+        gain_map_path
+            A text file with a gain map, for ``'frms6'``.
         data : numpy.ndarray or sparse array of SciPy or PyData
             The array, for ``'memory'``; do not change it during a run. It is available as
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
