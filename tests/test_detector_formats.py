@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -188,6 +189,16 @@ def test_dark_frames_of_a_recording(ctx, tmp_path):
     np.savetxt(tmp_path / "gain.csv", gain.T, delimiter=";")
     both = ctx.load("frms6", tmp_path / "scan.hdr", gain_map_path=tmp_path / "gain.csv")
     np.testing.assert_allclose(picked(ctx, both), (flat - mean) * gain, rtol=1e-4, atol=1e-3)
+
+
+def test_a_gain_map_is_found_from_any_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_frms6(tmp_path / "scan.hdr", pixels("uint16", (12, 20)))
+    np.savetxt("gain.csv", np.full((20, 12), 3.0), delimiter=";")
+    dataset = ff.Context().load("frms6", "scan.hdr", gain_map_path="gain.csv")
+    monkeypatch.chdir("/")
+    again = pickle.loads(pickle.dumps(dataset))
+    assert (again.get_correction_data().get_gain_map() == 3).all()
 
 
 def test_corrections_travel_to_worker_processes(seq):

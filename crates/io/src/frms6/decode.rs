@@ -2,6 +2,7 @@
 
 use crate::FrameDecoder;
 use framefold_core::{Error, Result, SigSlice};
+use framefold_simd::{Simd, run};
 use std::ops::Range;
 
 /// Decodes frames of one size.
@@ -76,6 +77,7 @@ impl FrameDecoder for UnfoldDecoder {
 
     fn decode(&self, stored: &[u8], sig: &SigSlice, out: &mut [u8]) -> Result<()> {
         let wrong = || Error::bug(format!("{} stored bytes for {sig:?}", stored.len()));
+        let simd = Simd::best();
         let skipped = self.stored_rows(sig).start;
         let columns = self.width / 2;
         let pixels = stored.as_chunks::<2>().0;
@@ -92,15 +94,29 @@ impl FrameDecoder for UnfoldDecoder {
                 // The lower chip is turned: its last column comes first.
                 let start = if lower { start + self.width - column - n } else { start + column };
                 let from = pixels.get(start..start + n).ok_or_else(wrong)?;
-                let native = |pixel: &[u8; 2]| u16::from_le_bytes(*pixel).to_ne_bytes();
                 if lower {
-                    to.iter_mut().zip(from.iter().rev()).for_each(|(to, from)| *to = native(from));
+                    run!(simd, copy_turned(from, to));
                 } else {
-                    to.iter_mut().zip(from).for_each(|(to, from)| *to = native(from));
+                    copy(from, to);
                 }
                 cell += n;
             }
         }
         if rest.is_empty() { Ok(()) } else { Err(wrong()) }
+    }
+}
+
+/// Pixels in native byte order; both slices have the same length.
+fn copy(from: &[[u8; 2]], to: &mut [[u8; 2]]) {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = u16::from_le_bytes(*from).to_ne_bytes();
+    }
+}
+
+/// The same from the last to the first.
+#[inline(always)]
+fn copy_turned(from: &[[u8; 2]], to: &mut [[u8; 2]]) {
+    for (to, from) in to.iter_mut().zip(from.iter().rev()) {
+        *to = u16::from_le_bytes(*from).to_ne_bytes();
     }
 }
