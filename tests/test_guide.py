@@ -17,6 +17,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from detector_files import (
+    write_blo,
+    write_de_movie,
+    write_empad,
+    write_frms6,
+    write_seq,
+    write_seq_sidecars,
+)
 
 from framefold.utils.simulate import StrainedCrystal, write_mib
 
@@ -66,6 +74,13 @@ def prepare(folder: Path) -> None:
     write_mib(folder / "scan.mib", counts)
     np.save(folder / "scan.npy", counts)
     counts.tofile(folder / "scan.raw")
+    write_blo(folder / "scan.blo", counts)
+    write_empad(folder / "scan.xml", counts)
+    write_de_movie(folder / "20250101_00001_movie.mrc", counts)
+    write_seq(folder / "scan.seq", counts)
+    dark, gain = np.full((64, 64), 0.5, np.float32), np.full((64, 64), 2, np.float32)
+    write_frms6(folder / "pn.hdr", counts, np.full((3, 64, 64), 2, np.uint16))
+    write_seq_sidecars(folder / "scan.seq", dark, gain, bad_row=20)
 
 
 @pytest.fixture(scope="module")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from os import PathLike, fspath
-from os.path import abspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold._convert import ConvertMethods
+from framefold._opening import OpenMethods
 from framefold._partial_results import UDFResultDict, UDFResults
 from framefold._planning import Run, plan_run
 from framefold._progress import RunProgress, progress_reporter
@@ -23,7 +23,6 @@ from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
-from framefold.io.dataset.memory import MemoryDataSet
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -41,7 +40,7 @@ __all__ = [
 ]
 
 
-class Context(AnalysisMethods, ConvertMethods):
+class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     """Opens data sets and runs UDFs on them.
 
     Making one starts nothing and returns at once.
@@ -132,72 +131,6 @@ class Context(AnalysisMethods, ConvertMethods):
 
             self._plot_class = MPLLive2DPlot
         return self._plot_class
-
-    def open(self, path: str | PathLike[str], **options: Any) -> DataSet:
-        """Open a file, finding out by its contents what it is.
-
-        Parameters
-        ----------
-        path
-            The file; any member of a set of files.
-        **options
-            As for :meth:`load`.
-
-        Raises
-        ------
-        UnsupportedError
-            If no format recognizes the file; the message says why, for each.
-        """
-        return self.load("auto", path, **options)
-
-    def load(self, filetype: str, /, *args: Any, **options: Any) -> DataSet:
-        """Open a data set of a given type.
-
-        Parameters
-        ----------
-        filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
-        path
-            The file, for all types but ``'memory'``.
-        nav_shape, sig_shape : tuple of int
-            Shapes of the scan and of a frame, where the file does not say or to override it.
-        dtype
-            The dtype of the pixels, for ``'raw'``; type strings give the byte order: ``'>u2'``.
-        sync_offset : int
-            Position ``p`` of the scan shows frame ``p + sync_offset``. Positions without a frame
-            are skipped, and invalid in results.
-        io_backend : {'mmap', 'buffered'}
-            How files are read; use ``'buffered'`` on network file systems.
-        num_partitions : int
-            How many partitions to process the data in.
-        sig_dims : int
-            How many of the last axes are signal axes, for ``'npy'`` and ``'memory'``.
-        file_header, file_footer, frame_header, frame_footer : int
-            Bytes to skip, for ``'raw'``.
-        disable_glob : bool
-            Read only the named file of a set, for ``'mib'``.
-        quad_gap : {'omit', 'insert'}
-            The gap between chips of a quad detector in raw mode, for ``'mib'``.
-        data : numpy.ndarray or sparse array of SciPy or PyData
-            The array, for ``'memory'``; do not change it during a run. It is available as
-            ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
-            are read in place, and which other options there are: ``datashape``,
-            ``array_backends``, ``tileshape``.
-
-        Raises
-        ------
-        FramefoldError
-            If the file cannot be opened; names the file, what was found and what was expected.
-        """
-        if filetype == "memory":
-            return MemoryDataSet(*args, **options)
-        if "path" in options:
-            args = (options.pop("path"), *args)
-        if len(args) != 1:
-            raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
-        dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
-        dataset._opened_with = (filetype, abspath(args[0]), options)
-        return dataset
 
     @overload
     def run_udf(

@@ -106,7 +106,7 @@ impl MetadataList {
     /// `None` add nothing.
     pub fn number(&mut self, quantity: Quantity, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
-            self.insert(quantity, MetadataValue::Number(value));
+            self.insert(Metadata { quantity, value: MetadataValue::Number(value) });
         }
     }
 
@@ -119,7 +119,16 @@ impl MetadataList {
     /// `None` add nothing.
     pub fn text<'a>(&mut self, quantity: Quantity, value: impl Into<Option<&'a str>>) {
         if let Some(value) = value.into().map(str::trim).filter(|value| !value.is_empty()) {
-            self.insert(quantity, MetadataValue::Text(value.to_owned()));
+            self.insert(Metadata { quantity, value: MetadataValue::Text(value.to_owned()) });
+        }
+    }
+
+    /// Adds a fact, in the place of what was there.
+    pub fn insert(&mut self, fact: Metadata) {
+        let place = self.0.partition_point(|other| other.quantity < fact.quantity);
+        match self.0.get_mut(place).filter(|other| other.quantity == fact.quantity) {
+            Some(other) => *other = fact,
+            None => self.0.insert(place, fact),
         }
     }
 
@@ -136,14 +145,6 @@ impl MetadataList {
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    fn insert(&mut self, quantity: Quantity, value: MetadataValue) {
-        let place = self.0.partition_point(|fact| fact.quantity < quantity);
-        match self.0.get_mut(place).filter(|fact| fact.quantity == quantity) {
-            Some(fact) => fact.value = value,
-            None => self.0.insert(place, Metadata { quantity, value }),
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! The formats, finding out which one a file is, and opening it.
 
-use crate::{Backend, OpenOptions, Storage, mib, npy, raw, raw_csr};
+use crate::{Backend, OpenOptions, Storage, blo, empad, frms6, mib, mrc, npy, raw, raw_csr, seq};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
@@ -25,7 +25,18 @@ pub struct Format {
 ///
 /// Formats with the longest signature come first, so that a chance match of a short one cannot
 /// shadow them; `raw`, which any file could be, comes last and never detects.
-pub const FORMATS: &[Format] = &[npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, raw::FORMAT];
+pub const FORMATS: &[Format] = &[
+    npy::FORMAT,
+    blo::FORMAT,
+    seq::FORMAT,
+    frms6::FORMAT,
+    mib::FORMAT,
+    // Its mark lies at byte 208, and old files have none.
+    mrc::FORMAT,
+    empad::FORMAT,
+    raw_csr::FORMAT,
+    raw::FORMAT,
+];
 
 /// The number of bytes from the start of a file that detection looks at.
 pub const PREFIX_LEN: usize = 4096;
@@ -145,7 +156,9 @@ fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detectio
             Verdict::No(reason) => reasons.push(format!("not {}: {reason}", format.name)),
         }
     }
-    let promised = formats.iter().find(|format| fits(format) && format.name != raw::FORMAT.name);
+    // An extension of plain pixels, too, promises nothing.
+    let promises = !raw::FORMAT.extensions.contains(&extension.as_str());
+    let promised = formats.iter().find(|format| fits(format) && promises);
     let error = match promised {
         Some(format) => Error::bad_file(format!(
             "the extension '.{extension}' promises {}, but the content is something else ({})",

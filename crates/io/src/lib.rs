@@ -41,18 +41,26 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod blo;
 mod csr;
 mod detect;
+mod empad;
+mod fields;
+mod frms6;
+mod geometry;
 mod linear;
 mod memory;
 mod mib;
+mod mrc;
 mod npy;
 mod options;
 mod raw;
 mod raw_csr;
 mod recut;
+mod seq;
 mod storage;
 mod strided;
+mod xml;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};

@@ -1,6 +1,6 @@
 //! What a caller may say about a file beyond its path.
 
-use framefold_core::{Error, Result, StoredDType};
+use framefold_core::{ByteOrder, Error, Result, StoredDType};
 use std::path::PathBuf;
 
 /// How the bytes of a file are brought into memory.
@@ -68,6 +68,8 @@ pub struct OpenOptions {
     /// Whether dark frames, gain maps and lists of bad pixels that come with the file are applied;
     /// they are if nothing is said.
     pub enable_corrections: Option<bool>,
+    /// The byte order of a file that does not say so itself, or says it wrongly.
+    pub byte_order: Option<ByteOrder>,
     /// A file with a gain map, for formats that do not bring one.
     pub gain_map_path: Option<PathBuf>,
 }
@@ -89,6 +91,8 @@ impl OpenOptions {
             ("disable_glob", self.disable_glob),
             ("quad_gap", self.quad_gap != QuadGap::default()),
             ("enable_corrections", self.enable_corrections.is_some()),
+            // The spelling is that of the reference.
+            ("endianess", self.byte_order.is_some()),
             ("gain_map_path", self.gain_map_path.is_some()),
         ]
     }
@@ -141,6 +145,7 @@ mod tests {
             disable_glob: true,
             quad_gap: QuadGap::Insert,
             enable_corrections: Some(true),
+            byte_order: Some(ByteOrder::Big),
             gain_map_path: Some(PathBuf::from("gain.csv")),
         };
         let names = every_option.names();

@@ -1,7 +1,7 @@
 //! Keyword arguments of `Context.load` as the engine's options.
 
 use crate::errors::OrRaise;
-use framefold::core::{Error, StoredDType};
+use framefold::core::{ByteOrder, Error, StoredDType};
 use framefold::io::{Backend, OpenOptions, QuadGap};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -24,6 +24,7 @@ const KNOWN: &[&str] = &[
     "enable_corrections",
     "enable_offset_correction",
     "gain_map_path",
+    "endianess",
 ];
 
 /// The engine's options, and the number of partitions, if it was given.
@@ -61,6 +62,7 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
             "enable_corrections" | "enable_offset_correction" => {
                 options.enable_corrections = Some(value.is_truthy()?);
             }
+            "endianess" => options.byte_order = Some(byte_order(&value).or_raise(py)?),
             "gain_map_path" => {
                 let path = value.extract().map_err(|_| wrong("a path"));
                 options.gain_map_path = Some(path.or_raise(py)?);
@@ -92,6 +94,15 @@ fn backend(value: &Bound<'_, PyAny>) -> framefold::Result<Backend> {
         Ok("buffered") => Ok(Backend::Buffered),
         _ => Err(Error::invalid(format!("there is no I/O backend {}", shown(value)))
             .with_hint("use 'mmap' or 'buffered'")),
+    }
+}
+
+fn byte_order(value: &Bound<'_, PyAny>) -> framefold::Result<ByteOrder> {
+    match value.extract::<String>().as_deref() {
+        Ok("<") => Ok(ByteOrder::Little),
+        Ok(">") => Ok(ByteOrder::Big),
+        _ => Err(Error::invalid(format!("endianess={} has no meaning", shown(value)))
+            .with_hint("use '<' for little endian or '>' for big endian")),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::parse;
 use clap::{Args, ValueEnum};
 use framefold::OpenOptions;
-use framefold::core::StoredDType;
+use framefold::core::{ByteOrder, StoredDType};
 use framefold::io::{Backend, QuadGap};
 use std::path::PathBuf;
 
@@ -59,6 +59,9 @@ pub(crate) struct DataArgs {
     /// Leave out dark frames, gain maps and bad pixels that come with the file
     #[arg(long, global = true)]
     pub no_corrections: bool,
+    /// The byte order of a file that does not say so itself
+    #[arg(long, global = true, value_enum, value_name = "ORDER")]
+    pub byte_order: Option<ByteOrderArg>,
     /// A gain map, for formats that do not bring one
     #[arg(long, global = true, value_name = "FILE")]
     pub gain_map: Option<PathBuf>,
@@ -69,6 +72,13 @@ pub(crate) struct DataArgs {
 pub(crate) enum BackendArg {
     Mmap,
     Buffered,
+}
+
+/// Which byte of a number comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ByteOrderArg {
+    Little,
+    Big,
 }
 
 /// What to do about the gap between chips.
@@ -101,6 +111,10 @@ impl DataArgs {
                 QuadGapArg::Insert => QuadGap::Insert,
             },
             enable_corrections: self.no_corrections.then_some(false),
+            byte_order: self.byte_order.map(|order| match order {
+                ByteOrderArg::Little => ByteOrder::Little,
+                ByteOrderArg::Big => ByteOrder::Big,
+            }),
             gain_map_path: self.gain_map.clone(),
         }
     }

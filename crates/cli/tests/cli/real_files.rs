@@ -44,7 +44,7 @@ fn pick_gives_what_other_readers_found() {
     let mut n_readings = 0;
     for entry in manifest["entries"].as_array().unwrap() {
         let format = entry["format"].as_str().unwrap_or("");
-        if !["MIB", "NPY"].contains(&format) {
+        if !["MIB", "NPY", "BLO"].contains(&format) {
             continue;
         }
         let file = folder.join(entry["file"].as_str().unwrap());

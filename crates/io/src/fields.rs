@@ -1,0 +1,119 @@
+//! Numbers and texts at known places of a header.
+
+use crate::Storage;
+use framefold_core::{Error, Result};
+
+/// The bytes of a header. Places past its end hold nothing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fields<'a> {
+    bytes: &'a [u8],
+    big_endian: bool,
+}
+
+macro_rules! numbers {
+    ($($name:ident $type:ty),*) => {$(
+        #[doc = concat!("The `", stringify!($type), "` at this offset.")]
+        pub(crate) fn $name(&self, at: usize) -> Option<$type> {
+            let bytes = *self.bytes.get(at..)?.first_chunk()?;
+            let of = if self.big_endian { <$type>::from_be_bytes } else { <$type>::from_le_bytes };
+            Some(of(bytes))
+        }
+    )*};
+}
+
+#[allow(dead_code, reason = "a header need not hold every type of number")]
+impl<'a> Fields<'a> {
+    /// A header whose numbers are little endian.
+    pub(crate) fn little(bytes: &'a [u8]) -> Self {
+        Fields { bytes, big_endian: false }
+    }
+
+    /// A header whose numbers are in that order.
+    pub(crate) fn new(bytes: &'a [u8], big_endian: bool) -> Self {
+        Fields { bytes, big_endian }
+    }
+
+    numbers!(u8 u8, u16 u16, u32 u32, i16 i16, i32 i32, i64 i64, f32 f32, f64 f64);
+
+    /// The text of at most `len` bytes at this offset, up to the first NUL, without space around
+    /// it. Each byte is a character of Latin-1.
+    pub(crate) fn text(&self, at: usize, len: usize) -> String {
+        let field = self.bytes.get(at..).unwrap_or_default();
+        let field = field.get(..len).unwrap_or(field);
+        let text = field.iter().take_while(|&&byte| byte != 0).copied().map(char::from);
+        text.collect::<String>().trim().to_owned()
+    }
+
+    /// As [`Fields::text`], in UTF-16.
+    pub(crate) fn text_utf16(&self, at: usize, len: usize) -> String {
+        let units = (at..at.saturating_add(len)).step_by(2).map_while(|at| self.u16(at));
+        let units = char::decode_utf16(units.take_while(|&unit| unit != 0));
+        let text: String = units.map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
+        text.trim().to_owned()
+    }
+}
+
+/// Reads the header of `len` bytes that begins at `start`.
+///
+/// # Errors
+/// `BadFile` that says what is missing if the file is too short; `Io`.
+pub(crate) fn read_header(
+    storage: &Storage,
+    what: &str,
+    start: u64,
+    len: usize,
+) -> Result<Vec<u8>> {
+    let available = storage.len().saturating_sub(start);
+    if u64::try_from(len).map_or(true, |len| len > available) {
+        return Err(storage.locate(
+            Error::bad_file(format!("{what} takes {len} bytes, but only {available} are there"))
+                .with_offset(start)
+                .with_hint("the file is truncated, or not what it claims to be; copy it again"),
+        ));
+    }
+    let mut bytes = vec![0; len];
+    storage.read_at(start, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a whole file of text or of few numbers that belongs to a data file.
+///
+/// # Errors
+/// `BadFile` if it has more than `limit` bytes; `Io`.
+pub(crate) fn read_small(path: &std::path::Path, limit: u64) -> Result<Vec<u8>> {
+    let storage = Storage::open(path, crate::Backend::Buffered)?;
+    let len = storage.len();
+    if len > limit {
+        return Err(Error::bad_file(format!(
+            "the file has {len} bytes, expected at most {limit} of what describes other data"
+        ))
+        .with_path(path)
+        .with_hint("this is not the file that its name promises"));
+    }
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(0)];
+    storage.read_at(0, &mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_both_orders() {
+        let bytes = [1, 2, 3, 4, 0, 0, 0x80, 0x3f];
+        let (little, big) = (Fields::little(&bytes), Fields::new(&bytes, true));
+        assert_eq!((little.u16(0), big.u16(0)), (Some(0x0201), Some(0x0102)));
+        assert_eq!((little.f32(4), little.u32(5), little.u8(8)), (Some(1.0), None, None));
+        assert_eq!(little.f64(usize::MAX), None);
+    }
+
+    #[test]
+    fn texts_end_at_nul_or_with_the_field() {
+        assert_eq!(Fields::little(b"  a\xb5b \0rest").text(0, 8), "aµb");
+        assert_eq!(Fields::little(b"abc").text(1, 100), "bc");
+        assert_eq!(Fields::little(b"abc").text(7, 1), "");
+        assert_eq!(Fields::little(b"N\0o\0\x01").text_utf16(0, 24), "No");
+        assert_eq!(Fields::little(b"\x00\xd8a\0").text_utf16(0, 4), "\u{fffd}a");
+    }
+}

@@ -1,0 +1,174 @@
+//! SEQ files, and the files beside them.
+
+use crate::oracle::{Frames, any_questions};
+use crate::{any_of, check, frames, hostile, mrc, plain};
+use framefold_core::{DType, ErrorKind, MetadataValue, Quantity};
+use framefold_io::{Backend, OpenOptions, detect, open_as};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+
+fn bytes(frames: &Frames, version: i32, footer: usize) -> Vec<u8> {
+    let mut header = vec![0; if version >= 5 { 8192 } else { 1024 }];
+    let mut put = |at: usize, value: usize| {
+        header[at..at + 4].copy_from_slice(&u32::try_from(value).unwrap().to_le_bytes());
+    };
+    put(0, 0xFEED);
+    put(28, usize::try_from(version).unwrap());
+    put(32, 1024);
+    put(548, frames.sig_shape[1]);
+    put(552, frames.sig_shape[0]);
+    put(556, 8 * frames.size());
+    put(560, 7);
+    put(564, frames.frame_bytes());
+    put(568, 100);
+    put(572, 10_000);
+    put(580, frames.frame_bytes() + footer);
+    header[584..592].copy_from_slice(&40f64.to_le_bytes());
+    for (at, text) in [(4, "Norpix seq"), (36, "StreamPix")] {
+        for (i, unit) in text.encode_utf16().enumerate() {
+            header[at + 2 * i..][..2].copy_from_slice(&unit.to_le_bytes());
+        }
+    }
+    for frame in 0..frames.n_frames {
+        header.extend(frames.frame(frame));
+        header.extend(vec![0xA5; footer]);
+    }
+    header
+}
+
+fn write(dir: &Path, name: &str, bytes: &[u8]) -> PathBuf {
+    let path = dir.join(name);
+    std::fs::write(&path, bytes).unwrap();
+    path
+}
+
+proptest! {
+    #[test]
+    fn equals_what_was_written(
+        dtype in any_of(&[DType::U8, DType::U16, DType::U32]),
+        version in 3i32..7,
+        footer in prop_oneof![Just(0usize), Just(8), 0usize..99],
+        n_frames in 1usize..8,
+        sig in prop::collection::vec(1usize..9, 2),
+        seed in any::<u64>(),
+        ask in any_questions(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let frames = Frames::random(dtype.into(), n_frames, &sig, seed);
+        let path = write(dir.path(), "scan.seq", &bytes(&frames, version, footer));
+        check("seq", &path, &frames, &ask, true);
+    }
+}
+
+#[test]
+fn cut_and_lying_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "scan.seq", &bytes(&frames(DType::U16, 4, &[6, 5]), 4, 12));
+    hostile::cut_everywhere("seq", &path, 1024);
+    let path = write(dir.path(), "scan.seq", &bytes(&frames(DType::U16, 1, &[6, 5]), 4, 12));
+    hostile::lie_everywhere("seq", &path, 40);
+    // What follows is the description.
+    let mut whole = std::fs::read(&path).unwrap();
+    for at in 548..632 {
+        for value in [0, 0x7f, 0xff] {
+            let before = std::mem::replace(&mut whole[at], value);
+            if let Ok(dataset) = plain("seq", &write(dir.path(), "lie.seq", &whole)) {
+                drop(crate::read_all(&dataset));
+            }
+            whole[at] = before;
+        }
+    }
+}
+
+#[test]
+fn what_is_not_read_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = bytes(&frames(DType::U16, 2, &[6, 5]), 5, 12);
+    for (at, value, kind, words) in [
+        (620, 2, ErrorKind::Unsupported, "the compression is 2"),
+        (568, 101, ErrorKind::Unsupported, "the image format is 101"),
+        (556, 12, ErrorKind::BadFile, "pixels have 12 bits"),
+        (548, 0, ErrorKind::BadFile, "the width is 0"),
+        (580, 59, ErrorKind::BadFile, "frames are 59 bytes apart"),
+    ] {
+        let mut changed = whole.clone();
+        changed[at] = value;
+        let error = plain("auto", &write(dir.path(), "a.seq", &changed)).unwrap_err();
+        assert_eq!(error.kind(), kind, "{error}");
+        assert!(error.message().contains(words), "{error}");
+    }
+    let mut other = whole;
+    other[4] = b'M';
+    let error = detect(write(dir.path(), "a.seq", &other)).unwrap_err();
+    assert!(error.to_string().contains("not 'Norpix'"), "{error}");
+}
+
+const LIST: &str = "<Configuration><BadPixels><BadPixelMap Rows=\"6\" Columns=\"5\">\
+                    <Defect Row=\"2\" Column=\"3\"/></BadPixelMap></BadPixels><FileInfo>\
+                    <CameraType Value=\"DE-16\"/><HT Value=\"200\"/></FileInfo></Configuration>";
+
+#[test]
+fn files_beside_it_bring_corrections() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "scan.seq", &bytes(&frames(DType::U16, 3, &[6, 5]), 5, 12));
+    assert!(plain("seq", &path).unwrap().corrections().is_none());
+    let mut dark = frames(DType::U16, 1, &[6, 5]);
+    dark.bytes.fill(1);
+    for (dark_name, gain_name) in
+        [("scan.seq.dark.mrc", "scan.seq.gain.mrc"), ("scan.dark.mrc", "scan.gain.mrc")]
+    {
+        let mut image = mrc::bytes(&dark, 0, b"MAP ");
+        // As the cameras write it.
+        image[8..12].copy_from_slice(&32_766i32.to_le_bytes());
+        write(dir.path(), dark_name, &image);
+        let dataset = plain("seq", &path).unwrap();
+        let corrections = dataset.corrections().unwrap();
+        assert_eq!(corrections.dark().unwrap().as_slice::<u16>().unwrap(), [0x0101; 30]);
+        assert!(corrections.gain().is_none());
+        write(dir.path(), gain_name, &image);
+        assert!(plain("seq", &path).unwrap().corrections().unwrap().gain().is_some());
+        for name in [dark_name, gain_name] {
+            std::fs::remove_file(dir.path().join(name)).unwrap();
+        }
+    }
+    write(dir.path(), "scan.seq.Config.Metadata.xml", LIST.as_bytes());
+    assert!(plain("seq", &path).unwrap().corrections().is_none());
+    write(dir.path(), "scan.seq.metadata", &[0; 327]);
+    let dataset = plain("seq", &path).unwrap();
+    assert_eq!(dataset.corrections().unwrap().excluded(), [13]);
+    let facts = &dataset.source().info().metadata;
+    assert_eq!(facts.get(Quantity::Detector), Some(&MetadataValue::Text("DE-16".into())));
+    assert_eq!(facts.get(Quantity::AccelerationVoltage), Some(&MetadataValue::Number(200.0)));
+    assert_eq!(facts.get(Quantity::FrameTime), Some(&MetadataValue::Number(0.025)));
+    let options = |sig_shape| OpenOptions { sig_shape, ..OpenOptions::default() };
+    let reshaped = open_as("seq", &path, &options(Some(vec![30]))).unwrap();
+    assert_eq!(reshaped.corrections().unwrap().sig_shape(), [30]);
+    let off = OpenOptions { enable_corrections: Some(false), ..OpenOptions::default() };
+    assert!(open_as("seq", &path, &off).unwrap().corrections().is_none());
+}
+
+#[test]
+fn corrections_that_do_not_fit_are_errors_that_name_the_way_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = write(dir.path(), "scan.seq", &bytes(&frames(DType::U16, 3, &[6, 5]), 5, 12));
+    let image = mrc::bytes(&frames(DType::F32, 1, &[5, 6]), 0, b"MAP ");
+    for content in [&image[..], &image[..1024 + 30], &image[..200], b"hello"] {
+        let dark = write(dir.path(), "scan.seq.dark.mrc", content);
+        for backend in [Backend::Mmap, Backend::Buffered] {
+            let options = OpenOptions { backend, ..OpenOptions::default() };
+            let error = open_as("seq", &path, &options).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadFile, "{error}");
+            assert_eq!(error.path(), Some(dark.as_path()));
+            assert!(error.to_string().contains("enable_corrections=False"), "{error}");
+            let off = OpenOptions { enable_corrections: Some(false), ..options };
+            assert!(open_as("seq", &path, &off).is_ok());
+        }
+    }
+    std::fs::remove_file(dir.path().join("scan.seq.dark.mrc")).unwrap();
+    write(dir.path(), "scan.seq.metadata", &[0; 10]);
+    for len in (0..LIST.len()).step_by(7) {
+        let xml = write(dir.path(), "scan.seq.Config.Metadata.xml", &LIST.as_bytes()[..len]);
+        let error = plain("seq", &path).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::BadFile, Some(xml.as_path())));
+    }
+}

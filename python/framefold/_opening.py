@@ -1,0 +1,97 @@
+"""The part of :class:`framefold.Context` that opens data sets."""
+
+from __future__ import annotations
+
+from os import PathLike, fspath
+from os.path import abspath
+from typing import Any
+
+from framefold import _engine
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset.base import DataSet
+from framefold.io.dataset.memory import MemoryDataSet
+
+__all__ = ["OpenMethods"]
+
+
+class OpenMethods:
+    """Base of :class:`framefold.Context`: from files and arrays to data sets."""
+
+    def open(self, path: str | PathLike[str], **options: Any) -> DataSet:
+        """Open a file, finding out by its contents what it is.
+
+        Parameters
+        ----------
+        path
+            The file; any member of a set of files.
+        **options
+            As for :meth:`load`.
+
+        Raises
+        ------
+        UnsupportedError
+            If no format recognizes the file; the message says why, for each.
+        """
+        return self.load("auto", path, **options)
+
+    def load(self, filetype: str, /, *args: Any, **options: Any) -> DataSet:
+        """Open a data set of a given type.
+
+        Parameters
+        ----------
+        filetype
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'frms6'``,
+            ``'mrc'``, ``'seq'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+        path
+            The file, for all types but ``'memory'``.
+        nav_shape, sig_shape : tuple of int
+            Shapes of the scan and of a frame, where the file does not say or to override it.
+        dtype
+            The dtype of the pixels, for ``'raw'``; type strings give the byte order: ``'>u2'``.
+            For ``'mrc'``: whether pixels of 8 bits have a sign.
+        sync_offset : int
+            Position ``p`` of the scan shows frame ``p + sync_offset``. Positions without a frame
+            are skipped, and invalid in results.
+        io_backend : {'mmap', 'buffered'}
+            How files are read; use ``'buffered'`` on network file systems.
+        num_partitions : int
+            How many partitions to process the data in.
+        sig_dims : int
+            How many of the last axes are signal axes, for ``'npy'`` and ``'memory'``.
+        file_header, file_footer, frame_header, frame_footer : int
+            Bytes to skip, for ``'raw'``.
+        disable_glob : bool
+            Read only the named file of a set, for ``'mib'``.
+        quad_gap : {'omit', 'insert'}
+            The gap between chips of a quad detector in raw mode, for ``'mib'``.
+        endianess : {'<', '>'}
+            The byte order, for ``'blo'``, if the file does not show it.
+        enable_corrections : bool
+            Whether dark frame, gain map and bad pixels that come with the file are applied, for
+            ``'seq'`` and ``'frms6'``; they are by default. ``enable_offset_correction`` is the
+            same.
+        gain_map_path
+            A text file with a gain map, for ``'frms6'``.
+        data : numpy.ndarray or sparse array of SciPy or PyData
+            The array, for ``'memory'``; do not change it during a run. It is available as
+            ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
+            are read in place, and which other options there are: ``datashape``,
+            ``array_backends``, ``tileshape``.
+
+        Raises
+        ------
+        FramefoldError
+            If the file cannot be opened; names the file, what was found and what was expected.
+        """
+        if filetype == "memory":
+            return MemoryDataSet(*args, **options)
+        if "path" in options:
+            args = (options.pop("path"), *args)
+        if len(args) != 1:
+            raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
+        if options.get("gain_map_path") is not None:
+            # Worker processes may run in another folder.
+            options["gain_map_path"] = abspath(options["gain_map_path"])
+        dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
+        dataset._opened_with = (filetype, abspath(args[0]), options)
+        return dataset
