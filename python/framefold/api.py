@@ -133,13 +133,15 @@ class Context(AnalysisMethods, ConvertMethods):
             self._plot_class = MPLLive2DPlot
         return self._plot_class
 
-    def open(self, path: str | PathLike[str], **options: Any) -> DataSet:
+    def open(
+        self, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any
+    ) -> DataSet:
         """Open a file, finding out by its contents what it is.
 
         Parameters
         ----------
         path
-            The file; any member of a set of files.
+            The file; any member of a set of files; or a list of files that make up a stack.
         **options
             As for :meth:`load`.
 
@@ -156,9 +158,12 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'dm'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
+        files : list of paths
+            The files of a stack, in the order of their frames, for ``'dm'``; in the place of
+            ``path``.
         nav_shape, sig_shape : tuple of int
             Shapes of the scan and of a frame, where the file does not say or to override it.
         dtype
@@ -178,6 +183,12 @@ class Context(AnalysisMethods, ConvertMethods):
             Read only the named file of a set, for ``'mib'``.
         quad_gap : {'omit', 'insert'}
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
+        same_offset : bool
+            Take all files of a stack to be laid out like the first one, for ``'dm'``.
+        force_c_order : bool
+            Take the axes to be in the order scan, detector, whatever the file says, for ``'dm'``.
+        dataset_index : int
+            Which of several images to read, thumbnails counted, for ``'dm'``.
         data : numpy.ndarray or sparse array of SciPy or PyData
             The array, for ``'memory'``; do not change it during a run. It is available as
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
@@ -191,10 +202,17 @@ class Context(AnalysisMethods, ConvertMethods):
         """
         if filetype == "memory":
             return MemoryDataSet(*args, **options)
-        if "path" in options:
-            args = (options.pop("path"), *args)
+        for name in ("path", "files"):
+            if options.get(name) is not None:
+                args = (options[name], *args)
+            options.pop(name, None)
         if len(args) != 1:
             raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
+        if isinstance(args[0], (list, tuple)):
+            options["files"] = [abspath(path) for path in args[0]]
+            if not options["files"]:
+                raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
+            args = (options["files"][0],)
         dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
         dataset._opened_with = (filetype, abspath(args[0]), options)
         return dataset

@@ -43,6 +43,7 @@
 
 mod csr;
 mod detect;
+mod dm;
 mod linear;
 mod memory;
 mod mib;
@@ -51,6 +52,7 @@ mod options;
 mod raw;
 mod raw_csr;
 mod recut;
+mod ser;
 mod storage;
 mod strided;
 

@@ -70,6 +70,18 @@ pub struct OpenOptions {
     pub enable_corrections: Option<bool>,
     /// A file with a gain map, for formats that do not bring one.
     pub gain_map_path: Option<PathBuf>,
+    /// The files of a stack, in the order of its frames; empty for a single file or a set that is
+    /// found by itself. The path that is opened is then that of the first one.
+    pub files: Vec<PathBuf>,
+    /// Takes the pixels of all files of a stack to begin where those of the first one do, and to
+    /// be as many, without looking.
+    pub same_offset: bool,
+    /// Takes axes to be in the order scan, detector, whatever the file says or leaves open.
+    pub force_c_order: bool,
+    /// Which of several data sets in a file to read, thumbnails counted.
+    pub dataset_index: Option<usize>,
+    /// The file of meta data that belongs to a series.
+    pub emipath: Option<PathBuf>,
 }
 
 impl OpenOptions {
@@ -90,6 +102,11 @@ impl OpenOptions {
             ("quad_gap", self.quad_gap != QuadGap::default()),
             ("enable_corrections", self.enable_corrections.is_some()),
             ("gain_map_path", self.gain_map_path.is_some()),
+            ("files", !self.files.is_empty()),
+            ("same_offset", self.same_offset),
+            ("force_c_order", self.force_c_order),
+            ("dataset_index", self.dataset_index.is_some()),
+            ("emipath", self.emipath.is_some()),
         ]
     }
 
@@ -142,6 +159,11 @@ mod tests {
             quad_gap: QuadGap::Insert,
             enable_corrections: Some(true),
             gain_map_path: Some(PathBuf::from("gain.csv")),
+            files: vec![PathBuf::from("a")],
+            same_offset: true,
+            force_c_order: true,
+            dataset_index: Some(0),
+            emipath: Some(PathBuf::from("a")),
         };
         let names = every_option.names();
         assert!(every_option.given().iter().all(|(_, given)| *given));

@@ -62,6 +62,21 @@ pub(crate) struct DataArgs {
     /// A gain map, for formats that do not bring one
     #[arg(long, global = true, value_name = "FILE")]
     pub gain_map: Option<PathBuf>,
+    /// Read all files that are named as one stack, in the order in which they are named
+    #[arg(long, global = true)]
+    pub stack: bool,
+    /// Take the pixels of all files of a stack to begin where those of the first one do
+    #[arg(long, global = true)]
+    pub same_offset: bool,
+    /// Take axes to be in the order scan, detector, whatever the file says or leaves open
+    #[arg(long, global = true)]
+    pub force_c_order: bool,
+    /// Which of several data sets in a file to read, counted from 0
+    #[arg(long, global = true, value_name = "N")]
+    pub dataset_index: Option<usize>,
+    /// The file of meta data that belongs to a series, where it is not named like it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub emipath: Option<PathBuf>,
 }
 
 /// How bytes are brought into memory.
@@ -79,8 +94,13 @@ pub(crate) enum QuadGapArg {
 }
 
 impl DataArgs {
-    /// The options for opening a file.
-    pub(crate) fn open_options(&self) -> OpenOptions {
+    /// What to open: each file by itself, or the first one with all the others.
+    pub(crate) fn inputs<'f>(&self, files: &'f [PathBuf]) -> &'f [PathBuf] {
+        if self.stack { files.get(..1).unwrap_or(files) } else { files }
+    }
+
+    /// The options for opening one of `files`.
+    pub(crate) fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
         OpenOptions {
             nav_shape: self.nav_shape.clone(),
             sig_shape: self.sig_shape.clone(),
@@ -102,6 +122,11 @@ impl DataArgs {
             },
             enable_corrections: self.no_corrections.then_some(false),
             gain_map_path: self.gain_map.clone(),
+            files: if self.stack { files.to_vec() } else { Vec::new() },
+            same_offset: self.same_offset,
+            force_c_order: self.force_c_order,
+            dataset_index: self.dataset_index,
+            emipath: self.emipath.clone(),
         }
     }
 }
