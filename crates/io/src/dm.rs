@@ -26,6 +26,7 @@
 
 mod cursor;
 mod images;
+mod metadata;
 mod single;
 mod stack;
 pub(crate) mod tags;

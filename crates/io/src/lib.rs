@@ -44,6 +44,7 @@
 mod csr;
 mod detect;
 mod dm;
+mod k2is;
 mod linear;
 mod memory;
 mod mib;
@@ -55,6 +56,7 @@ mod recut;
 mod ser;
 mod storage;
 mod strided;
+mod tvips;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};

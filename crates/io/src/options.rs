@@ -51,6 +51,9 @@ pub struct OpenOptions {
     pub dtype: Option<StoredDType>,
     /// Scan position `p` shows frame `p + sync_offset`.
     pub sync_offset: i64,
+    /// Whether `sync_offset` is what the caller wants even where it is 0. Formats that know
+    /// themselves where the scan begins (`tvips`, `k2is`) go by the file otherwise.
+    pub fixed_sync: bool,
     /// Bytes before the first frame of each file.
     pub file_header: u64,
     /// Bytes after the last frame of each file.
@@ -150,6 +153,7 @@ mod tests {
             sig_dims: Some(1),
             dtype: Some(DType::U8.into()),
             sync_offset: 1,
+            fixed_sync: true,
             file_header: 1,
             file_footer: 1,
             frame_header: 1,

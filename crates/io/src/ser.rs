@@ -21,6 +21,8 @@
 //! | 22 | 42 | i4 | length; of images: width, height |
 //! | 26 | 50 | | the values; **the rows of images from the lowest to the highest** |
 //!
+//! The array of offsets has as many places as elements were planned, then as many for their tags.
+//!
 //! Endianness: little. Images are delivered with their upper row first. Elements usually lie at a
 //! regular distance, but need not; all of them are of the same size and type, which is checked
 //! whenever one is read. The `.emi` file of the same name (`scan.emi` for `scan_1.ser`) holds meta
@@ -35,7 +37,7 @@ mod header;
 use crate::detect::{Format, Prefix, Verdict};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use decode::ElementDecoder;
-use framefold_core::{Dataset, Error, Result, checked_product};
+use framefold_core::{Dataset, Error, MetadataList, Result, checked_product};
 use header::{Element, Header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -123,9 +125,11 @@ fn build(
         }
     };
     let mut details = header.details();
+    let mut metadata = MetadataList::new();
     match emi::find(path, options.emipath.as_deref()) {
         Ok(Some((emi_path, found))) => {
             details.push(("EMI file".into(), emi_path.display().to_string()));
+            metadata = emi::facts(&found);
             details.extend(found);
         }
         Ok(None) => details.push(("EMI file".into(), "none".into())),
@@ -139,6 +143,7 @@ fn build(
         pixels: Pixels::Coded { decoder: Arc::new(decoder), stored: element.stored },
         sig_shape,
         nav_shape: header.nav_shape(),
+        metadata,
         details,
         warnings: Vec::new(),
     };

@@ -54,6 +54,7 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
             "sync_offset" => {
                 let offset = value.extract::<i64>().map_err(|_| wrong("a whole number"));
                 options.sync_offset = offset.or_raise(py)?;
+                options.fixed_sync = true;
             }
             "io_backend" => options.backend = backend(&value).or_raise(py)?,
             "num_partitions" => num_partitions = Some(count().or_raise(py)?),

@@ -26,15 +26,9 @@ pub(crate) struct DataArgs {
     /// The dtype of the pixels, as NumPy names it: uint16, '>u2', float32
     #[arg(long, global = true, value_parser = parse::dtype, value_name = "DTYPE")]
     pub dtype: Option<StoredDType>,
-    /// Scan position p shows frame p + N
-    #[arg(
-        long,
-        global = true,
-        default_value_t = 0,
-        allow_negative_numbers = true,
-        value_name = "N"
-    )]
-    pub sync_offset: i64,
+    /// Scan position p shows frame p + N [default: as the file says, or 0]
+    #[arg(long, global = true, allow_negative_numbers = true, value_name = "N")]
+    pub sync_offset: Option<i64>,
     /// Bytes before the first frame of each file
     #[arg(long, global = true, default_value_t = 0, value_name = "BYTES")]
     pub file_header: u64,
@@ -106,7 +100,8 @@ impl DataArgs {
             sig_shape: self.sig_shape.clone(),
             sig_dims: self.sig_dims,
             dtype: self.dtype,
-            sync_offset: self.sync_offset,
+            sync_offset: self.sync_offset.unwrap_or(0),
+            fixed_sync: self.sync_offset.is_some(),
             file_header: self.file_header,
             file_footer: self.file_footer,
             frame_header: self.frame_header,

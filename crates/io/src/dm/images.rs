@@ -1,7 +1,8 @@
 //! The images of a DM file: what they are, and which one is meant.
 
+use super::metadata::{Calibration, calibrations, of_image};
 use super::tags::{Group, TagArray, Tags, Value};
-use framefold_core::{DType, Error, Result, StoredDType};
+use framefold_core::{DType, Error, MetadataList, Result, StoredDType};
 
 /// More images than this are not looked at; real files have a handful.
 const MAX_IMAGES: usize = 1 << 12;
@@ -27,7 +28,11 @@ pub(super) struct Image {
     pub(super) order_swapped: Option<bool>,
     /// Whether a pixel is four bytes of colour.
     pub(super) is_colour: bool,
-    /// Meta data for people to read.
+    /// The steps on its axes, slowest first.
+    pub(super) steps: Vec<Option<Calibration>>,
+    /// What the tags know about it.
+    pub(super) metadata: MetadataList,
+    /// What else is worth showing to a person.
     pub(super) details: Vec<(String, String)>,
 }
 
@@ -130,6 +135,8 @@ fn read(tags: &Tags, group: Group<'_>, index: usize) -> Result<Image> {
         is_spectrum_image: format.eq_ignore_ascii_case("Spectrum image"),
         order_swapped,
         is_colour: matches!(code, 8 | 23),
+        steps: calibrations(group, shape.len()).into_iter().rev().collect(),
+        metadata: of_image(group),
         details: details(group, format, &shape),
         shape,
     })
@@ -194,41 +201,16 @@ fn too_short(index: usize, shape: &[usize], dtype: DType, data: TagArray) -> Err
     .with_hint("the file is damaged; save it again")
 }
 
-/// What the tags know about an image, for people to read.
+/// What the tags say about an image beyond what all formats know, for people to read.
 fn details(group: Group<'_>, format: &str, shape: &[usize]) -> Vec<(String, String)> {
-    let mut details = Vec::new();
-    let mut add = |name: &str, value: Option<String>| {
-        if let Some(value) = value.filter(|value| !value.trim().is_empty()) {
-            details.push((name.to_owned(), value.trim().to_owned()));
-        }
-    };
-    let tag = |path: [&str; 2]| group.number(&["ImageTags", path[0], path[1]]);
-    let number = |path, unit: &str| {
-        tag(path).filter(|value| *value != 0.0).map(|value| format!("{value}{unit}"))
-    };
-    add("image name", group.text(&["Name"]).map(str::to_owned));
-    add("data format", Some(format.to_owned()));
-    add("signal", group.text(&["ImageTags", "Meta Data", "Signal"]).map(str::to_owned));
-    add("stored axes", Some(format!("{shape:?}")));
-    for (axis, (_, entry)) in group
-        .group(&["ImageData", "Calibrations", "Dimension"])
-        .into_iter()
-        .flat_map(Group::entries)
-        .take(shape.len())
-        .enumerate()
-    {
-        // Axes count from the fastest in the file.
-        let name = format!("step on axis {}", shape.len() - 1 - axis);
-        let units = |entry: &Group<'_>| entry.text(&["Units"]).map(str::trim).map(str::to_owned);
-        let units = entry.group().as_ref().and_then(units).filter(|units| !units.is_empty());
-        let scale = entry.group().and_then(|entry| entry.number(&["Scale"]));
-        add(&name, scale.zip(units).map(|(scale, units)| format!("{scale} {units}")));
-    }
-    add("acceleration voltage", number(["Microscope Info", "Voltage"], " V"));
-    add("magnification", number(["Microscope Info", "Indicated Magnification"], ""));
-    add("camera length", number(["Microscope Info", "STEM Camera Length"], " mm"));
-    let exposure =
-        ["ImageTags", "Acquisition", "Parameters", "High Level", "Exposure (s)"].as_slice();
-    add("exposure", group.number(exposure).map(|seconds| format!("{seconds} s")));
-    details
+    let signal = group.text(&["ImageTags", "Meta Data", "Signal"]).unwrap_or_default();
+    [
+        ("data format", format.to_owned()),
+        ("signal", signal.to_owned()),
+        ("stored axes", format!("{shape:?}")),
+    ]
+    .into_iter()
+    .filter(|(_, value)| !value.trim().is_empty())
+    .map(|(name, value)| (name.to_owned(), value))
+    .collect()
 }

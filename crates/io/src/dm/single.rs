@@ -2,12 +2,13 @@
 
 use super::FORMAT;
 use super::images::{self, Image};
+use super::metadata::add_steps;
 use super::tags::Tags;
 use crate::linear::frame_bytes;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
-use framefold_core::{DataSource, Dataset, Error, Result, checked_product};
+use framefold_core::{DataSource, Dataset, Error, MetadataList, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -91,6 +92,7 @@ struct LaidOut {
     /// Its axes, scan first, as they lie in the file.
     axes: Vec<Axis>,
     frame_bytes: u64,
+    metadata: MetadataList,
 }
 
 impl LaidOut {
@@ -104,8 +106,14 @@ impl LaidOut {
             stride = stride.saturating_mul(u64::try_from(len).unwrap_or(u64::MAX));
         }
         axes.reverse();
+        let mut steps = image.steps.clone();
         if order == Order::PositionsTogether {
             axes.rotate_left(n_sig);
+            steps.rotate_left(n_sig);
+        }
+        let mut metadata = image.metadata.clone();
+        if let Some((nav, sig)) = steps.split_at_checked(steps.len() - n_sig) {
+            add_steps(&mut metadata, nav, sig);
         }
         let shape: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
         let own = shape.get(shape.len() - n_sig..).unwrap_or_default();
@@ -119,7 +127,7 @@ impl LaidOut {
             .with_hint("check sig_shape"));
         }
         let nav_shape = suggested_nav_shape(&shape, &sig_shape);
-        Ok(LaidOut { image, sig_shape, nav_shape, axes, frame_bytes })
+        Ok(LaidOut { image, sig_shape, nav_shape, axes, frame_bytes, metadata })
     }
 
     fn linear(
@@ -139,6 +147,7 @@ impl LaidOut {
             pixels: Pixels::Plain { stored: self.image.stored, trusted: false },
             sig_shape: self.sig_shape,
             nav_shape: self.nav_shape,
+            metadata: self.metadata,
             details,
             warnings,
         })?))
@@ -164,6 +173,7 @@ impl LaidOut {
             },
             sig_shape: self.sig_shape,
             nav_shape: self.nav_shape,
+            metadata: self.metadata,
             details,
             warnings,
         })?))

@@ -4,6 +4,7 @@
 
 use super::FORMAT;
 use super::images::{self, Image};
+use super::metadata::add_steps;
 use super::single::{COLOURS, Order};
 use super::tags::Tags;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
@@ -62,6 +63,10 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         ("files".to_owned(), files.len().to_string()),
     ];
     details.extend(image.details);
+    let mut metadata = image.metadata;
+    if let Some((_, sig)) = image.steps.split_last_chunk::<2>() {
+        add_steps(&mut metadata, &[], sig);
+    }
     let sig_shape = frames.cut(options)?;
     let n_frames = usize::try_from(n_frames).map_err(|_| Error::limit("too many frames"))?;
     let source = LinearSource::try_new(LinearSpec {
@@ -70,6 +75,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         pixels: Pixels::Plain { stored: frames.stored, trusted: false },
         sig_shape,
         nav_shape: vec![n_frames],
+        metadata,
         details,
         warnings,
     })?;

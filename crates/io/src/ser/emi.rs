@@ -4,7 +4,7 @@
 //! `<Data><Label>High tension</Label><Value>200</Value><Unit>kV</Unit></Data>`.
 
 use crate::{Backend, Storage};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, MetadataList, Quantity, Result};
 use std::path::{Path, PathBuf};
 
 /// Bytes of a file that are looked at; images before the XML can be large.
@@ -123,6 +123,30 @@ fn entries(xml: &str) -> Found {
 fn element<'t>(xml: &'t str, name: &str) -> Option<&'t str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     Some(rest.split_once('<')?.0)
+}
+
+/// What the entries tell, by the names that all formats share.
+pub(super) fn facts(found: &[(String, String)]) -> MetadataList {
+    let mut facts = MetadataList::new();
+    for (label, text) in found {
+        let number = |unit: &str, factor: f64| {
+            let value = text.strip_suffix(unit)?.trim().parse::<f64>().ok()?;
+            Some(value * factor)
+        };
+        match label.as_str() {
+            "Microscope" => facts.text(Quantity::Microscope, text.as_str()),
+            "High tension" => facts.positive(Quantity::AccelerationVoltage, number("kV", 1.0)),
+            "Camera length" => facts.positive(Quantity::CameraLength, number("m", 1e3)),
+            "Magnification" => facts.positive(Quantity::Magnification, number("x", 1.0)),
+            "Stage X" => facts.number(Quantity::StageX, number("um", 1.0)),
+            "Stage Y" => facts.number(Quantity::StageY, number("um", 1.0)),
+            "Stage Z" => facts.number(Quantity::StageZ, number("um", 1.0)),
+            "Stage A" => facts.number(Quantity::StageAlpha, number("deg", 1.0)),
+            "Stage B" => facts.number(Quantity::StageBeta, number("deg", 1.0)),
+            _ => {}
+        }
+    }
+    facts
 }
 
 /// The name of a file, for messages.

@@ -1,0 +1,111 @@
+//! From 12 bits to 16, one row of a block at a time: 24 bytes become 16 pixels.
+
+use super::block::{COLUMNS, ROW_LEN};
+use framefold_simd::{Simd, run};
+use std::ops::Range;
+
+/// Unpacks `columns` of the rows of a block into rows that are `width` apart; `None` if the lengths
+/// do not fit.
+pub(super) fn rows(
+    simd: Simd,
+    stored: &[u8],
+    columns: Range<usize>,
+    out: &mut [u16],
+    width: usize,
+) -> Option<()> {
+    let (rows, _) = stored.as_chunks::<ROW_LEN>();
+    let needed = rows.len().checked_sub(1)?.checked_mul(width)?.checked_add(columns.len())?;
+    if out.len() < needed || columns.len() > width || columns.end > COLUMNS {
+        return None;
+    }
+    if columns == (0..COLUMNS) {
+        run!(simd, whole_rows(rows, out, width))
+    } else {
+        parts_of_rows(rows, columns, out, width)
+    }
+}
+
+#[inline(always)]
+fn whole_rows(rows: &[[u8; ROW_LEN]], out: &mut [u16], width: usize) -> Option<()> {
+    if width == COLUMNS {
+        let (out, _) = out.as_chunks_mut::<COLUMNS>();
+        for (row, out) in rows.iter().zip(out) {
+            *out = unpack(row);
+        }
+        return Some(());
+    }
+    for (row, out) in rows.iter().zip(out.chunks_mut(width)) {
+        *out.first_chunk_mut()? = unpack(row);
+    }
+    Some(())
+}
+
+fn parts_of_rows(
+    rows: &[[u8; ROW_LEN]],
+    columns: Range<usize>,
+    out: &mut [u16],
+    width: usize,
+) -> Option<()> {
+    for (row, out) in rows.iter().zip(out.chunks_mut(width)) {
+        out.get_mut(..columns.len())?.copy_from_slice(unpack(row).get(columns.clone())?);
+    }
+    Some(())
+}
+
+/// Each pair of bytes that holds a pixel, and the pixel out of it: this way round the compiler makes
+/// a shuffle and a shift of it.
+#[inline(always)]
+fn unpack(row: &[u8; ROW_LEN]) -> [u16; COLUMNS] {
+    let mut pixels = [0; COLUMNS];
+    for (i, pixel) in pixels.iter_mut().enumerate() {
+        let at = i / 2 * 3 + i % 2;
+        let pair = u16::from_le_bytes([row[at], row[at + 1]]);
+        *pixel = if i % 2 == 0 { pair & 0x0FFF } else { pair >> 4 };
+    }
+    pixels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rule of the format, word for word.
+    fn plain(bytes: &[u8]) -> Vec<u16> {
+        let pair = |b: &[u8]| {
+            let [b0, b1, b2] = [b[0], b[1], b[2]].map(u16::from);
+            [b0 | (b1 & 0x0F) << 8, b1 >> 4 | b2 << 4]
+        };
+        bytes.chunks(3).flat_map(pair).collect()
+    }
+
+    #[test]
+    fn every_level_equals_the_rule() {
+        let stored: Vec<u8> = (0..930 * 24u32).map(|i| (i * i / 7 % 251) as u8).collect();
+        let expected = plain(&stored);
+        for simd in Simd::all() {
+            for columns in [0..16, 0..3, 5..16, 15..16] {
+                for width in [columns.len(), 16, 17, 40] {
+                    if width < columns.len() {
+                        continue;
+                    }
+                    let mut out = vec![0xAAAA; 929 * width + columns.len()];
+                    rows(simd, &stored, columns.clone(), &mut out, width).unwrap();
+                    for (row, out) in out.chunks(width).enumerate() {
+                        let expected = &expected[row * 16..][columns.clone()];
+                        assert_eq!(&out[..columns.len()], expected, "{simd:?}, row {row}");
+                        assert!(out[columns.len()..].iter().all(|&rest| rest == 0xAAAA));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_that_do_not_fit_are_refused() {
+        let simd = Simd::plain();
+        assert!(rows(simd, &[0; 48], 0..16, &mut [0; 31], 16).is_none());
+        assert!(rows(simd, &[0; 48], 0..17, &mut [0; 99], 17).is_none());
+        assert!(rows(simd, &[0; 48], 0..16, &mut [0; 99], 15).is_none());
+        assert!(rows(simd, &[], 0..16, &mut [0; 99], 16).is_none());
+    }
+}
