@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from os import PathLike, fspath
 from os.path import abspath
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -158,7 +158,8 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'dm'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'dm'``, ``'ser'``, ``'tvips'``, ``'k2is'``,
+            ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         files : list of paths
@@ -170,7 +171,8 @@ class Context(AnalysisMethods, ConvertMethods):
             The dtype of the pixels, for ``'raw'``; type strings give the byte order: ``'>u2'``.
         sync_offset : int
             Position ``p`` of the scan shows frame ``p + sync_offset``. Positions without a frame
-            are skipped, and invalid in results.
+            are skipped, and invalid in results. Where the file knows (``'tvips'``, ``'k2is'``),
+            the default is what it says.
         io_backend : {'mmap', 'buffered'}
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
@@ -180,7 +182,7 @@ class Context(AnalysisMethods, ConvertMethods):
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool
-            Read only the named file of a set, for ``'mib'``.
+            Read only the named file of a set, for ``'mib'`` and ``'tvips'``.
         quad_gap : {'omit', 'insert'}
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
         same_offset : bool
@@ -189,6 +191,8 @@ class Context(AnalysisMethods, ConvertMethods):
             Take the axes to be in the order scan, detector, whatever the file says, for ``'dm'``.
         dataset_index : int
             Which of several images to read, thumbnails counted, for ``'dm'``.
+        emipath
+            The file of meta data, where it is not named like the series, for ``'ser'``.
         data : numpy.ndarray or sparse array of SciPy or PyData
             The array, for ``'memory'``; do not change it during a run. It is available as
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays

@@ -65,11 +65,4 @@ impl DataSource for K2Source {
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
         Ok(Box::new(K2Reader::try_new(self)?))
     }
-
-    fn stored_bytes(&self) -> Option<u64> {
-        let per_frame = block::LEN.checked_mul(block::PER_FRAME)?;
-        per_frame
-            .checked_mul(u64::try_from(self.sectors.len()).ok()?)?
-            .checked_mul(self.info.n_frames)
-    }
 }
