@@ -162,11 +162,10 @@ impl FrameReader for K2Reader<'_> {
 
     fn verify(&mut self) -> Result<()> {
         let format = self.source.info().format;
-        let sectors = self.source.sectors.iter();
+        let mut sectors = self.source.sectors.iter();
         sectors
-            .map(|s| s.storage.verify())
-            .collect::<Result<()>>()
-            .map_err(|e| e.with_format(format))
+            .try_for_each(|sector| sector.storage.verify())
+            .map_err(|error| error.with_format(format))
     }
 }
 

@@ -64,7 +64,7 @@ pub(super) fn find(series: &Path, named: Option<&Path>) -> Result<Option<(PathBu
         None => {
             let Some((stem, _)) = split_name(series) else { return Ok(None) };
             let of_name = |ext: &&str| series.with_file_name(format!("{stem}.{ext}"));
-            match ["emi", "EMI"].iter().map(|ext| of_name(ext)).find(|path| path.is_file()) {
+            match ["emi", "EMI"].iter().map(of_name).find(|path| path.is_file()) {
                 Some(path) => path,
                 None => return Ok(None),
             }

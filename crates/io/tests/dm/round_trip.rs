@@ -153,7 +153,7 @@ fn scan_shapes_and_offsets() {
         OpenOptions { nav_shape: Some(vec![2, 4]), sync_offset: -1, ..OpenOptions::default() };
     let dataset = open_bytes(&bytes, &options).unwrap();
     assert_eq!(dataset.shape().to_string(), "(2, 4) + (2, 2)");
-    assert_eq!(dataset.positions_with_data(), [1..7]);
+    assert!(dataset.positions_with_data().into_iter().flatten().eq(1..7));
     let error = open_bytes(&bytes, &OpenOptions { same_offset: true, ..OpenOptions::default() });
     assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
     let error =

@@ -39,7 +39,7 @@ proptest! {
             let options = OpenOptions { backend, ..OpenOptions::default() };
             let dataset = open_bytes(&bytes, &options).unwrap();
             prop_assert_eq!(dataset.shape().nav(), &[n_planned]);
-            prop_assert_eq!(dataset.positions_with_data(), vec![0..n_frames]);
+            prop_assert!(dataset.positions_with_data().into_iter().flatten().eq(0..n_frames));
             let info = dataset.source().info();
             prop_assert_eq!(info.warnings.len(), usize::from(n_more > 0));
             prop_assert_eq!(info.paths.len(), 1);
@@ -76,7 +76,7 @@ fn scan_shapes() {
     let options =
         OpenOptions { nav_shape: Some(vec![2, 4]), sync_offset: 2, ..OpenOptions::default() };
     let dataset = open_bytes(&Series::of(&frames).write(&frames), &options).unwrap();
-    assert_eq!(dataset.positions_with_data(), [0..4]);
+    assert!(dataset.positions_with_data().into_iter().flatten().eq(0..4));
     let options = OpenOptions { sig_shape: Some(vec![5]), ..OpenOptions::default() };
     let error = open_bytes(&Series::of(&frames).write(&frames), &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
