@@ -14,7 +14,6 @@
 #[path = "../tests/mib/writer.rs"]
 mod writer;
 
-#[expect(dead_code, reason = "shared with the tests, which use all of it")]
 #[path = "../tests/k2is/writer.rs"]
 mod k2is;
 

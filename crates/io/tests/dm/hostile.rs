@@ -127,6 +127,20 @@ fn images_that_lie_are_refused() {
     refused(Image { code: Some(13), ..image(&[3, 4]) }, ErrorKind::BadFile, "complex128");
 }
 
+#[test]
+fn every_byte_may_lie() {
+    let whole = small_file(4);
+    for at in 0..whole.len() {
+        for value in [0, 0x7F, 0xFF] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            if let Ok(dataset) = open_bytes(&bytes, &OpenOptions::default()) {
+                bytes_of(&dataset);
+            }
+        }
+    }
+}
+
 proptest! {
     /// Whatever the bytes, there is an answer and no panic.
     #[test]

@@ -69,6 +69,41 @@ fn the_gtg_file_cut_at_every_byte() {
 }
 
 #[test]
+fn every_byte_of_a_header_may_lie() {
+    let (_dir, gtg, sectors) = small_set();
+    let write = |at: usize, value: u8| {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::OpenOptions::new().write(true).read(true).open(&sectors[3]).unwrap();
+        let mut before = [0];
+        file.read_exact_at(&mut before, at as u64).unwrap();
+        file.write_all_at(&[value], at as u64).unwrap();
+        before[0]
+    };
+    let scheme = TilingScheme::try_new(&[1860, 2048], &[930, 256], 1).unwrap();
+    for at in 0..40 {
+        for value in [0, 0x7F, 0xFF] {
+            let before = write(at, value);
+            if let Ok(dataset) = open_as("k2is", &gtg, &OpenOptions::default()) {
+                let mut reader = dataset.source().reader().unwrap();
+                let frame = FrameIndices::Run(0..1);
+                assert!(reader.read(frame, &scheme.slices()[3]).is_ok());
+            }
+            write(at, before);
+        }
+    }
+    let whole = std::fs::read(&gtg).unwrap();
+    for at in 0..whole.len() {
+        for value in [0, 0x7F, 0xFF] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            std::fs::write(&gtg, bytes).unwrap();
+            // Some of it is not looked at.
+            let _ = open_as("k2is", &gtg, &OpenOptions::default());
+        }
+    }
+}
+
+#[test]
 fn sets_that_are_not_complete() {
     let (dir, gtg, sectors) = small_set();
     let stray = dir.path().join("Capture1_9.bin");

@@ -66,6 +66,22 @@ fn headers_that_lie_are_refused() {
     assert!(open_bytes(&absurd, &OpenOptions::default()).is_err());
 }
 
+#[test]
+fn every_byte_may_lie() {
+    let frames = some_frames(DType::U8, 4, &[2, 3]);
+    let series = Series { positions: scan(0, 2, 2), ..Series::of(&frames) };
+    let whole = series.write(&frames).remove(0);
+    for at in 0..whole.len() {
+        for value in [0, 0x7F, 0xFF] {
+            let mut bytes = whole.clone();
+            bytes[at] = value;
+            if let Ok(dataset) = open_bytes(&bytes, &OpenOptions::default()) {
+                bytes_of(&dataset);
+            }
+        }
+    }
+}
+
 proptest! {
     /// Whatever the bytes, there is an answer and no panic.
     #[test]
