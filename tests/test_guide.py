@@ -25,6 +25,7 @@ from detector_files import (
     write_seq,
     write_seq_sidecars,
 )
+from vendor_files import write_dm, write_k2is, write_ser, write_tvips
 
 from framefold.utils.simulate import StrainedCrystal, write_mib
 
@@ -81,6 +82,24 @@ def prepare(folder: Path) -> None:
     dark, gain = np.full((64, 64), 0.5, np.float32), np.full((64, 64), 2, np.float32)
     write_frms6(folder / "pn.hdr", counts, np.full((3, 64, 64), 2, np.uint16))
     write_seq_sidecars(folder / "scan.seq", dark, gain, bad_row=20)
+    write_dm(folder / "scan.dm4", counts, swapped=True)
+    write_dm(folder / "transposed.dm4", counts.transpose(2, 3, 0, 1), swapped=False)
+    for index in range(4):
+        write_dm(folder / f"image_{index}.dm3", counts[0, index], version=3)
+    frames = counts.reshape(-1, 64, 64)
+    write_ser(folder / "scan_1.ser", frames)
+    positions = [divmod(position, 10) for position in range(80)]
+    write_tvips(folder, "scan", frames, positions=positions, files=2)
+
+
+def prepare_k2is(folder: Path) -> None:
+    """Write raw data of a K2 IS, whose frames are large."""
+    frames = np.random.default_rng(0).integers(0, 4096, (3, 1860, 2048), dtype=np.uint16)
+    write_k2is(folder, "Capture_", frames, idle=1, scan=(1, 2))
+
+
+#: Pages that need more files than all others.
+MORE = {"k2is.md": prepare_k2is}
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +118,8 @@ def test_the_code_of_a_page_runs(
     for module in NEEDS.findall(text):
         pytest.importorskip(module, reason=f"{module} is not installed")
     shutil.copytree(prepared, tmp_path, dirs_exist_ok=True)
+    if page.name in MORE:
+        MORE[page.name](tmp_path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, object] = {"__name__": "__main__"}

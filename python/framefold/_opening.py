@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import PathLike, fspath
 from os.path import abspath
 from typing import Any
@@ -17,13 +18,15 @@ __all__ = ["OpenMethods"]
 class OpenMethods:
     """Base of :class:`framefold.Context`: from files and arrays to data sets."""
 
-    def open(self, path: str | PathLike[str], **options: Any) -> DataSet:
+    def open(
+        self, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any
+    ) -> DataSet:
         """Open a file, finding out by its contents what it is.
 
         Parameters
         ----------
         path
-            The file; any member of a set of files.
+            The file; any member of a set of files; or a list of files that make up a stack.
         **options
             As for :meth:`load`.
 
@@ -41,9 +44,13 @@ class OpenMethods:
         ----------
         filetype
             ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'frms6'``,
-            ``'mrc'``, ``'seq'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'mrc'``, ``'seq'``, ``'dm'``, ``'ser'``, ``'tvips'``, ``'k2is'``, ``'raw_csr'``,
+            ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
+        files : list of paths
+            The files of a stack, in the order of their frames, for ``'dm'``; in the place of
+            ``path``.
         nav_shape, sig_shape : tuple of int
             Shapes of the scan and of a frame, where the file does not say or to override it.
         dtype
@@ -51,7 +58,8 @@ class OpenMethods:
             For ``'mrc'``: whether pixels of 8 bits have a sign.
         sync_offset : int
             Position ``p`` of the scan shows frame ``p + sync_offset``. Positions without a frame
-            are skipped, and invalid in results.
+            are skipped, and invalid in results. Where the file knows (``'tvips'``, ``'k2is'``),
+            the default is what it says.
         io_backend : {'mmap', 'buffered'}
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
@@ -61,9 +69,17 @@ class OpenMethods:
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool
-            Read only the named file of a set, for ``'mib'``.
+            Read only the named file of a set, for ``'mib'`` and ``'tvips'``.
         quad_gap : {'omit', 'insert'}
             The gap between chips of a quad detector in raw mode, for ``'mib'``.
+        same_offset : bool
+            Take all files of a stack to be laid out like the first one, for ``'dm'``.
+        force_c_order : bool
+            Take the axes to be in the order scan, detector, whatever the file says, for ``'dm'``.
+        dataset_index : int
+            Which of several images to read, thumbnails counted, for ``'dm'``.
+        emipath
+            The file of meta data, where it is not named like the series, for ``'ser'``.
         endianess : {'<', '>'}
             The byte order, for ``'blo'``, if the file does not show it.
         enable_corrections : bool
@@ -85,13 +101,21 @@ class OpenMethods:
         """
         if filetype == "memory":
             return MemoryDataSet(*args, **options)
-        if "path" in options:
-            args = (options.pop("path"), *args)
+        for name in ("path", "files"):
+            if options.get(name) is not None:
+                args = (options[name], *args)
+            options.pop(name, None)
         if len(args) != 1:
             raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
-        if options.get("gain_map_path") is not None:
-            # Worker processes may run in another folder.
-            options["gain_map_path"] = abspath(options["gain_map_path"])
+        if isinstance(args[0], (list, tuple)):
+            options["files"] = [abspath(path) for path in args[0]]
+            if not options["files"]:
+                raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
+            args = (options["files"][0],)
+        for name in ("gain_map_path", "emipath"):
+            if options.get(name) is not None:
+                # Worker processes may run in another folder.
+                options[name] = abspath(options[name])
         dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
         dataset._opened_with = (filetype, abspath(args[0]), options)
         return dataset

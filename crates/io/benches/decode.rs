@@ -1,4 +1,4 @@
-//! How fast MIB frames become tiles: every stored form, in bytes of decoded pixels, beside a copy
+//! How fast MIB and K2IS frames become tiles: every stored form, in bytes of decoded pixels, beside a copy
 //! of as many bytes from memory to memory. A form should reach half the speed of the copy.
 //!
 //! The files are in the page cache, so this measures decoding and memory, not disks. Set
@@ -13,6 +13,9 @@
 #[expect(dead_code, reason = "shared with the tests, which use all of it")]
 #[path = "../tests/mib/writer.rs"]
 mod writer;
+
+#[path = "../tests/k2is/writer.rs"]
+mod k2is;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use framefold_core::{Dataset, FrameIndices, TilingScheme};
@@ -58,7 +61,23 @@ fn decode(c: &mut Criterion) {
         let dataset = open_as("mib", &path, &OpenOptions::default()).expect("a MIB file");
         group.bench_function(name, |b| b.iter(|| read(&dataset, pixel_bytes)));
     }
+    // In tiles as runs make them: blocks of many frames.
+    let set = k2is::Set::new(16, 0, None);
+    let (gtg, _) = k2is::save(&set, dir.path());
+    let dataset = open_as("k2is", &gtg, &OpenOptions::default()).expect("a K2IS set");
+    group.throughput(bytes(16 * k2is::ROWS * k2is::COLUMNS * 2));
+    group.bench_function("k2is", |b| b.iter(|| read_blocks(&dataset)));
     group.finish();
+}
+
+/// Reads all frames of a K2IS set, block by block.
+fn read_blocks(dataset: &Dataset) {
+    let scheme = TilingScheme::try_new(dataset.shape().sig(), &[930, 16], 1).expect("blocks");
+    let n_frames = dataset.source().info().n_frames;
+    let mut reader = dataset.source().reader().expect("a reader");
+    for slice in scheme.slices() {
+        black_box(reader.read(FrameIndices::Run(0..n_frames), slice).expect("a tile"));
+    }
 }
 
 /// Writes a file of a few different frames, again and again.

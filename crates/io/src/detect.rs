@@ -1,6 +1,9 @@
 //! The formats, finding out which one a file is, and opening it.
 
-use crate::{Backend, OpenOptions, Storage, blo, empad, frms6, mib, mrc, npy, raw, raw_csr, seq};
+use crate::{
+    Backend, OpenOptions, Storage, blo, dm, empad, frms6, k2is, mib, mrc, npy, raw, raw_csr, seq,
+    ser, tvips,
+};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
@@ -29,6 +32,10 @@ pub const FORMATS: &[Format] = &[
     npy::FORMAT,
     blo::FORMAT,
     seq::FORMAT,
+    tvips::FORMAT,
+    ser::FORMAT,
+    k2is::FORMAT,
+    dm::FORMAT,
     frms6::FORMAT,
     mib::FORMAT,
     // Its mark lies at byte 208, and old files have none.

@@ -44,10 +44,12 @@
 mod blo;
 mod csr;
 mod detect;
+mod dm;
 mod empad;
 mod fields;
 mod frms6;
 mod geometry;
+mod k2is;
 mod linear;
 mod memory;
 mod mib;
@@ -58,8 +60,10 @@ mod raw;
 mod raw_csr;
 mod recut;
 mod seq;
+mod ser;
 mod storage;
 mod strided;
+mod tvips;
 mod xml;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};

@@ -8,7 +8,7 @@ mod copy;
 mod decoder;
 mod reader;
 
-pub(crate) use copy::{normalise_in_place, swap_in_place};
+pub(crate) use copy::{copy_pixels, normalise_in_place, swap_in_place};
 pub use decoder::{FrameDecoder, PlainDecoder};
 
 use crate::Storage;
@@ -18,6 +18,7 @@ use framefold_core::{
 };
 use reader::LinearReader;
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The frames of one storage.
@@ -115,9 +116,13 @@ impl LinearSource {
         if end == 0 {
             return Err(Error::bug("a source without frames").with_format(spec.format));
         }
+        let mut paths: Vec<PathBuf> =
+            spec.files.iter().filter_map(|f| Some(f.storage.path()?.into())).collect();
+        // A file can hold several runs of frames.
+        paths.dedup();
         let info = SourceInfo {
             format: spec.format,
-            paths: spec.files.iter().filter_map(|f| Some(f.storage.path()?.into())).collect(),
+            paths,
             n_frames: end,
             presence: presence(&spec.files, end),
             base_shape: full_row(&spec.sig_shape),

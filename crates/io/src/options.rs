@@ -51,6 +51,9 @@ pub struct OpenOptions {
     pub dtype: Option<StoredDType>,
     /// Scan position `p` shows frame `p + sync_offset`.
     pub sync_offset: i64,
+    /// Whether `sync_offset` is what the caller wants even where it is 0. Formats that know
+    /// themselves where the scan begins (`tvips`, `k2is`) go by the file otherwise.
+    pub fixed_sync: bool,
     /// Bytes before the first frame of each file.
     pub file_header: u64,
     /// Bytes after the last frame of each file.
@@ -72,6 +75,18 @@ pub struct OpenOptions {
     pub byte_order: Option<ByteOrder>,
     /// A file with a gain map, for formats that do not bring one.
     pub gain_map_path: Option<PathBuf>,
+    /// The files of a stack, in the order of its frames; empty for a single file or a set that is
+    /// found by itself. The path that is opened is then that of the first one.
+    pub files: Vec<PathBuf>,
+    /// Takes the pixels of all files of a stack to begin where those of the first one do, and to
+    /// be as many, without looking.
+    pub same_offset: bool,
+    /// Takes axes to be in the order scan, detector, whatever the file says or leaves open.
+    pub force_c_order: bool,
+    /// Which of several data sets in a file to read, thumbnails counted.
+    pub dataset_index: Option<usize>,
+    /// The file of meta data that belongs to a series.
+    pub emipath: Option<PathBuf>,
 }
 
 impl OpenOptions {
@@ -94,6 +109,11 @@ impl OpenOptions {
             // The spelling is that of the reference.
             ("endianess", self.byte_order.is_some()),
             ("gain_map_path", self.gain_map_path.is_some()),
+            ("files", !self.files.is_empty()),
+            ("same_offset", self.same_offset),
+            ("force_c_order", self.force_c_order),
+            ("dataset_index", self.dataset_index.is_some()),
+            ("emipath", self.emipath.is_some()),
         ]
     }
 
@@ -137,6 +157,7 @@ mod tests {
             sig_dims: Some(1),
             dtype: Some(DType::U8.into()),
             sync_offset: 1,
+            fixed_sync: true,
             file_header: 1,
             file_footer: 1,
             frame_header: 1,
@@ -147,6 +168,11 @@ mod tests {
             enable_corrections: Some(true),
             byte_order: Some(ByteOrder::Big),
             gain_map_path: Some(PathBuf::from("gain.csv")),
+            files: vec![PathBuf::from("a")],
+            same_offset: true,
+            force_c_order: true,
+            dataset_index: Some(0),
+            emipath: Some(PathBuf::from("a")),
         };
         let names = every_option.names();
         assert!(every_option.given().iter().all(|(_, given)| *given));

@@ -25,6 +25,11 @@ const KNOWN: &[&str] = &[
     "enable_offset_correction",
     "gain_map_path",
     "endianess",
+    "files",
+    "same_offset",
+    "force_c_order",
+    "dataset_index",
+    "emipath",
 ];
 
 /// The engine's options, and the number of partitions, if it was given.
@@ -50,6 +55,7 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
             "sync_offset" => {
                 let offset = value.extract::<i64>().map_err(|_| wrong("a whole number"));
                 options.sync_offset = offset.or_raise(py)?;
+                options.fixed_sync = true;
             }
             "io_backend" => options.backend = backend(&value).or_raise(py)?,
             "num_partitions" => num_partitions = Some(count().or_raise(py)?),
@@ -68,6 +74,17 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
                 options.gain_map_path = Some(path.or_raise(py)?);
             }
             "quad_gap" => options.quad_gap = quad_gap(&value).or_raise(py)?,
+            "files" => {
+                let files = value.extract().map_err(|_| wrong("a list of paths"));
+                options.files = files.or_raise(py)?;
+            }
+            "emipath" => {
+                let path = value.extract().map_err(|_| wrong("a path"));
+                options.emipath = Some(path.or_raise(py)?);
+            }
+            "same_offset" => options.same_offset = value.is_truthy()?,
+            "force_c_order" => options.force_c_order = value.is_truthy()?,
+            "dataset_index" => options.dataset_index = Some(count().or_raise(py)?),
             _ => {
                 let error = Error::invalid(format!("there is no option '{name}'"))
                     .with_hint(format!("there are {}", KNOWN.join(", ")));

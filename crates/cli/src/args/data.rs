@@ -26,15 +26,9 @@ pub(crate) struct DataArgs {
     /// The dtype of the pixels, as NumPy names it: uint16, '>u2', float32
     #[arg(long, global = true, value_parser = parse::dtype, value_name = "DTYPE")]
     pub dtype: Option<StoredDType>,
-    /// Scan position p shows frame p + N
-    #[arg(
-        long,
-        global = true,
-        default_value_t = 0,
-        allow_negative_numbers = true,
-        value_name = "N"
-    )]
-    pub sync_offset: i64,
+    /// Scan position p shows frame p + N [default: as the file says, or 0]
+    #[arg(long, global = true, allow_negative_numbers = true, value_name = "N")]
+    pub sync_offset: Option<i64>,
     /// Bytes before the first frame of each file
     #[arg(long, global = true, default_value_t = 0, value_name = "BYTES")]
     pub file_header: u64,
@@ -65,6 +59,21 @@ pub(crate) struct DataArgs {
     /// A gain map, for formats that do not bring one
     #[arg(long, global = true, value_name = "FILE")]
     pub gain_map: Option<PathBuf>,
+    /// Read all files that are named as one stack, in the order in which they are named
+    #[arg(long, global = true)]
+    pub stack: bool,
+    /// Take the pixels of all files of a stack to begin where those of the first one do
+    #[arg(long, global = true)]
+    pub same_offset: bool,
+    /// Take axes to be in the order scan, detector, whatever the file says or leaves open
+    #[arg(long, global = true)]
+    pub force_c_order: bool,
+    /// Which of several data sets in a file to read, counted from 0
+    #[arg(long, global = true, value_name = "N")]
+    pub dataset_index: Option<usize>,
+    /// The file of meta data that belongs to a series, where it is not named like it
+    #[arg(long, global = true, value_name = "FILE")]
+    pub emipath: Option<PathBuf>,
 }
 
 /// How bytes are brought into memory.
@@ -89,14 +98,20 @@ pub(crate) enum QuadGapArg {
 }
 
 impl DataArgs {
-    /// The options for opening a file.
-    pub(crate) fn open_options(&self) -> OpenOptions {
+    /// What to open: each file by itself, or the first one with all the others.
+    pub(crate) fn inputs<'f>(&self, files: &'f [PathBuf]) -> &'f [PathBuf] {
+        if self.stack { files.get(..1).unwrap_or(files) } else { files }
+    }
+
+    /// The options for opening one of `files`.
+    pub(crate) fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
         OpenOptions {
             nav_shape: self.nav_shape.clone(),
             sig_shape: self.sig_shape.clone(),
             sig_dims: self.sig_dims,
             dtype: self.dtype,
-            sync_offset: self.sync_offset,
+            sync_offset: self.sync_offset.unwrap_or(0),
+            fixed_sync: self.sync_offset.is_some(),
             file_header: self.file_header,
             file_footer: self.file_footer,
             frame_header: self.frame_header,
@@ -116,6 +131,11 @@ impl DataArgs {
                 ByteOrderArg::Big => ByteOrder::Big,
             }),
             gain_map_path: self.gain_map.clone(),
+            files: if self.stack { files.to_vec() } else { Vec::new() },
+            same_offset: self.same_offset,
+            force_c_order: self.force_c_order,
+            dataset_index: self.dataset_index,
+            emipath: self.emipath.clone(),
         }
     }
 }

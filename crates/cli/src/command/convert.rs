@@ -11,7 +11,7 @@ use serde_json::json;
 
 /// Converts the file.
 pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
-    let dataset = open_as(&args.data.format, &args.input, &args.data.open_options())
+    let dataset = open_as(&args.data.format, &args.input, &args.data.open_options(&[]))
         .map_err(|error| error.with_path(&args.input))?;
     if !args.quiet {
         for warning in &dataset.source().info().warnings {

@@ -12,7 +12,7 @@ use std::path::Path;
 
 /// Describes each file.
 pub(crate) fn info(args: &InfoArgs) -> Result<u8> {
-    for_each_file(&args.files, |file| {
+    for_each_file(args.data.inputs(&args.files), |file| {
         let facts = Facts::gather(file, args)?;
         terminal::print(&if args.json { facts.to_json().to_string() } else { facts.to_text() })
     })
@@ -34,7 +34,7 @@ impl<'a> Facts<'a> {
         } else {
             (args.data.format.as_str(), "as told by --format".to_owned())
         };
-        let dataset = open_as(format, file, &args.data.open_options())?;
+        let dataset = open_as(format, file, &args.data.open_options(&args.files))?;
         Ok(Facts { file, dataset, reason })
     }
 

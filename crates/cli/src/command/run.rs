@@ -22,7 +22,8 @@ use std::time::Instant;
 
 /// Runs the reduction over each file.
 pub(crate) fn run(command: &RunCommand) -> Result<u8> {
-    let files = command.reduction.files();
+    let all_files = command.reduction.files();
+    let files = command.data.inputs(all_files);
     let args = &command.run;
     let mut targets = match &args.output {
         Some(template) if !args.explain => {
@@ -32,7 +33,7 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     };
     for_each_file(files, |file| {
         let target = targets.next();
-        let dataset = open_as(&command.data.format, file, &command.data.open_options())?;
+        let dataset = open_as(&command.data.format, file, &command.data.open_options(all_files))?;
         let reduction = Reduction::try_new(&command.reduction, &dataset)?;
         let plan = Arc::new(plan(args, &dataset, &reduction)?);
         if args.explain {

@@ -4,7 +4,7 @@ use framefold_core::{DType, StoredDType};
 use framefold_simd::{Simd, run};
 
 /// Copies whole elements; truth values become 0 and 1. Both slices have the same length.
-pub(super) fn copy_pixels(stored: StoredDType, from: &[u8], to: &mut [u8]) {
+pub(crate) fn copy_pixels(stored: StoredDType, from: &[u8], to: &mut [u8]) {
     copy_pixels_by(Simd::best(), stored, from, to);
 }
 

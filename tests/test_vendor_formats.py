@@ -1,0 +1,287 @@
+"""Formats of microscopes' programs: all options through Python and the command line."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from real_files import manifest, real_data
+from vendor_files import (
+    DM_TYPES,
+    SER_TYPES,
+    write_dm,
+    write_k2is,
+    write_ser,
+    write_tvips,
+)
+
+import framefold as ff
+from framefold.exceptions import FramefoldError, InvalidArgumentError, UnsupportedError
+
+BACKENDS = ["mmap", "buffered"]
+
+
+def random(shape, dtype, seed=1):
+    values = np.random.default_rng(seed).integers(0, 100, shape)
+    return values.astype(dtype)
+
+
+def frames_of(ctx, dataset, roi=None):
+    """The frames of all positions that have data."""
+    picked = ctx.run_udf(dataset, ff.PickUDF(), roi=roi)["intensity"].raw_data
+    valid = dataset.valid_mask if roi is None else dataset.valid_mask[roi]
+    return np.asarray(picked)[valid.reshape(-1)]
+
+
+def command(*arguments):
+    """What the command prints."""
+    code = "from framefold.cli import main; main()"
+    line = [sys.executable, "-c", code, *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def matches(frames, reading):
+    """Whether these are the numbers that an independent reader got."""
+    in_order = np.ascontiguousarray(frames, dtype=frames.dtype.newbyteorder("<"))
+    digest = hashlib.sha256(in_order.tobytes()).hexdigest()
+    return frames.dtype == reading["dtype"] and digest == reading["sha256_c_order_le"]
+
+
+def is_numeric(reading):
+    return "sum_f64" in reading and not reading["dtype"].startswith("[")
+
+
+REAL = [
+    pytest.param(entry, id=f"{kind}-{entry['file'].split('/')[-1]}")
+    for kind in ("DM", "SER", "TVIPS")
+    for entry in manifest(kind)
+    if not entry["file"].endswith(".emi") and is_numeric(entry["readings"][0])
+]
+
+
+@pytest.mark.parametrize("entry", REAL)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_real_files(ctx, entry, backend):
+    path = real_data() / entry["file"]
+    # Other readers give arrays as they lie in the file.
+    options = {"force_c_order": True} if entry["format"] == "DM" else {}
+    dataset = ctx.open(path, io_backend=backend, **options)
+    frames = frames_of(ctx, dataset)
+    reading = entry["readings"][0]
+    assert dataset.format == entry["format"].lower()
+    assert frames.size == np.prod(reading["shape"])
+    assert matches(frames, reading)
+    assert frames.min() == reading["min"]
+    assert frames.max() == reading["max"]
+    np.testing.assert_allclose(frames.sum(dtype="float64"), reading["sum_f64"], rtol=1e-12)
+    shaped = frames.reshape(reading["shape"])
+    for index, value in reading["probes"]:
+        assert shaped[tuple(index)] == pytest.approx(value, rel=1e-12), index
+
+
+@pytest.mark.parametrize("entry", REAL)
+def test_real_files_on_the_command_line(entry, tmp_path):
+    path = real_data() / entry["file"]
+    options = ["--force-c-order"] if entry["format"] == "DM" else []
+    info = json.loads(command("info", "--json", path, *options))
+    assert info["format"] == entry["format"].lower()
+    command("run", "pick", path, "-o", tmp_path / "frames.npy", *options)
+    # Positions of elements that were not recorded come last, and are NaN.
+    frames = np.load(tmp_path / "frames.npy")[: info["n_frames"]]
+    if info["n_positions_without_data"]:
+        frames = frames.astype(info["dtype"])
+    assert matches(frames, entry["readings"][0])
+
+
+@pytest.mark.parametrize("dtype", DM_TYPES)
+@pytest.mark.parametrize("version", [3, 4])
+@pytest.mark.parametrize("swapped", [True, False, None])
+def test_dm_in_either_order(ctx, tmp_path, dtype, version, swapped):
+    scan = random((3, 4, 5, 6), dtype)
+    stored = scan if swapped else scan.transpose(2, 3, 0, 1)
+    write_dm(tmp_path / "a.dm4", stored, version=version, swapped=swapped)
+    for backend in BACKENDS:
+        dataset = ctx.open(tmp_path / "a.dm4", io_backend=backend)
+        assert dataset.format == "dm"
+        assert tuple(dataset.shape) == scan.shape
+        assert bool(dataset.warnings) == (swapped is None)
+        assert np.array_equal(frames_of(ctx, dataset).reshape(scan.shape), scan)
+        roi = np.zeros((3, 4), dtype=bool)
+        roi[1, 1:3] = roi[2, 0] = True
+        assert np.array_equal(frames_of(ctx, dataset, roi=roi), scan[roi])
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    np.testing.assert_allclose(total, scan.sum(axis=(0, 1)), rtol=1e-6)
+
+
+def test_dm_options(ctx, tmp_path):
+    data = random((6, 4, 5), "uint16")
+    path = tmp_path / "a.dm3"
+    write_dm(path, data, version=3)
+    dataset = ctx.load("dm", path=path, nav_shape=(2, 3), num_partitions=3)
+    assert tuple(dataset.shape) == (2, 3, 4, 5)
+    dataset = ctx.load("dm", path, sig_shape=(20,), sync_offset=2)
+    assert tuple(dataset.shape) == (6, 20)
+    assert np.array_equal(dataset.valid_mask, [1, 1, 1, 1, 0, 0])
+    write_dm(path, data, version=3, spectra=True)
+    assert tuple(ctx.open(path).shape) == (4, 5, 6)
+    assert np.array_equal(frames_of(ctx, ctx.open(path)), data.reshape(6, 20).T)
+    assert tuple(ctx.open(path, force_c_order=True).shape) == (6, 4, 5)
+    with pytest.raises(InvalidArgumentError, match="no image 3"):
+        ctx.load("dm", path, dataset_index=3)
+    with pytest.raises(InvalidArgumentError, match="emipath"):
+        ctx.load("dm", path, emipath="x")
+
+
+def test_dm_stacks(ctx, tmp_path):
+    data = random((5, 4, 6), "int32")
+    files = [tmp_path / f"{i}.dm4" for i in range(4)]
+    for path, frames in zip(files, [data[0], data[1:3], data[3], data[4]], strict=True):
+        write_dm(path, frames)
+    for load in (
+        lambda **options: ctx.load("dm", files=files, **options),
+        lambda **options: ctx.load("dm", [str(path) for path in files], **options),
+        lambda **options: ctx.open(files, **options),
+    ):
+        for backend in BACKENDS:
+            dataset = load(io_backend=backend)
+            assert tuple(dataset.shape) == data.shape
+            assert np.array_equal(frames_of(ctx, dataset), data)
+            assert [path.name for path in dataset.paths] == [path.name for path in files]
+    single = ctx.load("dm", files=[files[0], files[2], files[3]], same_offset=True)
+    assert np.array_equal(frames_of(ctx, single), data[[0, 3, 4]])
+    again = pickle.loads(pickle.dumps(single))
+    assert np.array_equal(frames_of(ctx, again), data[[0, 3, 4]])
+    command("run", "pick", "--stack", *files, "-o", tmp_path / "all.npy")
+    assert np.array_equal(np.load(tmp_path / "all.npy"), data)
+    info = json.loads(command("info", "--json", "--stack", *files))
+    assert info["n_frames"] == 5
+    for bad in ([], [files[0], tmp_path / "none.dm4"]):
+        with pytest.raises((FramefoldError, OSError)):
+            ctx.load("dm", files=bad)
+    write_dm(files[1], data[0].astype("int16"))
+    with pytest.raises(FramefoldError, match=r"1\.dm4.*int16"):
+        ctx.load("dm", files=files)
+    with pytest.raises(InvalidArgumentError, match="one path"):
+        ctx.load("dm", path=files[0], files=files)
+    np.save(tmp_path / "a.npy", data)
+    with pytest.raises(InvalidArgumentError, match="'files'"):
+        ctx.open([tmp_path / "a.npy"])
+
+
+@pytest.mark.parametrize("dtype", SER_TYPES)
+def test_ser(ctx, tmp_path, dtype):
+    data = random((6, 4, 5), dtype)
+    path = tmp_path / "scan_1.ser"
+    write_ser(path, data, planned=8)
+    for backend in BACKENDS:
+        dataset = ctx.open(path, io_backend=backend, nav_shape=(2, 4))
+        assert dataset.format == "ser"
+        assert tuple(dataset.shape) == (2, 4, 4, 5)
+        assert dataset.valid_mask.sum() == 6
+        picked = ctx.run_udf(dataset, ff.PickUDF())["intensity"].data
+        assert np.array_equal(picked.reshape(8, 4, 5)[:6], data)
+    assert any("stopped" in warning for warning in dataset.warnings)
+    write_ser(path, data.reshape(6, 20))
+    assert np.array_equal(frames_of(ctx, ctx.open(path)), data.reshape(6, 20))
+
+
+def test_ser_meta_data(ctx, tmp_path):
+    write_ser(tmp_path / "scan_1.ser", random((2, 3, 3), "uint16"))
+    entry = "<Data><Label>High tension</Label><Value>300</Value><Unit>kV</Unit></Data>"
+    content = b"JK\0\2..." + f"<ObjectInfo>{entry}</ObjectInfo>".encode()
+    (tmp_path / "other.emi").write_bytes(content)
+    assert "acceleration_voltage" not in ctx.open(tmp_path / "scan_1.ser").metadata
+    named = ctx.load("ser", tmp_path / "scan_1.ser", emipath=tmp_path / "other.emi")
+    assert named.metadata["acceleration_voltage"] == 300
+    (tmp_path / "other.emi").rename(tmp_path / "scan.emi")
+    for name in ("scan_1.ser", "scan.emi"):
+        assert ctx.open(tmp_path / name).metadata["acceleration_voltage"] == 300
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
+@pytest.mark.parametrize("files", [1, 3])
+def test_tvips(ctx, tmp_path, dtype, files):
+    data = random((13, 4, 5), dtype)
+    positions = [(0, 0)] * 3 + [(y, x) for y in range(2) for x in range(5)]
+    paths = write_tvips(tmp_path, "scan", data, positions=positions, files=files)
+    for backend in BACKENDS:
+        dataset = ctx.open(paths[-1], io_backend=backend)
+        assert dataset.format == "tvips"
+        assert tuple(dataset.shape) == (2, 5, 4, 5)
+        assert np.array_equal(frames_of(ctx, dataset), data[3:])
+    assert np.array_equal(
+        frames_of(ctx, ctx.load("tvips", paths[0], sync_offset=None, nav_shape=(10,))), data[3:]
+    )
+    assert np.array_equal(frames_of(ctx, ctx.load("tvips", paths[0], sync_offset=0)), data[:10])
+    info = json.loads(command("info", "--json", paths[0], "--sync-offset", "0"))
+    assert info["sync_offset"] == 0
+    assert json.loads(command("info", "--json", paths[0]))["sync_offset"] == 3
+    alone = ctx.load("tvips", paths[0], disable_glob=True, sync_offset=0, nav_shape=(2,))
+    assert np.array_equal(frames_of(ctx, alone), data[:2])
+
+
+def test_k2is(ctx, tmp_path):
+    data = random((4, 1860, 2048), "uint16", seed=3) * 41 % 4096
+    gtg = write_k2is(tmp_path, "Capture_", data, idle=2, scan=(1, 2))
+    for path in (gtg, tmp_path / "Capture_5.bin"):
+        for backend in BACKENDS:
+            dataset = ctx.open(path, io_backend=backend)
+            assert dataset.format == "k2is"
+            assert tuple(dataset.shape) == (1, 2, 1860, 2048)
+            # The shutter's flag comes one frame late.
+            assert np.array_equal(frames_of(ctx, dataset), data[1:3])
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    assert np.array_equal(total, data[1:3].sum(axis=0))
+    for offset, frames in ((3, data[2:4]), (1, data[:2]), (0, data[:2])):
+        dataset = ctx.load("k2is", gtg, sync_offset=offset)
+        assert np.array_equal(frames_of(ctx, dataset), frames)
+    dataset = ctx.load("k2is", gtg, sync_offset=-1)
+    assert np.array_equal(dataset.valid_mask, [[False, True]])
+    series = write_k2is(tmp_path, "Series_", data[:2], idle=1)
+    assert np.array_equal(frames_of(ctx, ctx.open(series)), data[1:2])
+    (tmp_path / "Capture_3.bin").unlink()
+    with pytest.raises(FramefoldError, match=r"7 \.bin files"):
+        ctx.load("k2is", gtg)
+
+
+def test_dm_round_trip_with_another_reader(ctx, tmp_path):
+    dm = pytest.importorskip("rsciio.digitalmicrograph", reason="rosettasciio is not installed")
+    data = random((3, 4, 5), "float32")
+    write_dm(tmp_path / "a.dm4", data)
+    (signal,) = dm.file_reader(str(tmp_path / "a.dm4"))
+    assert np.array_equal(signal["data"], data)
+    assert np.array_equal(frames_of(ctx, ctx.open(tmp_path / "a.dm4")), signal["data"])
+
+
+def test_ser_round_trip_with_another_reader(ctx, tmp_path):
+    tia = pytest.importorskip("rsciio.tia", reason="rosettasciio is not installed")
+    data = random((3, 4, 5), "int32")
+    write_ser(tmp_path / "a_1.ser", data)
+    (signal,) = tia.file_reader(str(tmp_path / "a_1.ser"))
+    assert np.array_equal(signal["data"], data)
+
+
+def test_tvips_written_by_another_writer(ctx, tmp_path):
+    tvips = pytest.importorskip("rsciio.tvips", reason="rosettasciio is not installed")
+    data = random((3, 4, 5), "uint16")
+    (path,) = write_tvips(tmp_path, "scan", data)
+    (signal,) = tvips.file_reader(str(path))
+    assert np.array_equal(np.asarray(signal["data"]), data)
+    assert np.array_equal(frames_of(ctx, ctx.open(path)), data)
+
+
+def test_pictures_and_packed_transforms():
+    folder = real_data() / "DM" / "rosettasciio" / "2D"
+    if not folder.exists():
+        pytest.skip("no real files")
+    ctx = ff.Context.make_with("inline")
+    assert any("colours" in w for w in ctx.open(folder / "test-8.dm4").warnings)
+    with pytest.raises(UnsupportedError, match="Fourier"):
+        ctx.open(folder / "test_fft_packed_complex8.dm4")
