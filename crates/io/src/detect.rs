@@ -1,6 +1,6 @@
 //! The formats, finding out which one a file is, and opening it.
 
-use crate::{Backend, OpenOptions, Storage, mib, npy, raw, raw_csr};
+use crate::{Backend, OpenOptions, Storage, hdf5, mib, npy, raw, raw_csr};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
@@ -25,7 +25,8 @@ pub struct Format {
 ///
 /// Formats with the longest signature come first, so that a chance match of a short one cannot
 /// shadow them; `raw`, which any file could be, comes last and never detects.
-pub const FORMATS: &[Format] = &[npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, raw::FORMAT];
+pub const FORMATS: &[Format] =
+    &[hdf5::FORMAT, npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, raw::FORMAT];
 
 /// The number of bytes from the start of a file that detection looks at.
 pub const PREFIX_LEN: usize = 4096;

@@ -41,8 +41,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod chunked;
+mod codec;
 mod csr;
 mod detect;
+mod hdf5;
 mod linear;
 mod memory;
 mod mib;

@@ -1,0 +1,38 @@
+//! LZ4 as the HDF5 filter 32004 writes it.
+//!
+//! | bytes | content |
+//! |---|---|
+//! | 8 | decoded size, big endian |
+//! | 4 | decoded size of a block, big endian; the last one may be shorter |
+//! | 4, then n, for each block | stored size n, big endian; as long as decoded: not compressed |
+
+use super::{all_of, damaged};
+use framefold_core::Result;
+
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let too_short = || damaged("LZ4", "it ends within a block");
+    let (size, rest) = stored.split_first_chunk::<8>().ok_or_else(too_short)?;
+    let (block, mut rest) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+    let size = usize::try_from(u64::from_be_bytes(*size)).unwrap_or(usize::MAX);
+    all_of("LZ4", size, out.len())?;
+    let block = usize::try_from(u32::from_be_bytes(*block)).unwrap_or(usize::MAX).max(1);
+    for out in out.chunks_mut(block) {
+        let (len, after) = rest.split_first_chunk::<4>().ok_or_else(too_short)?;
+        let len = usize::try_from(u32::from_be_bytes(*len)).unwrap_or(usize::MAX);
+        let (stored, after) = after.split_at_checked(len).ok_or_else(too_short)?;
+        if len == out.len() {
+            out.copy_from_slice(stored);
+        } else {
+            decode_block(stored, out)?;
+        }
+        rest = after;
+    }
+    Ok(())
+}
+
+/// One bare block of LZ4, decoded to just as many bytes as `out` has.
+pub(super) fn decode_block(stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let n = lz4_flex::block::decompress_into(stored, out);
+    let n = n.map_err(|error| damaged("LZ4", &error.to_string()))?;
+    all_of("LZ4", n, out.len())
+}
