@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold.exceptions import FramefoldError
 from framefold.udf import UDF
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
@@ -185,11 +186,11 @@ def test_nav_shape_sig_dims_and_what_does_not_fit(tmp_path):
     three = ctx.load("hdf5", path, sig_dims=3)
     assert tuple(three.shape.nav) == (6,)
     assert np.array_equal(read(three), array)
-    with pytest.raises(ff.FramefoldError, match="sig_shape is"):
+    with pytest.raises(FramefoldError, match="sig_shape is"):
         ctx.load("hdf5", path, sig_shape=(9, 8))
-    with pytest.raises(ff.FramefoldError, match="sig_dims"):
+    with pytest.raises(FramefoldError, match="sig_dims"):
         ctx.load("hdf5", path, sig_dims=5)
-    with pytest.raises(ff.FramefoldError, match="no data set 'nothing'"):
+    with pytest.raises(FramefoldError, match="no data set 'nothing'"):
         ctx.load("hdf5", path, ds_path="nothing")
 
 
@@ -209,11 +210,11 @@ def test_the_largest_stack_is_taken_unless_another_is_named(tmp_path):
     assert np.array_equal(read(ctx.load("hdf5", path, ds_path="a/loop/loop/small")), small)
     image = ctx.load("hdf5", path, ds_path="image")
     assert tuple(image.shape) == (1, 99, 99)
-    with pytest.raises(ff.FramefoldError, match="strings|numbers"):
+    with pytest.raises(FramefoldError, match="strings|numbers"):
         ctx.load("hdf5", path, ds_path="text")
     with h5py.File(path, "a") as file:
         del file["a"], file["b"]
-    with pytest.raises(ff.FramefoldError, match="three or more axes.*'image'"):
+    with pytest.raises(FramefoldError, match="three or more axes.*'image'"):
         ctx.load("hdf5", path)
 
 
@@ -251,7 +252,7 @@ def test_files_of_a_detector_that_link_to_others(tmp_path):
     # None at all.
     (tmp_path / "s_data_000001.h5").unlink()
     (tmp_path / "s_data_000003.h5").unlink()
-    with pytest.raises(ff.FramefoldError, match="s_data_00000.*not there"):
+    with pytest.raises(FramefoldError, match="s_data_00000.*not there"):
         ctx.open(master)
 
 
@@ -262,12 +263,12 @@ def test_links_stay_within_the_folder(tmp_path):
     for link in ["../outside.h5", str(tmp_path / "outside.h5")]:
         with h5py.File(inside / "a.h5", "w") as file:
             file["x"] = h5py.ExternalLink(link, "/group/data")
-        with pytest.raises(ff.FramefoldError, match="outside of its folder|not there"):
+        with pytest.raises(FramefoldError, match="outside of its folder|not there"):
             ff.Context().load("hdf5", inside / "a.h5", ds_path="x")
     (inside / "way.h5").symlink_to(tmp_path / "outside.h5")
     with h5py.File(inside / "a.h5", "w") as file:
         file["x"] = h5py.ExternalLink("way.h5", "/group/data")
-    with pytest.raises(ff.FramefoldError, match="outside of its folder"):
+    with pytest.raises(FramefoldError, match="outside of its folder"):
         ff.Context().load("hdf5", inside / "a.h5", ds_path="x")
 
 
@@ -280,7 +281,7 @@ def test_links_in_a_circle_end(tmp_path):
     with h5py.File(tmp_path / "b.h5", "w") as file:
         file["y"] = h5py.ExternalLink("a.h5", "/x")
     for name in ("x", "s", "u"):
-        with pytest.raises(ff.FramefoldError):
+        with pytest.raises(FramefoldError):
             ff.Context().load("hdf5", tmp_path / "a.h5", ds_path=name)
 
 
@@ -365,7 +366,7 @@ def test_what_cannot_be_read_is_refused_in_words(tmp_path):
         file.create_dataset("records", (3, 4, 5), [("a", "u1"), ("b", "f4")])
         file.create_dataset("outside", (3, 4, 5), "u1", external=[("pixels.bin", 0, 60)])
     for name, words in [("virtual", "virtual"), ("records", "records"), ("outside", "other files")]:
-        with pytest.raises(ff.FramefoldError, match=words):
+        with pytest.raises(FramefoldError, match=words):
             ff.Context().load("hdf5", tmp_path / "a.h5", ds_path=name)
 
 
@@ -413,6 +414,7 @@ DAMAGE = """
 import sys
 from pathlib import Path
 import framefold as ff
+from framefold.exceptions import FramefoldError
 source, target, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 whole = source.read_bytes()
 expected = ff.Context().run_udf(ff.Context().open(source), ff.SumSigUDF())["intensity"].raw_data
@@ -427,7 +429,7 @@ def attempt(data):
             outcomes["other"] += 1
             return
         found = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].raw_data
-    except ff.FramefoldError as error:
+    except FramefoldError as error:
         assert "bug" not in str(error).lower(), error
         outcomes["error"] += 1
         return
@@ -468,11 +470,14 @@ def test_damaged_files_give_errors(tmp_path, version, how):
     assert "panicked" not in done.stderr, done.stderr
 
 
+COMMAND = "from framefold.cli import main; main()"
+
+
 def test_the_command_line_names_the_data_set(tmp_path):
     array = values((4, 5, 6, 7), "u2")
     path = write(tmp_path / "a.h5", array, chunks=(1, 5, 6, 7), compression="gzip")
     done = subprocess.run(
-        [sys.executable, "-m", "framefold", "info", path, "--json", "--ds-path", "group/data"],
+        [sys.executable, "-c", COMMAND, "info", path, "--json", "--ds-path", "group/data"],
         capture_output=True,
         text=True,
         timeout=120,

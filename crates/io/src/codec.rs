@@ -37,6 +37,8 @@ pub(crate) enum Filter {
     Lzf,
     /// Blocks of LZ4 behind a header.
     Lz4,
+    /// One block of LZ4 behind its decoded size, as numcodecs writes it.
+    SizedLz4,
     /// One Zstandard frame.
     Zstd,
     /// The first bits of all elements, then the second ones; compressed or not.
@@ -181,14 +183,15 @@ impl Pipeline {
             if i < 32 && mask >> i & 1 == 1 {
                 continue;
             }
-            let Some(before) = size else {
+            let adds_a_trailer = matches!(filter, Filter::Fletcher32 | Filter::Crc32c);
+            let Some(before) = size.or(adds_a_trailer.then_some(0)) else {
                 return Err(Error::unsupported(format!(
                     "chunks are compressed, and then filtered again by {filter}"
                 ))
                 .with_hint("rewrite the data with one compressor"));
             };
             sizes.push((filter, before));
-            size = filter.size_after(before);
+            size = size.and_then(|size| filter.size_after(size));
         }
         Ok(sizes)
     }
@@ -271,6 +274,7 @@ impl Filter {
             }
             Filter::Lzf => lzf::decode(stored, out),
             Filter::Lz4 => lz4::decode(stored, out),
+            Filter::SizedLz4 => lz4::decode_sized(stored, out),
             Filter::Zstd => tools.zstd(stored, out),
             Filter::Bitshuffle { size, block, inner } => {
                 bitshuffle::decode(stored, *size, *block, *inner, out, tools)
@@ -293,7 +297,7 @@ impl fmt::Display for Filter {
             Filter::Fletcher32 => f.write_str("Fletcher-32"),
             Filter::Crc32c => f.write_str("CRC-32C"),
             Filter::Lzf => f.write_str("LZF"),
-            Filter::Lz4 => f.write_str("LZ4"),
+            Filter::Lz4 | Filter::SizedLz4 => f.write_str("LZ4"),
             Filter::Zstd => f.write_str("Zstandard"),
             Filter::Bitshuffle { inner, .. } => f.write_str(match inner {
                 Inner::Nothing => "bitshuffle",
@@ -363,6 +367,14 @@ fn crc32c(data: &[u8]) -> u32 {
         let index = crc.to_le_bytes()[0] ^ byte;
         crc >> 8 ^ TABLE[usize::from(index)]
     })
+}
+
+/// Checks bytes that end in their CRC-32C.
+///
+/// # Errors
+/// `BadFile` if they do not.
+pub(crate) fn check_crc32c(bytes: &[u8]) -> Result<()> {
+    Filter::Crc32c.trailer(bytes).map(drop)
 }
 
 /// The error for stored bytes that are not what they should be.

@@ -1,6 +1,6 @@
 //! The formats, finding out which one a file is, and opening it.
 
-use crate::{Backend, OpenOptions, Storage, hdf5, mib, npy, raw, raw_csr};
+use crate::{Backend, OpenOptions, Storage, hdf5, mib, npy, raw, raw_csr, zarr};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
@@ -26,7 +26,7 @@ pub struct Format {
 /// Formats with the longest signature come first, so that a chance match of a short one cannot
 /// shadow them; `raw`, which any file could be, comes last and never detects.
 pub const FORMATS: &[Format] =
-    &[hdf5::FORMAT, npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, raw::FORMAT];
+    &[hdf5::FORMAT, npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, zarr::FORMAT, raw::FORMAT];
 
 /// The number of bytes from the start of a file that detection looks at.
 pub const PREFIX_LEN: usize = 4096;
@@ -86,11 +86,26 @@ pub struct Detection {
 /// cannot be read at all.
 pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     let path = path.as_ref();
+    if path.is_dir() {
+        return detect_folder(&Prefix { path, bytes: &[], len: 0 });
+    }
     let storage = Storage::open(path, Backend::Buffered)?;
     let len = storage.len();
     let mut bytes = vec![0; usize::try_from(len).map_or(PREFIX_LEN, |len| len.min(PREFIX_LEN))];
     storage.read_at(0, &mut bytes)?;
     detect_in(FORMATS, &Prefix { path, bytes: &bytes, len })
+}
+
+/// Of the formats, only Zarr is a folder.
+fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
+    match (zarr::FORMAT.detect)(folder) {
+        Verdict::Match(reason) => Ok(Detection { format: &zarr::FORMAT, reason }),
+        Verdict::No(reason) => {
+            Err(Error::invalid(format!("this is a directory, not a file; {reason}"))
+                .with_path(folder.path)
+                .with_hint("name one of the files in it"))
+        }
+    }
 }
 
 /// Opens a file of whatever format it turns out to be.

@@ -18,6 +18,7 @@ mod array;
 mod dtype;
 mod find;
 mod library;
+mod metadata;
 
 use crate::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::codec::Pipeline;
@@ -128,13 +129,7 @@ impl Frames {
             axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
         };
         let sig_shape = lens(&sig_axes);
-        if let Some(asked) = options.sig_shape.as_ref().filter(|asked| **asked != sig_shape) {
-            return Err(Error::invalid(format!(
-                "sig_shape is {asked:?}, but the frames of the array of shape {shape:?} have the \
-                 shape {sig_shape:?}"
-            ))
-            .with_hint("leave sig_shape out, or set sig_dims"));
-        }
+        check_sig_shape(options, &shape, &sig_shape)?;
         let frames = places(&arrays, &numbers, &nav_axes)?;
         let n_frames = frames.last().map_or(0, |frames| frames.end);
         let nav_shape = if found.parts.len() == 1 && found.parts[0].1.is_none() {
@@ -152,7 +147,18 @@ impl Frames {
             ));
         }
         let details = details(&found, &arrays);
-        Ok(Frames { arrays, frames, nav_axes, sig_axes, sig_shape, nav_shape, metadata: MetadataList::new(), details, warnings })
+        let metadata = metadata::read(library, &found);
+        Ok(Frames {
+            arrays,
+            frames,
+            nav_axes,
+            sig_axes,
+            sig_shape,
+            nav_shape,
+            metadata,
+            details,
+            warnings,
+        })
     }
 
     fn source(self) -> Result<Arc<dyn DataSource>> {
@@ -278,7 +284,10 @@ impl Frames {
 }
 
 /// The axes of a frame.
-fn sig_axes(
+///
+/// # Errors
+/// `InvalidArgument` if the options do not fit the array, or each other.
+pub(crate) fn sig_axes(
     shape: &[usize],
     suggested: Option<&[usize]>,
     options: &OpenOptions,
@@ -307,6 +316,25 @@ fn sig_axes(
         .with_hint(format!("set sig_dims to a number from 1 to {}", shape.len())));
     }
     Ok((shape.len() - n_sig..shape.len()).collect())
+}
+
+/// Frames keep the shape that the array has.
+///
+/// # Errors
+/// `InvalidArgument` if another one is asked for.
+pub(crate) fn check_sig_shape(
+    options: &OpenOptions,
+    shape: &[usize],
+    sig_shape: &[usize],
+) -> Result<()> {
+    match options.sig_shape.as_deref().filter(|asked| *asked != sig_shape) {
+        None => Ok(()),
+        Some(asked) => Err(Error::invalid(format!(
+            "sig_shape is {asked:?}, but the frames of the array of shape {shape:?} have the shape \
+             {sig_shape:?}"
+        ))
+        .with_hint("leave sig_shape out, or set sig_dims")),
+    }
 }
 
 /// Which frames each array holds: one after the other, unless they say themselves.

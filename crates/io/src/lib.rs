@@ -56,6 +56,7 @@ mod raw_csr;
 mod recut;
 mod storage;
 mod strided;
+mod zarr;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};

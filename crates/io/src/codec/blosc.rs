@@ -79,8 +79,11 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result
         }
         let decoded = &mut decoded[..out.len()];
         header.streams(block, whole, decoded, tools)?;
-        if header.bits {
-            let n = out.len() / header.size / 8 * 8 * header.size;
+        if header.bits && !(out.len() / header.size).is_multiple_of(8) {
+            // The library shuffles bits of whole groups only, and otherwise none at all.
+            out.copy_from_slice(decoded);
+        } else if header.bits {
+            let n = out.len() / header.size * header.size;
             let (bits, tail) = decoded.split_at(n);
             let (elements, out_tail) = out.split_at_mut(n);
             bitshuffle::unshuffle_bits(tools.simd, bits, header.size, &mut planes[..n], elements);

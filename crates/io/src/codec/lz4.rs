@@ -30,6 +30,15 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
     Ok(())
 }
 
+/// One block behind its decoded size: 4 bytes, little endian.
+pub(super) fn decode_sized(stored: &[u8], out: &mut [u8]) -> Result<()> {
+    let Some((size, stored)) = stored.split_first_chunk::<4>() else {
+        return Err(damaged("LZ4", "it is shorter than its header"));
+    };
+    all_of("LZ4", usize::try_from(u32::from_le_bytes(*size)).unwrap_or(usize::MAX), out.len())?;
+    decode_block(stored, out)
+}
+
 /// One bare block of LZ4, decoded to just as many bytes as `out` has.
 pub(super) fn decode_block(stored: &[u8], out: &mut [u8]) -> Result<()> {
     let n = lz4_flex::block::decompress_into(stored, out);
