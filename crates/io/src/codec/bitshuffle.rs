@@ -8,7 +8,7 @@
 
 use super::{Inner, Tools, all_of, damaged, lz4, shuffle};
 use framefold_core::Result;
-use framefold_simd::{Simd, run};
+use framefold_simd::{Level, Simd};
 
 /// Bytes of a block where nothing else is said.
 const DEFAULT_BLOCK_BYTES: usize = 8192;
@@ -92,45 +92,35 @@ pub(super) fn unshuffle_bits(
         return;
     }
     if size == 1 {
-        run!(simd, transpose(bits, out));
+        transpose(simd, bits, out);
         return;
     }
     for (bits, plane) in bits.chunks_exact(n).zip(planes.chunks_exact_mut(n)) {
-        run!(simd, transpose(bits, plane));
+        transpose(simd, bits, plane);
     }
     shuffle::unshuffle(simd, planes, size, out);
 }
 
 /// Eight planes of bits to one plane of bytes of as many elements.
-#[inline(always)]
-fn transpose(bits: &[u8], out: &mut [u8]) {
-    /// Groups at a time.
-    const BLOCK: usize = 32;
+fn transpose(simd: Simd, bits: &[u8], out: &mut [u8]) {
     let row = out.len() / 8;
     let rows: [&[u8]; 8] =
         std::array::from_fn(|bit| bits.get(bit * row..(bit + 1) * row).unwrap_or_default());
+    let done = match simd.level() {
+        Level::Plain => 0,
+        // SAFETY: a `Simd` of this level means that the processor has these instructions.
+        #[cfg(target_arch = "x86_64")]
+        Level::Avx2 | Level::Avx512 => unsafe { x86::transpose(&rows, out) },
+        #[cfg(not(target_arch = "x86_64"))]
+        Level::Avx2 | Level::Avx512 => 0,
+    };
     let (groups, _) = out.as_chunks_mut::<8>();
-    let (blocks, rest) = groups.as_chunks_mut::<BLOCK>();
-    let n_blocks = blocks.len();
-    for (i, block) in blocks.iter_mut().enumerate() {
-        let mut words = [0u64; BLOCK];
-        for (bit, row) in rows.iter().enumerate() {
-            let bytes = row.get(i * BLOCK..).and_then(|row| row.first_chunk::<BLOCK>());
-            let Some(bytes) = bytes else { return };
-            for (word, byte) in words.iter_mut().zip(bytes) {
-                *word |= u64::from(*byte) << (8 * bit);
-            }
-        }
-        for (word, out) in words.iter().zip(block) {
-            *out = transpose_word(*word).to_le_bytes();
-        }
-    }
-    for (j, out) in rest.iter_mut().enumerate() {
+    for (i, group) in groups.iter_mut().enumerate().skip(done) {
         let mut word = 0;
         for (bit, row) in rows.iter().enumerate() {
-            word |= u64::from(row[n_blocks * BLOCK + j]) << (8 * bit);
+            word |= u64::from(row.get(i).copied().unwrap_or(0)) << (8 * bit);
         }
-        *out = transpose_word(word).to_le_bytes();
+        *group = transpose_word(word).to_le_bytes();
     }
 }
 
@@ -145,4 +135,77 @@ fn transpose_word(mut x: u64) -> u64 {
     swap(14, 0x0000_CCCC_0000_CCCC);
     swap(28, 0x0000_0000_F0F0_F0F0);
     x
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    //! Interleaves eight rows of bytes, and transposes the bits of each group.
+
+    use std::arch::x86_64::*;
+
+    /// Groups at a time: one byte of each row makes a group.
+    const BLOCK: usize = 32;
+
+    /// Transposes whole blocks and says how many groups those were.
+    #[target_feature(enable = "avx2")]
+    pub(super) fn transpose(rows: &[&[u8]; 8], out: &mut [u8]) -> usize {
+        let (blocks, _) = out.as_chunks_mut::<{ 8 * BLOCK }>();
+        let shortest = rows.iter().map(|row| row.len()).min().unwrap_or(0);
+        let n_blocks = blocks.len().min(shortest / BLOCK);
+        for (i, block) in blocks.iter_mut().take(n_blocks).enumerate() {
+            // Written out: closures are not compiled for these instructions everywhere.
+            let mut r = [_mm256_setzero_si256(); 8];
+            for (r, row) in r.iter_mut().zip(rows) {
+                // SAFETY: block `i` lies within the shortest row.
+                *r = unsafe { _mm256_loadu_si256(row.as_ptr().add(i * BLOCK).cast()) };
+            }
+            let mut pairs = r;
+            for k in 0..4 {
+                pairs[2 * k] = _mm256_unpacklo_epi8(r[2 * k], r[2 * k + 1]);
+                pairs[2 * k + 1] = _mm256_unpackhi_epi8(r[2 * k], r[2 * k + 1]);
+            }
+            // Of rows 0 to 3 first, then of rows 4 to 7.
+            let mut fours = r;
+            for k in 0..4 {
+                let (a, b) = (pairs[k / 2 * 4 + k % 2], pairs[k / 2 * 4 + 2 + k % 2]);
+                fours[2 * k] = _mm256_unpacklo_epi16(a, b);
+                fours[2 * k + 1] = _mm256_unpackhi_epi16(a, b);
+            }
+            for k in 0..8 {
+                let (a, b) = (fours[k / 2], fours[4 + k / 2]);
+                let words = if k % 2 == 0 {
+                    _mm256_unpacklo_epi32(a, b)
+                } else {
+                    _mm256_unpackhi_epi32(a, b)
+                };
+                let words = transpose_words(words);
+                // Each half holds two groups that follow each other; the halves lie 16 groups apart.
+                let place = block[16 * k..].as_mut_ptr();
+                // SAFETY: 16 · 7 + 128 + 16 bytes are those of a block.
+                unsafe {
+                    _mm_storeu_si128(place.cast(), _mm256_castsi256_si128(words));
+                    let upper = _mm256_extracti128_si256::<1>(words);
+                    _mm_storeu_si128(place.add(4 * BLOCK).cast(), upper);
+                }
+            }
+        }
+        n_blocks * BLOCK
+    }
+
+    /// As [`super::transpose_word`], of four words.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn transpose_words(x: __m256i) -> __m256i {
+        let x = swap::<7>(x, 0x00AA_00AA_00AA_00AA);
+        let x = swap::<14>(x, 0x0000_CCCC_0000_CCCC);
+        swap::<28>(x, 0x0000_0000_F0F0_F0F0)
+    }
+
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn swap<const SHIFT: i32>(x: __m256i, mask: i64) -> __m256i {
+        let t = _mm256_xor_si256(x, _mm256_srli_epi64::<SHIFT>(x));
+        let t = _mm256_and_si256(t, _mm256_set1_epi64x(mask));
+        _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64::<SHIFT>(t)))
+    }
 }

@@ -7,7 +7,7 @@
 //! | 4, then n, for each block | stored size n, big endian; as long as decoded: not compressed |
 
 use super::{all_of, damaged};
-use framefold_core::Result;
+use framefold_core::{Error, Result};
 
 pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
     let too_short = || damaged("LZ4", "it ends within a block");
@@ -41,7 +41,10 @@ pub(super) fn decode_sized(stored: &[u8], out: &mut [u8]) -> Result<()> {
 
 /// One bare block of LZ4, decoded to just as many bytes as `out` has.
 pub(super) fn decode_block(stored: &[u8], out: &mut [u8]) -> Result<()> {
-    let n = lz4_flex::block::decompress_into(stored, out);
+    let too_large = || Error::limit("a block of LZ4 does not fit in 2 GB");
+    let size = i32::try_from(out.len()).map_err(|_| too_large())?;
+    i32::try_from(stored.len()).map_err(|_| too_large())?;
+    let n = lz4::block::decompress_to_buffer(stored, Some(size), out);
     let n = n.map_err(|error| damaged("LZ4", &error.to_string()))?;
     all_of("LZ4", n, out.len())
 }
