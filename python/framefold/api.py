@@ -156,7 +156,8 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
+            ``'raw'``, ``'npy'``, ``'mib'``, ``'hdf5'``, ``'zarr'``, ``'raw_csr'``, ``'memory'`` or
+            ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         nav_shape, sig_shape : tuple of int
@@ -171,7 +172,10 @@ class Context(AnalysisMethods, ConvertMethods):
         num_partitions : int
             How many partitions to process the data in.
         sig_dims : int
-            How many of the last axes are signal axes, for ``'npy'`` and ``'memory'``.
+            How many of the last axes are signal axes, for ``'npy'``, ``'hdf5'``, ``'zarr'`` and
+            ``'memory'``.
+        ds_path : str
+            The data set within a file that holds many, for ``'hdf5'`` and ``'zarr'``.
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool

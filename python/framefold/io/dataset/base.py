@@ -44,7 +44,7 @@ class DataSet:
 
     @property
     def format(self) -> str:
-        """The name of the format: ``raw``, ``npy``, ``mib``, ``raw_csr`` or ``memory``."""
+        """The name of the format, as :meth:`framefold.Context.load` takes it."""
         return self._engine.format
 
     @property
