@@ -59,7 +59,11 @@ def test_every_dtype_and_fill_value(tmp_path, version, dtype):
     fill = np.ones((), dtype=dtype)[()]
     path = tmp_path / "a.zarr"
     stored = zarr.create_array(
-        path, shape=(5, 6, 8, 16), chunks=(1, 2, 8, 16), dtype=dtype, fill_value=fill,
+        path,
+        shape=(5, 6, 8, 16),
+        chunks=(1, 2, 8, 16),
+        dtype=dtype,
+        fill_value=fill,
         zarr_format=version,
     )
     stored[:4] = array
@@ -75,7 +79,11 @@ def test_fortran_order_and_separators(tmp_path):
     for separator in "./":
         path = tmp_path / f"{separator == '.'}.zarr"
         zarr.create_array(
-            path, data=array, chunks=(2, 3, 5, 14), order="F", zarr_format=2,
+            path,
+            data=array,
+            chunks=(2, 3, 5, 14),
+            order="F",
+            zarr_format=2,
             chunk_key_encoding={"name": "v2", "separator": separator},
         )
         assert json.loads((path / ".zarray").read_text())["order"] == "F"
@@ -89,10 +97,17 @@ def test_shards(tmp_path, location):
     array = values((6, 8, 12, 14), "<u2")
     path = tmp_path / "a.zarr"
     stored = zarr.create_array(
-        path, shape=array.shape, dtype="u2", chunks=(3, 4, 12, 14), compressors=None, filters=None,
+        path,
+        shape=array.shape,
+        dtype="u2",
+        chunks=(3, 4, 12, 14),
+        compressors=None,
+        filters=None,
         serializer=ShardingCodec(
-            chunk_shape=(1, 2, 12, 7), codecs=[BytesCodec(), ZstdCodec()],
-            index_codecs=[BytesCodec(), Crc32cCodec()], index_location=location,
+            chunk_shape=(1, 2, 12, 7),
+            codecs=[BytesCodec(), ZstdCodec()],
+            index_codecs=[BytesCodec(), Crc32cCodec()],
+            index_location=location,
         ),
     )
     stored[:5] = array[:5]
@@ -168,4 +183,9 @@ def test_a_real_file():
     if not folder.is_dir():
         pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
     dataset = ff.Context().open(folder)
-    assert np.array_equal(read(dataset), zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:][None] if len(dataset.shape.sig) == 2 else zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:])
+    assert np.array_equal(
+        read(dataset),
+        zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:][None]
+        if len(dataset.shape.sig) == 2
+        else zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:],
+    )

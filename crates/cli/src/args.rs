@@ -29,7 +29,7 @@ pub(crate) struct Cli {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Say what files are: format, shapes, dtype, missing frames, and why framefold thinks so
-    Info(InfoArgs),
+    Info(Box<InfoArgs>),
     /// Run a reduction over files and write its result as an array or a picture
     Run(Box<RunCommand>),
     /// Write data in another format, such as sparse frames

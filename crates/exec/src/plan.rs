@@ -106,8 +106,9 @@ impl Plan {
                 position.and_then(|position| dataset.frame_at(position))
             };
             cuts.frames = alignment::align(cuts.frames, saturating_u64(together), frame_of);
-            cuts.why
-                .push_str(&format!(", each of all frames that are stored together: {together}"));
+            cuts.why.push_str(&format!(
+                ", ending where frames that are stored together do ({together} at a time)"
+            ));
         }
         let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, options)?;
         let bands = bands::cut(&tiles, cuts.n_bands)?;

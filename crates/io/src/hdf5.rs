@@ -302,10 +302,11 @@ pub(crate) fn sig_axes(
         .with_hint("leave sig_dims out"));
     }
     let asked = options.sig_dims.or(given);
-    if let Some(suggested) = suggested.filter(|axes| asked.is_none_or(|n| n == axes.len())) {
-        if suggested.iter().all(|&axis| axis < shape.len()) {
-            return Ok(suggested.to_vec());
-        }
+    let fits = |axes: &&[usize]| {
+        asked.is_none_or(|n| n == axes.len()) && axes.iter().all(|&axis| axis < shape.len())
+    };
+    if let Some(suggested) = suggested.filter(fits) {
+        return Ok(suggested.to_vec());
     }
     let n_sig = asked.unwrap_or(2);
     if n_sig == 0 || n_sig > shape.len() {

@@ -56,7 +56,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 
 fn described(folder: &Path) -> Option<&'static str> {
     let there = |name: &&str| folder.join(name).is_file();
-    DESCRIPTIONS.into_iter().find(|name| there(&name)).or_else(|| {
+    DESCRIPTIONS.into_iter().find(there).or_else(|| {
         // Folders of version 2 need not be described themselves.
         folder.join("Experiments").is_dir().then_some("Experiments")
     })
