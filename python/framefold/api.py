@@ -156,8 +156,7 @@ class Context(AnalysisMethods, ConvertMethods):
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'hdf5'``, ``'zarr'``, ``'raw_csr'``, ``'memory'`` or
-            ``'auto'``.
+            The format, as ``framefold formats`` lists them, or ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         nav_shape, sig_shape : tuple of int
@@ -171,11 +170,8 @@ class Context(AnalysisMethods, ConvertMethods):
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
-        sig_dims : int
-            How many of the last axes are signal axes, for ``'npy'``, ``'hdf5'``, ``'zarr'`` and
-            ``'memory'``.
-        ds_path : str
-            The data set within a file that holds many, for ``'hdf5'`` and ``'zarr'``.
+        ds_path : str, sig_dims : int
+            For files of arrays: which array, and how many of its last axes are signal axes.
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool

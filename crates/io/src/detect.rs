@@ -26,7 +26,7 @@ pub struct Format {
 /// Formats with the longest signature come first, so that a chance match of a short one cannot
 /// shadow them; `raw`, which any file could be, comes last and never detects.
 pub const FORMATS: &[Format] =
-    &[hdf5::FORMAT, npy::FORMAT, mib::FORMAT, raw_csr::FORMAT, zarr::FORMAT, raw::FORMAT];
+    &[npy::FORMAT, hdf5::FORMAT, mib::FORMAT, raw_csr::FORMAT, zarr::FORMAT, raw::FORMAT];
 
 /// The number of bytes from the start of a file that detection looks at.
 pub const PREFIX_LEN: usize = 4096;

@@ -113,8 +113,10 @@ fn every_data_set_of_every_file() {
                 }
                 let values = bytes.chunks(size).map(|bytes| value(bytes, expected.dtype));
                 let sum: f64 = values.clone().sum();
-                let wanted = reading["sum_f64"].as_f64().unwrap();
-                assert!((sum - wanted).abs() <= 1e-9 * wanted.abs(), "{context}: {sum} {wanted}");
+                // What is no number is not one in JSON, either.
+                let wanted = reading["sum_f64"].as_f64().unwrap_or(f64::NAN);
+                let near = (sum - wanted).abs() <= 1e-9 * wanted.abs();
+                assert!(near || sum.is_nan() && wanted.is_nan(), "{context}: {sum} {wanted}");
                 let least = values.clone().fold(f64::INFINITY, f64::min);
                 let most = values.clone().fold(f64::NEG_INFINITY, f64::max);
                 // Numbers in JSON may lose their last bit here; the hash does not.
@@ -123,13 +125,17 @@ fn every_data_set_of_every_file() {
                     let near = (found - expected).abs() <= 1e-12 * expected.abs();
                     assert!(near, "{context}: {found} {expected}");
                 };
-                same(least, &reading["min"]);
-                same(most, &reading["max"]);
+                if !sum.is_nan() {
+                    same(least, &reading["min"]);
+                    same(most, &reading["max"]);
+                }
                 for probe in reading["probes"].as_array().unwrap() {
                     let flat =
                         numbers(&probe[0]).iter().zip(&shape).fold(0, |at, (i, n)| at * n + i);
                     let found = value(&bytes[flat * size..(flat + 1) * size], expected.dtype);
-                    same(found, &probe[1]);
+                    if !found.is_nan() {
+                        same(found, &probe[1]);
+                    }
                 }
                 let hash: String =
                     Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
