@@ -43,9 +43,7 @@ class OpenMethods:
         Parameters
         ----------
         filetype
-            ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'frms6'``,
-            ``'mrc'``, ``'seq'``, ``'dm'``, ``'ser'``, ``'tvips'``, ``'k2is'``, ``'raw_csr'``,
-            ``'memory'`` or ``'auto'``.
+            The format, as ``framefold formats`` lists them, or ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         files : list of paths
@@ -64,8 +62,8 @@ class OpenMethods:
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
-        sig_dims : int
-            How many of the last axes are signal axes, for ``'npy'`` and ``'memory'``.
+        ds_path : str, sig_dims : int
+            For files of arrays: which array, and how many of its last axes are signal axes.
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool
