@@ -148,7 +148,9 @@ class Cluster:
         self.folder, self.processes = folder, []
         command += ["--scheduler-file", str(port_file)]
         self.scheduler = self.start(command, scheduler_environment)
-        assert eventually(port_file.exists, 40)
+        if not eventually(port_file.exists, 60):
+            self.__exit__()
+            raise AssertionError("the scheduler did not start")
         self.address = json.loads(port_file.read_text())["address"]
         for _ in range(n_workers):
             self.add_worker()
