@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
+import json
 import os
+import subprocess
+import sys
 import tempfile
 import threading
+import time
 
 import numpy as np
 import pytest
-from process_cases import eventually, gone
+from process_cases import eventually, frames, gone
+from sample_udfs import Level
 
 import framefold as ff
 
 pytest.importorskip("distributed")
 
 from framefold.executor.dask import DaskJobExecutor
+from framefold.udf import UDF
 
 
 def local_processes(executor):
@@ -100,3 +107,74 @@ def raw_file(context, folder, *, num_partitions=8, shape=(6, 7, 10, 12), dtype="
         sig_shape=shape[2:],
         num_partitions=num_partitions,
     )
+
+
+def assert_usable(context):
+    """Runs something else, with the right result; nothing of what was before is left."""
+    level = context.run_udf(frames(context), Level(offset=5))["level"].data
+    assert level.tolist() == [5] * 40
+    if context.executor.client.cluster is not None:
+        assert forgotten(context.executor)
+
+
+class Numbers(UDF):
+    def get_result_buffers(self):
+        return {"number": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.results.number[:] = self.meta.slice.origin[0]
+
+
+def sleep_in_python(_frame):
+    while True:
+        time.sleep(0.01)
+
+
+def sleep_with_the_lock(_frame):
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def sleepy(_frame):
+    time.sleep(0.05)
+
+
+class Cluster:
+    """A scheduler and workers, started as users start them."""
+
+    def __init__(self, folder, n_workers, scheduler_environment=None):
+        port_file = folder / "scheduler.json"
+        command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
+        self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
+        self.folder, self.processes = folder, []
+        command += ["--scheduler-file", str(port_file)]
+        self.scheduler = self.start(command, scheduler_environment)
+        if not eventually(port_file.exists, 60):
+            self.__exit__()
+            raise AssertionError("the scheduler did not start")
+        self.address = json.loads(port_file.read_text())["address"]
+        for _ in range(n_workers):
+            self.add_worker()
+
+    def add_worker(self, environment=None):
+        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]
+        command += ["--no-dashboard", "--death-timeout", "20"]
+        self.start([*command, "--local-directory", str(self.folder)], environment)
+
+    def start(self, command, environment):
+        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
+        self.processes.append(process)
+        return process
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in reversed(self.processes):
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self.log.close()

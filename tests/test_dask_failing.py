@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import textwrap
@@ -28,13 +25,17 @@ from sample_udfs import Level
 pytest.importorskip("distributed")
 
 from dask_cases import (
+    Numbers,
     assert_same,
+    assert_usable,
     connected,  # noqa: F401 - a fixture
-    forgotten,
     inline,  # noqa: F401 - a fixture
     local,  # noqa: F401 - a fixture
     local_processes,
     raw_file,
+    sleep_in_python,
+    sleep_with_the_lock,
+    sleepy,
 )
 
 import framefold as ff
@@ -53,14 +54,6 @@ if sys.platform != "linux":
     pytest.skip("looks at /proc, and uses signals", allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
-
-
-def assert_usable(context):
-    """Runs something else, with the right result; nothing of what was before is left."""
-    level = context.run_udf(frames(context), Level(offset=5))["level"].data
-    assert level.tolist() == [5] * 40
-    if context.executor.client.cluster is not None:
-        assert forgotten(context.executor)
 
 
 def test_exceptions_come_back_as_themselves(local):  # noqa: F811
@@ -123,14 +116,6 @@ def test_a_worker_that_is_killed(local, tmp_path):  # noqa: F811
     assert_usable(local)
 
 
-class Numbers(UDF):
-    def get_result_buffers(self):
-        return {"number": self.buffer(kind="nav", dtype="int64")}
-
-    def process_frame(self, frame):
-        self.results.number[:] = self.meta.slice.origin[0]
-
-
 def test_a_function_that_kills_its_worker(local):  # noqa: F811
     def kill(frame):
         if frame == 2:
@@ -139,15 +124,6 @@ def test_a_function_that_kills_its_worker(local):  # noqa: F811
     with pytest.raises(WorkerError, match="died while processing partition 1 of PerFrame, 3 times"):
         local.run_udf(frames(local), PerFrame(kill))
     assert_usable(local)
-
-
-def sleep_in_python(_frame):
-    while True:
-        time.sleep(0.01)
-
-
-def sleep_with_the_lock(_frame):
-    ctypes.PyDLL(None).sleep(1000)
 
 
 @pytest.mark.parametrize("action", [sleep_in_python, sleep_with_the_lock])
@@ -222,37 +198,12 @@ def test_files_that_differ(connected, inline, tmp_path):  # noqa: F811
     assert_usable(connected)
 
 
-def test_a_worker_without_framefold(connected, inline, monkeypatch):  # noqa: F811
+def test_a_worker_with_another_framefold(connected, inline, monkeypatch):  # noqa: F811
     monkeypatch.setattr("framefold.executor._dask_shipping.VERSION", "0.0.0")
     with pytest.raises(WorkerError, match=r"framefold .* is installed there, 0\.0\.0 here"):
         connected.run_udf(frames(inline), Level())
     monkeypatch.undo()
     assert_usable(connected)
-
-
-WITHOUT_FRAMEFOLD = """
-import sys
-
-class Blocker:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] == "framefold":
-            raise ModuleNotFoundError("there is no framefold", name="framefold")
-
-sys.meta_path.insert(0, Blocker())
-"""
-
-
-def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
-    (tmp_path / "sitecustomize.py").write_text(WITHOUT_FRAMEFOLD)
-    without = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    with Cluster(tmp_path, n_workers=1, scheduler_environment=without) as cluster:
-        cluster.add_worker(without)
-        with ff.Context(executor=DaskJobExecutor.connect(cluster.address)) as ctx:
-            assert eventually(lambda: ctx.executor.n_workers == 2, 40)
-            # The worker without it is left out; the other one does all the work.
-            results = ctx.run_udf(frames(inline), [PerFrame(sleepy), Numbers()])
-            assert results[1]["number"].data.tolist() == list(range(40))
-            assert len(set(results[0]["pid"].data.tolist())) == 1
 
 
 def test_functions_that_declare_something_else_elsewhere(local):  # noqa: F811
@@ -266,60 +217,6 @@ def test_functions_that_declare_something_else_elsewhere(local):  # noqa: F811
     with pytest.raises(WorkerError, match="plans the run of Changing differently: 'level: nav"):
         local.run_udf(frames(local), Changing())
     assert_usable(local)
-
-
-def test_nobody_answers():
-    with socket.socket() as taken:
-        # Nobody listens there.
-        taken.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        threads = threading.active_count()
-        begin = time.monotonic()
-        with pytest.raises(WorkerError, match=rf"no Dask scheduler answers at {address}"):
-            DaskJobExecutor.connect(address, client_kwargs={"timeout": 0.5})
-        assert time.monotonic() - begin < 20
-        assert eventually(lambda: threading.active_count() <= threads + 1)
-
-
-@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1:80", "tcp://127.0.0.1:port"])
-def test_addresses_that_are_none(address):
-    with pytest.raises(FramefoldError, match=address):
-        DaskJobExecutor.connect(address, client_kwargs={"timeout": 0.5})
-
-
-def test_no_workers():
-    with DaskJobExecutor.make_local({}, startup_timeout=0.5) as executor:
-        ctx = ff.Context(executor=executor)
-        with pytest.raises(WorkerError, match=r"has had no worker .* for 0\.5 seconds"):
-            ctx.run_udf(frames(ctx), Level())
-
-
-def test_workers_that_do_not_start(monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
-    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=1.0) as executor:
-        ctx = ff.Context(executor=executor)
-        with pytest.raises(WorkerError, match="has had no worker"):
-            ctx.run_udf(frames(ctx), Level())
-
-
-def sleepy(_frame):
-    time.sleep(0.05)
-
-
-def test_the_scheduler_goes_away(inline, tmp_path):  # noqa: F811
-    with Cluster(tmp_path, n_workers=1) as cluster:
-        ctx = ff.Context(executor=DaskJobExecutor.connect(cluster.address))
-        ender = threading.Timer(1.0, cluster.scheduler.kill)
-        with ctx, ctx.run_udf_iter(frames(inline, 10_000, 500), PerFrame(sleepy)) as steps:
-            next(steps)
-            ender.start()
-            begin = time.monotonic()
-            with pytest.raises(WorkerError, match=r"connection to the Dask scheduler .* was lost"):
-                for _ in steps:
-                    pass
-            assert time.monotonic() - begin < 20
-            with pytest.raises(WorkerError, match=r"is not connected|was lost"):
-                ctx.run_udf(frames(inline), Level())
 
 
 def test_large_parameters_survive_a_worker(local, tmp_path):  # noqa: F811
@@ -351,81 +248,6 @@ class Sums(UDF):
     def process_frame(self, frame):
         time.sleep(0.005)
         self.results.sum[:] = frame.sum() + self.params.offset.sum()
-
-
-class Cluster:
-    """A scheduler and workers, started as users start them."""
-
-    def __init__(self, folder, n_workers, scheduler_environment=None):
-        port_file = folder / "scheduler.json"
-        command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
-        self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
-        self.folder, self.processes = folder, []
-        command += ["--scheduler-file", str(port_file)]
-        self.scheduler = self.start(command, scheduler_environment)
-        assert eventually(port_file.exists, 40)
-        self.address = json.loads(port_file.read_text())["address"]
-        for _ in range(n_workers):
-            self.add_worker()
-
-    def add_worker(self, environment=None):
-        command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]
-        command += ["--no-dashboard", "--death-timeout", "20"]
-        self.start([*command, "--local-directory", str(self.folder)], environment)
-
-    def start(self, command, environment):
-        process = subprocess.Popen(command, stdout=self.log, stderr=self.log, env=environment)
-        self.processes.append(process)
-        return process
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-        self.log.close()
-
-
-def test_workers_with_nannies(inline, tmp_path):  # noqa: F811
-    def kill_once(frame):
-        if frame == 11 and not (tmp_path / "killed").exists():
-            (tmp_path / "killed").touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    with Cluster(tmp_path, n_workers=1) as cluster:
-        executor = DaskJobExecutor.connect(cluster.address, timeout=5.0)
-        with ff.Context(executor=executor) as ctx:
-            results = ctx.run_udf(frames(inline), [PerFrame(kill_once), Numbers()])
-            assert (tmp_path / "killed").exists()
-            assert results[1]["number"].data.tolist() == list(range(40))
-            pid = int(results[0]["pid"].data[-1])
-            # The nanny is asked to replace a worker that is kept busy.
-            with pytest.raises(WorkerTimeoutError, match="partition 0 took longer"):
-                ctx.run_udf(frames(inline), PerFrame(sleep_in_python))
-            assert gone([pid])
-            assert_usable(ctx)
-
-
-def test_everything_is_restarted(inline, tmp_path):  # noqa: F811
-    with Cluster(tmp_path, n_workers=1) as cluster:
-        executor = DaskJobExecutor.connect(cluster.address)
-        with ff.Context(executor=executor) as ctx:
-            restart = threading.Timer(1.0, executor.client.restart)
-            with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
-                next(steps)
-                restart.start()
-                for results in steps:
-                    last = results
-            restart.join()
-            assert last.damage.data.all()
-            assert len(set(last[0]["pid"].data.tolist())) == 2
 
 
 def test_closing_during_a_run():

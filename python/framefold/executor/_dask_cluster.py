@@ -128,7 +128,8 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             if self._process is None or self.status != Status.running:
                 return
             failed = 0 if was_ready else failed + 1
-            self._launch()
+            if failed < FAILED_STARTS:
+                self._launch()
 
     def _is_known(self) -> bool:
         """Whether the scheduler has a worker of this name."""
@@ -168,6 +169,10 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     """
     local = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": ":0"}
     scheduler = {"cls": Scheduler, "options": local}
+    # It shows tracebacks of connections that are closed on purpose, when logs are loud again.
+    batched = logging.getLogger("distributed.batched")
+    if batched.level == logging.NOTSET:
+        batched.setLevel(logging.WARNING)
     _remove_stale_folders()
     scratch = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
     workers = {name: _in_folder(worker, scratch) for name, worker in spec.items()}

@@ -271,21 +271,18 @@ class Feed:
         tasks.set_n_threads(sum(hand.n_threads for hand in hands if hand.takes_part))
         usable = [hand for hand in hands if hand.state is State.USABLE]
         usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
-        for hand in usable:
-            while hand.room(tasks.n_ahead, careful=tasks.is_careful) > 0:
-                indices: list[int] = []
-                for _ in range(tasks.batch_size):
-                    index = tasks.take()
-                    if index is None:
-                        break
-                    indices.append(index)
-                if not indices:
-                    self._try_again_elsewhere(usable)
-                    return
-                self._give(hand, sorted(indices))
+        for n_ahead in range(1, tasks.n_ahead + 1):
+            for hand in usable:
+                while hand.room(n_ahead, careful=tasks.is_careful) > 0:
+                    taken = (tasks.take() for _ in range(tasks.batch_size))
+                    indices = [index for index in taken if index is not None]
+                    if not indices:
+                        self._try_again_elsewhere(usable)
+                        return
+                    self._give(hand, sorted(indices))
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
-        arguments = (hand.run, "process", indices, self._changes)
+        arguments = (hand.run, "process", indices, self._changes, self._tasks.budget)
         # Dask finds futures in tuples, too.
         future = self._courier.submit(hand.address, "partitions", operator.call, *arguments)
         batch = Batch(indices, future)
@@ -319,17 +316,20 @@ class Feed:
             if batch in hand.batches:
                 hand.batches.remove(batch)
                 hand.is_late = False
-                self._keep(answer)
+                self._keep(answer, batch.indices)
         finally:
             release(batch.future)
             self._changed.set()
 
-    def _keep(self, answer: _dask_work.Answer) -> None:
+    def _keep(self, answer: _dask_work.Answer, indices: list[int]) -> None:
         given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
         self._tasks.give(given)
         if answer.failure is not None:
             index, packed = answer.failure
             self._tasks.fail(index, _failures.unpack(packed))
+        for index in indices[len(answer.results) :]:
+            if self._tasks.is_open(index) and not self._has(index):
+                self._tasks.put_back(index)
 
     def _bury(self, hand: Hand) -> None:
         """Have the partitions of a worker that is gone processed by others."""

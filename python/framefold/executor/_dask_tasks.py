@@ -7,6 +7,7 @@ workers for as long as too many wait here to be merged.
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,8 +15,14 @@ from framefold.executor._tasks import WAITING_BYTES, Tasks
 
 #: A batch is work for so many seconds, where partitions are shorter.
 BATCH_SECONDS = 0.25
+#: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
+LEAST_SECONDS = 0.02
+#: How many partitions to try in so many seconds, before it is known how long they take.
+N_TRIED = 8
+#: A worker gives back what it has not begun after so many seconds.
+MOST_SECONDS = 1.0
 #: Its results take no more than so many bytes, if it is more than one partition.
-BATCH_BYTES = 8 << 20
+BATCH_BYTES = 1 << 20
 #: It is no more than so many partitions.
 MOST_IN_BATCH = 256
 #: Where batches take longer than this, in seconds, none waits at the worker for its turn.
@@ -62,12 +69,27 @@ class ClusterTasks(Tasks):
     @property
     def batch_size(self) -> int:
         """How many partitions to send at a time."""
+        if self._careful:
+            return 1
+        share = -(-self.n_left // self._n_workers)
+        if self._seconds is None:
+            return max(1, min(N_TRIED, share // 2))
+        # Enough is left for the others to have as many.
+        most = max(share // 2, min(share, round(LEAST_SECONDS / max(self._seconds, 1e-6))))
+        return max(1, min(most, self._full_batch))
+
+    @property
+    def _full_batch(self) -> int:
+        """How many partitions to send at a time where there are enough."""
         if self._careful or self._seconds is None:
             return 1
-        most = min(MOST_IN_BATCH, max(1, BATCH_BYTES // self._largest))
-        # Enough is left for the others to have as many.
-        most = min(most, max(1, self.n_left // (2 * self._n_workers)))
+        most = min(MOST_IN_BATCH, BATCH_BYTES // self._largest)
         return max(1, min(most, round(BATCH_SECONDS / max(self._seconds, 1e-6))))
+
+    @property
+    def budget(self) -> tuple[float, int]:
+        """After how many seconds and bytes a worker is to give back what it has not begun."""
+        return (LEAST_SECONDS if self._seconds is None else MOST_SECONDS), BATCH_BYTES
 
     @property
     def n_ahead(self) -> int:
@@ -77,7 +99,7 @@ class ClusterTasks(Tasks):
     @property
     def at_hand(self) -> int:
         """How many partitions each thread should have."""
-        return self.batch_size * self.n_ahead
+        return max(self._full_batch, self.batch_size) * self.n_ahead
 
     def may_fetch(self, index: int) -> bool:
         """Whether the result of a partition may be brought here."""
@@ -97,6 +119,12 @@ class ClusterTasks(Tasks):
             ]
             self._size_known = self._size_known or bool(fresh)
             super().give(fresh)
+
+    def put_back(self, index: int) -> None:
+        """Process a partition later, that was handed out and not begun."""
+        with self._news:
+            if index < self._limit:
+                heapq.heappush(self._again, index)
 
     def is_open(self, index: int) -> bool:
         """Whether nothing has come of a partition yet."""

@@ -131,8 +131,13 @@ class Shipped:
                 exception.add_note("raised while framefold prepared a run on a Dask worker")
                 return "failed", _failures.pack(exception)
 
-    def process(self, indices: Sequence[int], changes: tuple[int, bytes] | None) -> Answer:
-        """Process partitions, in order, until one fails.
+    def process(
+        self,
+        indices: Sequence[int],
+        changes: tuple[int, bytes] | None,
+        budget: tuple[float, int],
+    ) -> Answer:
+        """Process partitions, in order, until one fails or the budget is used up.
 
         Parameters
         ----------
@@ -140,6 +145,8 @@ class Shipped:
             The partitions.
         changes
             The latest changes of parameters with their number, if there are any.
+        budget
+            Seconds, and bytes of results.
         """
         try:
             run = self._changed_run(changes)
@@ -147,14 +154,19 @@ class Shipped:
             return Answer([], (None, _failures.pack(exception)))
         results: list[Result] = []
         left = list(reversed(indices))
-        begun = time.monotonic()
+        started = begun = time.monotonic()
+        size = 0
 
         def take() -> int | None:
             nonlocal begun
             begun = time.monotonic()
+            if results and (begun > started + budget[0] or size > budget[1]):
+                return None
             return left[-1] if left else None
 
         def give(partial: _engine.Partial) -> None:
+            nonlocal size
+            size += partial.len_bytes
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
             buffers = [np.frombuffer(view, np.uint8) for view in large]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+# It registers its end first, and so ends after `_cancel_all`.
+import concurrent.futures.thread  # noqa: F401
 import os
 import pickle
 import threading

@@ -1,0 +1,150 @@
+"""Connections to Dask clusters: schedulers that are not there, go away, or begin anew."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+
+import pytest
+from process_cases import (
+    PerFrame,
+    eventually,
+    frames,
+    gone,
+    hard_limit,  # noqa: F401 - a fixture
+)
+from sample_udfs import Level
+
+pytest.importorskip("distributed")
+
+from dask_cases import (
+    Cluster,
+    Numbers,
+    assert_usable,
+    inline,  # noqa: F401 - a fixture
+    sleep_in_python,
+    sleepy,
+)
+
+import framefold as ff
+from framefold.exceptions import FramefoldError, WorkerError, WorkerTimeoutError
+from framefold.executor.dask import DaskJobExecutor, cluster_spec
+
+if sys.platform != "linux":
+    pytest.skip("looks at /proc, and uses signals", allow_module_level=True)
+
+pytestmark = pytest.mark.usefixtures("hard_limit")
+
+
+def test_nobody_answers():
+    with socket.socket() as taken:
+        # Nobody listens there.
+        taken.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
+        threads = threading.active_count()
+        begin = time.monotonic()
+        with pytest.raises(WorkerError, match=rf"no Dask scheduler answers at {address}"):
+            DaskJobExecutor.connect(address, client_kwargs={"timeout": 0.5})
+        assert time.monotonic() - begin < 20
+        assert eventually(lambda: threading.active_count() <= threads + 1)
+
+
+@pytest.mark.parametrize("address", ["nonsense", "ftp://127.0.0.1:80", "tcp://127.0.0.1:port"])
+def test_addresses_that_are_none(address):
+    with pytest.raises(FramefoldError, match=address):
+        DaskJobExecutor.connect(address, client_kwargs={"timeout": 0.5})
+
+
+def test_no_workers():
+    with DaskJobExecutor.make_local({}, startup_timeout=0.5) as executor:
+        ctx = ff.Context(executor=executor)
+        with pytest.raises(WorkerError, match=r"has had no worker .* for 0\.5 seconds"):
+            ctx.run_udf(frames(ctx), Level())
+
+
+def test_workers_that_do_not_start(monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    with DaskJobExecutor.make_local(cluster_spec(1), startup_timeout=1.0) as executor:
+        ctx = ff.Context(executor=executor)
+        with pytest.raises(WorkerError, match="has had no worker"):
+            ctx.run_udf(frames(ctx), Level())
+
+
+def test_the_scheduler_goes_away(inline, tmp_path):  # noqa: F811
+    with Cluster(tmp_path, n_workers=1) as cluster:
+        ctx = ff.Context(executor=DaskJobExecutor.connect(cluster.address))
+        ender = threading.Timer(1.0, cluster.scheduler.kill)
+        with ctx, ctx.run_udf_iter(frames(inline, 10_000, 500), PerFrame(sleepy)) as steps:
+            next(steps)
+            ender.start()
+            begin = time.monotonic()
+            with pytest.raises(WorkerError, match=r"connection to the Dask scheduler .* was lost"):
+                for _ in steps:
+                    pass
+            assert time.monotonic() - begin < 20
+            with pytest.raises(WorkerError, match=r"is not connected|was lost"):
+                ctx.run_udf(frames(inline), Level())
+
+
+def test_workers_with_nannies(inline, tmp_path):  # noqa: F811
+    def kill_once(frame):
+        if frame == 11 and not (tmp_path / "killed").exists():
+            (tmp_path / "killed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    with Cluster(tmp_path, n_workers=1) as cluster:
+        executor = DaskJobExecutor.connect(cluster.address, timeout=5.0)
+        with ff.Context(executor=executor) as ctx:
+            results = ctx.run_udf(frames(inline), [PerFrame(kill_once), Numbers()])
+            assert (tmp_path / "killed").exists()
+            assert results[1]["number"].data.tolist() == list(range(40))
+            pid = int(results[0]["pid"].data[-1])
+            # The nanny is asked to replace a worker that is kept busy.
+            with pytest.raises(WorkerTimeoutError, match="partition 0 took longer"):
+                ctx.run_udf(frames(inline), PerFrame(sleep_in_python))
+            assert gone([pid])
+            assert_usable(ctx)
+
+
+def test_everything_is_restarted(inline, tmp_path):  # noqa: F811
+    with Cluster(tmp_path, n_workers=1) as cluster:
+        executor = DaskJobExecutor.connect(cluster.address)
+        with ff.Context(executor=executor) as ctx:
+            restart = threading.Timer(1.0, executor.client.restart)
+            with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
+                next(steps)
+                restart.start()
+                for results in steps:
+                    last = results
+            restart.join()
+            assert last.damage.data.all()
+            assert len(set(last[0]["pid"].data.tolist())) == 2
+
+
+WITHOUT_FRAMEFOLD = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "framefold":
+            raise ModuleNotFoundError("there is no framefold", name="framefold")
+
+sys.meta_path.insert(0, Blocker())
+"""
+
+
+def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
+    (tmp_path / "sitecustomize.py").write_text(WITHOUT_FRAMEFOLD)
+    without = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    with Cluster(tmp_path, n_workers=1, scheduler_environment=without) as cluster:
+        cluster.add_worker(without)
+        with ff.Context(executor=DaskJobExecutor.connect(cluster.address)) as ctx:
+            assert eventually(lambda: ctx.executor.n_workers == 2, 40)
+            # The worker without it is left out; the other one does all the work.
+            results = ctx.run_udf(frames(inline), [PerFrame(sleepy), Numbers()])
+            assert results[1]["number"].data.tolist() == list(range(40))
+            assert len(set(results[0]["pid"].data.tolist())) == 1
