@@ -67,7 +67,7 @@ quantities! {
     Detector "detector" "" "The detector.";
     Microscope "microscope" "" "The microscope.";
     Software "software" "" "The program that wrote the file.";
-    RecordedAt "recorded_at" "" "When it was recorded: ISO 8601 if the file tells a whole date.";
+    RecordedAt "recorded_at" "" "When it was recorded: ISO 8601, or as the file spells it.";
     Title "title" "" "Title of the recording.";
     Note "note" "" "Comment of whoever recorded it.";
 }
