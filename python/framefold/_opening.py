@@ -44,8 +44,8 @@ class OpenMethods:
         ----------
         filetype
             ``'raw'``, ``'npy'``, ``'mib'``, ``'blo'``, ``'empad'``, ``'frms6'``,
-            ``'mrc'``, ``'seq'``, ``'dm'``, ``'ser'``, ``'tvips'``, ``'k2is'``, ``'raw_csr'``,
-            ``'memory'`` or ``'auto'``.
+            ``'mrc'``, ``'seq'``, ``'dm'``, ``'ser'``, ``'tvips'``, ``'k2is'``, ``'hdf5'``,
+            ``'zarr'``, ``'raw_csr'``, ``'memory'`` or ``'auto'``.
         path
             The file, for all types but ``'memory'``.
         files : list of paths
@@ -64,8 +64,11 @@ class OpenMethods:
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
+        ds_path : str
+            The data set within a file that holds many, for ``'hdf5'`` and ``'zarr'``.
         sig_dims : int
-            How many of the last axes are signal axes, for ``'npy'`` and ``'memory'``.
+            How many of the last axes are signal axes, for ``'npy'``, ``'hdf5'``,
+            ``'zarr'`` and ``'memory'``.
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool

@@ -76,6 +76,13 @@ pub trait DataSource: Send + Sync + Debug {
     fn stored_bytes(&self) -> Option<u64> {
         None
     }
+
+    /// How many consecutive frames are stored together, so that a partition that ends within them
+    /// makes two workers decode them; they begin at multiples of it. 1 where each frame is for
+    /// itself. The planner ends partitions there.
+    fn frames_together(&self) -> usize {
+        1
+    }
 }
 
 /// One worker's way into a source.

@@ -1,5 +1,6 @@
 //! Everything decided before the first pixel is read.
 
+mod alignment;
 mod bands;
 mod explain;
 mod formats;
@@ -96,7 +97,19 @@ impl Plan {
         let frame = FrameSize::of(dataset, &formats);
         memory::check(&jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
-        let cuts = partitions::choose(info, frame, &jobs, &requirements, runs, options)?;
+        let mut cuts = partitions::choose(info, frame, &jobs, &requirements, runs, options)?;
+        let together = dataset.source().frames_together();
+        if together > 1 && options.num_partitions.is_none() {
+            let positions = roi.as_ref().map(|roi| roi.positions());
+            let frame_of = |index: usize| {
+                let position = positions.map_or(Some(index), |all| all.get(index).copied());
+                position.and_then(|position| dataset.frame_at(position))
+            };
+            cuts.frames = alignment::align(cuts.frames, saturating_u64(together), frame_of);
+            cuts.why.push_str(&format!(
+                ", ending where frames that are stored together do ({together} at a time)"
+            ));
+        }
         let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, options)?;
         let bands = bands::cut(&tiles, cuts.n_bands)?;
         let tiling = tiles.scheme;

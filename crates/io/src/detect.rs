@@ -1,8 +1,8 @@
 //! The formats, finding out which one a file is, and opening it.
 
 use crate::{
-    Backend, OpenOptions, Storage, blo, dm, empad, frms6, k2is, mib, mrc, npy, raw, raw_csr, seq,
-    ser, tvips,
+    Backend, OpenOptions, Storage, blo, dm, empad, frms6, hdf5, k2is, mib, mrc, npy, raw, raw_csr,
+    seq, ser, tvips, zarr,
 };
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
@@ -30,6 +30,7 @@ pub struct Format {
 /// shadow them; `raw`, which any file could be, comes last and never detects.
 pub const FORMATS: &[Format] = &[
     npy::FORMAT,
+    hdf5::FORMAT,
     blo::FORMAT,
     seq::FORMAT,
     tvips::FORMAT,
@@ -42,6 +43,7 @@ pub const FORMATS: &[Format] = &[
     mrc::FORMAT,
     empad::FORMAT,
     raw_csr::FORMAT,
+    zarr::FORMAT,
     raw::FORMAT,
 ];
 
@@ -103,11 +105,26 @@ pub struct Detection {
 /// cannot be read at all.
 pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     let path = path.as_ref();
+    if path.is_dir() {
+        return detect_folder(&Prefix { path, bytes: &[], len: 0 });
+    }
     let storage = Storage::open(path, Backend::Buffered)?;
     let len = storage.len();
     let mut bytes = vec![0; usize::try_from(len).map_or(PREFIX_LEN, |len| len.min(PREFIX_LEN))];
     storage.read_at(0, &mut bytes)?;
     detect_in(FORMATS, &Prefix { path, bytes: &bytes, len })
+}
+
+/// Of the formats, only Zarr is a folder.
+fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
+    match (zarr::FORMAT.detect)(folder) {
+        Verdict::Match(reason) => Ok(Detection { format: &zarr::FORMAT, reason }),
+        Verdict::No(reason) => {
+            Err(Error::invalid(format!("this is a directory, not a file; {reason}"))
+                .with_path(folder.path)
+                .with_hint("name one of the files in it"))
+        }
+    }
 }
 
 /// Opens a file of whatever format it turns out to be.

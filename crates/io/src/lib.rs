@@ -42,6 +42,8 @@
 //! ```
 
 mod blo;
+mod chunked;
+mod codec;
 mod csr;
 mod detect;
 mod dm;
@@ -49,6 +51,7 @@ mod empad;
 mod fields;
 mod frms6;
 mod geometry;
+mod hdf5;
 mod k2is;
 mod linear;
 mod memory;
@@ -65,6 +68,7 @@ mod storage;
 mod strided;
 mod tvips;
 mod xml;
+mod zarr;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};

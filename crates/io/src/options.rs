@@ -44,6 +44,8 @@ pub struct OpenOptions {
     pub nav_shape: Option<Vec<usize>>,
     /// The shape of a frame. `None` takes what the file says.
     pub sig_shape: Option<Vec<usize>>,
+    /// The data set within a file that holds many, or the group that holds its parts.
+    pub ds_path: Option<String>,
     /// How many trailing axes of an array file are signal axes; 2 if neither this nor
     /// `sig_shape` is given.
     pub sig_dims: Option<usize>,
@@ -95,6 +97,7 @@ impl OpenOptions {
         vec![
             ("nav_shape", self.nav_shape.is_some()),
             ("sig_shape", self.sig_shape.is_some()),
+            ("ds_path", self.ds_path.is_some()),
             ("sig_dims", self.sig_dims.is_some()),
             ("dtype", self.dtype.is_some()),
             ("sync_offset", self.sync_offset != 0),
@@ -154,6 +157,7 @@ mod tests {
         let every_option = OpenOptions {
             nav_shape: Some(vec![1]),
             sig_shape: Some(vec![1]),
+            ds_path: Some("entry/data".into()),
             sig_dims: Some(1),
             dtype: Some(DType::U8.into()),
             sync_offset: 1,

@@ -10,6 +10,7 @@ use pyo3::types::PyDict;
 const KNOWN: &[&str] = &[
     "nav_shape",
     "sig_shape",
+    "ds_path",
     "sig_dims",
     "dtype",
     "sync_offset",
@@ -50,6 +51,10 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
         match name.as_str() {
             "nav_shape" => options.nav_shape = Some(shape().or_raise(py)?),
             "sig_shape" => options.sig_shape = Some(shape().or_raise(py)?),
+            "ds_path" => {
+                let path = value.extract::<String>().map_err(|_| wrong("the name of a data set"));
+                options.ds_path = Some(path.or_raise(py)?);
+            }
             "sig_dims" => options.sig_dims = Some(count().or_raise(py)?),
             "dtype" => options.dtype = Some(stored_dtype(&value)?),
             "sync_offset" => {

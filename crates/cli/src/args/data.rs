@@ -20,6 +20,9 @@ pub(crate) struct DataArgs {
     /// The shape of a frame: 256,256
     #[arg(long, global = true, value_parser = parse::shape, value_name = "SHAPE")]
     pub sig_shape: Option<parse::Shape>,
+    /// The data set within a file that holds many: entry/data/data
+    #[arg(long, global = true, value_name = "NAME")]
+    pub ds_path: Option<String>,
     /// How many trailing axes of an array file make up a frame
     #[arg(long, global = true, value_name = "N")]
     pub sig_dims: Option<usize>,
@@ -108,6 +111,7 @@ impl DataArgs {
         OpenOptions {
             nav_shape: self.nav_shape.clone(),
             sig_shape: self.sig_shape.clone(),
+            ds_path: self.ds_path.clone(),
             sig_dims: self.sig_dims,
             dtype: self.dtype,
             sync_offset: self.sync_offset.unwrap_or(0),

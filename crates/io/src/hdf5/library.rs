@@ -1,0 +1,242 @@
+//! The door to the HDF5 library, which reads meta data and nothing else.
+//!
+//! It sees files through [`Storage`], like everything else here, and external links through a
+//! resolver that stays within the folder of the file that was named. Whatever it makes of a damaged
+//! file ends as an error: it checks what it reads, and should it panic all the same, that is caught.
+
+use crate::{Backend, Storage};
+use framefold_core::{Error, Result};
+use hdf5_reader::group::Group;
+use hdf5_reader::storage::{Storage as LibraryStorage, StorageBuffer};
+use hdf5_reader::{Dataset, ExternalLinkResolver, Hdf5File, OpenOptions};
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// One file, both as the library sees it and as the engine does.
+#[derive(Clone)]
+pub(super) struct Opened {
+    pub(super) file: Hdf5File,
+    pub(super) storage: Storage,
+}
+
+impl Opened {
+    /// Bytes before the superblock, from which the library counts.
+    pub(super) fn base(&self) -> u64 {
+        self.storage.len().saturating_sub(self.file.storage().len())
+    }
+
+    /// Adds the path to an error.
+    pub(super) fn locate(&self, error: Error) -> Error {
+        self.storage.locate(error)
+    }
+}
+
+/// A file, and those that it links to.
+pub(super) struct Library {
+    pub(super) main: Opened,
+    files: Arc<Files>,
+}
+
+/// What is known about linked files.
+struct Files {
+    /// Links must not leave it.
+    folder: PathBuf,
+    backend: Backend,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Whether links to other files are followed at the moment.
+    follows: bool,
+    opened: HashMap<PathBuf, Opened>,
+    /// The file that the last link led to.
+    last: Option<Opened>,
+    /// Why links led nowhere.
+    problems: Vec<String>,
+}
+
+impl Library {
+    /// # Errors
+    /// `BadFile` if it is no HDF5 file, `Io` if it cannot be read.
+    pub(super) fn open(path: &Path, backend: Backend) -> Result<Self> {
+        let storage = Storage::open(path, backend)?;
+        let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_path_buf));
+        let folder = folder.unwrap_or_default();
+        let files = Arc::new(Files { folder, backend, state: Mutex::default() });
+        let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let main = files.open(storage, base).map_err(|error| error.with_path(path))?;
+        Ok(Library { main, files })
+    }
+
+    /// The group of that path, within this file.
+    pub(super) fn group(&self, path: &str) -> Option<Group> {
+        self.main.file.group(path).ok()
+    }
+
+    /// The data set of that path, and the file it is in; links to other files are followed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if there is none, with what became of links on the way.
+    pub(super) fn dataset(&self, path: &str) -> Result<(Dataset, Opened)> {
+        {
+            let mut state = self.files.lock();
+            state.last = None;
+            state.follows = true;
+            state.problems.clear();
+        }
+        let found = self.main.file.dataset(path);
+        let mut state = self.files.lock();
+        state.follows = false;
+        let owner = state.last.take().unwrap_or_else(|| self.main.clone());
+        let problems = std::mem::take(&mut state.problems);
+        drop(state);
+        match found {
+            Ok(dataset) => Ok((dataset, owner)),
+            Err(_) if !problems.is_empty() => Err(Error::bad_file(format!(
+                "the data set '{path}' cannot be reached: {}",
+                problems.join("; ")
+            ))
+            .with_hint("copy all files of the set into one folder")),
+            Err(error) if error.to_string().contains("not found") => {
+                Err(Error::invalid(format!("there is no data set '{path}' in the file")))
+            }
+            Err(error) => Err(translate(&error)),
+        }
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        // Files hold their resolver, which holds the files.
+        let mut state = self.files.lock();
+        state.opened.clear();
+        state.last = None;
+    }
+}
+
+impl Files {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open(self: &Arc<Self>, storage: Storage, base: PathBuf) -> Result<Opened> {
+        let resolver = Resolver { base, files: Arc::clone(self) };
+        let options = OpenOptions::default()
+            .with_chunk_cache_bytes(0)
+            .with_max_read_bytes(64 << 20)
+            .with_external_link_resolver(Arc::new(resolver));
+        let view = Arc::new(View(storage.clone()));
+        let file = Hdf5File::from_storage_with_options(view, options);
+        Ok(Opened { file: file.map_err(|error| translate(&error))?, storage })
+    }
+
+    /// Where a link leads, if it stays in the folder.
+    fn target(&self, base: &Path, name: &str) -> Result<PathBuf, String> {
+        let given = Path::new(name);
+        // Absolute paths are those of the machine that wrote the file.
+        let relative =
+            if given.is_absolute() { given.file_name().map(Path::new) } else { Some(given) };
+        let path = base.join(relative.unwrap_or(given));
+        let found = path
+            .canonicalize()
+            .map_err(|_| format!("it links to the file '{name}', which is not there"))?;
+        if !found.starts_with(&self.folder) {
+            return Err(format!("it links to the file '{name}' outside of its folder"));
+        }
+        Ok(found)
+    }
+}
+
+/// Follows links from one file to others.
+struct Resolver {
+    base: PathBuf,
+    files: Arc<Files>,
+}
+
+impl ExternalLinkResolver for Resolver {
+    fn resolve_external_link(
+        &self,
+        name: &str,
+    ) -> Result<Option<Hdf5File>, hdf5_reader::error::Error> {
+        if !self.files.lock().follows {
+            return Ok(None);
+        }
+        let opened = self.files.target(&self.base, name).and_then(|path| {
+            if let Some(opened) = self.files.lock().opened.get(&path) {
+                return Ok(opened.clone());
+            }
+            let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
+            let opened = Storage::open(&path, self.files.backend)
+                .and_then(|storage| self.files.open(storage, base))
+                .map_err(|error| error.with_path(&path).to_string())?;
+            self.files.lock().opened.insert(path, opened.clone());
+            Ok(opened)
+        });
+        let mut state = self.files.lock();
+        match opened {
+            Ok(opened) => {
+                state.last = Some(opened.clone());
+                Ok(Some(opened.file))
+            }
+            Err(problem) => {
+                state.problems.push(problem);
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// A file for the library.
+struct View(Storage);
+
+impl LibraryStorage for View {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn read_range(
+        &self,
+        offset: u64,
+        len: usize,
+    ) -> Result<StorageBuffer, hdf5_reader::error::Error> {
+        let needed = u64::try_from(len).unwrap_or(u64::MAX);
+        let available = self.0.len().saturating_sub(offset);
+        if needed > available {
+            return Err(hdf5_reader::error::Error::UnexpectedEof { offset, needed, available });
+        }
+        let mut bytes = vec![0; len];
+        self.0
+            .read_at(offset, &mut bytes)
+            .map_err(|error| hdf5_reader::error::Error::Other(error.to_string()))?;
+        Ok(StorageBuffer::from_vec(bytes))
+    }
+}
+
+/// Does `work`, in which the library is used; its panics become errors.
+///
+/// # Errors
+/// Those of `work`; `BadFile` if it panicked.
+pub(super) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::bad_file("the HDF5 library gave up on this file")
+            .with_hint("the file is damaged; if others read it, report it together with the file"))
+    })
+}
+
+/// The library's errors in the engine's words.
+pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
+    let text = error.to_string();
+    if text.contains("layout class 3") {
+        return Error::unsupported("the data set is virtual: it shows parts of other files")
+            .with_hint("open those files, or copy the data set into a file of its own (h5repack)");
+    }
+    if text.contains("unsupported") {
+        return Error::unsupported(format!("the HDF5 library cannot read it: {text}"))
+            .with_hint("rewrite the file with h5repack");
+    }
+    Error::bad_file(format!("the file is damaged: {text}"))
+        .with_hint("copy the file again; it may not have been closed when it was written")
+}

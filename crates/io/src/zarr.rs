@@ -1,0 +1,233 @@
+//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders with a file for each chunk.
+//!
+//! | file in the folder of an array | what |
+//! |---|---|
+//! | `.zarray` (version 2), `zarr.json` (3) | JSON: shape, dtype, shape of chunks, codecs, fill value |
+//! | `0.0.0`, `0/0/0` (2), `c/0/0/0` (3) | chunks, each compressed by itself; with shards, several in a file |
+//! | `.zattrs` (2) | attributes |
+//!
+//! Folders around it hold `.zgroup` or `zarr.json`. Endianness: as the dtype or the `bytes` codec
+//! says. Known writers: zarr-python, HyperSpy. Limits: no zip archives, no axes in an order other
+//! than C and Fortran, no codecs but those that HDF5 has, too. A chunk without a file is made of
+//! fill values; that is no damage.
+
+mod meta;
+mod store;
+
+use crate::OpenOptions;
+use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
+use crate::detect::{Format, Prefix, Verdict};
+use framefold_core::{Dataset, Error, MetadataList, Presence, Result, SourceInfo};
+use meta::{Meta, json};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use store::Folder;
+
+/// The registry's entry.
+pub(crate) const FORMAT: Format = Format {
+    name: "zarr",
+    title: "Zarr",
+    extensions: &["zarr", "zspy"],
+    options: &["ds_path", "nav_shape", "sig_shape", "sig_dims", "sync_offset"],
+    detect,
+    open,
+};
+
+/// Folders within folders beyond this are not looked into.
+const DEEPEST: usize = 16;
+/// Nor is anything after so many of them.
+const MOST_FOLDERS: usize = 100_000;
+/// Names of arrays that a message lists.
+const MOST_NAMED: usize = 8;
+/// The files that say what a folder is.
+const DESCRIPTIONS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
+
+fn detect(prefix: &Prefix<'_>) -> Verdict {
+    match described(prefix.path) {
+        Some(name) => Verdict::Match(format!("the folder holds '{name}'")),
+        None if prefix.path.is_dir() => Verdict::No("the folder holds no 'zarr.json'".into()),
+        None if DESCRIPTIONS.iter().any(|name| prefix.path.ends_with(name)) => {
+            Verdict::Match("it describes a folder".into())
+        }
+        None if prefix.bytes.starts_with(b"PK\x03\x04") => Verdict::No("it is an archive".into()),
+        None => Verdict::No("it is not a folder".into()),
+    }
+}
+
+fn described(folder: &Path) -> Option<&'static str> {
+    let there = |name: &&str| folder.join(name).is_file();
+    DESCRIPTIONS.into_iter().find(there).or_else(|| {
+        // Folders of version 2 need not be described themselves.
+        folder.join("Experiments").is_dir().then_some("Experiments")
+    })
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let root = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    let found = match &options.ds_path {
+        Some(name) => named(root, name)?,
+        None => largest(root)?,
+    };
+    let meta = found.meta;
+    let shape = meta.shape.clone();
+    let sig_axes = crate::hdf5::sig_axes(&shape, signal_axes(&found.folder).as_deref(), options)?;
+    let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+    let lens = |axes: &[usize]| -> Vec<usize> {
+        axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
+    };
+    let sig_shape = lens(&sig_axes);
+    crate::hdf5::check_sig_shape(options, &shape, &sig_shape)?;
+    let nav_shape = Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1]);
+
+    // Chunks in Fortran order are those of an array with its axes back to front.
+    let last = shape.len() - 1;
+    let turned = |axes: &[usize]| -> Vec<usize> {
+        axes.iter().map(|&axis| if meta.fortran { last - axis } else { axis }).collect()
+    };
+    let order = |lens: &[usize]| -> Vec<usize> {
+        let mut lens = lens.to_vec();
+        if meta.fortran {
+            lens.reverse();
+        }
+        lens
+    };
+    let geometry = Geometry::try_new(&GeometrySpec {
+        shape: order(&shape),
+        chunk: order(&meta.chunk),
+        nav_axes: turned(&nav_axes),
+        sig_axes: turned(&sig_axes),
+    })?;
+    let mut details = vec![
+        ("Zarr version".into(), meta.version.to_string()),
+        ("array".into(), format!("/{}", found.name)),
+        ("array shape".into(), format!("{shape:?}")),
+        ("chunk shape".into(), format!("{:?}", meta.chunk)),
+        ("codecs".into(), meta.pipeline.to_string()),
+    ];
+    if let Some(shards) = &meta.shards {
+        details.push(("shard shape".into(), format!("{:?}", shards.shape)));
+    }
+    let info = SourceInfo {
+        format: FORMAT.name,
+        paths: vec![root.to_path_buf()],
+        n_frames: geometry.n_frames(),
+        presence: Presence::All,
+        base_shape: sig_shape.clone(),
+        sig_shape,
+        nav_shape,
+        dtype: meta.dtype,
+        preferred_depth: 1,
+        lends: false,
+        metadata: MetadataList::new(),
+        details,
+        warnings: Vec::new(),
+    };
+    let segment = Segment {
+        frames: 0..geometry.n_frames(),
+        geometry,
+        pipeline: meta.pipeline.clone(),
+        fill: meta.fill.clone(),
+        store: Box::new(Folder::new(&found.folder, meta)),
+    };
+    let source = ChunkedSource::try_new(info, vec![segment])?;
+    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+}
+
+/// An array of a folder.
+struct Found {
+    /// From the folder that was opened.
+    name: String,
+    folder: PathBuf,
+    meta: Meta,
+}
+
+fn named(root: &Path, name: &str) -> Result<Found> {
+    let name = name.trim_matches('/');
+    let leaves =
+        Path::new(name).components().any(|c| !matches!(c, std::path::Component::Normal(_)));
+    let folder = root.join(name);
+    match if leaves { None } else { Meta::read(&folder)? } {
+        Some(meta) => Ok(Found { name: name.to_owned(), folder, meta }),
+        None => Err(Error::invalid(format!("there is no array '{name}' in the folder"))),
+    }
+}
+
+/// HyperSpy's data, or the array with the most elements of those with three or more axes.
+fn largest(root: &Path) -> Result<Found> {
+    if let Some(meta) = Meta::read(root)? {
+        return Ok(Found { name: String::new(), folder: root.to_path_buf(), meta });
+    }
+    let mut all = Vec::new();
+    let mut refused = None;
+    let mut seen = 0;
+    walk(root, "", 0, &mut seen, &mut |found| match found {
+        Ok(found) => all.push(found),
+        Err(error) => refused = Some(error),
+    });
+    let hyperspy =
+        |found: &Found| found.name.starts_with("Experiments/") && found.name.ends_with("/data");
+    let is_stack = |found: &Found| found.meta.shape.len() >= 3 || hyperspy(found);
+    all.sort_by_key(|found| {
+        (!hyperspy(found), std::cmp::Reverse(found.meta.n_cells()), found.name.clone())
+    });
+    if let Some(best) = all.iter().position(is_stack) {
+        return Ok(all.swap_remove(best));
+    }
+    let names = all.iter().take(MOST_NAMED);
+    let names: Vec<_> = names.map(|f| format!("'{}' {:?}", f.name, f.meta.shape)).collect();
+    Err(match (refused, names.is_empty()) {
+        (Some(error), true) => error,
+        (_, true) => Error::unsupported("the folder holds no array of numbers"),
+        _ => Error::unsupported("the folder has no array of numbers with three or more axes")
+            .with_hint(format!("name another one by ds_path; there are {}", names.join(", "))),
+    })
+}
+
+/// Passes on every array below a folder.
+fn walk(
+    folder: &Path,
+    name: &str,
+    depth: usize,
+    seen: &mut usize,
+    each: &mut impl FnMut(Result<Found>),
+) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    let mut folders: Vec<PathBuf> = entries
+        .filter_map(|entry| {
+            // Links are not followed: they may go round in circles.
+            let entry = entry.ok()?;
+            entry.file_type().ok()?.is_dir().then(|| entry.path())
+        })
+        .take(MOST_FOLDERS)
+        .collect();
+    folders.sort();
+    for path in folders {
+        *seen += 1;
+        if *seen > MOST_FOLDERS || depth >= DEEPEST {
+            return;
+        }
+        let leaf = path.file_name().map(|leaf| leaf.to_string_lossy().into_owned());
+        let name = format!("{name}{}", leaf.unwrap_or_default());
+        match Meta::read(&path) {
+            Ok(Some(meta)) => each(Ok(Found { name, folder: path, meta })),
+            Ok(None) => walk(&path, &format!("{name}/"), depth + 1, seen, each),
+            Err(error) => each(Err(error)),
+        }
+    }
+}
+
+/// The axes that HyperSpy does not navigate.
+fn signal_axes(array: &Path) -> Option<Vec<usize>> {
+    if !array.ends_with("data") {
+        return None;
+    }
+    let mut axes = vec![];
+    for number in 0.. {
+        let folder = array.parent()?.join(format!("axis-{number}"));
+        let Ok(Some(attributes)) = json(&folder, ".zattrs") else { break };
+        if attributes["navigate"] == false {
+            axes.push(number);
+        }
+    }
+    (!axes.is_empty()).then_some(axes)
+}

@@ -1,0 +1,286 @@
+//! What the JSON beside an array says: shape, dtype, chunks and codecs, in versions 2 and 3.
+
+use crate::codec::{Filter, Inner, Pipeline};
+use framefold_core::{DType, Error, Result, StoredDType, checked_product};
+use serde_json::Value;
+use std::path::Path;
+
+/// Longer descriptions are none.
+const LONGEST: u64 = 64 << 20;
+
+/// One array, as described.
+#[derive(Clone, Debug)]
+pub(super) struct Meta {
+    pub(super) version: u8,
+    pub(super) shape: Vec<usize>,
+    /// The chunks that were compressed one by one.
+    pub(super) chunk: Vec<usize>,
+    pub(super) dtype: StoredDType,
+    pub(super) fill: Vec<u8>,
+    pub(super) pipeline: Pipeline,
+    /// Whether chunks are in Fortran order.
+    pub(super) fortran: bool,
+    pub(super) keys: Keys,
+    /// Chunks of several files each, where that is how it is.
+    pub(super) shards: Option<Shards>,
+}
+
+/// How the file of a chunk is called.
+#[derive(Clone, Debug)]
+pub(super) struct Keys {
+    /// `c` in version 3.
+    pub(super) prefix: &'static str,
+    pub(super) separator: char,
+}
+
+/// Files that hold several chunks each.
+#[derive(Clone, Debug)]
+pub(super) struct Shards {
+    /// The shape of a file.
+    pub(super) shape: Vec<usize>,
+    /// Whether the index is at the end, or at the start.
+    pub(super) at_end: bool,
+    /// Whether a checksum follows the index.
+    pub(super) checked: bool,
+}
+
+/// The JSON of that name in a folder; `None` if there is none.
+///
+/// # Errors
+/// `BadFile` if it is no JSON.
+pub(super) fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
+    let path = folder.join(name);
+    let Ok(found) = std::fs::metadata(&path) else { return Ok(None) };
+    if found.len() > LONGEST {
+        return Err(Error::bad_file("the description is too long to be one").with_path(path));
+    }
+    let text = std::fs::read(&path).map_err(|e| Error::io("read the file", e).with_path(&path))?;
+    serde_json::from_slice(&text)
+        .map(Some)
+        .map_err(|error| Error::bad_file(format!("this is no JSON: {error}")).with_path(&path))
+}
+
+impl Meta {
+    /// The array in a folder; `None` if there is none.
+    ///
+    /// # Errors
+    /// `BadFile` or `Unsupported` that names what cannot be understood.
+    pub(super) fn read(folder: &Path) -> Result<Option<Meta>> {
+        let (name, meta) = match json(folder, ".zarray")? {
+            Some(meta) => (".zarray", Meta::of_version_2(&meta).map(Some)),
+            None => match json(folder, "zarr.json")? {
+                Some(meta) if meta["node_type"] == "array" => {
+                    ("zarr.json", Meta::of_version_3(&meta).map(Some))
+                }
+                _ => return Ok(None),
+            },
+        };
+        meta.map_err(|error| error.with_path(folder.join(name)))
+    }
+
+    fn of_version_2(meta: &Value) -> Result<Meta> {
+        let dtype = meta["dtype"].as_str().ok_or_else(|| not_numbers(&meta["dtype"]))?;
+        let dtype = StoredDType::parse(dtype).map_err(|_| not_numbers(&meta["dtype"]))?;
+        let size = dtype.dtype.size();
+        let mut filters = Vec::new();
+        for filter in meta["filters"].as_array().into_iter().flatten() {
+            filters.push(codec(filter["id"].as_str().unwrap_or_default(), filter, size)?);
+        }
+        if meta["compressor"].is_object() {
+            let compressor = &meta["compressor"];
+            filters.push(codec(compressor["id"].as_str().unwrap_or_default(), compressor, size)?);
+        }
+        let separator = meta["dimension_separator"].as_str().unwrap_or(".");
+        let fortran = match meta["order"].as_str() {
+            None | Some("C") => false,
+            Some("F") => true,
+            Some(other) => return Err(unknown("order", other)),
+        };
+        Ok(Meta {
+            version: 2,
+            shape: lengths(meta, "shape")?,
+            chunk: lengths(meta, "chunks")?,
+            dtype,
+            fill: fill(&meta["fill_value"], dtype)?,
+            pipeline: Pipeline(filters),
+            fortran,
+            keys: Keys { prefix: "", separator: separator.chars().next().unwrap_or('.') },
+            shards: None,
+        })
+    }
+
+    fn of_version_3(meta: &Value) -> Result<Meta> {
+        let name = meta["data_type"].as_str().ok_or_else(|| not_numbers(&meta["data_type"]))?;
+        let dtype = StoredDType::parse(name).map_err(|_| not_numbers(&meta["data_type"]))?.dtype;
+        let grid = &meta["chunk_grid"];
+        if grid["name"] != "regular" {
+            return Err(unknown("chunk grid", &grid["name"].to_string()));
+        }
+        let mut chunk = lengths(&grid["configuration"], "chunk_shape")?;
+        let encoding = &meta["chunk_key_encoding"];
+        let separator = encoding["configuration"]["separator"].as_str();
+        let (prefix, default) = match encoding["name"].as_str() {
+            Some("default") => ("c", '/'),
+            Some("v2") => ("", '.'),
+            other => return Err(unknown("chunk key encoding", other.unwrap_or("none"))),
+        };
+        let separator = separator.and_then(|text| text.chars().next()).unwrap_or(default);
+        let mut codecs = meta["codecs"].as_array().cloned().unwrap_or_default();
+        let mut shards = None;
+        if let [shard] = codecs.as_slice()
+            && shard["name"] == "sharding_indexed"
+        {
+            let configuration = shard["configuration"].clone();
+            let index = configuration["index_codecs"].as_array().cloned().unwrap_or_default();
+            let names: Vec<&str> =
+                index.iter().filter_map(|codec| codec["name"].as_str()).collect();
+            let checked = match names[..] {
+                ["bytes"] => false,
+                ["bytes", "crc32c"] => true,
+                _ => return Err(unknown("codecs of the index", &names.join(", "))),
+            };
+            if index.iter().any(|codec| codec["configuration"]["endian"] == "big") {
+                return Err(unknown("byte order of the index", "big"));
+            }
+            let at_end = configuration["index_location"] != "start";
+            let inner = lengths(&configuration, "chunk_shape")?;
+            let fits = inner.len() == chunk.len()
+                && chunk.iter().zip(&inner).all(|(outer, inner)| outer.is_multiple_of(*inner));
+            if !fits {
+                return Err(Error::bad_file(format!(
+                    "files of {chunk:?} cannot hold whole chunks of {inner:?}"
+                )));
+            }
+            shards = Some(Shards { shape: std::mem::replace(&mut chunk, inner), at_end, checked });
+            codecs = configuration["codecs"].as_array().cloned().unwrap_or_default();
+        }
+        let mut stored = None;
+        let mut filters = Vec::new();
+        for codec_ in &codecs {
+            let (name, options) =
+                (codec_["name"].as_str().unwrap_or_default(), &codec_["configuration"]);
+            match (name, stored) {
+                ("bytes", None) => {
+                    let order = if options["endian"] == "big" { ">" } else { "<" };
+                    stored = Some(StoredDType::parse(&format!("{order}{}", dtype.code()))?);
+                }
+                (_, Some(_)) => filters.push(codec(name, options, dtype.size())?),
+                _ => return Err(unknown("codec", name)),
+            }
+        }
+        let stored =
+            stored.ok_or_else(|| Error::bad_file("no codec turns the array into bytes"))?;
+        Ok(Meta {
+            version: 3,
+            shape: lengths(meta, "shape")?,
+            chunk,
+            dtype: stored,
+            fill: fill(&meta["fill_value"], stored)?,
+            pipeline: Pipeline(filters),
+            fortran: false,
+            keys: Keys { prefix, separator },
+            shards,
+        })
+    }
+
+    /// Elements of the array.
+    pub(super) fn n_cells(&self) -> u64 {
+        checked_product(&self.shape).unwrap_or(0)
+    }
+}
+
+/// The filter that a codec of that name is.
+fn codec(name: &str, options: &Value, size: usize) -> Result<Filter> {
+    let number = |key: &str| options[key].as_u64().and_then(|n| usize::try_from(n).ok());
+    Ok(match name {
+        "zlib" => Filter::Deflate,
+        "gzip" => Filter::Gzip,
+        "zstd" => Filter::Zstd,
+        "blosc" => Filter::Blosc,
+        "lz4" => Filter::SizedLz4,
+        "crc32c" => Filter::Crc32c,
+        "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(size) },
+        "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
+        other => return Err(unknown("codec", other)),
+    })
+}
+
+fn lengths(meta: &Value, name: &str) -> Result<Vec<usize>> {
+    let lens = meta[name].as_array().map(|lens| {
+        let lens = lens.iter().map(|len| len.as_u64().and_then(|len| usize::try_from(len).ok()));
+        lens.map(|len| len.filter(|&len| len > 0)).collect::<Option<Vec<usize>>>()
+    });
+    lens.flatten().ok_or_else(|| {
+        Error::bad_file(format!("'{name}' is {}, not a list of lengths from 1 up", meta[name]))
+    })
+}
+
+/// One element of what was never written.
+fn fill(value: &Value, stored: StoredDType) -> Result<Vec<u8>> {
+    let size = stored.dtype.size();
+    let bad = || Error::bad_file(format!("the fill value {value} is none of {}", stored.dtype));
+    let number = |value: &Value| match value {
+        Value::String(text) => match text.as_str() {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => None,
+        },
+        Value::Bool(value) => Some(f64::from(u8::from(*value))),
+        value => value.as_f64(),
+    };
+    let float = |value: f64, size: usize| -> Vec<u8> {
+        match size {
+            2 => half(value).to_le_bytes().to_vec(),
+            4 => (value as f32).to_le_bytes().to_vec(),
+            _ => value.to_le_bytes().to_vec(),
+        }
+    };
+    let mut bytes: Vec<u8> = match (value, stored.dtype) {
+        (Value::Null, _) => vec![0; size],
+        (Value::Array(parts), DType::C64 | DType::C128) => {
+            let [real, imaginary] = parts.as_slice() else { return Err(bad()) };
+            let part = |part| number(part).map(|value| float(value, size / 2)).ok_or_else(bad);
+            [part(real)?, part(imaginary)?].concat()
+        }
+        (value, dtype) if dtype.is_complex() => {
+            let real = number(value).ok_or_else(bad)?;
+            [float(real, size / 2), float(0.0, size / 2)].concat()
+        }
+        (value, dtype) if dtype.is_float() => float(number(value).ok_or_else(bad)?, size),
+        (value, _) => {
+            let whole = value.as_i64().map(i128::from).or_else(|| value.as_u64().map(i128::from));
+            let whole = whole.or_else(|| value.as_bool().map(i128::from));
+            let whole =
+                whole.or_else(|| value.as_f64().filter(|v| v.fract() == 0.0).map(|v| v as i128));
+            whole.ok_or_else(bad)?.to_le_bytes().get(..size).unwrap_or_default().to_vec()
+        }
+    };
+    if stored.order == framefold_core::ByteOrder::Big {
+        bytes.chunks_mut(stored.dtype.swap_size()).for_each(<[u8]>::reverse);
+    }
+    Ok(bytes)
+}
+
+/// Bits of a half-precision number near to `value`; exact for the numbers that people fill with.
+fn half(value: f64) -> u16 {
+    let bits = (value as f32).to_bits();
+    let [sign, exponent, mantissa] = [bits >> 31, bits >> 23 & 0xFF, bits & 0x7F_FFFF];
+    let (exponent, mantissa) = match exponent {
+        0xFF => (31, if mantissa == 0 { 0 } else { 0x200 }),
+        0..=112 => (0, 0),
+        143.. => (31, 0),
+        other => (other - 112, mantissa >> 13),
+    };
+    u16::try_from(sign << 15 | exponent << 10 | mantissa).unwrap_or(0)
+}
+
+fn not_numbers(dtype: &Value) -> Error {
+    Error::unsupported(format!("the elements are {dtype}, not numbers of a known kind"))
+        .with_hint("name another array by ds_path")
+}
+
+fn unknown(what: &str, name: &str) -> Error {
+    Error::unsupported(format!("the {what} {name:?} is not known to framefold"))
+        .with_hint("rewrite the array in C order with Blosc, Zstandard, gzip or no compressor")
+}

@@ -1,0 +1,536 @@
+"""HDF5 as h5py writes it: each filter, dtype and way of cutting chunks, read in every way."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import ClassVar
+
+import numpy as np
+import pytest
+from real_files import manifest, real_data
+
+import framefold as ff
+from framefold.exceptions import FramefoldError
+from framefold.udf import UDF
+
+h5py = pytest.importorskip("h5py", reason="h5py writes the files")
+
+DTYPES = ["u1", "<u2", ">u2", "<i4", "<u8", "i1", ">i2", "f2", "<f4", ">f8", "<c8", "<c16", "?"]
+
+
+class Frames(UDF):
+    """All frames as they are, in tiles of a given shape."""
+
+    def __init__(self, tile=None, dtype="float64", sig=(1,)):
+        super().__init__(tile=tile, dtype=dtype, sig=sig)
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        dtype, sig = self.params.dtype, self.params.sig
+        return {"frames": self.buffer(kind="nav", dtype=dtype, extra_shape=sig)}
+
+    def get_tiling_preferences(self):
+        depth, total = self.params.tile or (7, 4096)
+        return {"depth": depth, "total_size": total}
+
+    def process_tile(self, tile):
+        whole = self.results.frames.reshape((-1, *self.params.sig))
+        part = self.meta.slice.sig.get()
+        whole[(slice(None), *part)] = np.asarray(tile).reshape((-1, *tile.shape[1:]))
+
+
+def values(shape, dtype, seed=3):
+    """Numbers that compress, but not to nothing."""
+    rng = np.random.default_rng(seed)
+    kind = np.dtype(dtype)
+    counts = rng.poisson(3.0, size=shape) * (rng.random(shape) < 0.7)
+    if kind.kind == "b":
+        return counts > 2
+    if kind.kind == "c":
+        return (counts + 1j * counts[..., ::-1]).astype(kind)
+    if kind.kind == "i":
+        return (counts - 4).astype(kind)
+    return counts.astype(kind)
+
+
+def read(dataset, **how):
+    udf = Frames(dtype=dataset.dtype, sig=tuple(dataset.shape.sig), **how)
+    return np.asarray(ff.Context().run_udf(dataset, udf)["frames"].raw_data).reshape(dataset.shape)
+
+
+def write(path, array, **how):
+    with h5py.File(path, "w") as file:
+        file.create_dataset("group/data", data=array, **how)
+    return path
+
+
+def filters():
+    """What h5py and hdf5plugin can write here."""
+    known = {
+        "none": {},
+        "gzip": {"compression": "gzip"},
+        "gzip, shuffle": {"compression": "gzip", "shuffle": True},
+        "gzip, shuffle, checksum": {"compression": "gzip", "shuffle": True, "fletcher32": True},
+        "shuffle": {"shuffle": True},
+        "checksum": {"fletcher32": True},
+        "lzf": {"compression": "lzf"},
+        "lzf, shuffle": {"compression": "lzf", "shuffle": True},
+    }
+    try:
+        import hdf5plugin
+    except ImportError:
+        return known
+    known |= {
+        "bitshuffle": hdf5plugin.Bitshuffle(cname="none"),
+        "bitshuffle, lz4": hdf5plugin.Bitshuffle(cname="lz4"),
+        "bitshuffle, zstd": hdf5plugin.Bitshuffle(cname="zstd"),
+        "bitshuffle, blocks": hdf5plugin.Bitshuffle(nelems=64, cname="lz4"),
+        "lz4": hdf5plugin.LZ4(),
+        "lz4, blocks": hdf5plugin.LZ4(nbytes=512),
+        "zstd": hdf5plugin.Zstd(),
+        "zstd, shuffle": {"shuffle": True, **hdf5plugin.Zstd()},
+    }
+    for name in ("blosclz", "lz4", "lz4hc", "zlib", "zstd"):
+        for shuffle in (0, 1, 2):
+            known[f"blosc {name} {shuffle}"] = hdf5plugin.Blosc(cname=name, shuffle=shuffle)
+    return known
+
+
+FILTERS = filters()
+CHUNKS = [
+    (1, 1, 12, 14),
+    (1, 3, 12, 14),
+    (2, 7, 5, 14),
+    (3, 2, 12, 14),
+    (5, 7, 3, 4),
+    (1, 1, 12, 4),
+]
+
+
+def test_third_party_filters_are_there():
+    pytest.importorskip("hdf5plugin", reason="hdf5plugin brings bitshuffle, LZ4, Zstandard, Blosc")
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_every_filter_in_chunks_of_every_shape(tmp_path, name):
+    array = values((5, 7, 12, 14), "<u2")
+    for number, chunks in enumerate(CHUNKS):
+        path = write(tmp_path / f"{number}.h5", array, chunks=chunks, **FILTERS[name])
+        dataset = ff.Context().load("hdf5", path=path)
+        assert tuple(dataset.shape) == array.shape
+        assert np.array_equal(read(dataset), array), (name, chunks)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["none", "gzip, shuffle", "lzf", "bitshuffle, lz4", "blosc lz4 1"])
+def test_every_dtype(tmp_path, dtype, name):
+    if name not in FILTERS:
+        pytest.skip("hdf5plugin is not installed")
+    array = values((4, 6, 8, 16), dtype)
+    for number, chunks in enumerate([None, (1, 2, 8, 16), (2, 3, 4, 8)]):
+        if chunks is None and name != "none":
+            continue
+        path = write(tmp_path / f"{number}.h5", array, chunks=chunks, **FILTERS[name])
+        dataset = ff.Context().open(path)
+        assert dataset.dtype == np.dtype(dtype).newbyteorder("=")
+        assert np.array_equal(read(dataset), array)
+        assert dataset.warnings == []
+
+
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+@pytest.mark.parametrize("chunks", [None, *CHUNKS])
+def test_roi_tiles_and_offsets(tmp_path, backend, chunks):
+    array = values((5, 7, 12, 14), ">u2")
+    how = {"chunks": chunks, "compression": "gzip"} if chunks else {}
+    path = write(tmp_path / "a.h5", array, **how)
+    flat = array.reshape((-1, 12, 14))
+    ctx = ff.Context()
+    rng = np.random.default_rng(8)
+    for offset, tile in [(0, (1, 100)), (3, (4, 300)), (-4, (40, 10**6)), (20, (3, 60))]:
+        dataset = ctx.load("hdf5", path, sync_offset=offset, io_backend=backend)
+        roi = rng.random((5, 7)) < 0.4
+        udf = Frames(tile=tile, dtype="u2", sig=(12, 14))
+        found = ctx.run_udf(dataset, udf, roi=roi)["frames"].raw_data
+        wanted = np.flatnonzero(roi) + offset
+        there = (wanted >= 0) & (wanted < len(flat))
+        assert np.array_equal(np.asarray(found)[there], flat[wanted[there]])
+
+
+class Starts(UDF):
+    """Notes where partitions begin."""
+
+    found: ClassVar[list[int]] = []
+
+    def get_result_buffers(self):
+        return {"n": self.buffer(kind="single", dtype="i8")}
+
+    def process_partition(self, partition):
+        self.found.append(self.meta.slice.origin[0])
+
+    def merge(self, dest, src):
+        dest.n[:] += src.n
+
+
+def test_partitions_end_where_chunks_do(tmp_path):
+    array = values((40, 30, 8, 8), "u2")
+    for chunks, together in [((1, 6, 8, 8), 6), ((4, 5, 8, 8), 120), ((3, 30, 8, 8), 90)]:
+        path = write(tmp_path / f"{together}.h5", array, chunks=chunks, compression="gzip")
+        dataset = ff.Context().load("hdf5", path)
+        starts = Starts.found
+        starts.clear()
+        ff.Context.make_with("inline").run_udf(dataset, Starts())
+        assert len(starts) > 1
+        assert all(start % together == 0 for start in starts), (chunks, starts)
+
+
+def test_nav_shape_sig_dims_and_what_does_not_fit(tmp_path):
+    array = values((6, 10, 8, 9), "u2")
+    path = write(tmp_path / "a.h5", array, chunks=(2, 5, 8, 9))
+    ctx = ff.Context()
+    assert tuple(ctx.load("hdf5", path, nav_shape=(60,)).shape) == (60, 8, 9)
+    assert np.array_equal(
+        read(ctx.load("hdf5", path, nav_shape=(5, 12))).reshape(array.shape), array
+    )
+    one = ctx.load("hdf5", path, sig_dims=1)
+    assert tuple(one.shape.sig) == (9,)
+    assert np.array_equal(read(one), array)
+    three = ctx.load("hdf5", path, sig_dims=3)
+    assert tuple(three.shape.nav) == (6,)
+    assert np.array_equal(read(three), array)
+    with pytest.raises(FramefoldError, match="sig_shape is"):
+        ctx.load("hdf5", path, sig_shape=(9, 8))
+    with pytest.raises(FramefoldError, match="sig_dims"):
+        ctx.load("hdf5", path, sig_dims=5)
+    with pytest.raises(FramefoldError, match="no data set 'nothing'"):
+        ctx.load("hdf5", path, ds_path="nothing")
+
+
+def test_the_largest_stack_is_taken_unless_another_is_named(tmp_path):
+    path = tmp_path / "many.h5"
+    small, large, flat = values((3, 4, 5), "u1"), values((2, 3, 6, 7), "f4"), values((99, 99), "u2")
+    with h5py.File(path, "w") as file:
+        file["a/small"] = small
+        file["b/c/large"] = large
+        file["image"] = flat
+        file["text"] = "nothing"
+        file["a/loop"] = h5py.SoftLink("/a")
+        file["b/again"] = file["b"]
+    ctx = ff.Context()
+    assert np.array_equal(read(ctx.load("hdf5", path)), large)
+    assert np.array_equal(read(ctx.load("hdf5", path, ds_path="/a/small")), small)
+    assert np.array_equal(read(ctx.load("hdf5", path, ds_path="a/loop/loop/small")), small)
+    image = ctx.load("hdf5", path, ds_path="image")
+    assert tuple(image.shape) == (1, 99, 99)
+    with pytest.raises(FramefoldError, match=r"strings|numbers"):
+        ctx.load("hdf5", path, ds_path="text")
+    with h5py.File(path, "a") as file:
+        del file["a"], file["b"]
+    with pytest.raises(FramefoldError, match=r"three or more axes.*'image'"):
+        ctx.load("hdf5", path)
+
+
+def test_files_of_a_detector_that_link_to_others(tmp_path):
+    frames = values((11, 8, 9), "u2")
+    parts = [frames[:4], frames[4:8], frames[8:]]
+    with h5py.File(tmp_path / "s_master.h5", "w") as master:
+        for number, part in enumerate(parts, 1):
+            name = f"s_data_{number:06}.h5"
+            with h5py.File(tmp_path / name, "w") as file:
+                file.create_dataset(
+                    "entry/data/data", data=part, chunks=(1, 8, 9), compression="gzip"
+                )
+            master[f"entry/data/data_{number:06}"] = h5py.ExternalLink(name, "/entry/data/data")
+    ctx = ff.Context()
+    master = tmp_path / "s_master.h5"
+    dataset = ctx.open(master)
+    assert tuple(dataset.shape) == (11, 8, 9)
+    assert np.array_equal(read(dataset), frames)
+    assert [path.name for path in dataset.paths] == [f"s_data_00000{n}.h5" for n in (1, 2, 3)]
+    # The last file is not there: its frames are missing.
+    (tmp_path / "s_data_000003.h5").unlink()
+    dataset = ctx.open(master, nav_shape=(11,))
+    assert "000003" in dataset.warnings[0]
+    assert dataset.valid_mask.tolist() == [True] * 8 + [False] * 3
+    # One in the middle.
+    write(tmp_path / "s_data_000003.h5", frames[8:])
+    with h5py.File(tmp_path / "s_data_000003.h5", "w") as file:
+        file.create_dataset(
+            "entry/data/data", data=frames[8:], chunks=(1, 8, 9), compression="gzip"
+        )
+    (tmp_path / "s_data_000002.h5").rename(tmp_path / "elsewhere.h5")
+    dataset = ctx.open(master, nav_shape=(11,))
+    assert dataset.valid_mask.tolist() == [True] * 4 + [False] * 4 + [True] * 3
+    total = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].raw_data
+    assert np.array_equal(total[8:], frames[8:].sum(axis=(1, 2)))
+    # None at all.
+    (tmp_path / "s_data_000001.h5").unlink()
+    (tmp_path / "s_data_000003.h5").unlink()
+    with pytest.raises(FramefoldError, match=r"s_data_00000.*not there"):
+        ctx.open(master)
+
+
+def test_links_stay_within_the_folder(tmp_path):
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    write(tmp_path / "outside.h5", values((3, 4, 5), "u2"))
+    for link in ["../outside.h5", str(tmp_path / "outside.h5")]:
+        with h5py.File(inside / "a.h5", "w") as file:
+            file["x"] = h5py.ExternalLink(link, "/group/data")
+        with pytest.raises(FramefoldError, match=r"outside of its folder|not there"):
+            ff.Context().load("hdf5", inside / "a.h5", ds_path="x")
+    (inside / "way.h5").symlink_to(tmp_path / "outside.h5")
+    with h5py.File(inside / "a.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("way.h5", "/group/data")
+    with pytest.raises(FramefoldError, match="outside of its folder"):
+        ff.Context().load("hdf5", inside / "a.h5", ds_path="x")
+
+
+def test_links_in_a_circle_end(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["x"] = h5py.ExternalLink("b.h5", "/y")
+        file["s"] = h5py.SoftLink("/t")
+        file["t"] = h5py.SoftLink("/s")
+        file["u"] = h5py.SoftLink("/u/v")
+    with h5py.File(tmp_path / "b.h5", "w") as file:
+        file["y"] = h5py.ExternalLink("a.h5", "/x")
+    for name in ("x", "s", "u"):
+        with pytest.raises(FramefoldError):
+            ff.Context().load("hdf5", tmp_path / "a.h5", ds_path=name)
+
+
+@pytest.mark.parametrize("version", ["earliest", "v108", "v110", "latest"])
+def test_every_kind_of_index(tmp_path, version):
+    """Each version of the format lists chunks in its own ways."""
+    array = values((6, 7, 12, 14), "u2")
+    kinds = {
+        "fixed": {"chunks": (1, 7, 12, 14)},
+        "one": {"chunks": array.shape},
+        "extensible": {"chunks": (1, 2, 12, 14), "maxshape": (None, 7, 12, 14)},
+        "tree": {"chunks": (2, 2, 6, 14), "maxshape": (None, None, 12, 14)},
+    }
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=(version, "latest")) as file:
+        for name, how in kinds.items():
+            for filter_ in ("none", "gzip, shuffle"):
+                file.create_dataset(f"{name}/{filter_}", data=array, **how, **FILTERS[filter_])
+        file.create_dataset(
+            "huge", shape=(700, 30, 2, 2), chunks=(1, 1, 2, 2), dtype="u1", fillvalue=3
+        )
+        file["huge"][5, 6] = 1
+        for number in range(200):
+            file.create_group(f"many/{number}")
+    ctx = ff.Context()
+    for name in kinds:
+        for filter_ in ("none", "gzip, shuffle"):
+            dataset = ctx.load("hdf5", path, ds_path=f"{name}/{filter_}")
+            assert np.array_equal(read(dataset), array), (name, filter_)
+    expected = np.full((700, 30, 2, 2), 3)
+    expected[5, 6] = 1
+    assert np.array_equal(read(ctx.load("hdf5", path, ds_path="huge")), expected)
+
+
+def test_what_was_never_written_is_the_fill_value(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("chunks", (4, 3, 8, 8), ">i2", chunks=(1, 1, 4, 8), fillvalue=-7)
+        file["chunks"][1, 2, :3] = 5
+        file.create_dataset("run", (4, 3, 8, 8), "f4", fillvalue=2.5)
+    ctx = ff.Context()
+    expected = np.full((4, 3, 8, 8), -7)
+    expected[1, 2, :3] = 5
+    assert np.array_equal(read(ctx.load("hdf5", path, ds_path="chunks")), expected)
+    assert (read(ctx.load("hdf5", path, ds_path="run")) == 2.5).all()
+
+
+def test_chunks_that_were_left_unfiltered(tmp_path):
+    """HDF5 stores chunks that a filter fails on, or cannot shrink, as they are."""
+    rng = np.random.default_rng(1)
+    noise = rng.integers(0, 256, size=(6, 4, 16, 16), dtype="u1")
+    path = write(tmp_path / "noise.h5", noise, chunks=(1, 2, 16, 16), compression="lzf")
+    assert np.array_equal(read(ff.Context().load("hdf5", path)), noise)
+    path = tmp_path / "direct.h5"
+    with h5py.File(path, "w") as file:
+        data = file.create_dataset("x", (4, 3, 8, 8), "u2", chunks=(1, 3, 8, 8), compression="gzip")
+        data[:] = 4
+        data.id.write_direct_chunk((2, 0, 0, 0), np.full((3, 8, 8), 9, "<u2").tobytes(), 1)
+    found = read(ff.Context().load("hdf5", path))
+    assert (found[2] == 9).all()
+    assert (found[[0, 1, 3]] == 4).all()
+
+
+def test_userblock_scale_offset_and_nbit(tmp_path):
+    array = values((5, 6, 8, 10), "<u2")
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", userblock_size=1024) as file:
+        file.create_dataset("plain", data=array)
+        file.create_dataset("chunks", data=array, chunks=(1, 2, 8, 10), compression="gzip")
+        file.create_dataset("scaled", data=array, chunks=(1, 2, 8, 10), scaleoffset=0)
+    ctx = ff.Context()
+    for name in ("plain", "chunks", "scaled"):
+        assert np.array_equal(read(ctx.load("hdf5", path, ds_path=name)), array), name
+    scaled = ctx.load("hdf5", path, ds_path="scaled")
+    assert "by the HDF5 library" in scaled.meta["filters"]
+
+
+def test_what_cannot_be_read_is_refused_in_words(tmp_path):
+    array = values((5, 6, 8), "<u2")
+    path = write(tmp_path / "source.h5", array)
+    layout = h5py.VirtualLayout(shape=array.shape, dtype=array.dtype)
+    layout[:] = h5py.VirtualSource(path, "group/data", shape=array.shape)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_virtual_dataset("virtual", layout)
+        file.create_dataset("records", (3, 4, 5), [("a", "u1"), ("b", "f4")])
+        file.create_dataset("outside", (3, 4, 5), "u1", external=[("pixels.bin", 0, 60)])
+    for name, words in [("virtual", "virtual"), ("records", "records"), ("outside", "other files")]:
+        with pytest.raises(FramefoldError, match=words):
+            ff.Context().load("hdf5", tmp_path / "a.h5", ds_path=name)
+
+
+def test_hyperspy_axes(tmp_path):
+    array = values((4, 3, 5, 6), "u2")
+    path = tmp_path / "a.hspy"
+    with h5py.File(path, "w") as file:
+        file.attrs["file_format"] = "HyperSpy"
+        for name, data, n_sig in [("small", array[0, 0], 1), ("x", array, 1)]:
+            group = file.create_group(f"Experiments/{name}")
+            group.create_dataset("data", data=data, chunks=True, compression="gzip")
+            for axis in range(data.ndim):
+                described = group.create_group(f"axis-{axis}")
+                described.attrs["navigate"] = axis < data.ndim - n_sig
+    dataset = ff.Context().open(path)
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((4, 3, 5), (6,))
+    assert dataset.meta["HDF5 dialect"] == "HyperSpy"
+    assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("chunks", [None, (5, 6, 1), (2, 3, 2), (5, 6, 7)])
+def test_frames_on_the_last_axis(tmp_path, chunks):
+    """Velox stores height, width, frames."""
+    array = values((5, 6, 7), "i2")
+    path = tmp_path / "a.emd"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("Data/Image/0123/Data", data=array, chunks=chunks)
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape) == (7, 5, 6)
+    assert np.array_equal(read(dataset), np.moveaxis(array, 2, 0))
+
+
+def test_nexus_default(tmp_path):
+    array, larger = values((4, 5, 6), "u2"), values((9, 9, 9), "u2")
+    with h5py.File(tmp_path / "a.nxs", "w") as file:
+        file.attrs["default"] = "scan"
+        file["other"] = larger
+        file["scan/frames/counts"] = array
+        file["scan"].attrs["default"] = "frames"
+        file["scan/frames"].attrs["signal"] = "counts"
+    assert np.array_equal(read(ff.Context().open(tmp_path / "a.nxs")), array)
+
+
+DAMAGE = """
+import sys
+from pathlib import Path
+import framefold as ff
+from framefold.exceptions import FramefoldError
+source, target, step = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
+whole = source.read_bytes()
+expected = ff.Context().run_udf(ff.Context().open(source), ff.SumSigUDF())["intensity"].raw_data
+outcomes = {"error": 0, "same": 0, "other": 0}
+ctx = ff.Context.make_with("inline")
+def attempt(data):
+    target.unlink(missing_ok=True)
+    target.write_bytes(data)
+    try:
+        dataset = ctx.load("hdf5", target)
+        if dataset.shape.size > 10**7:
+            outcomes["other"] += 1
+            return
+        found = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].raw_data
+    except FramefoldError as error:
+        assert "bug" not in str(error).lower(), error
+        outcomes["error"] += 1
+        return
+    same = found.shape == expected.shape and (found == expected).all()
+    outcomes["same" if same else "other"] += 1
+if sys.argv[4] == "cut":
+    for n in range(0, len(whole), step):
+        attempt(whole[:n])
+    assert outcomes["other"] == 0, outcomes
+else:
+    for at in range(0, len(whole), step):
+        for flip in (0x01, 0x80, 0xFF):
+            attempt(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+print(outcomes)
+assert outcomes["error"] > 0
+"""
+
+
+@pytest.mark.parametrize("how", ["cut", "flip"])
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+def test_damaged_files_give_errors(tmp_path, version, how):
+    """In a process of their own, which has to come to its end."""
+    source = tmp_path / "a.h5"
+    with h5py.File(source, "w", libver=version) as file:
+        file.create_dataset(
+            "x/y", data=values((4, 5, 6, 6), "u2"), chunks=(1, 2, 6, 6), compression="gzip"
+        )
+        file["x"].attrs["text"] = "words"
+    step = max(1, source.stat().st_size // 700)
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGE, source, tmp_path / "b.h5", str(step), how],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "panicked" not in done.stderr, done.stderr
+
+
+COMMAND = "from framefold.cli import main; main()"
+
+
+def test_the_command_line_names_the_data_set(tmp_path):
+    array = values((4, 5, 6, 7), "u2")
+    path = write(tmp_path / "a.h5", array, chunks=(1, 5, 6, 7), compression="gzip")
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, "info", path, "--json", "--ds-path", "group/data"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    info = json.loads(done.stdout)
+    assert "group/data" in done.stdout
+    assert info["format"] == "hdf5"
+
+
+ENTRIES = [
+    pytest.param(entry, id=f"{kind} {number}")
+    for kind in ("APP5", "DECTRIS_HDF5", "DELMIC", "EMD", "FPD_HDF5", "HDF5", "HSPY", "NXS")
+    for number, entry in enumerate(manifest(kind))
+    if any("dataset" in reading for reading in entry["readings"])
+]
+
+
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_real_files_against_h5py(ctx, entry):
+    path = real_data() / entry["file"]
+    for reading in entry["readings"]:
+        if "dataset" not in reading:
+            continue
+        dataset = ctx.load("hdf5", path, ds_path=reading["dataset"])
+        found = read(dataset).astype("float64")
+        if reading["dataset"].startswith("/Data/Image/") and len(reading["shape"]) == 3:
+            found = np.moveaxis(found, 0, 2)
+        found = found.reshape(reading["shape"])
+        np.testing.assert_equal(found.min(), reading["min"])
+        np.testing.assert_equal(found.max(), reading["max"])
+        np.testing.assert_allclose(found.sum(), reading["sum_f64"], rtol=1e-12)
+        for index, value in reading["probes"]:
+            assert found[tuple(index)] == pytest.approx(value, rel=1e-12, nan_ok=True)
+        total = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
+        np.testing.assert_allclose(total.sum(), reading["sum_f64"], rtol=1e-5, atol=1e-12)

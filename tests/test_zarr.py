@@ -1,0 +1,188 @@
+"""Zarr folders as zarr-python writes them, in versions 2 and 3."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from real_files import real_data
+from test_hdf5 import read, values
+
+import framefold as ff
+from framefold.exceptions import FramefoldError
+
+zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folders")
+
+CHUNKS = [(1, 1, 12, 14), (1, 3, 12, 14), (2, 7, 5, 14), (3, 2, 12, 14), (5, 7, 3, 4)]
+
+
+def compressors(version):
+    import numcodecs
+    from zarr import codecs
+
+    if version == 2:
+        yield None
+        for name in ("lz4", "zstd", "zlib", "blosclz"):
+            for shuffle in (0, 1, 2):
+                yield numcodecs.Blosc(cname=name, shuffle=shuffle)
+        yield from (numcodecs.Zstd(), numcodecs.GZip(), numcodecs.Zlib(), numcodecs.LZ4())
+    else:
+        yield None
+        for name in ("lz4", "zstd"):
+            yield codecs.BloscCodec(cname=name, shuffle="bitshuffle")
+        yield from (codecs.ZstdCodec(), codecs.GzipCodec())
+        yield [codecs.ZstdCodec(), codecs.Crc32cCodec()]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_every_compressor_in_chunks_of_every_shape(tmp_path, version):
+    array = values((5, 7, 12, 14), "<u2")
+    for number, compressor in enumerate(compressors(version)):
+        for chunks in CHUNKS[number % 2 :: 2]:
+            path = tmp_path / f"{number}{chunks}.zarr"
+            zarr.create_array(
+                path, data=array, chunks=chunks, compressors=compressor, zarr_format=version
+            )
+            dataset = ff.Context().open(path)
+            assert dataset.format == "zarr"
+            assert tuple(dataset.shape) == array.shape
+            assert np.array_equal(read(dataset), array), (compressor, chunks)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">i4", "f2", "<f4", ">f8", "<c8", "?"])
+def test_every_dtype_and_fill_value(tmp_path, version, dtype):
+    if version == 3 and dtype.startswith(">"):
+        dtype = dtype[1:]  # the byte order is that of a codec
+    array = values((4, 6, 8, 16), dtype)
+    fill = np.ones((), dtype=dtype)[()]
+    path = tmp_path / "a.zarr"
+    stored = zarr.create_array(
+        path,
+        shape=(5, 6, 8, 16),
+        chunks=(1, 2, 8, 16),
+        dtype=dtype,
+        fill_value=fill,
+        zarr_format=version,
+    )
+    stored[:4] = array
+    dataset = ff.Context().load("zarr", path)
+    found = read(dataset)
+    assert dataset.dtype == np.dtype(dtype).newbyteorder("=")
+    assert np.array_equal(found[:4], array)
+    assert (found[4] == fill).all()
+
+
+def test_fortran_order_and_separators(tmp_path):
+    array = values((5, 7, 12, 14), "<u2")
+    for separator in "./":
+        path = tmp_path / f"{separator == '.'}.zarr"
+        zarr.create_array(
+            path,
+            data=array,
+            chunks=(2, 3, 5, 14),
+            order="F",
+            zarr_format=2,
+            chunk_key_encoding={"name": "v2", "separator": separator},
+        )
+        assert json.loads((path / ".zarray").read_text())["order"] == "F"
+        assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+@pytest.mark.parametrize("location", ["start", "end"])
+def test_shards(tmp_path, location):
+    from zarr.codecs import BytesCodec, Crc32cCodec, ShardingCodec, ZstdCodec
+
+    array = values((6, 8, 12, 14), "<u2")
+    path = tmp_path / "a.zarr"
+    stored = zarr.create_array(
+        path,
+        shape=array.shape,
+        dtype="u2",
+        chunks=(3, 4, 12, 14),
+        compressors=None,
+        filters=None,
+        serializer=ShardingCodec(
+            chunk_shape=(1, 2, 12, 7),
+            codecs=[BytesCodec(), ZstdCodec()],
+            index_codecs=[BytesCodec(), Crc32cCodec()],
+            index_location=location,
+        ),
+    )
+    stored[:5] = array[:5]
+    dataset = ff.Context().open(path)
+    array[5] = 0
+    assert np.array_equal(read(dataset), array)
+    assert dataset.meta["shard shape"] == "[3, 4, 12, 14]"
+
+
+def test_groups_hyperspy_and_what_is_named(tmp_path):
+    array, larger = values((4, 3, 5, 6), "u2"), values((9, 9, 9, 9), "u2")
+    for version in (2, 3):
+        group = zarr.open_group(tmp_path / f"{version}.zarr", mode="w", zarr_format=version)
+        group.create_array("a/small", data=array)
+        group.create_array("large", data=larger)
+        group.create_array("flat", data=larger[0, 0])
+        ctx = ff.Context()
+        path = tmp_path / f"{version}.zarr"
+        assert np.array_equal(read(ctx.open(path)), larger)
+        assert np.array_equal(read(ctx.load("zarr", path, ds_path="a/small")), array)
+        for name in ("nothing", "../2.zarr/large", "/etc"):
+            with pytest.raises(FramefoldError, match="no array"):
+                ctx.load("zarr", path, ds_path=name)
+    group = zarr.open_group(tmp_path / "a.zspy", mode="w", zarr_format=2)
+    group.create_array("Experiments/x/data", data=array)
+    for axis in range(4):
+        group.create_group(f"Experiments/x/axis-{axis}").attrs["navigate"] = axis < 3
+    group.create_array("Experiments/other", data=larger)
+    dataset = ff.Context().open(tmp_path / "a.zspy")
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((4, 3, 5), (6,))
+    assert np.array_equal(read(dataset), array)
+
+
+def test_damage_is_named(tmp_path):
+    array = values((4, 6, 8, 16), "u2")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=array, chunks=(1, 2, 8, 16), zarr_format=2)
+    chunk = path / "1.1.0.0"
+    whole = chunk.read_bytes()
+    ctx = ff.Context()
+    for data in (whole[:30], b"", whole + bytes(10**6), bytes(len(whole))):
+        chunk.write_bytes(data)
+        with pytest.raises(FramefoldError, match=r"1\.1\.0\.0"):
+            read(ctx.open(path))
+    # No file at all: the fill value.
+    chunk.unlink()
+    array[1, 2:4] = 0
+    assert np.array_equal(read(ctx.open(path)), array)
+    described = json.loads((path / ".zarray").read_text())
+    for change in [
+        {"shape": [4, 6, -8, 16]},
+        {"shape": [2**62] * 4},
+        {"chunks": [1, 2, 0, 16]},
+        {"chunks": [2**40, 2**40, 1, 1]},
+        {"dtype": "|O"},
+        {"dtype": [["a", "<f4"]]},
+        {"compressor": {"id": "unheard of"}},
+        {"order": "K"},
+        {"fill_value": "blue"},
+    ]:
+        (path / ".zarray").write_text(json.dumps({**described, **change}))
+        with pytest.raises(FramefoldError):
+            read(ctx.open(path))
+    (path / ".zarray").write_text("{")
+    with pytest.raises(FramefoldError, match="no JSON"):
+        ctx.open(path)
+    with pytest.raises(FramefoldError, match="directory"):
+        ctx.open(tmp_path)
+
+
+def test_a_real_file():
+    folder = real_data() / "ZSPY/rosettasciio/signal1d_10x10-NestedDirectoryStore.zspy"
+    if not folder.is_dir():
+        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
+    dataset = ff.Context().open(folder)
+    expected = zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:]
+    assert dataset.shape.size == expected.size
+    assert np.array_equal(read(dataset).reshape(expected.shape), expected)
