@@ -62,8 +62,11 @@ class OpenMethods:
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
-        ds_path : str, sig_dims : int
-            For files of arrays: which array, and how many of its last axes are signal axes.
+        ds_path : str
+            The data set within a file that holds many, for ``'hdf5'`` and ``'zarr'``.
+        sig_dims : int
+            How many of the last axes are signal axes, for ``'npy'``, ``'hdf5'``,
+            ``'zarr'`` and ``'memory'``.
         file_header, file_footer, frame_header, frame_footer : int
             Bytes to skip, for ``'raw'``.
         disable_glob : bool
