@@ -272,7 +272,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         single = isinstance(udf, UDF)
         run = self._prepare(dataset, udf, roi, corrections, backends)
-        told = RunProgress(progress_reporter(progress), run.partitions)
+        reporter = progress_reporter(progress)
+        later = self.executor.later(run, reporter, plots)
+        if later is not None:
+            return _result_of(later, single) if sync else _at_once(later, single)
+        told = RunProgress(reporter, run.partitions)
         if not sync:
             return _awaited(_async_generator(self._generator(run, told, plots)), single)
         if _wants_plots(plots) or run.devices or self.executor.has_own_loop(run):
@@ -285,7 +289,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             finally:
                 told.end()
             results = run.wrap(lists, valid)
-        return results[0] if single else results
+        return _result_of(results, single)
 
     @overload
     def run_udf_iter(
@@ -453,7 +457,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
         run = self._prepare(dataset, udf, roi, corrections, backends)
-        return run.plan.explain() + self.executor.explain(run)
+        return run.plan.explain() + dataset._explain() + self.executor.explain(run)
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -512,7 +516,14 @@ def _async_generator(generator: ResultGenerator) -> ResultAsyncGenerator:
 async def _awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
     from framefold._async import final_results
 
-    results = await final_results(generator)
+    return _result_of(await final_results(generator), single)
+
+
+async def _at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
+    return _result_of(results, single)
+
+
+def _result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
     return results[0] if single else results
 
 
