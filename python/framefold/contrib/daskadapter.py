@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -47,7 +48,7 @@ class _FramesUDF(UDF):
 
 def make_dask_array(
     dataset: DataSet, dtype: npt.DTypeLike | None = None, roi: Any = None
-) -> tuple[da.Array, dict[Any, list[str]]]:
+) -> tuple[da.Array, list[str]]:
     """A data set as a Dask array, of which each block is a run of frames.
 
     Parameters
@@ -65,10 +66,9 @@ def make_dask_array(
         Of the shape of the data set; with a ROI of shape ``(n_selected, *sig)``. Positions without
         data hold NaN, or 0 if the dtype has no NaN. Blocks have 64 MiB at most, if frames are not
         larger, and hold whole rows of the scan where these fit.
-    workers : dict
-        Which workers of the current ``dask.distributed`` client can read the files: for the key of
-        each block the addresses. Empty if all of them can, or there is no such client. Pass it to
-        ``compute(workers=workers)``.
+    workers : list of str
+        Which workers of the current ``dask.distributed`` client can read the files. Empty if all of
+        them can, or there is no such client. Pass it to ``compute(workers=workers)``.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def make_dask_array(
     existing = getattr(dataset, "array", None)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     if dataset.format == "dask" and existing is not None:
-        return _of_dask(existing, dataset, wanted, mask), {}
+        return _of_dask(existing, dataset, wanted, mask), []
     from framefold.executor import _delayed_tasks as tasks
     from framefold.executor._delayed_graph import Graph, Outline
 
@@ -101,8 +101,7 @@ def make_dask_array(
     bridge = run.bridges[0]
     assert bridge is not None
     buffer = Outline("frames", "nav", sig, wanted or bridge.input_dtype)
-    array = graph.blocks(0, buffer, chunks, cuts)
-    return array, _locality(dataset, array)
+    return graph.blocks(0, buffer, chunks, cuts), _locality(dataset)
 
 
 def _of_dask(
@@ -145,27 +144,32 @@ def _firsts(grid: Sequence[int], chunks: Sequence[tuple[int, ...]]) -> list[int]
     return firsts
 
 
-def _locality(dataset: DataSet, array: da.Array) -> dict[Any, list[str]]:
+def _locality(dataset: DataSet) -> list[str]:
     """Which workers can read the files, if that is not all of them."""
-    try:
-        from distributed import get_client
-
-        client = get_client()
-    except (ImportError, ValueError):
-        return {}
     paths = [str(path) for path in dataset.paths]
-    if not paths:
-        return {}
+    client = _client()
+    if client is None or not paths:
+        return []
     found: dict[str, bool] = client.run(_can_read, paths)
-    able = [address for address, can in found.items() if can]
-    if len(able) == len(found):
-        return {}
-    if not able:
+    able = sorted(address for address, can in found.items() if can)
+    if found and not able:
         raise UnsupportedError(
             f"no worker of {client.scheduler.address} can read {paths[0]}; put the file where "
             f"workers find it under the same name"
         )
-    return dict.fromkeys(sorted(array.dask.layers[array.name]), able)
+    return [] if len(able) == len(found) else able
+
+
+def _client() -> Any:
+    """The current client of ``dask.distributed``, None if there is none."""
+    if "distributed" not in sys.modules:
+        return None
+    from distributed import get_client
+
+    try:
+        return get_client()
+    except ValueError:
+        return None
 
 
 def _can_read(paths: list[str]) -> bool:
