@@ -1,8 +1,10 @@
 """Delayed runs on the schedulers of Dask: on threads, in other processes, and on a cluster."""
 
 import os
+import pickle
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ from delayed_cases import NAV, SIG, PerFrame, Total, everything, same_bits, scan
 from sample_udfs import Recorder
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, WorkerError
+from framefold.executor._delayed_tasks import DelayedRun
 from framefold.io.corrections import CorrectionSet
 from framefold.udf.stddev import StdDevUDF
 
@@ -159,19 +162,30 @@ def test_a_cluster(tmp_path):
 
 
 def test_what_cannot_be_sent_is_named(ctx):
-    import threading
-
     class Locked(PerFrame):
         pass
-
-    import pickle
-
-    from framefold.executor._delayed_tasks import DelayedRun
 
     dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
     delayed = DelayedRun(ctx._prepare(dataset, Locked(lock=threading.Lock()), None))
     with pytest.raises(InvalidArgumentError, match="parameter 'lock'"):
         pickle.dumps(delayed)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (1, "0.0.7", "framefold 0.0.7 planned the run, but this worker has"),
+        (3, "another plan\n", "the run is not the same on this worker: 'another plan' here"),
+    ],
+)
+def test_a_worker_on_which_the_run_is_another_one_refuses(ctx, place, value, message):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    delayed = DelayedRun(ctx._prepare(dataset, PerFrame(), None))
+    make, sent = delayed.__reduce__()
+    sent = list(sent)
+    sent[0], sent[place] = "elsewhere", value
+    with pytest.raises(WorkerError, match=message):
+        _ = make(*sent).run
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])

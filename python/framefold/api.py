@@ -97,8 +97,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         executor_spec
             ``'auto'``, ``'inline'`` (or ``'synchronous'``), ``'threads'``, ``'processes'`` (or
             ``'pipelined'``); ``'dask'`` for a Dask cluster on this machine,
-            ``'dask-make-default'`` for one that Dask itself uses as well, or
-            ``'dask-integration'`` for whatever Dask uses now.
+            ``'dask-make-default'`` for one that Dask itself uses as well,
+            ``'dask-integration'`` for whatever Dask uses now, or ``'delayed'`` for results that are
+            Dask arrays.
         cpus
             The number of threads or worker processes, or an iterable with one entry for each; of
             no effect for ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on

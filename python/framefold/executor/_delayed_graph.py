@@ -89,13 +89,6 @@ class Graph:
             cut.append((end, self.n_selected, None))
         return cut
 
-    def valid(self) -> npt.NDArray[np.bool_]:
-        """Which of the selected frames are in a partition."""
-        valid = np.zeros(self.n_selected, dtype=bool)
-        for start, stop in self.partitions:
-            valid[start:stop] = True
-        return valid
-
     # What is taken out of partial results.
 
     def picked(self, udf: int, of: Outline, index: int) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import threading
 import uuid
 import weakref
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,18 @@ class DelayedRun:
                     )
                 self._run = run
             return self._run
+
+    @cached_property
+    def valid(self) -> npt.NDArray[np.bool_]:
+        """Which of the selected frames are in a partition."""
+        run = self.run
+        n_selected = run.dataset.shape.nav.size
+        if run.roi is not None:
+            n_selected = int(np.count_nonzero(run.roi))
+        valid = np.zeros(n_selected, dtype=bool)
+        for start, stop in run.partitions:
+            valid[start:stop] = True
+        return valid
 
     def count(self) -> None:
         """One more partition was processed."""
@@ -255,8 +268,9 @@ class Merge(Task):
         if before is not None:
             for name, array in before[0].items():
                 task.arrays[name][...] = array
-        for start, stop in run.partitions[:first]:
-            task.merged[start:stop] = True
+        if first:
+            end = run.partitions[first - 1][1]
+            task.merged[:end] = delayed.valid[:end]
         pieces = []
         nav = [name for name in task.arrays if task.buffers[name].kind == "nav"]
         for index, parts in enumerate(partitions, first):
@@ -288,8 +302,7 @@ class Finish(Task):
             for part in values:
                 start, stop = stop, stop + len(part)
                 array[start:stop] = part
-        for start, stop in run.partitions:
-            task.merged[start:stop] = True
+        task.merged[:] = delayed.valid
         try:
             return task.results()
         except Exception as error:

@@ -151,7 +151,6 @@ def _results(
 
     run = delayed.run
     graph = Graph(delayed)
-    valid = graph.valid()
     flat = None if run.roi is None else run.roi.reshape(-1)
     compute = Computing(delayed, progress)
     results: list[UDFResultDict] = []
@@ -168,7 +167,7 @@ def _results(
                     compute=compute,
                     dataset_shape=run.dataset.shape,
                     roi=flat,
-                    valid=valid,
+                    valid=delayed.valid,
                 )
                 for of in of_udf
             }
