@@ -174,14 +174,30 @@ def test_nothing_runs_before_it_is_asked_for_and_then_once(ctx):
     assert not Counting.seen
     dask.compute(*arrays)
     assert sorted(Counting.seen) == list(range(42))
-    # Looking at one result computes it, once.
+    # Looking at one result computes it, once, and what else that UDF has.
     Counting.seen.clear()
-    for _ in range(3):
-        assert one["first"].data.shape == NAV
-        assert np.asarray(one["first"]).shape == NAV
-    assert sorted(Counting.seen) == list(range(42))
     assert "not computed" in repr(one["second"])
-    assert "not computed" not in repr(one["first"])
+    for name in ("first", "second", "third", "first"):
+        assert one[name].data.shape in (NAV, SIG)
+        assert np.asarray(one[name]).shape in (NAV, SIG)
+    assert sorted(Counting.seen) == list(range(42))
+    assert "not computed" not in repr(one["second"])
+    assert "not computed" in repr(other["total"])
+
+
+def test_large_results_are_not_computed_along_with_others(ctx, monkeypatch):
+    from framefold.executor.utils import dask_buffer
+
+    monkeypatch.setattr(dask_buffer, "TOGETHER", 1000)
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    results = ctx.run_udf(dataset=dataset, udf=PerFrame())
+    sizes = {name: each.delayed_raw_data.nbytes for name, each in results.items()}
+    assert sizes["total"] <= 1000
+    assert sizes["corner"] <= 1000
+    monkeypatch.setattr(dask_buffer, "TOGETHER", sizes["total"])
+    assert results["total"].data.shape == NAV
+    assert "not computed" in repr(results["corner"])
+    assert "not computed" not in repr(results["names"])
 
 
 def test_partitions_are_chunks_and_only_those_needed_are_computed(ctx):

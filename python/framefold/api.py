@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._convert import ConvertMethods
 from framefold._opening import OpenMethods
-from framefold._partial_results import UDFResultDict, UDFResults
+from framefold._partial_results import UDFResultDict, UDFResults, at_once, awaited, result_of
 from framefold._planning import Run, plan_run
 from framefold._progress import RunProgress, progress_reporter
 from framefold.analysis._context import AnalysisMethods
@@ -276,10 +276,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         reporter = progress_reporter(progress)
         later = self.executor.later(run, reporter, plots)
         if later is not None:
-            return _result_of(later, single) if sync else _at_once(later, single)
+            return result_of(later, single) if sync else at_once(later, single)
         told = RunProgress(reporter, run.partitions)
         if not sync:
-            return _awaited(_async_generator(self._generator(run, told, plots)), single)
+            return awaited(_async_generator(self._generator(run, told, plots)), single)
         if _wants_plots(plots) or run.devices or self.executor.has_own_loop(run):
             with self._generator(run, told, plots) as steps:
                 results = steps.run_to_end()
@@ -290,7 +290,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             finally:
                 told.end()
             results = run.wrap(lists, valid)
-        return _result_of(results, single)
+        return result_of(results, single)
 
     @overload
     def run_udf_iter(
@@ -512,20 +512,6 @@ def _async_generator(generator: ResultGenerator) -> ResultAsyncGenerator:
     from framefold._async import ResultAsyncGenerator
 
     return ResultAsyncGenerator(generator)
-
-
-async def _awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
-    from framefold._async import final_results
-
-    return _result_of(await final_results(generator), single)
-
-
-async def _at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
-    return _result_of(results, single)
-
-
-def _result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
-    return results[0] if single else results
 
 
 def _wants_plots(plots: Any) -> bool:

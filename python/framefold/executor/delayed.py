@@ -156,22 +156,23 @@ def _results(
     results: list[UDFResultDict] = []
     for index, of_udf in enumerate(outlines):
         arrays = _arrays(graph, index, of_udf)
-        results.append(
-            {
-                of.name: DaskResultBufferWrapper(
-                    of.kind,
-                    of.extra_shape,
-                    of.dtype,
-                    delayed_raw=arrays[of.name][0],
-                    delayed_mask=arrays[of.name][1],
-                    compute=compute,
-                    dataset_shape=run.dataset.shape,
-                    roi=flat,
-                    valid=delayed.valid,
-                )
-                for of in of_udf
-            }
-        )
+        wrapped = [
+            DaskResultBufferWrapper(
+                of.kind,
+                of.extra_shape,
+                of.dtype,
+                delayed_raw=arrays[of.name][0],
+                delayed_mask=arrays[of.name][1],
+                compute=compute,
+                dataset_shape=run.dataset.shape,
+                roi=flat,
+                valid=delayed.valid,
+            )
+            for of in of_udf
+        ]
+        for each in wrapped:
+            each._siblings = wrapped
+        results.append({of.name: each for of, each in zip(of_udf, wrapped, strict=True)})
     return tuple(results)
 
 

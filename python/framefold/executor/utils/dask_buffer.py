@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 __all__ = ["DaskResultBufferWrapper"]
 
+#: Other results that are computed with one are not larger than this, in bytes.
+TOGETHER = 64 << 20
+
 #: Computes several collections in one go.
 Compute = Callable[..., Sequence[Any]]
 
@@ -27,7 +30,8 @@ class DaskResultBufferWrapper(BufferWrapper):
     the values, such as :attr:`data`, has them computed when it is first looked at, and keeps them.
 
     Each computation reads the data set again. Compute what belongs together in one go:
-    ``dask.compute(one.delayed_data, other.delayed_data)``.
+    ``dask.compute(one.delayed_data, other.delayed_data)``. Looking at the values of one result
+    computes those of the same UDF with it, as far as they are not larger than 64 MiB.
     """
 
     def __init__(
@@ -50,6 +54,8 @@ class DaskResultBufferWrapper(BufferWrapper):
         self._delayed_mask = delayed_mask
         self._delayed_full: da.Array | None = None
         self._compute = compute
+        #: All results of the UDF.
+        self._siblings: list[DaskResultBufferWrapper] = []
 
     @property
     def delayed_raw_data(self) -> da.Array:
@@ -75,11 +81,21 @@ class DaskResultBufferWrapper(BufferWrapper):
     def raw_data(self) -> npt.NDArray[Any]:
         """The result with one entry per selected frame; computed when it is first looked at."""
         if self._raw is None:
-            if self._delayed_mask is None:
-                (raw,) = self._compute(self._delayed_raw)
-            else:
-                raw, self._custom_mask = self._compute(self._delayed_raw, self._delayed_mask)
-            self._raw = np.asarray(raw)
+            others = [
+                each
+                for each in self._siblings
+                if each is not self and each._raw is None and each._delayed_raw.nbytes <= TOGETHER
+            ]
+            together = [self, *others]
+            # Side by side: Dask mixes up arrays and other objects in nested lists.
+            values = self._compute(
+                *(each._delayed_raw for each in together),
+                *(each._delayed_mask for each in together),
+            )
+            masks = values[len(together) :]
+            for each, raw, mask in zip(together, values, masks, strict=False):
+                each._raw, each._custom_mask = np.asarray(raw), mask
+        assert self._raw is not None
         return self._raw
 
     def __repr__(self) -> str:
