@@ -133,6 +133,43 @@ def test_worker_processes(inline, processes, data, chunks):
         assert_same(mine, other, chunks)
 
 
+CLUSTER = """
+import numpy as np
+import dask.array as da
+import framefold as ff
+from distributed import Client, LocalCluster
+
+if __name__ == "__main__":
+    data = np.arange(12 * 7 * 10 * 12, dtype=np.uint16).reshape(12, 7, 10, 12)
+    array = da.from_array(data, chunks=(2, 3, 5, 12))
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    expected = data.sum(axis=(2, 3), dtype="float32")
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        held = array.persist()
+        for name in ("dask-integration", "inline", "threads", "delayed"):
+            with ff.Context.make_with(name) as ctx:
+                for given in (array, held) if name != "dask-integration" else (array,):
+                    dataset = ctx.load("dask", given, sig_dims=2, min_size=0)
+                    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+                    assert np.array_equal(sums, expected), name
+    with ff.Context.make_with("dask", cpus=2) as ctx:
+        dataset = ctx.load("dask", array, sig_dims=2, min_size=0)
+        sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+        assert np.array_equal(sums, expected)
+    print("the same")
+"""
+
+
+def test_a_cluster(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    path = tmp_path / "script.py"
+    path.write_text(CLUSTER)
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("the same\n")
+
+
 def test_step_by_step(ctx, data):
     array, seen = watched(data, CHUNKS["rows"])
     dataset = ctx.load("dask", array, sig_dims=2)

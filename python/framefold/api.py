@@ -1,4 +1,7 @@
-"""The main entry point: :class:`Context`."""
+"""The main entry point: :class:`Context`.
+
+Long because: most of it is what users read about its methods.
+"""
 
 from __future__ import annotations
 

@@ -9,15 +9,12 @@ import pytest
 
 from framefold.api import Context
 from framefold.common.slice import Slice
-from framefold.executor import make
 from framefold.udf import UDF
 
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
 
-#: Executors that follow Dask's current scheduler, as far as there are.
-COMPATIBLE = [
-    name for name in ("dask-integration", "delayed") if name not in getattr(make, "PLANNED", ())
-]
+#: Executors that follow Dask's current scheduler.
+COMPATIBLE = ["dask-integration", "delayed"]
 
 
 @pytest.fixture

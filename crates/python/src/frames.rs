@@ -5,8 +5,8 @@ use crate::dataset::{PyDataset, shared_bytes};
 use crate::errors::{OrRaise, from_python};
 use crate::udf::aside;
 use framefold::core::{
-    DType, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, Presence, Result,
-    Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
+    DType, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, MetadataList,
+    Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
 };
 use framefold::io::SharedBytes;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
@@ -47,6 +47,7 @@ pub(crate) fn from_pieces(
         dtype: StoredDType::native(dtype),
         preferred_depth: 1,
         lends: true,
+        metadata: MetadataList::new(),
         details,
         warnings: Vec::new(),
     };

@@ -174,12 +174,21 @@ class Layout:
 class ChunkReader:
     """Computes the chunks of a piece; what the engine calls.
 
-    On the scheduler that Dask is set to; without one, on the calling thread, since pieces are
-    processed on several threads already.
+    On the scheduler that Dask is set to; without one, and in processes that the array was sent to,
+    on the calling thread, since pieces are processed on several threads already.
     """
 
-    def __init__(self, array: Any, layout: Layout, roi: npt.NDArray[np.bool_] | None) -> None:
+    def __init__(
+        self,
+        array: Any,
+        layout: Layout,
+        roi: npt.NDArray[np.bool_] | None,
+        *,
+        elsewhere: bool = False,
+    ) -> None:
         self.array = array
+        #: Whether it was sent here: then others work for the same scheduler, and wait for this one.
+        self._elsewhere = elsewhere
         self.layout = layout
         self.roi = roi
         self._lock = threading.Lock()
@@ -205,7 +214,7 @@ class ChunkReader:
             raise InvalidArgumentError(
                 "the chunks of the Dask array are only known where the run was begun"
             )
-        get = get_scheduler() or get_sync
+        get = (None if self._elsewhere else get_scheduler()) or get_sync
         keys = [(self.array.name, *index) for _, index, _ in wanted]
         tasks, _ = cull(self._optimized(), keys)
         try:
@@ -223,7 +232,9 @@ class ChunkReader:
             if self._tasks is None:
                 keys = list(flatten(self.array.__dask_keys__()))
                 graph = self.array.__dask_graph__()
-                self._tasks = dict(self.array.__dask_optimize__(graph, keys))
+                tasks = dict(self.array.__dask_optimize__(graph, keys))
+                # What a cluster holds already is left out there.
+                self._tasks = tasks if all(key in tasks for key in keys) else dict(graph)
             return self._tasks
 
     def _name_chunk(
@@ -242,9 +253,6 @@ class ChunkReader:
                 break
         which = f"chunk {failed}" if failed else f"chunks {wanted[0][1]} to {wanted[-1][1]}"
         error.add_note(f"raised while {which} of the Dask array was computed")
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.array, self.layout, self.roi)
 
 
 _given = threading.local()

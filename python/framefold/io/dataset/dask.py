@@ -87,10 +87,11 @@ class DaskDataSet(DataSet):
         dtype = array.dtype.newbyteorder("=")
         self._begin(array, Layout(array.chunks, sig_dims, dtype, min_size))
 
-    def _begin(self, array: da.Array | None, layout: Layout) -> None:
+    def _begin(self, array: da.Array | None, layout: Layout, *, elsewhere: bool = False) -> None:
         self._array = array
         self._layout = layout
-        self._reader = ChunkReader(array, layout, None)
+        self._elsewhere = elsewhere
+        self._reader = ChunkReader(array, layout, None, elsewhere=elsewhere)
         super().__init__(self._engine_for(self._reader))
 
     @property
@@ -150,7 +151,7 @@ class DaskDataSet(DataSet):
     def _reader_for(self, roi: npt.NDArray[np.bool_] | None) -> ChunkReader:
         if roi is None:
             return self._reader
-        return ChunkReader(self._array, self._layout, roi)
+        return ChunkReader(self._array, self._layout, roi, elsewhere=self._elsewhere)
 
     def _blocks(
         self, partitions: Sequence[tuple[int, int]], roi: npt.NDArray[np.bool_] | None
@@ -181,7 +182,7 @@ class DaskDataSet(DataSet):
 
 def _made_again(array: da.Array | None, layout: Layout) -> DaskDataSet:
     dataset = DaskDataSet.__new__(DaskDataSet)
-    dataset._begin(array, layout)
+    dataset._begin(array, layout, elsewhere=True)
     return dataset
 
 
