@@ -1,7 +1,4 @@
-"""The main entry point: :class:`Context`.
-
-Long because: most of it is what users read about its methods.
-"""
+"""The main entry point: :class:`Context`."""
 
 from __future__ import annotations
 
