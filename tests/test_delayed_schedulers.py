@@ -223,3 +223,46 @@ def test_progress_ends_where_the_run_fails(ctx):
     with pytest.raises(KeyError):
         _ = results["total"].data
     assert [kind for kind, _ in heard.states] == ["start", "end"]
+
+
+MEMORY = """
+import resource
+import sys
+
+import dask
+import numpy as np
+
+sys.path[:0] = [sys.argv[1]]
+import framefold as ff
+from delayed_cases import Total
+
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+ctx = ff.Context.make_with("delayed")
+dataset = ctx.load(
+    "memory", data=np.ones((300, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=300
+)
+for udf in (ff.SumUDF(dtype="float64"), Total()):
+    before = peak()
+    with dask.config.set(scheduler="threads", num_workers=2):
+        ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    print((peak() - before) >> 20)
+"""
+
+
+def test_partial_results_do_not_pile_up(tmp_path):
+    pytest.importorskip("resource", reason="this system does not tell the peak of memory")
+    path = tmp_path / "script.py"
+    path.write_text(MEMORY)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    command = [sys.executable, str(path), folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    # All partial results of 2 MiB or more take 600 MiB at least.
+    native, python = map(int, done.stdout.split())
+    assert native < 400
+    assert python < 400
