@@ -82,3 +82,28 @@ def test_masks_are_multiplied_with_torch(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     printed = run("examples/torch_masks.py", folder=tmp_path)
     assert "8 detectors for (24, 20) positions" in printed
+
+
+def test_a_lazy_signal_of_hyperspy_goes_in_and_comes_out(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("dask", reason="dask is not installed")
+    pytest.importorskip("hyperspy", reason="hyperspy is not installed")
+    script = "examples/hyperspy_lazy.py"
+    printed = run(script, "--scan", "20", "24", "--out", "out", folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["radial-profiles"]
+    assert "5 tasks of Dask, one for each partition" in printed
+    match = re.search(r"correlation with the mean of the pixels in the ring: ([\d.]+)", printed)
+    assert match is not None
+    assert float(match[1]) > 0.99
+
+
+def test_a_dask_array_goes_in_and_dask_arrays_come_out(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("dask", reason="dask is not installed")
+    script = "examples/dask_array.py"
+    printed = run(script, "--scan", "24", "20", "--out", "out", folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["vortex"]
+    assert re.search(r"\d+ electrons in 480 frames", printed)
+    match = re.search(r"the beam is found within ([\d.]+) pixels \(rms\)", printed)
+    assert match is not None
+    assert float(match[1]) < 0.3

@@ -13,8 +13,9 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import UDFRunCancelled
+from framefold.exceptions import UDFRunCancelled, UnsupportedError
 from framefold.executor import auto
+from framefold.executor.delayed import DelayedJobExecutor
 from framefold.udf import UDF
 from framefold.viz.base import Dummy2DPlot
 
@@ -29,12 +30,14 @@ NAMES = [
     "auto",
     "dask",
     "dask-integration",
+    "delayed",
 ]
 
 
 def make(name):
-    # How many workers Dask has now is not for framefold to choose.
-    return ff.Context.make_with(name, cpus=None if name == "dask-integration" else 2)
+    # How many workers Dask has is not for framefold to choose.
+    chosen = name not in ("dask-integration", "delayed")
+    return ff.Context.make_with(name, cpus=2 if chosen else None)
 
 
 def available(name):
@@ -188,6 +191,10 @@ def test_plots_are_updated(ctx, inline, tmp_path):
 
     dataset = load("raw", "uint16", inline, tmp_path)
     udf = Level(offset=2)
+    if isinstance(ctx.executor, DelayedJobExecutor):
+        with pytest.raises(UnsupportedError, match="computes nothing yet"):
+            ctx.run_udf(dataset, udf, plots=[Plot(dataset, udf)])
+        return
     ctx.run_udf(dataset, udf, plots=[Plot(dataset, udf)])
     expected = [int(np.count_nonzero(r.damage.data)) for r in inline.run_udf_iter(dataset, udf)]
     assert [count for count, _, _ in seen] == expected

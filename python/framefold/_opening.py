@@ -43,9 +43,10 @@ class OpenMethods:
         Parameters
         ----------
         filetype
-            The format, as ``framefold formats`` lists them, or ``'memory'`` or ``'auto'``.
+            The format, as ``framefold formats`` lists them, or ``'memory'``, ``'dask'`` or
+            ``'auto'``.
         path
-            The file, for all types but ``'memory'``.
+            The file, for all types but ``'memory'`` and ``'dask'``.
         files : list of paths
             The files of a stack, in the order of their frames, for ``'dm'``; in the place of
             ``path``.
@@ -94,6 +95,9 @@ class OpenMethods:
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
             are read in place, and which other options there are: ``datashape``,
             ``array_backends``, ``tileshape``.
+        dask_array : dask.array.Array
+            The array, for ``'dask'``. :class:`~framefold.io.dataset.dask.DaskDataSet` says how it
+            is read, and which options there are.
 
         Raises
         ------
@@ -102,6 +106,10 @@ class OpenMethods:
         """
         if filetype == "memory":
             return MemoryDataSet(*args, **options)
+        if filetype == "dask":
+            from framefold.io.dataset.dask import DaskDataSet
+
+            return DaskDataSet(*args, **options)
         for name in ("path", "files"):
             if options.get(name) is not None:
                 args = (options[name], *args)

@@ -11,6 +11,7 @@ from framefold import _engine
 from framefold.common.buffers import BufferWrapper
 
 if TYPE_CHECKING:
+    from framefold._async import ResultAsyncGenerator
     from framefold._planning import Run
 
 UDFResultDict = dict[str, BufferWrapper]
@@ -83,3 +84,20 @@ class StepResults(UDFResults):
             _ = self.buffers
         except Exception as exception:
             self._failure = exception
+
+
+def result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
+    """What is returned to the caller of a run of one UDF (``single``) or several."""
+    return results[0] if single else results
+
+
+async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
+    """The same for somebody who awaits it."""
+    return result_of(results, single)
+
+
+async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
+    """The same once the run is complete."""
+    from framefold._async import final_results
+
+    return result_of(await final_results(generator), single)

@@ -68,6 +68,10 @@ class Run:
         self.executor: JobExecutor | None = None
         #: The array formats that it is restricted to, as they were given.
         self.backends: Any = None
+        #: The numbers of selected frames at which partitions begin, if that is given.
+        self.cuts: list[int] | None = None
+        #: What is corrected; None for the data set's own, of which it has none.
+        self.corrections: CorrectionSet | None = None
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
 
@@ -178,6 +182,7 @@ def plan_run(
     backends: Any = None,
     gpus: int | tuple[int, ...] | None = None,
     gpus_only: bool = False,
+    cuts: list[int] | None = None,
 ) -> Run:
     """Plan a run; reads no pixel.
 
@@ -191,11 +196,13 @@ def plan_run(
         As for :meth:`framefold.Context.run_udf`.
     gpus, gpus_only
         Of the executor.
+    cuts
+        The numbers of selected frames at which partitions begin; the planner's choice if None.
     """
     udfs = _checked_udfs(udf)
     allowed = _restriction(backends)
     mask = roi_mask(roi, tuple(dataset.shape.nav))
-    correction_set, frames = corrected(dataset, corrections)
+    correction_set, frames = corrected(dataset, corrections, mask)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     for each in udfs:
@@ -219,8 +226,10 @@ def plan_run(
         from framefold._cuda.placement import tile_depth
 
         depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
-    plan = _engine.Plan(frames, planned, flat, tile_depth=depth)
-    return Run(dataset, udfs, plan, bridges, mask, threads, workers)
+    plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts)
+    run = Run(dataset, udfs, plan, bridges, mask, threads, workers)
+    run.corrections, run.cuts = correction_set, cuts
+    return run
 
 
 def _assign_formats(
@@ -278,7 +287,9 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
 
 
 def corrected(
-    dataset: DataSet, corrections: CorrectionSet | None
+    dataset: DataSet,
+    corrections: CorrectionSet | None,
+    roi: npt.NDArray[np.bool_] | None = None,
 ) -> tuple[CorrectionSet | None, _engine.Dataset]:
     """The corrections of a run, None for none, and the engine's data set that applies them.
 
@@ -288,16 +299,19 @@ def corrected(
         Its own corrections are used if ``corrections`` is None.
     corrections
         As for :meth:`framefold.Context.run_udf`; an empty set is none at all.
+    roi
+        Boolean, of the shape of the navigation axes; None for all.
 
     Raises
     ------
     InvalidArgumentError
         If they do not fit the data set, or are no :class:`CorrectionSet`.
     """
+    frames = dataset._frames_of(roi)
     if corrections is None:
         inherited = type(dataset).get_correction_data is DataSet.get_correction_data
-        if inherited and dataset._engine.corrections is None:
-            return None, dataset._engine
+        if inherited and frames.corrections is None:
+            return None, frames
         corrections = dataset.get_correction_data()
     from framefold.io.corrections.corrset import CorrectionSet
 
@@ -307,9 +321,9 @@ def corrected(
             f"use CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
         )
     if not corrections.have_corrections():
-        return corrections, dataset._engine.with_corrections(None)
+        return corrections, frames.with_corrections(None)
     engine = corrections.for_shape(tuple(dataset.shape.sig))
-    return corrections, dataset._engine.with_corrections(engine)
+    return corrections, frames.with_corrections(engine)
 
 
 def _restriction(backends: Any) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._convert import ConvertMethods
 from framefold._opening import OpenMethods
-from framefold._partial_results import UDFResultDict, UDFResults
+from framefold._partial_results import UDFResultDict, UDFResults, at_once, awaited, result_of
 from framefold._planning import Run, plan_run
 from framefold._progress import RunProgress, progress_reporter
 from framefold.analysis._context import AnalysisMethods
@@ -97,8 +97,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         executor_spec
             ``'auto'``, ``'inline'`` (or ``'synchronous'``), ``'threads'``, ``'processes'`` (or
             ``'pipelined'``); ``'dask'`` for a Dask cluster on this machine,
-            ``'dask-make-default'`` for one that Dask itself uses as well, or
-            ``'dask-integration'`` for whatever Dask uses now.
+            ``'dask-make-default'`` for one that Dask itself uses as well,
+            ``'dask-integration'`` for whatever Dask uses now, or ``'delayed'`` for results that are
+            Dask arrays.
         cpus
             The number of threads or worker processes, or an iterable with one entry for each; of
             no effect for ``'inline'``. With ``gpus``, 0 keeps the CPU out of what can run on
@@ -272,9 +273,13 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         single = isinstance(udf, UDF)
         run = self._prepare(dataset, udf, roi, corrections, backends)
-        told = RunProgress(progress_reporter(progress), run.partitions)
+        reporter = progress_reporter(progress)
+        later = self.executor.later(run, reporter, plots)
+        if later is not None:
+            return result_of(later, single) if sync else at_once(later, single)
+        told = RunProgress(reporter, run.partitions)
         if not sync:
-            return _awaited(_async_generator(self._generator(run, told, plots)), single)
+            return awaited(_async_generator(self._generator(run, told, plots)), single)
         if _wants_plots(plots) or run.devices or self.executor.has_own_loop(run):
             with self._generator(run, told, plots) as steps:
                 results = steps.run_to_end()
@@ -285,7 +290,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             finally:
                 told.end()
             results = run.wrap(lists, valid)
-        return results[0] if single else results
+        return result_of(results, single)
 
     @overload
     def run_udf_iter(
@@ -453,7 +458,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
         run = self._prepare(dataset, udf, roi, corrections, backends)
-        return run.plan.explain() + self.executor.explain(run)
+        return run.plan.explain() + dataset._explain() + self.executor.explain(run)
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -507,13 +512,6 @@ def _async_generator(generator: ResultGenerator) -> ResultAsyncGenerator:
     from framefold._async import ResultAsyncGenerator
 
     return ResultAsyncGenerator(generator)
-
-
-async def _awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
-    from framefold._async import final_results
-
-    results = await final_results(generator)
-    return results[0] if single else results
 
 
 def _wants_plots(plots: Any) -> bool:

@@ -83,6 +83,12 @@ pub trait DataSource: Send + Sync + Debug {
     fn frames_together(&self) -> usize {
         1
     }
+
+    /// The first frame of each piece but the first, ascending, if the frames come in pieces that
+    /// can only be read as a whole. The planner makes a partition of each, so that it is read once.
+    fn pieces(&self) -> Option<&[u64]> {
+        None
+    }
 }
 
 /// One worker's way into a source.

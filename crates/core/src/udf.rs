@@ -250,4 +250,15 @@ pub trait Merger: Send {
     /// # Errors
     /// `UserCode` from user code.
     fn results(&self) -> Result<Vec<Array>>;
+
+    /// All that was merged so far, as partial results: a fresh merger of the same run that merges
+    /// them, in this order, becomes what this one was, bit for bit. Called by drivers that merge in
+    /// several places, at most once, last: this one is not used any more. `None` from those that
+    /// keep what they merge in another form; they merge in one place.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        Ok(None)
+    }
 }

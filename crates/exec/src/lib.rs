@@ -29,5 +29,5 @@ pub use driver::{Executor, RunOptions, guarded, run};
 pub use options::PlanOptions;
 pub use plan::{Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};
-pub use results::{ResultBuffer, Results, RunResults, UdfResults, expand_nav};
+pub use results::{MergedState, ResultBuffer, Results, RunResults, UdfResults, expand_nav};
 pub use worker::{PartialResult, Worker};

@@ -8,6 +8,9 @@ pub struct PlanOptions {
     /// The number of partitions (at least 1, at most the number of frames; gaps in the data may
     /// need more).
     pub num_partitions: Option<usize>,
+    /// Where partitions begin, as numbers of selected frames, ascending; what lies between two of
+    /// them is one partition, but for gaps in the data. Goes before `num_partitions`.
+    pub cuts: Option<Vec<usize>>,
     /// The largest number of frames in a tile.
     pub tile_depth: Option<usize>,
     /// The shape of a tile on the signal axes; ignored if a UDF needs whole frames.

@@ -7,6 +7,7 @@ mod formats;
 mod inputs;
 mod memory;
 mod partitions;
+mod pieces;
 mod tiling;
 
 pub use explain::{Explanation, UdfExplanation};
@@ -97,9 +98,14 @@ impl Plan {
         let frame = FrameSize::of(dataset, &formats);
         memory::check(&jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
-        let mut cuts = partitions::choose(info, frame, &jobs, &requirements, runs, options)?;
+        let given = pieces::given(dataset, roi.as_deref(), options);
         let together = dataset.source().frames_together();
-        if together > 1 && options.num_partitions.is_none() {
+        let align = together > 1 && given.is_none() && options.num_partitions.is_none();
+        let mut cuts = match given {
+            Some((bounds, why)) => pieces::cut(&runs, &bounds, why),
+            None => partitions::choose(info, frame, &jobs, &requirements, runs, options)?,
+        };
+        if align {
             let positions = roi.as_ref().map(|roi| roi.positions());
             let frame_of = |index: usize| {
                 let position = positions.map_or(Some(index), |all| all.get(index).copied());
@@ -165,6 +171,11 @@ impl Plan {
     /// How frames are cut into tiles.
     pub fn tiling(&self) -> &TilingScheme {
         &self.tiling
+    }
+
+    /// The declared buffers of UDF number `udf`; none if there is no such.
+    pub fn buffers(&self, udf: usize) -> &[BufferDecl] {
+        self.udfs.get(udf).map_or(&[], |planned| &planned.buffers)
     }
 
     /// The number of UDFs.

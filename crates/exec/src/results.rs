@@ -4,17 +4,24 @@ mod joined;
 
 use crate::{PartialResult, Plan};
 use framefold_core::{
-    Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Result, Roi, Shape, TypedVec,
+    Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Partial, Partition, Result,
+    Roi, Shape, TypedVec,
 };
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The merged results of a run; folds partial results in, in partition order.
 pub struct Results {
     plan: Arc<Plan>,
+    /// The UDFs whose results these are: all of the plan, or one.
+    udfs: Range<usize>,
     /// For each UDF, one per band.
     mergers: Vec<Vec<Box<dyn Merger>>>,
     merged: usize,
 }
+
+/// What was merged for each band of a frame; see [`Merger::take_partials`].
+pub type MergedState = Vec<Vec<Partial>>;
 
 impl Results {
     /// Empty results for a plan.
@@ -22,13 +29,48 @@ impl Results {
     /// # Errors
     /// Whatever the UDFs report when they set up their buffers.
     pub fn try_new(plan: Arc<Plan>) -> Result<Self> {
-        let mut mergers = Vec::with_capacity(plan.udfs.len());
-        for planned in &plan.udfs {
+        let udfs = 0..plan.udfs.len();
+        Results::of_udfs(plan, udfs)
+    }
+
+    /// Results of one UDF of the plan alone, which go on from `state` after `merged` partitions.
+    /// Partial results that are merged into it hold only what belongs to this UDF.
+    ///
+    /// # Errors
+    /// `Bug` if there is no such UDF, or the state is not one of this plan; whatever the UDF
+    /// reports.
+    pub fn of_udf(plan: Arc<Plan>, udf: usize, merged: usize, state: MergedState) -> Result<Self> {
+        if udf >= plan.udfs.len() {
+            return Err(Error::bug(format!("there is no UDF {udf} in the plan")));
+        }
+        let mut results = Results::of_udfs(plan, udf..udf + 1)?;
+        let before = Partition { index: 0, frames: 0..0 };
+        for (merger, partials) in results.mergers.iter_mut().flatten().zip(state) {
+            for partial in partials {
+                merger.merge(&before, partial)?;
+            }
+        }
+        results.merged = merged;
+        Ok(results)
+    }
+
+    fn of_udfs(plan: Arc<Plan>, udfs: Range<usize>) -> Result<Self> {
+        let mut mergers = Vec::with_capacity(udfs.len());
+        for planned in &plan.udfs[udfs.clone()] {
             let of_bands = planned.metas.iter().map(|meta| planned.udf.merger(meta));
             let of_bands = of_bands.collect::<Result<_>>();
             mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
         }
-        Ok(Results { plan, mergers, merged: 0 })
+        Ok(Results { plan, udfs, mergers, merged: 0 })
+    }
+
+    /// What was merged so far, for [`Results::of_udf`] to go on from; `None` if the UDF has it in
+    /// another form.
+    ///
+    /// # Errors
+    /// Whatever the UDF reports.
+    pub fn into_state(mut self) -> Result<Option<MergedState>> {
+        self.mergers.iter_mut().flatten().map(|merger| merger.take_partials()).collect()
     }
 
     /// The plan these are the results of.
@@ -53,7 +95,8 @@ impl Results {
             )));
         }
         let (partition, band) = self.plan.partition(partial.partition)?;
-        let udfs = self.mergers.iter_mut().zip(partial.partials).zip(&self.plan.udfs);
+        let planned = &self.plan.udfs[self.udfs.clone()];
+        let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
             mergers[band].merge(partition, merged).map_err(|error| {
                 error.with_udf(planned.udf.name()).with_partition(partial.partition)
@@ -78,7 +121,7 @@ impl Results {
     /// `UserCode` from a UDF's own post-processing.
     pub fn snapshot(&self) -> Result<RunResults> {
         let mut udfs = Vec::with_capacity(self.mergers.len());
-        for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs) {
+        for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs[self.udfs.clone()]) {
             let public = planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);
             let decls: Vec<_> = public.cloned().collect();
             let arrays = joined::results(mergers, &decls, self.plan.dataset.shape());

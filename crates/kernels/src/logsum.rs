@@ -196,6 +196,11 @@ impl Merger for Merged {
         let cells = convert(&self.sums, DType::F32)?;
         Ok(vec![NativeArray::try_new(&self.shape, cells)?.into()])
     }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        let sums = pack(std::mem::take(&mut self.sums))?;
+        Ok(Some(vec![Partial::new().with("sums", sums)]))
+    }
 }
 
 #[cfg(test)]

@@ -117,4 +117,11 @@ impl<T: Real> Merger for Tops<T> {
         let tops = self.layout.in_frame_order(&self.tops);
         Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops.into_owned())?.into()])
     }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        if !std::mem::take(&mut self.merged) {
+            return Ok(Some(Vec::new()));
+        }
+        Ok(Some(vec![partial(std::mem::take(&mut self.tops))?]))
+    }
 }

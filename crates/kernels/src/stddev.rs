@@ -131,10 +131,15 @@ impl Seen {
                 self.n_frames, self.frames
             )));
         }
-        let n_frames = i64::try_from(seen)
-            .map_err(|_| Error::limit(format!("{seen} frames are too many for a partition")))?;
-        Ok(Partial::new().with(NUM_FRAMES, NativeArray::try_new(&[1], vec![n_frames])?))
+        partial_of(seen)
     }
+}
+
+/// A partial result with the number of frames.
+fn partial_of(n_frames: usize) -> Result<Partial> {
+    let count = i64::try_from(n_frames)
+        .map_err(|_| Error::limit(format!("{n_frames} frames are too many to count")))?;
+    Ok(Partial::new().with(NUM_FRAMES, NativeArray::try_new(&[1], vec![count])?))
 }
 
 /// The number of frames of a partial result.

@@ -98,4 +98,8 @@ impl<T: Cell> Merger for Merged<T> {
     fn results(&self) -> Result<Vec<Array>> {
         Ok(vec![self.sums.results(self.dtype)?.into()])
     }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        self.sums.take_partials().map(Some)
+    }
 }

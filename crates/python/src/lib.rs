@@ -12,6 +12,7 @@ mod convert;
 mod corrections;
 mod dataset;
 mod errors;
+mod frames;
 mod memory;
 mod moving_view;
 mod native;
@@ -35,6 +36,8 @@ mod _engine {
     use super::corrections::Corrections;
     #[pymodule_export]
     use super::dataset::{PyDataset, detect, from_array, known_formats, known_metadata, load};
+    #[pymodule_export]
+    use super::frames::from_pieces;
     #[pymodule_export]
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]

@@ -4,6 +4,7 @@ use crate::arrays::{native_from_numpy, to_numpy};
 use crate::errors::OrRaise;
 use crate::udf::PyForeign;
 use framefold::core::{Array, Partial};
+use framefold::exec::MergedState;
 use pyo3::prelude::*;
 
 /// Name and value of one array; of a value that is not the engine's own, the size in bytes.
@@ -35,4 +36,16 @@ pub(crate) fn join(py: Python<'_>, parts: Vec<Part>) -> PyResult<Partial> {
         partial = partial.with(name, array);
     }
     Ok(partial)
+}
+
+/// [`split`] for what was merged so far.
+pub(crate) fn split_state(py: Python<'_>, state: MergedState) -> PyResult<Vec<Vec<Vec<Part>>>> {
+    let of_band = |partials: Vec<Partial>| partials.into_iter().map(|p| split(py, p)).collect();
+    state.into_iter().map(of_band).collect()
+}
+
+/// [`join`] for what [`split_state`] took apart.
+pub(crate) fn join_state(py: Python<'_>, state: Vec<Vec<Vec<Part>>>) -> PyResult<MergedState> {
+    let of_band = |partials: Vec<Vec<Part>>| partials.into_iter().map(|p| join(py, p)).collect();
+    state.into_iter().map(of_band).collect()
 }

@@ -5,9 +5,10 @@ use crate::dataset::PyDataset;
 use crate::errors::{OrRaise, from_python};
 use crate::native::NativeUdf;
 use crate::observer::PyObserver;
+use crate::parts::{self, Part};
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
-use framefold::core::Udf;
+use framefold::core::{BufferUse, Udf};
 use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -34,8 +35,11 @@ impl PyPlan {
     /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
     #[new]
     ///
-    /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it.
-    #[pyo3(signature = (dataset, udfs, roi=None, num_partitions=None, tile_depth=None))]
+    /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it. `cuts`
+    /// are the numbers of selected frames at which partitions begin.
+    #[pyo3(signature = (
+        dataset, udfs, roi=None, num_partitions=None, tile_depth=None, cuts=None
+    ))]
     fn new(
         py: Python<'_>,
         dataset: &PyDataset,
@@ -43,6 +47,7 @@ impl PyPlan {
         roi: Option<PyReadonlyArray1<'_, bool>>,
         num_partitions: Option<usize>,
         tile_depth: Option<usize>,
+        cuts: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         let cancel = Cancel::new();
         let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
@@ -63,6 +68,7 @@ impl PyPlan {
         };
         let options = PlanOptions {
             num_partitions: num_partitions.or(dataset.num_partitions()),
+            cuts: cuts.map(sorted),
             tile_depth: dataset.tile_shape().map(|(depth, _)| depth).or(tile_depth),
             tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
         };
@@ -85,6 +91,16 @@ impl PyPlan {
     fn partitions(&self) -> Vec<(usize, usize)> {
         let completed = (0..self.plan.n_partitions()).map(|index| self.plan.completed_by(index));
         completed.map(|frames| (frames.start, frames.end)).collect()
+    }
+
+    /// The results of UDF number `udf`: name, kind, extra shape and dtype.
+    fn results_of(&self, udf: usize) -> Vec<(String, &'static str, Vec<usize>, String)> {
+        let public = self.plan.buffers(udf).iter().filter(|d| d.usage != BufferUse::Private);
+        let described = public.map(|decl| {
+            let (name, extra_shape) = (decl.name.clone(), decl.extra_shape.clone());
+            (name, decl.kind.name(), extra_shape, decl.dtype.to_string())
+        });
+        described.collect()
     }
 
     /// Stops the run, from any thread.
@@ -160,8 +176,23 @@ impl PyPlan {
     }
 
     /// Empty results, to merge partial ones into.
-    fn results(&self, py: Python<'_>) -> PyResult<PyResults> {
-        py.detach(|| PyResults::try_new(self.plan.clone())).or_raise(py)
+    ///
+    /// With `udf`, those of one UDF alone, which takes partial results that hold nothing else;
+    /// with `state`, what `Results.take_state` gave after `n_merged` partitions.
+    #[pyo3(signature = (udf=None, n_merged=0, state=None))]
+    fn results(
+        &self,
+        py: Python<'_>,
+        udf: Option<usize>,
+        n_merged: usize,
+        state: Option<Vec<Vec<Vec<Part>>>>,
+    ) -> PyResult<PyResults> {
+        let Some(udf) = udf else {
+            return py.detach(|| PyResults::try_new(self.plan.clone())).or_raise(py);
+        };
+        let state = parts::join_state(py, state.unwrap_or_default())?;
+        let made = py.detach(|| PyResults::of_udf(self.plan.clone(), udf, n_merged, state));
+        made.or_raise(py)
     }
 
     /// Runs the plan, with the GIL released.
@@ -205,6 +236,11 @@ impl PyPlan {
             signals.poll()
         })
     }
+}
+
+fn sorted(mut cuts: Vec<usize>) -> Vec<usize> {
+    cuts.sort_unstable();
+    cuts
 }
 
 /// Per UDF, a list of `(name, kind, extra_shape, array)`.

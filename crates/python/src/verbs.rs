@@ -3,7 +3,7 @@
 use crate::errors::OrRaise;
 use crate::parts::{self, Part};
 use crate::plan::{ResultLists, to_lists};
-use framefold::exec::{PartialResult, Results, guarded};
+use framefold::exec::{MergedState, PartialResult, Results, guarded};
 use framefold::{Error, Plan};
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -57,17 +57,30 @@ impl Partial {
     }
 }
 
+fn taken() -> Error {
+    Error::invalid("these results have been taken apart")
+}
+
 fn used() -> Error {
     Error::invalid("this partial result has been merged or taken apart already")
 }
 
 /// The merged results of a run; takes partial results in, in partition order.
 #[pyclass(frozen, name = "Results", module = "framefold._engine")]
-pub(crate) struct PyResults(Mutex<Results>);
+pub(crate) struct PyResults(Mutex<Option<Results>>);
 
 impl PyResults {
     pub(crate) fn try_new(plan: Arc<Plan>) -> framefold::Result<Self> {
-        Ok(PyResults(Mutex::new(Results::try_new(plan)?)))
+        Ok(PyResults(Mutex::new(Some(Results::try_new(plan)?))))
+    }
+
+    pub(crate) fn of_udf(
+        plan: Arc<Plan>,
+        udf: usize,
+        n_merged: usize,
+        state: MergedState,
+    ) -> framefold::Result<Self> {
+        Ok(PyResults(Mutex::new(Some(Results::of_udf(plan, udf, n_merged, state)?))))
     }
 
     /// Runs `work` on the results. The lock is only ever taken with the GIL released: whoever
@@ -78,7 +91,10 @@ impl PyResults {
         work: impl FnOnce(&mut Results) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
         let outcome = py.detach(|| {
-            guarded(|| work(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner)))
+            guarded(|| {
+                let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+                work(results.as_mut().ok_or_else(taken)?)
+            })
         });
         outcome.or_raise(py)
     }
@@ -96,6 +112,18 @@ impl PyResults {
     #[getter]
     fn n_merged(&self, py: Python<'_>) -> PyResult<usize> {
         self.with(py, |results| Ok(results.n_merged()))
+    }
+
+    /// All that was merged, as plain values for `Plan.results`: for each band of a frame, partial
+    /// results. None if the UDF cannot tell. Ends these results.
+    fn take_state(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<Vec<Part>>>>> {
+        let state = py.detach(|| {
+            guarded(|| {
+                let results = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+                results.ok_or_else(taken)?.into_state()
+            })
+        });
+        state.or_raise(py)?.map(|state| parts::split_state(py, state)).transpose()
     }
 
     /// The results so far, as `Plan.run` returns them; changes nothing.

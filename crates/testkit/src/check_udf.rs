@@ -25,6 +25,7 @@ pub enum Agreement {
 /// - A partition can be repeated: a second run gives the same bits.
 /// - Merging the partial result of an accumulator that saw no tile changes nothing, if the true
 ///   one follows.
+/// - A fresh merger that merges what another one says it has merged goes on in its place.
 /// - Results do not depend on tiling and partitions, within `agreement`, nor on which of the array
 ///   formats that it asks for its tiles come in.
 ///
@@ -95,6 +96,7 @@ fn check_declarations(udf: &dyn Udf, dataset: &Dataset, run: &Run) -> Result<()>
 fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results) -> Result<()> {
     let mut merger = udf.merger(&run.meta)?;
     let mut watched = udf.merger(&run.meta)?;
+    let mut moved = Some(udf.merger(&run.meta)?);
     for partition in run.meta.partitions.iter() {
         let fresh = udf.accumulator(&run.meta, partition)?.finish()?;
         merger.merge(partition, fresh)?;
@@ -104,6 +106,20 @@ fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results)
         same(&run.results(watched.as_ref())?, &before)
             .map_err(|e| Error::bug(format!("results() is repeatable: {e}")))?;
         watched.merge(partition, run.accumulate(udf, dataset, partition)?.finish()?)?;
+        if let Some(partials) = moved.as_mut().map(|m| m.take_partials()).transpose()?.flatten() {
+            let mut next = udf.merger(&run.meta)?;
+            for partial in partials {
+                next.merge(partition, partial)?;
+            }
+            next.merge(partition, run.accumulate(udf, dataset, partition)?.finish()?)?;
+            moved = Some(next);
+        } else {
+            moved = None;
+        }
+    }
+    if let Some(moved) = moved {
+        same(&run.results(moved.as_ref())?, expected)
+            .map_err(|e| Error::bug(format!("a merger can be moved: {e}")))?;
     }
     same(&run.results(merger.as_ref())?, expected)
         .map_err(|e| Error::bug(format!("a fresh partial changes nothing: {e}")))?;

@@ -40,7 +40,6 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
 
 def contents(run: Run) -> dict[str, Any]:
     """What :func:`plan` takes."""
-    corrections = next((bridge.corrections for bridge in run.bridges if bridge is not None), None)
     # The parameters of a run that has begun can have changed.
     udfs = [
         udf if bridge is None else bridge.udf
@@ -50,8 +49,9 @@ def contents(run: Run) -> dict[str, Any]:
         "dataset": run.dataset,
         "udfs": [recipe(udf) for udf in udfs],
         "roi": run.roi,
-        "corrections": corrections,
+        "corrections": run.corrections,
         "backends": run.backends,
+        "cuts": run.cuts,
     }
 
 
@@ -87,7 +87,8 @@ def plan(shipped: dict[str, Any]) -> Run:
     if outside is not None:
         _compare(outside, udfs)
     rest = shipped["corrections"], shipped["backends"]
-    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest)
+    cuts = shipped["cuts"]
+    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, cuts=cuts)
 
 
 def _compare(outside: dict[str, int], udfs: Sequence[UDF]) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from framefold import _engine
+    from framefold._partial_results import UDFResultDict
     from framefold._planning import Run
+    from framefold.common.progress import ProgressReporter
 
 #: Partial results in partition order, each with the number of partitions under way.
 Partials = Generator[tuple["_engine.Partial", int], None, None]
@@ -39,6 +41,12 @@ class JobExecutor:
 
     def partials(self, run: Run) -> Partials | None:
         """Partial results, for executors with a loop of their own; None for the engine's."""
+        return None
+
+    def later(
+        self, run: Run, progress: ProgressReporter | None, plots: Any
+    ) -> tuple[UDFResultDict, ...] | None:
+        """Results that are computed when somebody looks at them; None to run at once."""
         return None
 
     def explain(self, run: Run) -> str:

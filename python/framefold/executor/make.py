@@ -21,10 +21,8 @@ ExecutorName = Literal[
     "dask",
     "dask-make-default",
     "dask-integration",
+    "delayed",
 ]
-
-#: Names of the interface that nothing stands behind yet.
-PLANNED = ("delayed",)
 
 
 def make_executor(
@@ -34,15 +32,11 @@ def make_executor(
     main_process_gpu: int | bool | None = None,
 ) -> JobExecutor:
     """The executor of that name; see :meth:`framefold.Context.make_with`."""
-    if name in PLANNED:
-        raise ExecutorSpecException(
-            f"the executor {name!r} is not available yet; use 'threads', 'processes' or 'inline', "
-            f"which give the same results"
-        )
     if name not in get_args(ExecutorName):
         raise ExecutorSpecException(
             f"there is no executor {name!r}; use 'auto', 'inline' (or 'synchronous'), 'threads', "
-            f"'processes' (or 'pipelined'), 'dask', 'dask-make-default' or 'dask-integration'"
+            f"'processes' (or 'pipelined'), 'dask', 'dask-make-default', 'dask-integration' or "
+            f"'delayed'"
         )
     if not (main_process_gpu is None or main_process_gpu is False):
         raise ExecutorSpecException(
@@ -51,6 +45,15 @@ def make_executor(
         )
     if name == "auto":
         return AutoJobExecutor(_count(cpus), gpus=gpus)
+    if name == "delayed":
+        if cpus is not None or gpus is not None:
+            raise ExecutorSpecException(
+                "cpus and gpus have no meaning for 'delayed': Dask's scheduler says which workers "
+                "there are; leave them out"
+            )
+        from framefold.executor.delayed import DelayedJobExecutor
+
+        return DelayedJobExecutor()
     if name == "threads":
         return ConcurrentJobExecutor(_count(cpus), gpus=gpus)
     if name == "dask-integration":

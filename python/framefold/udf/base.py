@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,9 @@ from framefold.udf._mixins import (
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
+
+if TYPE_CHECKING:
+    from framefold.common.slice import Slice
 
 __all__ = [
     "UDF",
@@ -219,6 +222,42 @@ class UDF(BackendConstants):
         """
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
+
+    def merge_all(self, ordered_results: Mapping[Slice, Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Merge the partial results of all partitions in one step.
+
+        Called instead of :meth:`merge` by
+        :class:`~framefold.executor.delayed.DelayedJobExecutor`, and by no other executor; what it
+        gives has to be what :meth:`merge` gives. It is called before anything is computed, on
+        arrays of Dask, so it builds a part of the graph of tasks.
+
+        The default puts ``nav`` buffers together; it works for UDFs that have no others, and no
+        :meth:`merge` of their own. Those of which it cannot are merged by :meth:`merge`.
+
+        Parameters
+        ----------
+        ordered_results
+            For each partition, in order: its :class:`~framefold.common.slice.Slice`, with
+            flattened navigation axes and counted within the ROI, and its result buffers by name,
+            which are attributes, too. Buffers of kind ``nav`` have one entry for each frame of
+            the partition.
+
+        Returns
+        -------
+        dict
+            Name to array of Dask or NumPy; ``nav`` buffers with one entry for each frame of all
+            partitions. Buffers that are left out are zero.
+        """
+        if self.requires_custom_merge_all:
+            raise NotImplementedError(
+                f"{type(self).__name__} does not implement merge_all, and its results cannot just "
+                f"be put together"
+            )
+        partitions = list(ordered_results.values())
+        return {
+            name: np.concatenate([results[name] for results in partitions])
+            for name in (partitions[0] if partitions else ())
+        }
 
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.

@@ -22,6 +22,7 @@ pub(crate) fn options(case: &Case) -> PlanOptions {
         num_partitions: Some(case.partition_lens.len()),
         tile_depth: Some(case.depth),
         tile_shape: Some(case.tile.clone()),
+        ..PlanOptions::default()
     }
 }
 

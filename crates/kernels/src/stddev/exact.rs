@@ -3,7 +3,7 @@
 mod entries;
 mod squares;
 
-use super::{Report, Seen, take_n_frames};
+use super::{Report, Seen, partial_of, take_n_frames};
 use crate::entries::Entries;
 use crate::layout::SigLayout;
 use crate::sums::PixelSums;
@@ -122,6 +122,15 @@ impl Merger for Merged {
         let varsum = |(&sum, squares): (&i64, i128)| varsum(self.n_frames, sum.into(), squares);
         let varsums: Vec<f64> = pixels.map(varsum).collect();
         self.report.results(self.n_frames, &self.sums, &varsums)
+    }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        let (sums, squares) = (std::mem::take(&mut self.sums), &mut self.squares);
+        let partial = partial_of(std::mem::take(&mut self.n_frames))?
+            .with("sums", pack(sums)?)
+            .with("squares_low", pack(std::mem::take(&mut squares.low))?)
+            .with("squares_high", pack(std::mem::take(&mut squares.high))?);
+        Ok(Some(vec![partial]))
     }
 }
 

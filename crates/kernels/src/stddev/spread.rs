@@ -4,7 +4,7 @@ mod sparse;
 
 pub(super) use sparse::SparseWorker;
 
-use super::{Report, Seen, take_n_frames};
+use super::{Report, Seen, partial_of, take_n_frames};
 use crate::cell::{Cell, deviation};
 use crate::layout::{SigLayout, filled};
 use crate::loops::{groups, stream, strip};
@@ -182,7 +182,11 @@ impl<T: Cell> Accumulator for Worker<T> {
 }
 
 fn partial<A: Total>(seen: &Seen, sums: Vec<A>, varsums: Vec<f64>) -> Result<Partial> {
-    Ok(seen.partial()?.with("sums", pack(sums)?).with("varsums", pack(varsums)?))
+    with_moments(seen.partial()?, sums, varsums)
+}
+
+fn with_moments<A: Total>(partial: Partial, sums: Vec<A>, varsums: Vec<f64>) -> Result<Partial> {
+    Ok(partial.with("sums", pack(sums)?).with("varsums", pack(varsums)?))
 }
 
 pub(super) struct Merged<A> {
@@ -216,6 +220,13 @@ impl<A: Total> Merger for Merged<A> {
 
     fn results(&self) -> Result<Vec<Array>> {
         self.report.results(self.n_frames, &self.moments.sums, &self.moments.varsums)
+    }
+
+    fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {
+        let count = partial_of(std::mem::take(&mut self.n_frames))?;
+        let Moments { sums, varsums } = &mut self.moments;
+        let taken = with_moments(count, std::mem::take(sums), std::mem::take(varsums))?;
+        Ok(Some(vec![taken]))
     }
 }
 

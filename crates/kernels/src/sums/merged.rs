@@ -19,9 +19,13 @@ impl<T: Cell> PixelSums<T> {
             return Ok(Partial::new().with(TOTALS, pack(self.finish()?)?));
         }
         let terms = self.terms.iter().copied().max().unwrap_or(0);
-        let terms = NativeArray::try_new(&[1], vec![u64::try_from(terms).unwrap_or(u64::MAX)])?;
-        Ok(Partial::new().with(BLOCKS, pack(self.blocks)?).with(TERMS, terms))
+        blocks_partial(self.blocks, terms)
     }
+}
+
+fn blocks_partial<B: Total>(blocks: Vec<B>, terms: usize) -> Result<Partial> {
+    let terms = NativeArray::try_new(&[1], vec![u64::try_from(terms).unwrap_or(u64::MAX)])?;
+    Ok(Partial::new().with(BLOCKS, pack(blocks)?).with(TERMS, terms))
 }
 
 /// The sum of what [`PixelSums::into_partial`] gave for each partition.
@@ -62,6 +66,22 @@ impl<T: Cell> MergedSums<T> {
         }
         self.terms = self.terms.saturating_add(terms);
         add_or_keep(&mut self.blocks, blocks, self.layout.len())
+    }
+
+    /// Partial results whose sum this is, totals and blocks apart as they are.
+    ///
+    /// # Errors
+    /// `Bug` if there are too many pixels for an array.
+    pub(crate) fn take_partials(&mut self) -> Result<Vec<Partial>> {
+        let mut partials = Vec::new();
+        if !self.totals.is_empty() {
+            partials.push(Partial::new().with(TOTALS, pack(std::mem::take(&mut self.totals))?));
+        }
+        if !self.blocks.is_empty() {
+            partials.push(blocks_partial(std::mem::take(&mut self.blocks), self.terms)?);
+        }
+        self.terms = 0;
+        Ok(partials)
     }
 
     /// The sums in the C order of the frame, as values of a result buffer of `dtype`, each
@@ -139,6 +159,14 @@ mod tests {
             merged.add(partial).unwrap();
             frames += depth;
             assert_eq!(result(&merged), 65535.0 * frames as f64, "{depth}");
+            let (blocks, totals, terms) =
+                (merged.blocks.clone(), merged.totals.clone(), merged.terms);
+            let mut moved = MergedSums::<u16>::new(SigLayout::new(&tiling));
+            for partial in merged.take_partials().unwrap() {
+                moved.add(partial).unwrap();
+            }
+            merged = moved;
+            assert_eq!((&merged.blocks, &merged.totals, merged.terms), (&blocks, &totals, terms));
             assert_eq!(result(&merged), 65535.0 * frames as f64, "asked twice");
         }
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -125,6 +127,33 @@ class DataSet:
             excluded = np.zeros(tuple(self.shape.sig), dtype=bool)
             excluded.flat[own.excluded] = True
         return CorrectionSet(own.dark, own.gain, excluded, allow_empty=True)
+
+    def _frames_of(self, roi: npt.NDArray[np.bool_] | None) -> _engine.Dataset:
+        """The engine's data set, which may leave out what only other frames need."""
+        return self._engine
+
+    def _for_tasks(self) -> DataSet:
+        """The same without data that tasks are given (:meth:`_with_blocks`)."""
+        return self
+
+    def _with_blocks(
+        self, frames: tuple[int, int], roi: npt.NDArray[np.bool_] | None, blocks: Any
+    ) -> AbstractContextManager[None]:
+        """While entered, this thread reads what it was given for these selected frames."""
+        return nullcontext()
+
+    def _blocks(
+        self, partitions: Sequence[tuple[int, int]], roi: npt.NDArray[np.bool_] | None
+    ) -> tuple[Any, list[list[Any]]]:
+        """A Dask array that the data are in, and for each partition the keys of its chunks.
+
+        None, if they are in none.
+        """
+        return None, []
+
+    def _explain(self) -> str:
+        """What is to be said about how data are read: lines, or nothing."""
+        return ""
 
     def get_sync_offset_info(self) -> dict[str, int]:
         """How many frames are left out, and how many positions stay empty, at either end."""

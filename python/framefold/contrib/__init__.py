@@ -1,0 +1,1 @@
+"""What connects framefold to other libraries."""

@@ -1,0 +1,1 @@
+"""What executors are made of, under the module path of the reference system."""

@@ -1,0 +1,193 @@
+"""Data sets as Dask arrays."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from delayed_cases import NAV, SIG, scan, some
+
+import framefold as ff
+from framefold.contrib import daskadapter
+from framefold.contrib.daskadapter import make_dask_array
+from framefold.exceptions import InvalidArgumentError
+from framefold.utils.write_mib import write_mib
+
+da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+FRAME = 120 * 2
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@pytest.mark.parametrize(
+    ("block_bytes", "chunks"),
+    [
+        (64 << 20, ((6,), (7,))),
+        (20 * FRAME, ((2, 2, 2), (7,))),
+        (28 * FRAME, ((3, 3), (7,))),
+        (5 * FRAME, ((1,) * 6, (4, 3))),
+        (1, ((1,) * 6, (1,) * 7)),
+    ],
+)
+def test_blocks_are_runs_of_frames(ctx, monkeypatch, block_bytes, chunks):
+    monkeypatch.setattr(daskadapter, "BLOCK_BYTES", block_bytes)
+    data = scan("uint16")
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    array, workers = make_dask_array(dataset)
+    assert isinstance(array, da.Array)
+    assert workers == []
+    assert (array.shape, array.dtype) == (data.shape, data.dtype)
+    assert array.chunks == (*chunks, (10,), (12,))
+    assert np.array_equal(array.compute(), data)
+    sums = array.sum(axis=(-1, -2)).compute(workers=workers)
+    assert np.array_equal(sums, data.sum(axis=(-1, -2)))
+    part = array[3:, 2:5, 4].compute(scheduler="sync")
+    assert np.array_equal(part, data[3:, 2:5, 4])
+
+
+@pytest.mark.parametrize("dtype", [None, "float64", np.uint8, "complex64"])
+def test_dtypes(ctx, dtype):
+    data = scan("uint16")
+    array, _ = make_dask_array(ctx.load("memory", data=data, sig_dims=2), dtype=dtype)
+    expected = data.astype(data.dtype if dtype is None else dtype)
+    assert array.dtype == expected.dtype
+    found = array.compute()
+    assert found.dtype == expected.dtype
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("block_bytes", [64 << 20, 5 * FRAME])
+def test_a_roi_gives_selected_frames(ctx, monkeypatch, block_bytes):
+    monkeypatch.setattr(daskadapter, "BLOCK_BYTES", block_bytes)
+    data = scan("float32")
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    array, _ = make_dask_array(dataset, roi=some())
+    assert array.shape == (np.count_nonzero(some()), *SIG)
+    assert np.array_equal(array.compute(), data[some()])
+    array, _ = make_dask_array(dataset, roi=(2, 3))
+    assert np.array_equal(array.compute(), data[2:3, 3])
+
+
+@pytest.mark.parametrize("sync_offset", [5, -9])
+@pytest.mark.parametrize("dtype", [None, "float32"])
+@pytest.mark.parametrize("block_bytes", [64 << 20, 5 * FRAME])
+def test_positions_without_data(ctx, monkeypatch, sync_offset, dtype, block_bytes):
+    monkeypatch.setattr(daskadapter, "BLOCK_BYTES", block_bytes)
+    flat = scan("uint16").reshape((42, *SIG))
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, sync_offset=sync_offset)
+    there = [p for p in range(42) if 0 <= p + sync_offset < 42]
+    expected = np.full(flat.shape, 0 if dtype is None else np.nan, dtype or "uint16")
+    expected[there] = flat[[p + sync_offset for p in there]]
+    array, _ = make_dask_array(dataset, dtype=dtype)
+    found = array.compute().reshape(flat.shape)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_files(ctx, tmp_path):
+    data = scan("uint16")
+    write_mib(tmp_path / "scan.mib", data)
+    np.save(tmp_path / "scan.npy", data)
+    for path in ("scan.mib", "scan.npy"):
+        dataset = ctx.open(tmp_path / path)
+        if tuple(dataset.shape) != data.shape:
+            dataset = ctx.load("mib", tmp_path / path, nav_shape=NAV)
+        array, _ = make_dask_array(dataset)
+        assert np.array_equal(array.compute(scheduler="threads"), data)
+
+
+def test_frames_cut_in_tiles(ctx):
+    data = np.random.default_rng(7).integers(0, 99, (3, 2, 1200, 1100), dtype=np.uint16)
+    array, _ = make_dask_array(ctx.load("memory", data=data, sig_dims=2), dtype="float32")
+    assert np.array_equal(array.compute(), data)
+
+
+def test_there_and_back(ctx):
+    data = scan("uint16")
+    array, _ = make_dask_array(ctx.load("memory", data=data, sig_dims=2))
+    dataset = ctx.load("dask", array, sig_dims=2)
+    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+    assert np.array_equal(sums, data.sum(axis=(-1, -2)))
+
+
+def test_a_dask_array_is_itself(ctx):
+    data = scan("uint16")
+    given = da.from_array(data, chunks=(2, 3, 5, 12))
+    dataset = ctx.load("dask", given, sig_dims=2)
+    assert make_dask_array(dataset)[0] is given
+    array, _ = make_dask_array(dataset, roi=some(), dtype="float64")
+    assert array.dtype == np.float64
+    assert np.array_equal(array.compute(), data[some()])
+
+
+def test_what_is_no_data_set_is_refused():
+    with pytest.raises(InvalidArgumentError, match=r"Context\.load"):
+        make_dask_array(np.zeros((2, 3)))
+
+
+CLUSTER = """
+import os
+import sys
+
+import numpy as np
+from distributed import Client, LocalCluster
+
+import framefold as ff
+from framefold.contrib import daskadapter
+from framefold.exceptions import UnsupportedError
+
+# Stands for a file that only some machines have.
+hidden = os.path.abspath("scan.npy")
+
+
+def can_read(paths, dask_worker):
+    return dask_worker.name in ALLOWED
+
+
+if __name__ == "__main__":
+    data = np.arange(6 * 7 * 10 * 12, dtype=np.uint16).reshape(6, 7, 10, 12)
+    np.save(hidden, data)
+    dataset = ff.Context.make_with("inline").load("npy", hidden, sig_dims=2)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        daskadapter._can_read = can_read
+        daskadapter.BLOCK_BYTES = 2000
+        names = sorted(cluster.workers)
+        addresses = {w["name"]: a for a, w in client.scheduler_info()["workers"].items()}
+        ALLOWED = names
+        assert daskadapter.make_dask_array(dataset)[1] == []
+        ALLOWED = names[:1]
+        array, workers = daskadapter.make_dask_array(dataset)
+        assert array.npartitions == 6
+        assert workers == [addresses[names[0]]]
+        assert (array.sum(axis=(-1, -2)).compute(workers=workers) == data.sum(axis=(-1, -2))).all()
+        ALLOWED = []
+        try:
+            daskadapter.make_dask_array(dataset)
+        except UnsupportedError as error:
+            assert "no worker" in str(error) and "scan.npy" in str(error)
+        else:
+            raise AssertionError("an array that nobody can read was made")
+    print("as it should be")
+"""
+
+
+def test_workers_that_can_read_the_files(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    path = tmp_path / "script.py"
+    path.write_text(CLUSTER)
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "as it should be\n"

@@ -1,0 +1,372 @@
+"""Delayed runs give the results of all others, bit for bit, and compute nothing before."""
+
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from delayed_cases import (
+    NAV,
+    SIG,
+    Everything,
+    PerFrame,
+    Total,
+    assert_same,
+    everything,
+    same_bits,
+    scan,
+    some,
+)
+from sample_udfs import Level
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.executor.delayed import DelayedJobExecutor
+from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
+from framefold.io.corrections import CorrectionSet
+from framefold.udf import UDF
+from framefold.udf.com import CoMUDF
+from framefold.udf.masks import ApplyMasksUDF
+from framefold.udf.record import RecordUDF
+from framefold.udf.stddev import StdDevUDF
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context(executor=DelayedJobExecutor())
+
+
+def masks():
+    return ApplyMasksUDF(mask_factories=[lambda: np.ones(SIG), lambda: np.eye(*SIG) * 0.3])
+
+
+def native():
+    return [
+        ff.SumUDF(),
+        ff.SumSigUDF(),
+        StdDevUDF(),
+        CoMUDF.with_params(cy=5, cx=6),
+        ff.PickUDF(),
+        masks(),
+    ]
+
+
+def real_only():
+    return [ff.LogsumUDF(), ff.MaxUDF()]
+
+
+def python(data):
+    return [PerFrame(), Total(), everything(data), Level(offset=3)]
+
+
+KINDS = {
+    "native": lambda data: native(),
+    "one native": lambda data: [ff.SumUDF()],
+    "python": python,
+    "mixed": lambda data: [*python(data), *native()],
+}
+
+
+CASES = [
+    *((kind, dtype, {}) for kind in KINDS for dtype in ("uint16", "int32", "float32", "float64")),
+    *(
+        ("mixed", "float32", options)
+        for options in (
+            {"num_partitions": 40},
+            {"num_partitions": 1},
+            {"sync_offset": 3},
+            {"sync_offset": -5},
+        )
+    ),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "options"), CASES, ids=str)
+@pytest.mark.parametrize("roi", [None, some()], ids=["all", "roi"])
+def test_the_same_bits(inline, ctx, kind, dtype, options, roi):
+    data = scan(dtype)
+    dataset = inline.load("memory", data=data, sig_dims=2, **options)
+    udfs = [*KINDS[kind](data), *(real_only() if kind == "native" else [])]
+    with np.errstate(all="ignore"):
+        expected = inline.run_udf(dataset=dataset, udf=udfs, roi=roi)
+        found = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi)
+        lazy = [[each.delayed_data for each in of.values()] for of in found]
+        raw = [[each.delayed_raw_data for each in of.values()] for of in found]
+        lazy_values, raw_values = dask.compute(lazy, raw)
+    for udf, mine, other, values, raws in zip(
+        udfs, found, expected, lazy_values, raw_values, strict=True
+    ):
+        assert_same(mine, other, type(udf).__name__)
+        for name, full, flat in zip(other, values, raws, strict=True):
+            wanted = other[name]
+            delayed = mine[name].delayed_data
+            assert (delayed.shape, delayed.dtype) == (wanted.data.shape, wanted.data.dtype), name
+            assert same_bits(full, wanted.data), name
+            assert same_bits(flat, wanted.raw_data), name
+
+
+@pytest.mark.parametrize("roi", [None, some()], ids=["all", "roi"])
+def test_corrected_and_complex_data(inline, ctx, roi):
+    corrections = CorrectionSet(dark=np.linspace(0, 9, 120).reshape(SIG))
+    for dtype, udfs in (("uint8", native), ("complex64", lambda: [ff.SumUDF(), ff.SumSigUDF()])):
+        dataset = inline.load("memory", data=scan(dtype), sig_dims=2)
+        for given in (corrections, None):
+            run = {"dataset": dataset, "roi": roi, "corrections": given}
+            found, expected = ctx.run_udf(udf=udfs(), **run), inline.run_udf(udf=udfs(), **run)
+            for udf, mine, other in zip(udfs(), found, expected, strict=True):
+                assert_same(mine, other, (dtype, type(udf).__name__))
+
+
+def test_frames_in_bands_and_sparse_data(inline, ctx):
+    sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
+    large = np.random.default_rng(2).integers(0, 99, (40, 512, 512), dtype=np.uint16)
+    few = sparse.csr_array(scan("uint16").reshape(42, 120) * (scan("uint8").reshape(42, 120) > 190))
+    banded = inline.load("memory", data=large, sig_dims=2)
+    assert "bands" in inline.explain(banded, ff.SumUDF())
+    rows = inline.load("memory", data=few, sig_shape=SIG, nav_shape=NAV)
+    for dataset, udfs in (
+        (banded, lambda: [ff.SumUDF(), StdDevUDF()]),
+        (rows, lambda: [ff.SumUDF(), ff.SumSigUDF(), PerFrame(), masks()]),
+    ):
+        found, expected = ctx.run_udf(dataset, udfs()), inline.run_udf(dataset, udfs())
+        for mine, other in zip(found, expected, strict=True):
+            assert_same(mine, other, dataset)
+
+
+class Counting(UDF):
+    """Counts in this process how often frames are processed."""
+
+    seen: list[int] = []  # noqa: RUF012 - shared on purpose
+    lock = threading.Lock()
+
+    def get_result_buffers(self):
+        return {
+            "first": self.buffer(kind="nav"),
+            "second": self.buffer(kind="nav"),
+            "third": self.buffer(kind="sig"),
+        }
+
+    def process_frame(self, frame):
+        with self.lock:
+            self.seen.append(self.meta.slice.origin[0])
+
+    def merge(self, dest, src):
+        dest.first[:] = src.first
+
+
+def test_nothing_runs_before_it_is_asked_for_and_then_once(ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    Counting.seen.clear()
+    one, other = ctx.run_udf(dataset=dataset, udf=[Counting(), PerFrame()])
+    arrays = [of.delayed_data for of in (*one.values(), *other.values())]
+    assert all(isinstance(array, da.Array) for array in arrays)
+    assert isinstance(one["first"], DaskResultBufferWrapper)
+    assert not Counting.seen
+    dask.compute(*arrays)
+    assert sorted(Counting.seen) == list(range(42))
+    # Looking at one result computes it, once, and what else that UDF has.
+    Counting.seen.clear()
+    assert "not computed" in repr(one["second"])
+    for name in ("first", "second", "third", "first"):
+        assert one[name].data.shape in (NAV, SIG)
+        assert np.asarray(one[name]).shape in (NAV, SIG)
+    assert sorted(Counting.seen) == list(range(42))
+    assert "not computed" not in repr(one["second"])
+    assert "not computed" in repr(other["total"])
+
+
+def test_large_results_are_not_computed_along_with_others(ctx, monkeypatch):
+    from framefold.executor.utils import dask_buffer
+
+    monkeypatch.setattr(dask_buffer, "TOGETHER", 1000)
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    results = ctx.run_udf(dataset=dataset, udf=PerFrame())
+    sizes = {name: each.delayed_raw_data.nbytes for name, each in results.items()}
+    assert sizes["total"] <= 1000
+    assert sizes["corner"] <= 1000
+    monkeypatch.setattr(dask_buffer, "TOGETHER", sizes["total"])
+    assert results["total"].data.shape == NAV
+    assert "not computed" in repr(results["corner"])
+    assert "not computed" not in repr(results["names"])
+
+
+def test_partitions_are_chunks_and_only_those_needed_are_computed(ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    Counting.seen.clear()
+    results = ctx.run_udf(dataset=dataset, udf=[PerFrame(), Counting()])[0]
+    assert results["total"].delayed_raw_data.chunks == ((7,) * 6,)
+    assert results["corner"].delayed_raw_data.chunks == ((7,) * 6, (2,), (3,))
+    rows = results["total"].delayed_data
+    assert rows.chunks == ((1,) * 6, (7,))
+    rows[2].compute()
+    assert sorted(Counting.seen) == list(range(14, 21))
+
+
+def test_tasks_for_each_partition_are_one(ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    results = ctx.run_udf(dataset=dataset, udf=[PerFrame(), ff.SumUDF(), Total()])
+    graph = {}
+    for of_udf in results:
+        for each in of_udf.values():
+            graph.update(each.delayed_data.__dask_graph__())
+    processed = [key for key in graph if str(key[0]).startswith("framefold-partition")]
+    assert len(processed) == 6
+
+
+def test_one_run_can_be_computed_twice_with_the_same_bits(ctx):
+    dataset = ctx.load("memory", data=scan("float32"), sig_dims=2, num_partitions=40)
+    results = ctx.run_udf(dataset=dataset, udf=[Total(), ff.SumUDF(), StdDevUDF()])
+    arrays = [each.delayed_data for of in results for each in of.values()]
+    first = dask.compute(*arrays, scheduler="threads", num_workers=4)
+    second = dask.compute(*arrays, scheduler="sync")
+    assert all(same_bits(a, b) for a, b in zip(first, second, strict=True))
+
+
+def test_exceptions_come_back_as_themselves(ctx):
+    class Failing(PerFrame):
+        def process_frame(self, frame):
+            if self.meta.slice.origin[0] == 20:
+                raise KeyError("frame 20")
+
+    class FailingAtTheEnd(PerFrame):
+        def get_results(self):
+            raise ZeroDivisionError("the end")
+
+    class FailingToMerge(Total):
+        def merge(self, dest, src):
+            raise OSError("no merge")
+
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    for udf, kind, note in (
+        (Failing(), KeyError, "UDF Failing, partition 2"),
+        (FailingAtTheEnd(), ZeroDivisionError, "UDF FailingAtTheEnd, get_results"),
+        (FailingToMerge(), OSError, "UDF FailingToMerge, partition 0, merge"),
+    ):
+        results = ctx.run_udf(dataset=dataset, udf=udf)
+        with pytest.raises(kind) as caught:
+            _ = next(iter(results.values())).data
+        assert any(note in each for each in caught.value.__notes__), caught.value.__notes__
+
+
+def test_what_has_no_result_runs_at_once(ctx, tmp_path):
+    data = scan("uint16")
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    ctx.export_dataset(dataset, path=tmp_path / "exported.npy")
+    assert np.array_equal(np.load(tmp_path / "exported.npy"), data)
+    recorded = tmp_path / "recorded.npy"
+    results = ctx.run_udf(dataset, [RecordUDF(recorded), ff.SumUDF()])
+    assert np.array_equal(np.load(recorded), data)
+    assert np.array_equal(results[1]["intensity"].data, data.sum(axis=(0, 1), dtype="float32"))
+
+
+def test_partial_results_and_plots(inline, ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    steps = list(ctx.run_udf_iter(dataset=dataset, udf=Level()))
+    assert len(steps) == 6
+    assert_same(steps[-1].buffers[0], inline.run_udf(dataset, Level()), "the last step")
+    with pytest.raises(UnsupportedError, match="run_udf_iter"):
+        ctx.run_udf(dataset=dataset, udf=ff.SumUDF(), plots=True)
+
+
+def test_asynchronous_runs(inline, ctx):
+    import asyncio
+
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+
+    async def run():
+        return await ctx.run_udf(dataset=dataset, udf=Level(), sync=False)
+
+    assert_same(asyncio.run(run()), inline.run_udf(dataset, Level()), "awaited")
+
+
+def test_other_ways_to_run(inline, ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    for run in (
+        lambda c: c.map(dataset, np.sum),
+        lambda c: c.run(c.create_sum_analysis(dataset)).intensity.raw_data,
+    ):
+        assert np.array_equal(np.asarray(run(ctx)), np.asarray(run(inline)))
+
+
+def test_names_and_options():
+    assert isinstance(ff.Context.make_with("delayed").executor, DelayedJobExecutor)
+    assert isinstance(DelayedJobExecutor.make_local(), DelayedJobExecutor)
+    with pytest.raises(InvalidArgumentError, match="scheduler"):
+        ff.Context.make_with("delayed", cpus=2)
+
+
+def test_explain(ctx):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    assert "6 tasks of Dask" in ctx.explain(dataset, ff.SumUDF())
+
+
+class OnDevice(PerFrame):
+    def get_backends(self):
+        return self.params.formats
+
+
+@pytest.mark.parametrize(
+    ("formats", "expected"),
+    [
+        ("numpy", {}),
+        (("cupy", "numpy"), {}),
+        (("cupy",), {"CUDA": 1, "compute": 1, "ndarray": 1}),
+        (("cuda",), {"CUDA": 1, "compute": 1}),
+    ],
+)
+def test_resources(formats, expected):
+    get = DelayedJobExecutor.get_resources_from_udfs
+    assert get(OnDevice(formats=formats)) == expected
+    assert get([ff.SumUDF(), OnDevice(formats=formats)]) == expected
+    assert get(ff.SumUDF(), user_backends=("cupy",)) == {"CUDA": 1, "compute": 1, "ndarray": 1}
+
+
+def test_a_run_that_is_sent_back_is_the_same(ctx):
+    from framefold.executor._delayed_tasks import DelayedRun
+
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    delayed = DelayedRun(ctx._prepare(dataset, Everything(gain=1), None))
+    assert pickle.loads(pickle.dumps(delayed)) is delayed
+
+
+def test_dask_is_only_imported_where_it_is_needed():
+    code = (
+        "import sys, framefold as ff, numpy as np\n"
+        "ctx = ff.Context()\n"
+        "ds = ctx.load('memory', data=np.ones((2, 2, 4, 4)))\n"
+        "ctx.run_udf(dataset=ds, udf=ff.SumUDF())['intensity'].data\n"
+        "import framefold.executor.delayed, framefold.contrib.daskadapter\n"
+        "assert 'dask' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_without_dask():
+    code = (
+        "import sys; sys.modules['dask'] = sys.modules['dask.array'] = None\n"
+        "import framefold as ff, numpy as np\n"
+        "from framefold.contrib.daskadapter import make_dask_array\n"
+        "ctx = ff.Context()\n"
+        "ds = ctx.load('memory', data=np.ones((2, 2, 4, 4)))\n"
+        "for call in (lambda: ff.Context.make_with('delayed'), lambda: make_dask_array(ds),\n"
+        "             lambda: ctx.load('dask', None)):\n"
+        "    try:\n"
+        "        call()\n"
+        "    except ImportError as error:\n"
+        "        assert 'pip install' in str(error), error\n"
+        "    else:\n"
+        "        raise AssertionError('it worked')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,268 @@
+"""Delayed runs on the schedulers of Dask: on threads, in other processes, and on a cluster."""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+from delayed_cases import NAV, SIG, PerFrame, Total, everything, same_bits, scan, some
+from sample_udfs import Recorder
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError, WorkerError
+from framefold.executor._delayed_tasks import DelayedRun
+from framefold.io.corrections import CorrectionSet
+from framefold.udf.stddev import StdDevUDF
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("delayed")
+
+
+def data_set(kind, ctx, folder):
+    data = scan("uint16")
+    if kind == "npy":
+        np.save(folder / "scan.npy", data)
+        return ctx.load("npy", folder / "scan.npy", sig_dims=2)
+    if kind == "dask":
+        chunks = da.from_array(data, chunks=(2, 3, 5, 12))
+        return ctx.load("dask", chunks, sig_dims=2, min_size=0)
+    return ctx.load("memory", data=data, sig_dims=2, sync_offset=2)
+
+
+def check(kind, inline, ctx, folder, **options):
+    """Values of all results, computed at once, are those of an inline run."""
+    dataset = data_set(kind, inline, folder)
+    data = scan("uint16")
+    udfs = [PerFrame(), Total(), everything(data), ff.SumUDF(), ff.SumSigUDF(), StdDevUDF()]
+    run = {"dataset": dataset, "udf": udfs, "roi": some()}
+    run["corrections"] = CorrectionSet(dark=np.ones(SIG))
+    expected = inline.run_udf(**run)
+    results = ctx.run_udf(**run)
+    lazy = [[each.delayed_data for each in of.values()] for of in results]
+    (values,) = dask.compute(lazy, **options)
+    for udf, found, of in zip(udfs, values, expected, strict=True):
+        for array, (name, wanted) in zip(found, of.items(), strict=True):
+            assert same_bits(array, wanted.data), (type(udf).__name__, name)
+
+
+KINDS = ["npy", "memory", "dask"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_threads(inline, ctx, tmp_path, kind, scheduler):
+    check(kind, inline, ctx, tmp_path, scheduler=scheduler, num_workers=3)
+
+
+SCRIPT = """
+import sys
+import numpy as np
+import dask
+import dask.array as da
+import framefold as ff
+
+
+class Mine(ff.UDF):  # of a script: it has to be sent along
+    def get_result_buffers(self):
+        return {"total": self.buffer(kind="nav"), "sum": self.buffer(kind="sig")}
+
+    def process_frame(self, frame):
+        self.results.total[:] = frame.sum()
+        self.results.sum[:] += frame / 3
+
+    def merge(self, dest, src):
+        dest.total[:] = src.total
+        dest.sum[:] += src.sum
+
+
+if __name__ == "__main__":
+    data = np.arange(6 * 7 * 10 * 12, dtype=np.uint16).reshape(6, 7, 10, 12)
+    chunked = da.from_array(data, chunks=(2, 3, 5, 12))
+    inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
+    for dataset in (
+        ctx.load("memory", data=data, sig_dims=2),
+        ctx.load("dask", chunked, sig_dims=2, min_size=0),
+    ):
+        results = ctx.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()])
+        expected = inline.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()])
+        lazy = [[each.delayed_data for each in of.values()] for of in results]
+        (values,) = dask.compute(lazy, scheduler="processes", num_workers=2)
+        for found, of in zip(values, expected):
+            for array, wanted in zip(found, of.values()):
+                assert array.tobytes() == wanted.data.tobytes()
+    print("the same")
+"""
+
+
+def test_other_processes(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT)
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "the same\n"
+
+
+CLUSTER = """
+import sys
+from pathlib import Path
+
+sys.path[:0] = [sys.argv[1]]
+import framefold as ff
+from distributed import Client, LocalCluster
+from test_delayed_schedulers import KINDS, check
+from framefold.contrib.daskadapter import make_dask_array
+
+
+if __name__ == "__main__":
+    inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    with LocalCluster(**options) as cluster, Client(cluster):
+        for kind in KINDS:
+            check(kind, inline, ctx, Path())
+        dataset = ctx.load("npy", "scan.npy", sig_dims=2)
+        array, workers = make_dask_array(dataset)
+        assert workers == []
+        sums = array.sum(axis=(-1, -2)).compute(workers=workers)
+        assert (sums == inline.run_udf(dataset, ff.SumSigUDF())["intensity"].data).all()
+    print("the same")
+"""
+
+
+def test_a_cluster(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    path = tmp_path / "script.py"
+    path.write_text(CLUSTER)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    paths = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, str(path), folder],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("the same\n")
+
+
+def test_what_cannot_be_sent_is_named(ctx):
+    class Locked(PerFrame):
+        pass
+
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    delayed = DelayedRun(ctx._prepare(dataset, Locked(lock=threading.Lock()), None))
+    with pytest.raises(InvalidArgumentError, match="parameter 'lock'"):
+        pickle.dumps(delayed)
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "message"),
+    [
+        (1, "0.0.7", "framefold 0.0.7 planned the run, but this worker has"),
+        (3, "another plan\n", "the run is not the same on this worker: 'another plan' here"),
+    ],
+)
+def test_a_worker_on_which_the_run_is_another_one_refuses(ctx, place, value, message):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    delayed = DelayedRun(ctx._prepare(dataset, PerFrame(), None))
+    make, sent = delayed.__reduce__()
+    sent = list(sent)
+    sent[0], sent[place] = "elsewhere", value
+    with pytest.raises(WorkerError, match=message):
+        _ = make(*sent).run
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_progress(ctx, scheduler):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    heard = Recorder()
+    results = ctx.run_udf(dataset=dataset, udf=[PerFrame(), Total()], progress=heard)
+    assert not heard.states
+    with dask.config.set(scheduler=scheduler):
+        assert results[0]["total"].data.shape == NAV
+    kinds = [kind for kind, _ in heard.states]
+    assert kinds[0] == "start"
+    assert kinds[-1] == "end"
+    assert kinds.count("start") == kinds.count("end") == 1
+    counts = [state.num_part_complete for kind, state in heard.states if kind == "update"]
+    assert counts == sorted(counts)
+    assert counts[-1] == 6
+    if scheduler == "sync":
+        assert set(counts) == set(range(1, 7))
+    assert heard.states[-1][1].num_frames_complete == 42
+    # Each computation is told of by itself.
+    heard.states.clear()
+    assert results[1]["intensity"].data.shape == SIG
+    assert [kind for kind, _ in heard.states][:: len(heard.states) - 1] == ["start", "end"]
+
+
+def test_progress_ends_where_the_run_fails(ctx):
+    class Failing(PerFrame):
+        def process_frame(self, frame):
+            raise KeyError("no")
+
+    heard = Recorder()
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
+    results = ctx.run_udf(dataset=dataset, udf=Failing(), progress=heard)
+    with pytest.raises(KeyError):
+        _ = results["total"].data
+    assert [kind for kind, _ in heard.states] == ["start", "end"]
+
+
+MEMORY = """
+import resource
+import sys
+
+import dask
+import numpy as np
+
+sys.path[:0] = [sys.argv[1]]
+import framefold as ff
+from delayed_cases import Total
+
+
+def peak():
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+ctx = ff.Context.make_with("delayed")
+dataset = ctx.load(
+    "memory", data=np.ones((300, 512, 1024), dtype=np.uint8), sig_dims=2, num_partitions=300
+)
+for udf in (ff.SumUDF(dtype="float64"), Total()):
+    before = peak()
+    with dask.config.set(scheduler="threads", num_workers=2):
+        ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    print((peak() - before) >> 20)
+"""
+
+
+def test_partial_results_do_not_pile_up(tmp_path):
+    pytest.importorskip("resource", reason="this system does not tell the peak of memory")
+    path = tmp_path / "script.py"
+    path.write_text(MEMORY)
+    folder = os.path.dirname(os.path.abspath(__file__))
+    command = [sys.executable, str(path), folder]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    # All partial results of 2 MiB or more take 600 MiB at least.
+    native, python = map(int, done.stdout.split())
+    assert native < 400
+    assert python < 400

@@ -1,0 +1,387 @@
+"""Dask arrays as data sets: each chunk once, whatever the chunks are."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from delayed_cases import PerFrame, Total, assert_same
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf import UDF
+from framefold.udf.stddev import StdDevUDF
+
+dask = pytest.importorskip("dask", reason="dask is not installed")
+da = pytest.importorskip("dask.array", reason="dask.array is not installed")
+
+SHAPE = (6, 7, 5, 10, 12)
+CHUNKS = {
+    "rows": (2, 7, 5, 10, 12),
+    "parts of rows": (1, 2, 5, 10, 12),
+    "single frames": (1, 1, 1, 10, 12),
+    "boxes of the scan": (2, 3, 2, 10, 12),
+    "columns of the scan": (6, 2, 5, 10, 12),
+    "parts of frames": (2, 7, 5, 4, 5),
+    "everything cut": (2, 3, 2, 4, 5),
+    "uneven": ((1, 2, 3), (4, 3), (5,), (10,), (7, 5)),
+    "one": SHAPE,
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return np.random.default_rng(1).integers(0, 4000, size=SHAPE, dtype=np.uint16)
+
+
+@pytest.fixture(scope="module")
+def inline():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture(scope="module", params=["inline", "threads", "delayed"])
+def ctx(request):
+    with ff.Context.make_with(request.param) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def processes():
+    with ff.Context.make_with("processes", cpus=2) as context:
+        yield context
+
+
+def watched(data, chunks):
+    """An array, and the chunks that are computed, as they are."""
+    seen = []
+
+    def note(block, block_id=None):
+        seen.append(block_id)
+        return block
+
+    array = da.from_array(data, chunks=chunks)
+    return array.map_blocks(
+        note, dtype=data.dtype, meta=np.empty((0,) * data.ndim, data.dtype)
+    ), seen
+
+
+def udfs():
+    return [PerFrame(), Total(), ff.SumUDF(), ff.SumSigUDF(), StdDevUDF()]
+
+
+def close(found, expected):
+    for mine, other in zip(found, expected, strict=True):
+        for name in other:
+            if other[name].data.dtype != object:
+                a, b = mine[name].data, other[name].data
+                np.testing.assert_allclose(a, b, rtol=1e-5, err_msg=name)
+
+
+def computed(results):
+    """The results, which delayed runs compute in one go."""
+    lazy = [
+        each.delayed_data for of in results for each in of.values() if hasattr(each, "delayed_data")
+    ]
+    return dask.compute(*lazy)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
+@pytest.mark.parametrize("min_size", [0, 5000, None])
+def test_every_chunk_is_computed_once(inline, ctx, data, chunks, min_size):
+    array, seen = watched(data, chunks)
+    dataset = ctx.load("dask", array, sig_dims=2, min_size=min_size)
+    results = ctx.run_udf(dataset=dataset, udf=udfs())
+    assert (seen == []) == (ctx.executor.later.__qualname__.startswith("Delayed"))
+    computed(results)
+    assert len(seen) == len(set(seen)) == np.prod(array.numblocks)
+    expected = inline.run_udf(dataset=dataset, udf=udfs())
+    for mine, other in zip(results, expected, strict=True):
+        assert_same(mine, other, "executors")
+    in_memory = inline.load("memory", data=data, sig_dims=2)
+    close(results, inline.run_udf(dataset=in_memory, udf=udfs()))
+
+
+@pytest.mark.parametrize("chunks", ["boxes of the scan", "everything cut", "parts of rows"])
+def test_only_chunks_with_selected_frames_are_computed(inline, ctx, data, chunks):
+    array, seen = watched(data, CHUNKS[chunks])
+    dataset = ctx.load("dask", array, sig_dims=2, min_size=5000)
+    roi = np.zeros(SHAPE[:3], dtype=bool)
+    roi[1, 2:4, 3] = roi[5, 6, 0] = True
+    results = ctx.run_udf(dataset=dataset, udf=udfs(), roi=roi)
+    computed(results)
+    wanted = set()
+    for index in np.ndindex(array.numblocks):
+        starts = [sum(lengths[:k]) for lengths, k in zip(array.chunks, index, strict=True)]
+        box = tuple(
+            slice(start, start + lengths[k])
+            for start, lengths, k in zip(starts, array.chunks, index, strict=True)
+        )
+        if roi[box[:3]].any():
+            wanted.add(index)
+    assert sorted(seen) == sorted(wanted)
+    in_memory = inline.load("memory", data=data, sig_dims=2)
+    close(results, inline.run_udf(dataset=in_memory, udf=udfs(), roi=roi))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS.values(), ids=CHUNKS)
+def test_worker_processes(inline, processes, data, chunks):
+    array = da.from_array(data, chunks=chunks)
+    dataset = processes.load("dask", array, sig_dims=2, min_size=0)
+    found = processes.run_udf(dataset=dataset, udf=udfs())
+    for mine, other in zip(found, inline.run_udf(dataset=dataset, udf=udfs()), strict=True):
+        assert_same(mine, other, chunks)
+
+
+CLUSTER = """
+import numpy as np
+import dask.array as da
+import framefold as ff
+from distributed import Client, LocalCluster
+
+if __name__ == "__main__":
+    data = np.arange(12 * 7 * 10 * 12, dtype=np.uint16).reshape(12, 7, 10, 12)
+    array = da.from_array(data, chunks=(2, 3, 5, 12))
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+    expected = data.sum(axis=(2, 3), dtype="float32")
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        held = array.persist()
+        for name in ("dask-integration", "inline", "threads", "delayed"):
+            with ff.Context.make_with(name) as ctx:
+                for given in (array, held) if name != "dask-integration" else (array,):
+                    dataset = ctx.load("dask", given, sig_dims=2, min_size=0)
+                    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+                    assert np.array_equal(sums, expected), name
+    with ff.Context.make_with("dask", cpus=2) as ctx:
+        dataset = ctx.load("dask", array, sig_dims=2, min_size=0)
+        sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+        assert np.array_equal(sums, expected)
+    print("the same")
+"""
+
+
+def test_a_cluster(tmp_path):
+    pytest.importorskip("distributed", reason="distributed is not installed")
+    path = tmp_path / "script.py"
+    path.write_text(CLUSTER)
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("the same\n")
+
+
+def test_step_by_step(ctx, data):
+    array, seen = watched(data, CHUNKS["rows"])
+    dataset = ctx.load("dask", array, sig_dims=2)
+    steps = [
+        float(step.buffers[0]["intensity"].data.sum())
+        for step in ctx.run_udf_iter(dataset=dataset, udf=ff.SumUDF())
+    ]
+    assert len(steps) == 3
+    assert steps[-1] == data.sum(dtype="float32")
+    assert len(seen) == 3
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", ">u2", ">f4", "float16", "complex64"])
+def test_dtypes(ctx, dtype):
+    data = np.random.default_rng(3).integers(0, 2, size=(4, 5, 6, 7)).astype(dtype)
+    dataset = ctx.load("dask", da.from_array(data, chunks=(2, 3, 4, 7)), sig_dims=2)
+    assert dataset.dtype == data.dtype.newbyteorder("=")
+    picked = ctx.run_udf(dataset=dataset, udf=ff.PickUDF())["intensity"].data
+    assert np.array_equal(picked.reshape(data.shape), data)
+
+
+@pytest.mark.parametrize("sig_dims", [1, 2, 3, 4])
+def test_axes(ctx, sig_dims):
+    data = np.arange(4 * 5 * 6 * 7, dtype="float64").reshape(4, 5, 6, 7)
+    dataset = ctx.load("dask", da.from_array(data, chunks=2), sig_dims=sig_dims)
+    nav = data.shape[: 4 - sig_dims] or (1,)
+    assert tuple(dataset.shape.nav) == nav
+    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
+    assert np.array_equal(sums, data.reshape((*nav, -1)).sum(axis=-1))
+
+
+def test_axes_in_the_order_of_chunks(ctx, data):
+    array, seen = watched(data, CHUNKS["columns of the scan"])
+    kept = ctx.load("dask", array, sig_dims=2, min_size=0)
+    moved = ctx.load("dask", array, sig_dims=2, min_size=0, preserve_dimensions=False)
+    assert tuple(kept.shape) == SHAPE
+    assert tuple(moved.shape) == (7, 6, 5, 10, 12)
+    assert "1 piece" in kept.meta["read in"]
+    assert "4 pieces" in moved.meta["read in"]
+    sums = ctx.run_udf(dataset=moved, udf=ff.SumSigUDF())["intensity"].data
+    expected = data.sum(axis=(3, 4), dtype="float32").swapaxes(0, 1)
+    assert np.array_equal(sums, expected)
+    assert len(seen) == 4
+
+
+def test_what_is_done_is_said(ctx, data):
+    array = da.from_array(data, chunks=CHUNKS["everything cut"])
+    dataset = ctx.load("dask", array, sig_dims=2)
+    assert dataset.format == "dask"
+    assert dataset.array is array
+    assert "243 in a grid of (3, 3, 3, 3, 3)" in dataset.meta["chunks"]
+    explained = ctx.explain(dataset, ff.SumUDF())
+    assert "up to 81 chunks are put together, to make runs of frames" in explained
+    assert "can only be read as a whole" in explained
+    assert dataset.warnings == []
+    large = da.zeros((2000, 2000, 32, 32), dtype="uint8", chunks=(2000, 50, 32, 32))
+    told = ctx.load("dask", large, sig_dims=2).warnings
+    assert len(told) == 2
+    assert "up to 3.81 GiB are in memory at a time for each worker" in told[0]
+    assert "only one partition" in told[1]
+
+
+def test_small_chunks_are_taken_together(ctx):
+    array = da.zeros((1000, 256, 256), dtype="float32", chunks=(1, 256, 256))
+    assert "63 pieces" in ctx.load("dask", array, sig_dims=2).meta["read in"]
+    assert "8 pieces" in ctx.load("dask", array, sig_dims=2, min_size=32 << 20).meta["read in"]
+    assert "1000 pieces" in ctx.load("dask", array, sig_dims=2, min_size=0).meta["read in"]
+
+
+class Kept(UDF):
+    """Counts pieces of data that are alive at a time."""
+
+    def get_result_buffers(self):
+        return {"n": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.n[:] = len(ALIVE)
+
+
+ALIVE: set[int] = set()
+
+
+def test_one_piece_is_in_memory_at_a_time(inline):
+    import weakref
+
+    def make(block_info=None):
+        block = np.ones((1, 8, 64, 64), dtype="float32")
+        ALIVE.add(id(block))
+        weakref.finalize(block, ALIVE.discard, id(block))
+        return block
+
+    array = da.map_blocks(
+        make, chunks=((1,) * 20, (8,), (64,), (64,)), meta=np.empty((0,) * 4, "f4")
+    )
+    dataset = inline.load("dask", array, sig_dims=2, min_size=0)
+    counts = inline.run_udf(dataset=dataset, udf=Kept())["n"].data
+    assert counts.max() == 1
+
+
+def failing(data, at):
+    def fail(block, block_id=None):
+        if block_id == at:
+            raise ZeroDivisionError(f"in {block_id}")
+        return block
+
+    array = da.from_array(data, chunks=CHUNKS["boxes of the scan"])
+    return array.map_blocks(fail, dtype=data.dtype, meta=np.empty((0,) * 5, data.dtype))
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_a_chunk_that_cannot_be_computed_is_named(data, executor):
+    with ff.Context.make_with(executor, cpus=2) as context:
+        dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
+        with pytest.raises(ZeroDivisionError) as caught:
+            context.run_udf(dataset=dataset, udf=PerFrame())
+    notes = " ".join(caught.value.__notes__)
+    assert "chunk (1, 2, 0, 0, 0) of the Dask array" in notes
+    assert "partition 1" in notes
+
+
+def test_it_is_itself_in_a_delayed_run(data):
+    context = ff.Context.make_with("delayed")
+    dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
+    with pytest.raises(ZeroDivisionError, match=r"\(1, 2, 0, 0, 0\)"):
+        _ = context.run_udf(dataset=dataset, udf=PerFrame())["total"].data
+
+
+@pytest.mark.parametrize(
+    ("change", "kind", "message"),
+    [
+        (lambda b: b.astype("float64"), InvalidArgumentError, "has dtype float64.*says uint16"),
+        (lambda b: b[:1], InvalidArgumentError, r"shape \(1, 3, 2, 10, 12\).*says \(2, 3, 2"),
+        (lambda b: np.ma.masked_less(b, 5), UnsupportedError, "masked array"),
+        (lambda b: [1, 2], UnsupportedError, r"builtins\.list"),
+    ],
+)
+def test_chunks_that_are_not_what_the_array_says(ctx, data, change, kind, message):
+    array = da.from_array(data, chunks=CHUNKS["boxes of the scan"])
+    wrong = array.map_blocks(change, dtype=data.dtype, meta=np.empty((0,) * 5, data.dtype))
+    dataset = ctx.load("dask", wrong, sig_dims=2)
+    # Which partition comes first is up to Dask, in a delayed run.
+    with pytest.raises(kind, match=rf"chunk \(\d, \d, \d, 0, 0\) of the Dask array.*{message}"):
+        computed([ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())])
+
+
+ARRAY = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))
+
+
+@pytest.mark.parametrize(
+    ("array", "options", "kind", "message"),
+    [
+        (np.zeros((4, 5, 6)), {}, InvalidArgumentError, "got a ndarray.*load.'memory'"),
+        (ARRAY, {"sig_dims": 5}, InvalidArgumentError, "between 1 and 4"),
+        (ARRAY, {"sig_dims": 0}, InvalidArgumentError, "between 1 and 4"),
+        (ARRAY, {"sig_dims": "2"}, InvalidArgumentError, "expected a whole number"),
+        (ARRAY[ARRAY[:, 0, 0, 0] > 0], {}, InvalidArgumentError, "compute_chunk_sizes"),
+        (ARRAY[:0], {}, InvalidArgumentError, "no element"),
+        (ARRAY.astype("datetime64[s]"), {}, InvalidArgumentError, "dtype datetime64"),
+        (ARRAY, {"nav_shape": (20,)}, UnsupportedError, "nav_shape=.*reshape"),
+        (ARRAY, {"sig_shape": (42,)}, UnsupportedError, "sig_shape=.*reshape"),
+        (ARRAY, {"sync_offset": 1}, UnsupportedError, "sync_offset=1 has no meaning"),
+        (ARRAY, {"num_partitions": 3}, UnsupportedError, "partitions follow the chunks"),
+        (ARRAY, {"io_backend": "mmap"}, UnsupportedError, "Dask reads the data"),
+        (ARRAY, {"min_size": -1}, InvalidArgumentError, "a number of bytes"),
+        (ARRAY, {"min_size": "1 MiB"}, InvalidArgumentError, "a number of bytes"),
+        (ARRAY, {"chunks": 3}, InvalidArgumentError, "no option 'chunks'"),
+    ],
+)
+def test_what_does_not_fit_is_refused(ctx, array, options, kind, message):
+    with pytest.raises(kind, match=message):
+        ctx.load("dask", array, **options)
+
+
+def test_options_that_are_none_are_as_good_as_left_out(ctx):
+    dataset = ctx.load("dask", dask_array=ARRAY, sig_dims=2, nav_shape=None, io_backend=None)
+    assert tuple(dataset.shape) == ARRAY.shape
+
+
+def test_pickles_hold_the_tasks(inline, data):
+    array = da.from_array(data, chunks=CHUNKS["everything cut"])
+    dataset = inline.load("dask", array, sig_dims=2, min_size=0)
+    again = pickle.loads(pickle.dumps(dataset))
+    assert again.meta == dataset.meta
+    assert_same(
+        inline.run_udf(again, PerFrame()), inline.run_udf(dataset, PerFrame()), "made again"
+    )
+
+
+def test_the_scheduler_that_is_set_computes_chunks(inline, data):
+    asked = []
+
+    def get(graph, keys, **options):
+        asked.append(len(keys))
+        return dask.local.get_sync(graph, keys, **options)
+
+    dataset = inline.load("dask", da.from_array(data, chunks=CHUNKS["rows"]), sig_dims=2)
+    with dask.config.set(scheduler=get):
+        inline.run_udf(dataset=dataset, udf=ff.SumUDF())
+    assert asked == [1, 1, 1]
+
+
+def test_nothing_is_left_of_a_data_set(data):
+    code = (
+        "import gc, weakref, numpy as np, dask.array as da, framefold as ff\n"
+        "array = da.zeros((4, 5, 6, 7), chunks=(2, 5, 6, 7))\n"
+        "ctx = ff.Context.make_with('inline')\n"
+        "dataset = ctx.load('dask', array)\n"
+        "ctx.run_udf(dataset=dataset, udf=ff.SumUDF())\n"
+        "reader = weakref.ref(dataset._reader)\n"
+        "del dataset\n"
+        "gc.collect()\n"
+        "assert reader() is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
