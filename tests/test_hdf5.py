@@ -362,6 +362,20 @@ def test_chunks_that_were_left_unfiltered(tmp_path):
     assert (found[[0, 1, 3]] == 4).all()
 
 
+def test_shuffled_chunks_at_the_edge_that_may_not_be(tmp_path):
+    data = values((5, 4, 8), "u2")
+    for version in ("earliest", "latest"):
+        for length in (5, 4):
+            path = tmp_path / f"{version}{length}.h5"
+            with h5py.File(path, "w", libver=version) as file:
+                file.create_dataset("x", data=data[:length], chunks=(2, 4, 8), shuffle=True)
+            if (version, length) == ("latest", 5):
+                with pytest.raises(FramefoldError, match=r"shuffled, or were not.*h5repack"):
+                    ff.Context().open(path)
+            else:
+                assert np.array_equal(read(ff.Context().open(path)), data[:length])
+
+
 def test_userblock_scale_offset_and_nbit(tmp_path):
     array = values((5, 6, 8, 10), "<u2")
     path = tmp_path / "a.h5"
