@@ -43,8 +43,7 @@ class LogsumUDF(UDF):
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""
-        dtype = np.result_type(self.meta.input_dtype, np.float32)
-        return {"logsum": self.buffer(kind="sig", dtype=dtype)}
+        return {"logsum": self.buffer(kind="sig", dtype=np.float32)}
 
     def process_frame(self, frame: Any) -> None:
         """Add the logarithm of the frame."""
