@@ -50,7 +50,7 @@ def test_contexts_by_name():
     assert ff.Context.make_with("threads", cpus=[4, 5], gpus=0).executor.threads == 2
     context = ff.Context.make_with("inline", plot_class=Plot, snooze_timeout=5)
     assert context.plot_class is Plot
-    for name, match in [("dusk", "no executor 'dusk'"), ("delayed", "not available yet")]:
+    for name, match in [("dusk", "no executor 'dusk'"), ("delay", "no executor 'delay'")]:
         with pytest.raises(ExecutorSpecException, match=match):
             ff.Context.make_with(name)
     assert ff.Context.make_with("inline", gpus=[1]).executor.gpus == (1,)
