@@ -85,7 +85,8 @@ def test_the_scheduler_goes_away(inline, tmp_path):  # noqa: F811
             with pytest.raises(WorkerError, match=r"connection to the Dask scheduler .* was lost"):
                 for _ in steps:
                     pass
-            assert time.monotonic() - begin < 20
+            # Dask itself tries for 30 seconds to connect again.
+            assert time.monotonic() - begin < 60
             with pytest.raises(WorkerError, match=r"is not connected|was lost"):
                 ctx.run_udf(frames(inline), Level())
 

@@ -27,7 +27,7 @@ from framefold.exceptions import UDFRunCancelled, WorkerError
 if sys.platform != "linux":
     pytest.skip("uses signals", allow_module_level=True)
 
-SECONDS = 20
+SECONDS = float(os.environ.get("FRAMEFOLD_STRESS_SECONDS", "10"))
 N_THREADS = 3
 
 
@@ -47,6 +47,7 @@ class Runs:
         self.deadline = deadline
         self.ends = {"done": 0, "cancelled": 0, "worker died": 0, "failed": 0, "wrong": 0}
         self.wrong = []
+        self.errors = []
         rng = np.random.default_rng(seed)
         # The larger ones are scattered, and have large partial results.
         self.data = [rng.random((60, n, n)).astype(np.float32) for n in (8, 160)]
@@ -81,6 +82,7 @@ class Runs:
             assert kind > 0.85
             return "cancelled"
         except WorkerError as error:
+            self.errors.append(str(error))
             return "worker died" if "died while processing" in str(error) else "wrong"
         except ZeroDivisionError:
             assert kind < 0.2
@@ -120,8 +122,8 @@ def test_stress():
     wrong = [exception for run in runs for exception in run.wrong]
     assert not wrong, (seed, wrong)
     ends = {name: sum(run.ends[name] for run in runs) for name in runs[0].ends}
-    print(ends, "kills", kills)
-    assert kills > 2
-    assert ends["wrong"] == 0
+    print(ends, "kills", kills, [error for run in runs for error in run.errors])
+    assert kills > 1
+    assert ends["wrong"] == 0, (seed, [error for run in runs for error in run.errors])
     assert all(ends[name] for name in ("done", "cancelled", "failed")), ends
     assert gone(workers)

@@ -209,6 +209,13 @@ class Feed:
             return
         except KilledWorker:
             self._exclude(hand, "it died while it prepared the run")
+        except OSError as error:
+            # A connection broke: to this worker, or to one that died with data of the run.
+            hand.n_broken += 1
+            if hand.n_broken < ATTEMPTS:
+                self._reset(hand)
+                return
+            self._exclude(hand, f"{type(error).__name__}: {error}")
         except ModuleNotFoundError as error:
             self._exclude(hand, f"{error.name or error} is not installed there")
         except Exception as error:

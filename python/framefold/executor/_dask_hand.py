@@ -52,6 +52,8 @@ class Hand:
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
+    #: How often a connection broke while it prepared the run.
+    n_broken: int = 0
 
     @property
     def takes_part(self) -> bool:
