@@ -252,13 +252,15 @@ def test_interrupting_a_notebook(executor):
 
         def run(code, interrupt=False):
             request = client.execute(code)
-            printed, failed = "", None
+            printed, failed, complaint = "", None, ""
             while True:
                 message = client.get_iopub_msg(timeout=60)
                 if message["parent_header"].get("msg_id") != request:
                     continue
                 content = message["content"]
-                if message["msg_type"] == "stream":
+                if message["msg_type"] == "stream" and content["name"] == "stderr":
+                    complaint += content["text"]
+                elif message["msg_type"] == "stream":
                     printed += content["text"]
                     if interrupt and "now" in printed:
                         interrupt = False
@@ -266,6 +268,9 @@ def test_interrupting_a_notebook(executor):
                 elif message["msg_type"] == "error":
                     failed = content["ename"]
                 elif message["msg_type"] == "status" and content["execution_state"] == "idle":
+                    # What was interrupted in an import, IPython prints as it is.
+                    if failed is None and "KeyboardInterrupt" in complaint.splitlines():
+                        failed = "KeyboardInterrupt"
                     return printed, failed
 
         begun = run(f"NAME = {executor!r}\n" + NOTEBOOK)
