@@ -219,11 +219,12 @@ class CoMUDF(UDF):
     def get_results(self) -> dict[str, Any]:
         """The field and its derivatives."""
         params = self.params.com_params
-        shifts = self.results.raw_shifts.astype(np.float64)
-        field = np.stack(
-            apply_correction(shifts[:, 0], shifts[:, 1], params.scan_rotation, params.flip_y),
-            axis=-1,
-        )
+        field = self.results.raw_shifts.astype(np.float64)
+        if params.scan_rotation or params.flip_y:
+            field = np.stack(
+                apply_correction(field[:, 0], field[:, 1], params.scan_rotation, params.flip_y),
+                axis=-1,
+            )
         background = self._background(field)
         if background.any():
             field -= self._positions() @ background
@@ -276,8 +277,10 @@ class CoMUDF(UDF):
         if not isinstance(regression, RegressionOptions):
             return regression
         background = np.zeros((3, 2))
-        known = np.isfinite(field).all(axis=-1)
-        if regression is RegressionOptions.NO_REGRESSION or not known.any():
+        if regression is RegressionOptions.NO_REGRESSION:
+            return background
+        known = _known(field)
+        if not known.any():
             return background
         if regression is RegressionOptions.SUBTRACT_MEAN:
             background[0] = np.mean(field[known], axis=0)
@@ -295,15 +298,24 @@ class CoMUDF(UDF):
             nothing = np.full(len(field), np.nan)
             return nothing, nothing
         roi = self.meta.roi
-        selected = np.ones(nav, dtype=bool) if roi is None else roi
-        y, x = np.full(nav, np.nan), np.full(nav, np.nan)
-        y[selected], x[selected] = field.T
+        if roi is None:
+            y, x = (part.reshape(nav) for part in field.T)
+            both = divergence(y, x).ravel(), curl_2d(y, x).ravel()
+        else:
+            y, x = np.full(nav, np.nan), np.full(nav, np.nan)
+            y[roi], x[roi] = field.T
+            both = divergence(y, x)[roi], curl_2d(y, x)[roi]
         # A frame without a centre of its own has derivatives from its neighbours: not wanted.
-        unknown = ~np.isfinite(field).all(axis=-1)
-        both = divergence(y, x)[selected], curl_2d(y, x)[selected]
-        for derivative in both:
-            derivative[unknown] = np.nan
+        known = _known(field)
+        if not known.all():
+            for derivative in both:
+                derivative[~known] = np.nan
         return both
+
+
+def _known(field: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """For each frame whether it has a centre."""
+    return np.isfinite(field[:, 0]) & np.isfinite(field[:, 1])
 
 
 def _check_numbers(params: CoMParams) -> None:
