@@ -8,6 +8,7 @@
 
 mod blocked;
 mod reader;
+mod transposed;
 
 use crate::Storage;
 use crate::linear::frame_bytes;
@@ -77,25 +78,25 @@ impl StridedSource {
                 spec.sig_shape
             )));
         }
+        let merged = StridedLayout {
+            nav_axes: merge(&layout.nav_axes),
+            sig_axes: merge(&layout.sig_axes),
+            ..layout
+        };
         let info = SourceInfo {
             format: spec.format,
             paths: storage.path().map(Into::into).into_iter().collect(),
             n_frames,
             presence: Presence::All,
             base_shape: base_shape(&spec.sig_shape),
-            preferred_depth: preferred_depth(&layout),
+            preferred_depth: preferred_depth(&merged),
             sig_shape: spec.sig_shape,
             nav_shape: spec.nav_shape,
-            dtype: layout.stored,
+            dtype: merged.stored,
             lends: false,
             metadata: spec.metadata,
             details: spec.details,
             warnings: spec.warnings,
-        };
-        let merged = StridedLayout {
-            nav_axes: merge(&layout.nav_axes),
-            sig_axes: merge(&layout.sig_axes),
-            ..layout
         };
         Ok(StridedSource { info, storage, layout: merged })
     }
@@ -140,7 +141,8 @@ fn base_shape(sig_shape: &[usize]) -> Vec<usize> {
     base_shape
 }
 
-/// The number of consecutive frames that make use of all of a line of memory.
+/// The number of consecutive frames that make use of all of a line of memory, or of a page where
+/// they are neighbours: finding a page costs more than reading a line of it.
 fn preferred_depth(layout: &StridedLayout) -> usize {
     let nearest = |axes: &[Axis]| {
         let axes = axes.iter().enumerate().filter(|(_, axis)| axis.len > 1 && axis.stride > 0);
@@ -148,7 +150,9 @@ fn preferred_depth(layout: &StridedLayout) -> usize {
     };
     let Some((index, axis)) = nearest(&layout.nav_axes) else { return 1 };
     let cells_are_nearer = nearest(&layout.sig_axes).is_some_and(|(_, s)| s.stride < axis.stride);
-    let in_a_line = usize::try_from(axis.stride).map_or(1, |stride| LINE / stride);
+    let is_last = index + 1 == layout.nav_axes.len();
+    let fetched = if is_last { transposed::PAGE } else { LINE };
+    let in_a_line = usize::try_from(axis.stride).map_or(1, |stride| fetched / stride);
     if cells_are_nearer || in_a_line <= 1 {
         return 1;
     }

@@ -19,6 +19,10 @@
 //! operations and fuses none that are not written as [`f64::mul_add`]. Tests run their loops with
 //! every entry of [`Simd::all`], the plain one first, and compare bits.
 
+mod transpose;
+
+pub use transpose::transpose;
+
 use std::sync::OnceLock;
 
 /// An instruction set that this processor is known to have.

@@ -17,12 +17,12 @@ const OUTER_BYTES: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Run {
     /// Bytes from the first element of the array.
-    offset: u64,
+    pub(super) offset: u64,
     /// Elements from the start of the tile.
-    to: usize,
-    n: usize,
+    pub(super) to: usize,
+    pub(super) n: usize,
     /// Elements of the tile from one to the next.
-    step: usize,
+    pub(super) step: usize,
 }
 
 /// Single elements in the order of memory, as runs of at most a block's length.

@@ -1,13 +1,15 @@
 //! One worker's way through an array of arbitrary axis order.
 
-use super::StridedSource;
 use super::blocked::{self, Run};
+use super::transposed;
+use super::{StridedLayout, StridedSource};
 use crate::Storage;
 use crate::linear::{normalise_in_place, swap_in_place};
 use crate::recut::Axis;
 use framefold_core::{
     DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
 };
+use framefold_simd::Simd;
 use std::ops::Range;
 
 /// The longest piece of a buffered file that is read for the sake of the elements in it.
@@ -26,6 +28,9 @@ pub(super) struct StridedReader<'s> {
     frames: Vec<Place>,
     /// Cells (`true`) or frames, whichever lie closer together, in the order of memory.
     inner: Option<(bool, Vec<Run>)>,
+    /// The frames that are in the scratch memory, with all of `slice`, if that is known.
+    ahead: Option<Range<u64>>,
+    simd: Simd,
 }
 
 /// Elements next to each other, both where they come from and in the tile.
@@ -50,6 +55,8 @@ impl<'s> StridedReader<'s> {
             range: None,
             frames: Vec::new(),
             inner: None,
+            ahead: None,
+            simd: Simd::best(),
         })
     }
 
@@ -71,7 +78,7 @@ impl<'s> StridedReader<'s> {
         }
         self.slice = Some(sig.clone());
         // Frames lie in the tile as far apart as the slice is long.
-        (self.range, self.inner) = (None, None);
+        (self.range, self.inner, self.ahead) = (None, None, None);
     }
 
     fn locate_frames(&mut self, frames: &FrameIndices<'_>, frame_len: usize) -> Result<()> {
@@ -95,7 +102,49 @@ impl<'s> StridedReader<'s> {
         Ok(())
     }
 
+    /// Reads frames that are neighbours in the file, cell by cell, and others ahead of them; says
+    /// where in the scratch memory the first one is, or nothing if they are no neighbours.
+    fn read_transposed(
+        &mut self,
+        frames: &FrameIndices<'_>,
+        frame_len: usize,
+    ) -> Result<Option<usize>> {
+        let FrameIndices::Run(range) = frames else { return Ok(None) };
+        let place = |ahead: &Range<u64>| {
+            let before = usize::try_from(range.start.checked_sub(ahead.start)?).ok()?;
+            (range.end <= ahead.end).then(|| before * frame_len)
+        };
+        if let Some(found) = self.ahead.as_ref().and_then(place) {
+            return Ok(Some(found));
+        }
+        let source = self.source;
+        let StridedLayout { stored, nav_axes, first_byte, .. } = &source.layout;
+        let (size, n_frames) = (stored.dtype.size(), source.info.n_frames);
+        let single = self.cells.iter().all(|cell| cell.n == 1);
+        let Some(bytes) = source.storage.bytes(*first_byte..source.storage.len()) else {
+            return Ok(None);
+        };
+        if !single || range.end > n_frames {
+            return Ok(None);
+        }
+        let wide = transposed::widened(range, n_frames, frame_len, size);
+        let Some(runs) = transposed::runs(&wide, nav_axes, size, frame_len) else {
+            return Ok(None);
+        };
+        let len_bytes = usize::try_from(wide.end - wide.start)
+            .ok()
+            .and_then(|n| n.checked_mul(frame_len)?.checked_mul(size))
+            .ok_or_else(|| Error::bug("a tile does not fit in memory"))?;
+        self.ahead = None;
+        let out = self.scratch.prepare(len_bytes);
+        transposed::gather(self.simd, size, bytes, &self.cells, &runs, out)?;
+        self.finish(len_bytes);
+        self.ahead = Some(wide);
+        Ok(self.ahead.as_ref().and_then(place))
+    }
+
     fn gather(&mut self, len_bytes: usize) -> Result<()> {
+        self.ahead = None;
         let stored = self.source.layout.stored;
         let cell_span = span(&self.cells, 0);
         let frame_span = span(&self.frames, 0);
@@ -165,9 +214,15 @@ impl FrameReader for StridedReader<'_> {
             return Err(Error::bug("a tile without cells was asked for"));
         }
         self.locate_cells(sig);
-        self.locate_frames(&frames, len)?;
-        self.gather(len_bytes).map_err(|error| error.with_format(self.source.info.format))?;
-        let bytes = &self.scratch.bytes()[..len_bytes];
+        let format = self.source.info.format;
+        let found =
+            self.read_transposed(&frames, len).map_err(|error| error.with_format(format))?;
+        if found.is_none() {
+            self.locate_frames(&frames, len)?;
+            self.gather(len_bytes).map_err(|error| error.with_format(format))?;
+        }
+        let start = found.unwrap_or(0) * dtype.size();
+        let bytes = &self.scratch.bytes()[start..start + len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
         Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
     }
@@ -273,7 +328,7 @@ fn window(places: &[Place], size: usize) -> usize {
 }
 
 /// The offset of the `flat`-th position in C order. The layout was checked, so nothing overflows.
-fn offset_of(mut flat: u64, axes: &[Axis]) -> u64 {
+pub(super) fn offset_of(mut flat: u64, axes: &[Axis]) -> u64 {
     let mut offset = 0;
     for axis in axes.iter().rev() {
         let len = to_u64(axis.len).max(1);

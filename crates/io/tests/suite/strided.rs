@@ -97,34 +97,60 @@ fn arrays_that_do_not_fit_are_refused() {
 
 #[test]
 fn large_arrays_in_fortran_order() {
-    // More frames and cells than one block of the gathering loop takes, in every element size.
-    let (ny, nx, sy, sx) = (37, 41, 6, 19);
+    let (ny, nx, sy, _) = LARGE;
+    let strides = [1, ny, ny * nx, ny * nx * sy];
+    check_large(strides, |size| nx * (64 / size).clamp(1, ny));
+}
+
+#[test]
+fn large_arrays_with_the_scan_as_fast_axes() {
+    let (ny, nx, _, sx) = LARGE;
+    let strides = [nx, 1, ny * nx * sx, ny * nx];
+    check_large(strides, |size| (4096 / size).min(ny * nx));
+}
+
+#[test]
+fn large_arrays_with_gaps_between_rows_of_the_scan() {
+    let (ny, nx, _, sx) = LARGE;
+    let strides = [nx + 3, 1, ny * (nx + 3) * sx, ny * (nx + 3)];
+    check_large(strides, |size| (4096 / size).min(nx));
+}
+
+/// More frames and cells than one block of the gathering loops takes.
+const LARGE: (usize, usize, usize, usize) = (37, 41, 6, 19);
+
+/// Reads arrays of such strides, counted in elements, in every element size.
+fn check_large(strides: [usize; 4], preferred_depth: impl Fn(usize) -> usize) {
+    let (ny, nx, sy, sx) = LARGE;
     let (n_frames, n_cells) = (ny * nx, sy * sx);
     for dtype in [DType::U8, DType::U16, DType::F32, DType::F64, DType::C128] {
         let size = dtype.size();
         let frames = Frames::random(dtype.into(), n_frames, &[sy, sx], 3);
-        let mut memory = vec![0; frames.bytes.len()];
+        let lens = [ny, nx, sy, sx];
+        let last: usize = strides.iter().zip(lens).map(|(stride, len)| stride * (len - 1)).sum();
+        let mut memory = vec![0; (last + 1) * size];
         for (flat, element) in frames.bytes.chunks(size).enumerate() {
             let (frame, cell) = (flat / n_cells, flat % n_cells);
-            let (y, x, row, column) = (frame / nx, frame % nx, cell / sx, cell % sx);
-            let place = y + ny * (x + nx * (row + sy * column));
+            let at = [frame / nx, frame % nx, cell / sx, cell % sx];
+            let place: usize = strides.iter().zip(at).map(|(stride, at)| stride * at).sum();
             memory[place * size..][..size].copy_from_slice(element);
         }
-        let strides = [1, ny, ny * nx, ny * nx * sy].map(|stride| stride * size);
         let source = MemorySource::try_new(
             Arc::new(memory),
             MemoryArray {
-                strides_bytes: Some(strides.to_vec()),
+                strides_bytes: Some(strides.map(|stride| stride * size).to_vec()),
                 stored: dtype.into(),
                 ..array(&[ny, nx, sy, sx], 2)
             },
         )
         .unwrap();
-        assert_eq!(source.info().preferred_depth, nx * (64 / size).clamp(1, ny));
+        assert_eq!(source.info().preferred_depth, preferred_depth(size));
         let tiling = TilingScheme::try_new(&[sy, sx], &[4, 7], 1).unwrap();
         let mut reader = source.reader().unwrap();
-        for range in [0..n_frames as u64, 100..1400, 5..6] {
-            for slice in tiling.slices() {
+        // Shallow ones are read ahead, and found there, or in part behind it.
+        let shallow = [0..3, 3..6, 5..6, 254..260, 500..520, 0..1, 1510..1517];
+        for slice in tiling.slices() {
+            for range in [0..n_frames as u64, 100..1400].into_iter().chain(shallow.clone()) {
                 let tile = reader.read(FrameIndices::Run(range.clone()), slice).unwrap();
                 let found = tile.frames.as_bytes();
                 let expected: Vec<u8> = range
