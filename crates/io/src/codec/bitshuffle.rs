@@ -6,9 +6,14 @@
 //! In a block of n elements, plane `8 · byte + bit` has n / 8 bytes, element i at bit `i mod 8` of
 //! byte `i / 8`.
 
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
 use super::{Inner, Tools, all_of, damaged, lz4, shuffle};
 use framefold_core::Result;
-use framefold_simd::{Level, Simd};
+#[cfg(target_arch = "x86_64")]
+use framefold_simd::Level;
+use framefold_simd::Simd;
 
 /// Bytes of a block where nothing else is said.
 const DEFAULT_BLOCK_BYTES: usize = 8192;
@@ -91,6 +96,16 @@ pub(super) fn unshuffle_bits(
     if n == 0 {
         return;
     }
+    let whole = match size {
+        _ if !n.is_multiple_of(256) => 0,
+        1 => elements::<1>(simd, bits, out),
+        2 => elements::<2>(simd, bits, out),
+        4 => elements::<4>(simd, bits, out),
+        _ => 0,
+    };
+    if whole == n {
+        return;
+    }
     if size == 1 {
         transpose(simd, bits, out);
         return;
@@ -106,14 +121,7 @@ fn transpose(simd: Simd, bits: &[u8], out: &mut [u8]) {
     let row = out.len() / 8;
     let rows: [&[u8]; 8] =
         std::array::from_fn(|bit| bits.get(bit * row..(bit + 1) * row).unwrap_or_default());
-    let done = match simd.level() {
-        Level::Plain => 0,
-        // SAFETY: a `Simd` of this level means that the processor has these instructions.
-        #[cfg(target_arch = "x86_64")]
-        Level::Avx2 | Level::Avx512 => unsafe { x86::transpose(&rows, out) },
-        #[cfg(not(target_arch = "x86_64"))]
-        Level::Avx2 | Level::Avx512 => 0,
-    };
+    let done = elements::<1>(simd, bits, out) / 8;
     let (groups, _) = out.as_chunks_mut::<8>();
     for (i, group) in groups.iter_mut().enumerate().skip(done) {
         let mut word = 0;
@@ -122,6 +130,23 @@ fn transpose(simd: Simd, bits: &[u8], out: &mut [u8]) {
         }
         *group = transpose_word(word).to_le_bytes();
     }
+}
+
+/// Turns bits to elements as far as vector instructions can do that: says how many elements.
+fn elements<const SIZE: usize>(simd: Simd, bits: &[u8], out: &mut [u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if simd.level() >= Level::Avx2 {
+        return if x86::has_gfni() {
+            // SAFETY: the processor has these instructions: the former were asked for when the
+            // `Simd` was made, and the latter just now.
+            unsafe { x86::gfni::elements::<SIZE>(bits, out) }
+        } else {
+            // SAFETY: a `Simd` of this level means that the processor has these instructions.
+            unsafe { x86::avx2::elements::<SIZE>(bits, out) }
+        };
+    }
+    let _ = (simd, bits, out);
+    0
 }
 
 /// Transposes a matrix of 8 × 8 bits, one byte a row.
@@ -135,77 +160,4 @@ fn transpose_word(mut x: u64) -> u64 {
     swap(14, 0x0000_CCCC_0000_CCCC);
     swap(28, 0x0000_0000_F0F0_F0F0);
     x
-}
-
-#[cfg(target_arch = "x86_64")]
-mod x86 {
-    //! Interleaves eight rows of bytes, and transposes the bits of each group.
-
-    use std::arch::x86_64::*;
-
-    /// Groups at a time: one byte of each row makes a group.
-    const BLOCK: usize = 32;
-
-    /// Transposes whole blocks and says how many groups those were.
-    #[target_feature(enable = "avx2")]
-    pub(super) fn transpose(rows: &[&[u8]; 8], out: &mut [u8]) -> usize {
-        let (blocks, _) = out.as_chunks_mut::<{ 8 * BLOCK }>();
-        let shortest = rows.iter().map(|row| row.len()).min().unwrap_or(0);
-        let n_blocks = blocks.len().min(shortest / BLOCK);
-        for (i, block) in blocks.iter_mut().take(n_blocks).enumerate() {
-            // Written out: closures are not compiled for these instructions everywhere.
-            let mut r = [_mm256_setzero_si256(); 8];
-            for (r, row) in r.iter_mut().zip(rows) {
-                // SAFETY: block `i` lies within the shortest row.
-                *r = unsafe { _mm256_loadu_si256(row.as_ptr().add(i * BLOCK).cast()) };
-            }
-            let mut pairs = r;
-            for k in 0..4 {
-                pairs[2 * k] = _mm256_unpacklo_epi8(r[2 * k], r[2 * k + 1]);
-                pairs[2 * k + 1] = _mm256_unpackhi_epi8(r[2 * k], r[2 * k + 1]);
-            }
-            // Of rows 0 to 3 first, then of rows 4 to 7.
-            let mut fours = r;
-            for k in 0..4 {
-                let (a, b) = (pairs[k / 2 * 4 + k % 2], pairs[k / 2 * 4 + 2 + k % 2]);
-                fours[2 * k] = _mm256_unpacklo_epi16(a, b);
-                fours[2 * k + 1] = _mm256_unpackhi_epi16(a, b);
-            }
-            for k in 0..8 {
-                let (a, b) = (fours[k / 2], fours[4 + k / 2]);
-                let words = if k % 2 == 0 {
-                    _mm256_unpacklo_epi32(a, b)
-                } else {
-                    _mm256_unpackhi_epi32(a, b)
-                };
-                let words = transpose_words(words);
-                // Each half holds two groups that follow each other; the halves lie 16 groups apart.
-                let place = block[16 * k..].as_mut_ptr();
-                // SAFETY: 16 · 7 + 128 + 16 bytes are those of a block.
-                unsafe {
-                    _mm_storeu_si128(place.cast(), _mm256_castsi256_si128(words));
-                    let upper = _mm256_extracti128_si256::<1>(words);
-                    _mm_storeu_si128(place.add(4 * BLOCK).cast(), upper);
-                }
-            }
-        }
-        n_blocks * BLOCK
-    }
-
-    /// As [`super::transpose_word`], of four words.
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn transpose_words(x: __m256i) -> __m256i {
-        let x = swap::<7>(x, 0x00AA_00AA_00AA_00AA);
-        let x = swap::<14>(x, 0x0000_CCCC_0000_CCCC);
-        swap::<28>(x, 0x0000_0000_F0F0_F0F0)
-    }
-
-    #[inline]
-    #[target_feature(enable = "avx2")]
-    fn swap<const SHIFT: i32>(x: __m256i, mask: i64) -> __m256i {
-        let t = _mm256_xor_si256(x, _mm256_srli_epi64::<SHIFT>(x));
-        let t = _mm256_and_si256(t, _mm256_set1_epi64x(mask));
-        _mm256_xor_si256(x, _mm256_xor_si256(t, _mm256_slli_epi64::<SHIFT>(t)))
-    }
 }
