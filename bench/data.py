@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from format_data import ENDINGS as KINDS
+from format_data import OPENED_AS, remove_format, stored_bytes, write_format
 from sparse_data import ENDINGS, n_events, write_dense, write_sparse
 
 #: How many values are drawn at random; frames are parts of them that begin anywhere.
@@ -32,10 +34,14 @@ class Data:
     occupancy: float | None = None
     #: Whether frames with few counts are written with all their zeros.
     dense: bool = False
+    #: For formats beyond these, and layouts of one: see ``format_data.py``.
+    kind: str | None = None
 
     @property
     def format(self) -> str:
         """What the file is opened as."""
+        if self.kind is not None:
+            return OPENED_AS[self.kind]
         if self.mib_bits is not None:
             return "mib"
         return "raw" if self.occupancy is None or self.dense else "raw_csr"
@@ -43,6 +49,8 @@ class Data:
     @property
     def group(self) -> str:
         """What it is measured together with."""
+        if self.kind is not None:
+            return "formats"
         return self.format if self.occupancy is None else "raw_csr"
 
     @property
@@ -61,10 +69,17 @@ class Data:
         if self.format == "raw_csr":
             return n_events(self) * 6 + (self.n_frames + 1) * 8
         pixels = self.n_frames * math.prod(self.sig)
+        if self.kind is not None:
+            return stored_bytes(self.kind, self.decoded_bytes)
         if self.mib_bits is not None:
             # Counters of 6 bits are stored in 8, those of 12 in 16.
             return pixels * {1: 1, 6: 8, 12: 16}[self.mib_bits] // 8
         return pixels * np.dtype(self.dtype).itemsize
+
+    @property
+    def decoded_bytes(self) -> int:
+        """What all pixels take as an array."""
+        return self.n_frames * math.prod(self.sig) * np.dtype(self.dtype).itemsize
 
     def scaled(self, factor: int) -> Data:
         """The same with fewer frames: the scan is made smaller, first along its slow axis."""
@@ -75,7 +90,8 @@ class Data:
     def path(self, folder: Path) -> Path:
         """Where the file lies; its name says what is inside."""
         shape = "x".join(str(n) for n in (*self.nav, *self.sig))
-        ending = {"raw": ".raw", "mib": ".mib", "raw_csr": ".toml"}[self.format]
+        endings = KINDS | {"raw": ".raw", "mib": ".mib", "raw_csr": ".toml"}
+        ending = endings[self.kind or self.format]
         return folder / f"{self.name.replace('.', '_')}-{shape}{ending}"
 
     def describe(self, folder: Path) -> dict[str, Any]:
@@ -87,6 +103,8 @@ class Data:
             "sig": self.sig,
             "dtype": self.dtype,
             "mib_bits": self.mib_bits,
+            "kind": self.kind,
+            "decoded_bytes": self.decoded_bytes,
         }
 
     def write(self, folder: Path) -> None:
@@ -106,6 +124,15 @@ class Data:
         if self.format == "raw_csr":
             write_sparse(self, path)  # the file that is looked for above comes last
             return
+        if self.kind is not None:
+            # Files that others belong to are known by their name, and looked for by it.
+            parts = folder / f"unfinished-{path.stem}"
+            parts.mkdir(exist_ok=True)
+            write_format(self.kind, frames(self), self.nav + self.sig, parts / path.name)
+            for part in sorted(parts.iterdir(), key=lambda part: part.name == path.name):
+                part.rename(folder / part.name)
+            parts.rmdir()
+            return
         # A file that is not complete must not be taken for the data set later.
         unfinished = path.with_name("unfinished-" + path.name)
         if self.mib_bits is not None:
@@ -119,6 +146,9 @@ class Data:
     def remove(self, folder: Path) -> None:
         """Delete the file, and what belongs to it."""
         path = self.path(folder)
+        if self.kind is not None:
+            remove_format(self.kind, path)
+            return
         for ending in (path.suffix, *(ENDINGS if self.format == "raw_csr" else ())):
             path.with_suffix(ending).unlink(missing_ok=True)
 
@@ -136,6 +166,17 @@ DATA = {
         Data("mib-1", (64, 64), (256, 256), "uint8", mib_bits=1),
         Data("mib-6", (64, 64), (256, 256), "uint8", mib_bits=6),
         Data("mib-12", (64, 64), (256, 256), "uint16", mib_bits=12),
+        Data("k2is", (8, 8), (1860, 2048), kind="k2is"),
+        Data("dm", (128, 64), (128, 128), kind="dm"),
+        Data("dm-transposed", (128, 64), (128, 128), kind="dm-transposed"),
+        Data("mrc", (64, 32), (256, 256), kind="mrc"),
+        Data("seq", (64, 32), (256, 256), kind="seq"),
+        Data("blo", (64, 64), (256, 256), "uint8", kind="blo"),
+        Data("empad", (64, 64), (128, 128), "float32", kind="empad"),
+        Data("hdf5", (64, 32), (256, 256), kind="hdf5"),
+        Data("hdf5-gzip", (64, 32), (256, 256), kind="hdf5-gzip"),
+        Data("hdf5-bslz4", (64, 32), (256, 256), kind="hdf5-bslz4"),
+        Data("zarr", (64, 32), (256, 256), kind="zarr"),
         Data("raw_csr-1", (256, 256), (256, 256), occupancy=0.01),
         Data("raw_csr-0.1", (256, 256), (256, 256), occupancy=0.001),
         Data("raw_csr-0.01", (256, 256), (256, 256), occupancy=0.0001),
@@ -152,6 +193,8 @@ def frames(data: Data) -> Any:
     counts = rng.poisson(2.0, min(max(POOL, 2 * n_pixels), n_pixels + total))
     if data.mib_bits is not None:
         counts = np.minimum(counts, 2**data.mib_bits - 1)
+    if data.kind == "k2is":
+        counts = rng.integers(0, 1 << 12, len(counts))
     pool: npt.NDArray[Any] = counts.astype(data.dtype)
     if pool.dtype.kind == "f":
         pool *= 0.37

@@ -56,6 +56,8 @@ class Worker:
 
     def __init__(self, engine: Engine, python: str, folder: Path = HERE) -> None:
         paths = [str(HERE), str(folder)]
+        if not engine.apart and "PYTHONPATH" in os.environ:
+            paths.append(os.environ["PYTHONPATH"])
         self.name = engine.name
         self.process = subprocess.Popen(
             [python, str(HERE / "worker.py"), engine.module, json.dumps(engine.options)],

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from format_data import COMPRESSED, open_format
 from sparse_numpy import sparse_work
 from work import Array, UnsupportedError, dense_masks, disk_pixels, scattered_roi
 
@@ -36,7 +37,8 @@ class Engine:
             chosen = np.flatnonzero(scattered_roi(nav, params["roi"]))
             flat = open_frames(data)
             return lambda: flat[chosen].sum(axis=0)
-        work, per_frame = whole(task, sig, data["format"] == "mib")
+        decoded = data["format"] == "mib" or data["kind"] in (*COMPRESSED, "k2is", "hdf5")
+        work, per_frame = whole(task, sig, decoded)
         if work is None:
             block_work, combine = blockwise(task, sig, params)
             per_frame = combine is np.concatenate
@@ -53,6 +55,8 @@ class Engine:
 def open_frames(data: dict[str, Any]) -> Any:
     """Map the file: an array of shape (frames, *sig), or something that is cut like one."""
     shape = (int(np.prod(data["nav"])), *data["sig"])
+    if data["kind"] is not None:
+        return open_format(data)
     if data["format"] == "mib":
         return MibFrames(data, shape)
     return np.memmap(data["path"], dtype=data["dtype"], mode="r", shape=shape)
@@ -65,7 +69,9 @@ def blocks(frames: Any) -> Any:
     return (frames[start : start + depth] for start in range(0, frames.shape[0], depth))
 
 
-def whole(task: str, sig: tuple[int, ...], mib: bool) -> tuple[Callable[[Any], Array] | None, bool]:
+def whole(
+    task: str, sig: tuple[int, ...], decoded: bool
+) -> tuple[Callable[[Any], Array] | None, bool]:
     """Find what one expression does on all frames, and whether it gives a value per frame."""
     if task == "frame-noop":
         return no_op, True
@@ -73,7 +79,7 @@ def whole(task: str, sig: tuple[int, ...], mib: bool) -> tuple[Callable[[Any], A
         return (lambda frames: np.array([np.sum(frame) for frame in frames[:]])), True
     if task == "stddev":
         return stddev, False
-    if mib or task not in ("sum", "sumsig", "max"):
+    if decoded or task not in ("sum", "sumsig", "max"):
         return None, False
     if task == "sum":
         return (lambda frames: frames.sum(axis=0, dtype=exact(frames, len(frames)))), False

@@ -6,13 +6,16 @@ These are no competitors: they bound what an engine can reach that calls the sam
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from operator import add
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from format_data import INSIDE
 from numpy_engine import Engine as NumpyEngine
 from numpy_engine import open_frames
 from work import UnsupportedError, dense_masks
@@ -30,6 +33,10 @@ class Engine(NumpyEngine):
             return tile_sums(data, params["tile_shape"])
         if task == "masks":
             return mask_product(data, params["n"])
+        if task == "copy":
+            return copy(data)
+        if task == "decode":
+            return decode(data)
         raise UnsupportedError(f"there is no peak for '{task}'")
 
 
@@ -67,3 +74,72 @@ def mask_product(data: dict[str, Any], n_masks: int) -> Any:
 
     run.scale = len(frames) / n_part  # type: ignore[attr-defined]
     return run
+
+
+def copy(data: dict[str, Any]) -> Any:
+    """Copy as many bytes as the pixels take when they are decoded, on one core."""
+    n_part = min(data["decoded_bytes"], PRODUCT_BYTES)
+    source, target = np.ones(n_part, np.uint8), np.zeros(n_part, np.uint8)
+
+    def run() -> Any:
+        np.copyto(target, source)
+
+    run.scale = data["decoded_bytes"] / n_part  # type: ignore[attr-defined]
+    return run
+
+
+def decode(data: dict[str, Any]) -> Any:
+    """Decode all chunks with the compressor's own library, on a thread per core."""
+    chunks, shape = stored_chunks(data)
+    decode_one = inflate if data["kind"] == "hdf5-gzip" else bitshuffle_decoder(shape)
+    n_threads = os.cpu_count() or 1
+    pool = ThreadPoolExecutor(n_threads)
+
+    def part(thread: int) -> None:
+        out = np.empty(shape, np.uint16)
+        for chunk in chunks[thread::n_threads]:
+            decode_one(chunk, out)
+
+    return lambda: list(pool.map(part, range(n_threads)))
+
+
+def inflate(chunk: bytes, out: Any) -> None:
+    """Undo gzip, with what Python is linked to."""
+    if len(zlib.decompress(chunk, bufsize=out.nbytes)) != out.nbytes:
+        raise ValueError("a chunk of another size")
+
+
+def bitshuffle_decoder(shape: tuple[int, ...]) -> Any:
+    """Find the function of the library that comes with h5py's filter."""
+    import ctypes
+
+    import hdf5plugin
+
+    found = list(Path(hdf5plugin.__file__).parent.glob("plugins/libh5bshuf.*"))
+    if not found:
+        raise UnsupportedError("the library of bitshuffle is not there")
+    function = ctypes.CDLL(str(found[0])).bshuf_decompress_lz4
+    function.restype = ctypes.c_int64
+    function.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_size_t] * 3]
+    n_cells = int(np.prod(shape))
+
+    def one(chunk: bytes, out: Any) -> None:
+        # Before the blocks: the size of the chunk, and that of a block, in bytes.
+        block = int.from_bytes(chunk[8:12], "big") // out.itemsize
+        start = np.frombuffer(chunk, np.uint8)[12:].ctypes.data
+        if function(start, out.ctypes.data, n_cells, out.itemsize, block) <= 0:
+            raise ValueError("a chunk that cannot be decoded")
+
+    return one
+
+
+def stored_chunks(data: dict[str, Any]) -> tuple[list[bytes], tuple[int, ...]]:
+    """Read all chunks as they are in the file, and what shape they have."""
+    import h5py
+
+    with h5py.File(data["path"]) as file:
+        array = file[INSIDE]
+        offsets = [
+            array.id.get_chunk_info(i).chunk_offset for i in range(array.id.get_num_chunks())
+        ]
+        return [array.id.read_direct_chunk(offset)[1] for offset in offsets], array.chunks

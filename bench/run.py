@@ -62,7 +62,7 @@ def parse_arguments() -> argparse.Namespace:
         "--only",
         action="append",
         metavar="CASE",
-        help="these cases only, or all of raw, mib or raw_csr; * stands for anything",
+        help="these cases only, or all of raw, mib, raw_csr or formats; * stands for anything",
     )
     parser.add_argument("--engines", help=f"comma-separated: {', '.join(ENGINES)}")
     parser.add_argument(

@@ -3,7 +3,8 @@
 A value is the least ratio, or with ``max_`` the largest number, that passes.
 
 - ``of_limit``: throughput, of the streaming limit on a warm mapping.
-- ``of_peak``: throughput, of what NumPy's own loop or product reaches on all cores.
+- ``of_peak``: throughput, of what NumPy's own loop or product reaches on all cores; of formats, of
+  a copy on one core, or of the compressor's library on all cores.
 - ``times_libertem``: speed, of LiberTEM with the best of its executors.
 - ``times_arrays``: speed, of the better one of NumPy and dask.array.
 - ``max_us_per_frame``, ``max_seconds``, ``max_anon_mb``: numbers in these units.
@@ -21,6 +22,13 @@ MAX_ANON_MB = 200.0
 
 _STREAMED = {"of_limit": 0.8, "times_libertem": 4.0}
 
+#: Decoding on one thread; the peak is a copy of the decoded bytes.
+_DECODED = {"of_peak": 0.5, "times_libertem": 5.0}
+#: Chunks; the peak is the compressor's own library on all cores.
+_CHUNKS = {"of_peak": 0.9, "times_libertem": 3.0}
+#: As raw files.
+_CONTIGUOUS = {"of_limit": 0.7}
+
 TARGETS: dict[str, dict[str, float]] = {
     **{f"{task}-u16": _STREAMED for task in ("sum", "sumsig", "max", "mask1", "com", "stddev")},
     "mask8-u16": {"of_limit": 0.5, "times_libertem": 4.0, "times_arrays": 2.0},
@@ -29,6 +37,9 @@ TARGETS: dict[str, dict[str, float]] = {
         for task in ("sum", "com", "mask8")
         for percent in ("1", "0.1", "0.01")
     },
+    **{f"inline-{data}": _DECODED for data in ("mib-1", "mib-6", "mib-12", "k2is")},
+    **{f"sum-{data}": _CHUNKS for data in ("hdf5-gzip", "hdf5-bslz4")},
+    **{f"sum-{data}": _CONTIGUOUS for data in ("dm", "mrc", "seq", "blo", "hdf5")},
     "mask64-u16": {"of_peak": 0.6, "times_libertem": 2.0},
     "frame-noop": {"max_us_per_frame": 2.0, "times_libertem": 10.0},
     "tile-sum": {"of_peak": 0.9, "times_libertem": 2.0},

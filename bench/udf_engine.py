@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from format_data import load_options
 from work import Array, UnsupportedError, dense_masks, disk_masks, scattered_roi
 
 #: Class, module, and the buffer to look at.
@@ -67,6 +68,8 @@ class Engine:
 
     def load(self, context: Any, data: dict[str, Any]) -> Any:
         """Open the file."""
+        if data["kind"] is not None:
+            return context.load(data["format"], path=data["path"], **load_options(data))
         options = {"path": data["path"], "nav_shape": tuple(data["nav"])}
         if data["format"] == "raw":
             options |= {"dtype": data["dtype"], "sig_shape": tuple(data["sig"])}

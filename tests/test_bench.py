@@ -99,6 +99,31 @@ def test_sparse_files_are_compared_with_each_other_and_with_dense_ones(tmp_path)
     assert {"framefold", "numpy"} == set(cases["com-raw_csr-1"]["engines"])
 
 
+def test_files_of_formats_are_compared_with_other_readers(tmp_path):
+    pytest.importorskip("hdf5plugin")
+    pytest.importorskip("zarr")
+    done = bench(
+        tmp_path, "--only", "formats", "--engines", "framefold,framefold-inline,numpy,peak"
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = {case["name"]: case for case in report(tmp_path)["cases"]}
+    data = ("k2is", "dm", "dm-transposed", "mrc", "seq", "blo", "empad")
+    data = (*data, "hdf5", "hdf5-gzip", "hdf5-bslz4", "zarr")
+    assert set(cases) == {f"{task}-{name}" for task in ("sum", "mask1") for name in data} | {
+        "inline-k2is"
+    }
+    for case in cases.values():
+        assert not case["wrong"], case["name"]
+        assert not case["left_out"], case["name"]
+    # Decoders beside the compressor's own library, and beside a copy.
+    peaked = {name for name, case in cases.items() if "peak" in case["engines"]}
+    assert peaked == {"sum-hdf5-gzip", "sum-hdf5-bslz4", "inline-k2is"}
+    kinds = {target["kind"] for target in cases["inline-k2is"]["targets"]}
+    assert kinds == {"of_peak", "times_arrays"}
+    assert cases["inline-k2is"]["bytes"] == 1860 * 2048 * 3 // 2
+    assert not (tmp_path / "out" / "data").exists()
+
+
 def test_a_wrong_engine_is_caught_and_no_time_is_taken(tmp_path):
     (tmp_path / "off_by_one.py").write_text(WRONG)
     extra = ["--engine", "wrong=off_by_one.py", "--engines", "framefold,numpy"]
