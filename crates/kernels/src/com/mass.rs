@@ -72,7 +72,9 @@ impl Moment for i128 {
     }
 
     fn over(self, sum: Self) -> Option<f64> {
-        (sum != 0).then(|| self as f64 / sum as f64)
+        // From 64 bits it is one instruction, and the same number.
+        let double = |n: i128| i64::try_from(n).map_or_else(|_| n as f64, |n| n as f64);
+        (sum != 0).then(|| double(self) / double(sum))
     }
 }
 

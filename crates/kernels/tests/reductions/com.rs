@@ -32,7 +32,7 @@ proptest! {
     #[test]
     fn equals_its_definition(case in cases_of(real(), 2..3), options in options()) {
         let ComOptions { cy, cx, r, ri, scan_rotation, flip_y } = options;
-        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y };
+        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y, shifts_only: false };
         check(&udf, &case, false, true, |frames| oracle::com(frames, &options)).unwrap();
     }
 }
