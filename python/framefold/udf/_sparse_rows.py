@@ -226,8 +226,7 @@ def _own(made: Any, format_: str) -> Any:
 
 def _parts(array: Any) -> Iterator[Array]:
     """The arrays of which a sparse array consists."""
-    for name in ("data", "indices", "indptr", "coords", "row", "col"):
-        parts = getattr(array, name, None)
+    for parts in vars(array).values():
         for part in parts if isinstance(parts, tuple) else (parts,):
             if isinstance(part, np.ndarray):
                 yield part
