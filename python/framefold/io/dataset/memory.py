@@ -88,7 +88,7 @@ class MemoryDataSet(DataSet):
         if tileshape is not None:
             engine = _with_tiles(engine, lengths("tileshape", tileshape))
         super().__init__(engine)
-        self._data = data if is_sparse(data) else np.asanyarray(data)
+        self._data = data
         self._formats = formats if formats is not None else (_own_format(data),)
 
     def __reduce__(self) -> tuple[Any, ...]:
