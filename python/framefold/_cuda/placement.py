@@ -170,7 +170,14 @@ def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
     if workers.cpus or frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
         return None
+    if all(map(_stays_sparse, bridges)):
+        return None  # the planner counts their entries
     return max(1, TILE_BYTES // frame_bytes)
+
+
+def _stays_sparse(bridge: Bridge) -> bool:
+    how = bridge.layout or _formats.layout(bridge.array_backend)
+    return how == "csr" == _formats.layout(bridge.array_backend)
 
 
 def _wants_small_tiles(bridge: Bridge) -> bool:

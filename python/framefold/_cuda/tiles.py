@@ -116,15 +116,15 @@ class DeviceTiles:
                 f"of {rows.n_cells} pixels; cupyx.scipy.sparse counts to {SMALL}: ask for smaller "
                 f"tiles in get_tiling_preferences"
             )
-        values, columns, starts = worker.uploader(self).upload(
+        # As they are: in another dtype they would be more bytes, or other numbers.
+        uploaded = worker.uploader(self).upload(
             [
-                (rows.values, sparse_dtype(rows.values.dtype)),
+                (rows.values, rows.values.dtype),
                 (rows.columns, np.dtype(np.int32)),
                 (rows.starts, np.dtype(np.int32)),
             ]
         )
-        csr = _sparse().csr_matrix((values, columns, starts), shape=(rows.depth, rows.n_cells))
-        return DeviceTile(sig, rows.depth, csr=csr, dtype=rows.values.dtype)
+        return DeviceTile(sig, rows.depth, rows=(uploaded[0], uploaded[1], uploaded[2]))
 
 
 class DeviceTile:
@@ -135,14 +135,14 @@ class DeviceTile:
         sig: tuple[int, ...],
         depth: int,
         dense: Any = None,
-        csr: Any = None,
-        dtype: Any = None,
+        rows: tuple[Any, Any, Any] | None = None,
     ) -> None:
         self._sig = sig
         self._depth = depth
         self._dense = dense
-        self._csr = csr
-        self._dtype = dtype
+        #: Values, columns, and where rows begin.
+        self._entries = rows
+        self._csr: Any = None
         self._made: dict[str, Any] = {}
         self._made_frames: dict[str, list[Any]] = {}
 
@@ -179,12 +179,27 @@ class DeviceTile:
     def _make(self, format_: str) -> Any:
         if format_ != CUPY:
             return _of_rows(self._rows(), format_)
-        if self._dense is not None:
-            return self._dense
-        return self._csr.toarray().astype(self._dtype).reshape((self._depth, *self._sig))
+        return self._densified() if self._dense is None else self._dense
+
+    def _densified(self) -> Any:
+        """All zeros written out. cupyx would do so by way of numbers with a fraction."""
+        import cupy
+
+        values, columns, starts = self._entries  # type: ignore[misc]
+        flat = cupy.zeros(self._depth * prod(self._sig), dtype=values.dtype)
+        places = cupy.arange(values.size, dtype=np.int64)
+        rows = cupy.searchsorted(starts, places, side="right") - 1
+        flat[rows * prod(self._sig) + columns] = values
+        return flat.reshape((self._depth, *self._sig))
 
     def _rows(self) -> Any:
-        if self._csr is None:
+        if self._csr is None and self._entries is not None:
+            values, columns, starts = self._entries
+            wide = sparse_dtype(values.dtype)
+            values = values if values.dtype == wide else values.astype(wide)
+            shape = self._depth, prod(self._sig)
+            self._csr = _sparse().csr_matrix((values, columns, starts), shape=shape)
+        elif self._csr is None:
             flat = self._dense.reshape((self._depth, prod(self._sig)))
             self._csr = _sparse().csr_matrix(flat.astype(sparse_dtype(flat.dtype)))
         return self._csr
