@@ -51,6 +51,18 @@ fn results(com: &Com, name: &str) -> Vec<f64> {
 }
 
 #[test]
+fn shifts_alone_are_those_that_come_with_the_rest() {
+    let all = Com { cy: Some(1.0), r: 4.0, ..Com::default() };
+    let some = Com { shifts_only: true, ..all.clone() };
+    for name in ["raw_com", "raw_shifts"] {
+        let bits = |com| results(com, name).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        assert_eq!(bits(&some), bits(&all));
+    }
+    assert!(run(&some, &example()).unwrap().get("field").is_err());
+    assert!(run(&all, &example()).unwrap().get("field").is_ok());
+}
+
+#[test]
 fn an_empty_frame_has_its_centre_of_mass_at_the_reference_point() {
     let com = Com::default();
     assert_eq!(results(&com, "raw_com"), [3.0, 5.0, 2.0, 2.5, 2.0, 3.0, 0.0, 0.0]);
