@@ -248,6 +248,9 @@ class ndarray:
 
     def __setitem__(self, key, value):
         assert not (isinstance(value, np.ndarray) and value.ndim), "a NumPy array"
+        if isinstance(key, ndarray):
+            _queue(lambda to, at, what: to.__setitem__(at, what), self, key, value)
+            return
         if isinstance(value, ndarray) and value.np is self.np[key]:
             return
         _queue(lambda to, what: to.__setitem__(key, what), self, value)
@@ -276,6 +279,9 @@ class ndarray:
 
     def __mul__(self, other):
         return compute(np.multiply, self, other)
+
+    def __sub__(self, other):
+        return compute(np.subtract, self, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -309,6 +315,14 @@ def zeros(shape, dtype=float):
     array = ndarray(shape, dtype)
     _queue(lambda to: to.fill(0), array)
     return array
+
+
+def arange(stop, dtype=None):
+    return asarray(np.arange(stop, dtype=dtype))
+
+
+def searchsorted(sorted_, values, side="left"):
+    return compute(lambda a, b: np.searchsorted(a, b, side), sorted_, values)
 
 
 def asarray(array, dtype=None):
@@ -420,7 +434,7 @@ def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
                  "MemoryPointer"):  # fmt: skip
         setattr(cupy.cuda, name, globals()[name])
-    for name in ("ndarray", "zeros", "asarray"):
+    for name in ("ndarray", "zeros", "asarray", "arange", "searchsorted"):
         setattr(cupy, name, globals()[name])
     pools = Pool("device"), Pool("pinned")
     cupy.get_default_memory_pool = lambda: pools[0]

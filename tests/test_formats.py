@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import sparse
 import sparseconverter as spc
-from format_udfs import Asks
+from format_udfs import Asks, Frames, Partitions, Tiles, Witness, as_dense, check
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
@@ -18,7 +18,7 @@ from framefold.common import convert as door
 from framefold.exceptions import (
     UnsupportedError,
 )
-from framefold.udf import UDF, _sparse_tiles
+from framefold.udf import UDF, _sparse_rows, _sparse_tiles
 
 NAV, SIG = (5, 6), (7, 9)
 NP, COO, GCXS, DOK = UDF.BACKEND_NUMPY, "sparse.COO", "sparse.GCXS", "sparse.DOK"
@@ -38,93 +38,6 @@ def inline():
 
 
 # --- What UDFs get --------------------------------------------------------------------------
-
-
-def as_dense(array):
-    """By the array's own means, not by ours."""
-    if isinstance(array, sparse.SparseArray):
-        return array.todense()
-    return array.toarray() if hasattr(array, "toarray") else np.asarray(array)
-
-
-class Witness(UDF):
-    """Compares what it gets with the data, and adds it up."""
-
-    def __init__(self, formats, frames, dtype=bool, tile_bytes=None, depth=None):
-        super().__init__(
-            formats=formats, frames=frames, dtype=dtype, tile_bytes=tile_bytes, depth=depth
-        )
-
-    def get_backends(self):
-        return self.params.formats
-
-    def get_preferred_input_dtype(self):
-        return self.params.dtype
-
-    def get_tiling_preferences(self):
-        preferences = super().get_tiling_preferences()
-        if self.params.depth is not None:
-            preferences["depth"] = self.params.depth
-        if self.params.tile_bytes is not None:
-            preferences["total_size"] = self.params.tile_bytes
-        return preferences
-
-    def get_result_buffers(self):
-        dtype = np.result_type(self.meta.input_dtype, np.float64)
-        return {
-            "each": self.buffer("nav", dtype=dtype, where="device"),
-            "total": self.buffer("sig", dtype=dtype, where="device"),
-            "n_cells": self.buffer("nav", dtype=int),
-        }
-
-    def merge(self, dest, src):
-        dest.each[:] = src.each
-        dest.total[:] += src.total
-        dest.n_cells[:] = src.n_cells
-
-    def get_results(self):
-        assert self.meta.array_backend is None
-        return super().get_results()
-
-    def witness(self, array, one_frame):
-        meta, (asked,) = self.meta, self.params.formats
-        assert meta.array_backend == asked
-        assert meta.device_class == "cpu"
-        assert self.xp is np
-        assert spc.get_backend(array) == asked
-        part = meta.slice
-        expected = self.params.frames[part.get()].astype(meta.input_dtype)
-        shape = (1, *part.shape.sig) if one_frame else tuple(part.shape)
-        assert expected.shape == shape
-        if asked in UDF.D2_BACKENDS:
-            shape = (shape[0], int(np.prod(shape[1:])))
-        elif one_frame:
-            shape = shape[1:]
-        assert tuple(array.shape) == shape
-        assert array.dtype == meta.input_dtype
-        np.testing.assert_array_equal(as_dense(array), expected.reshape(shape))
-        if asked == DOK:  # it knows no sums
-            array = array.asformat("coo")
-        flat = array.reshape((expected.shape[0], -1))
-        self.results.each[:] += self.forbuf(flat.sum(axis=1), self.results.each)
-        self.results.total[:] += self.forbuf(flat.sum(axis=0), self.results.total)
-        self.results.n_cells[:] += flat.shape[1]
-
-
-class Tiles(Witness):
-    def process_tile(self, tile):
-        self.witness(tile, False)
-
-
-class Frames(Witness):
-    def process_frame(self, frame):
-        self.witness(frame, True)
-
-
-class Partitions(Witness):
-    def process_partition(self, partition):
-        self.witness(partition, False)
-        assert tuple(self.meta.slice.shape) == tuple(self.meta.partition_shape)
 
 
 @pytest.fixture(scope="module")
@@ -162,13 +75,6 @@ def test_what_a_udf_gets(inline, sparse_files, format_, method, native):
                     check(result, frames)
                 n_runs += 1
     assert n_runs == len(DTYPES) * 4
-
-
-def check(result, frames):
-    wide = frames.astype(np.result_type(frames.dtype, np.float64))
-    np.testing.assert_array_equal(result["each"].raw_data, wide.sum(axis=(1, 2)))
-    np.testing.assert_array_equal(result["total"].data, wide.sum(axis=0))
-    assert (result["n_cells"].raw_data == frames[0].size).all()
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64])
@@ -435,7 +341,7 @@ def test_nothing_is_copied_that_need_not_be(inline, sparse_files):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_tiles_that_need_64_bits_to_count(inline, sparse_files, monkeypatch, format_):
-    monkeypatch.setattr(_sparse_tiles, "SMALL", 50)
+    monkeypatch.setattr(_sparse_rows, "SMALL", 50)
     data, path = sparse_files["int64"]
     frames = data.reshape(-1, *SIG)
     for native in ("dense", "sparse"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from format_udfs import Asks
 
 import framefold as ff
 from framefold.exceptions import (
@@ -375,3 +376,62 @@ def test_tiles_have_the_shape_that_was_asked_for(ctx, counts, tileshape):
     np.testing.assert_array_equal(sums, counts.sum(axis=(2, 3)))
     assert max(seen) == tileshape
     assert sum(np.prod(shape) for shape in seen) == counts.size
+
+
+#: What a UDF gets that takes these formats, where LiberTEM 0.16 can be asked.
+RECOMMENDED = UDF.BACKEND_ALL
+DELIVERED = [
+    # Native formats first, wherever they are in the list; then those of the same kind.
+    (np.asarray, None, RECOMMENDED, "numpy"),
+    (np.asarray, "scipy.sparse.csr_matrix", RECOMMENDED, "scipy.sparse.csr_matrix"),
+    (np.asarray, "sparse.COO", RECOMMENDED, "sparse.COO"),
+    (np.asarray, None, ("scipy.sparse.csc_matrix", "sparse.GCXS"), "scipy.sparse.csc_matrix"),
+    (sparse.COO, None, RECOMMENDED, "sparse.COO"),
+    (sparse.COO, "numpy", RECOMMENDED, "numpy"),
+    (sparse.COO, "scipy.sparse.csr_matrix", ("numpy", "sparse.COO"), "sparse.COO"),
+    (sparse.GCXS, None, RECOMMENDED, "sparse.GCXS"),
+    (sparse.GCXS, None, ("scipy.sparse.csc_matrix", "sparse.GCXS"), "sparse.GCXS"),
+    (sparse.GCXS, None, ("numpy", "sparse.COO"), "sparse.COO"),
+    (sparse.DOK, None, ("numpy", "sparse.DOK", "sparse.COO"), "sparse.DOK"),
+    (sparse.DOK, None, ("numpy", "sparse.COO"), "sparse.COO"),
+]
+
+
+@pytest.mark.parametrize(("make", "native", "takes", "gets"), DELIVERED)
+def test_formats_are_delivered_as_in_the_reference(ctx, counts, make, native, takes, gets):
+    backends = None if native is None else (native,)
+    dataset = ctx.load("memory", data=make(counts), sig_dims=2, array_backends=backends)
+    found = ctx.run_udf(dataset, Asks(formats=takes))["format"].data
+    assert set(found.reshape(-1)) == {gets}
+
+
+@pytest.mark.parametrize("of", ["matrix", "array"])
+@pytest.mark.parametrize("kind", ["coo", "csr", "csc"])
+def test_formats_of_scipy_are_delivered_as_they_are(ctx, counts, kind, of):
+    data = getattr(scipy_sparse, f"{kind}_{of}")(counts.reshape(20, 42))
+    dataset = ctx.load("memory", data=data, datashape=SHAPE)
+    found = ctx.run_udf(dataset, Asks(formats=RECOMMENDED))["format"].data
+    assert set(found.reshape(-1)) == {f"scipy.sparse.{kind}_{of}"}
+
+
+def test_arrays_on_devices_are_named(ctx):
+    class Array:
+        __cuda_array_interface__ = None
+        __module__ = "cupy"
+
+    with pytest.raises(UnsupportedError, match=r"data is a cupy.Array.* data.get\(\) for CuPy"):
+        ctx.load("memory", data=Array(), sig_dims=2)
+
+
+def test_masked_pixels_are_no_numbers(ctx, counts):
+    masked = np.ma.masked_array(counts, mask=counts > 7)
+    with pytest.raises(InvalidArgumentError, match=r"masked pixels.* data.filled"):
+        ctx.load("memory", data=masked, sig_dims=2)
+    # Where nothing is masked, there is a number for each.
+    dataset = ctx.load("memory", data=np.ma.masked_array(counts), sig_dims=2)
+    np.testing.assert_array_equal(frames(ctx, dataset), counts.reshape(20, 6, 7))
+
+
+def test_matrices_of_numpy_are_arrays(ctx, counts):
+    dataset = ctx.load("memory", data=counts.reshape(20, 42).view(np.matrix), datashape=SHAPE)
+    np.testing.assert_array_equal(frames(ctx, dataset), counts.reshape(20, 6, 7))

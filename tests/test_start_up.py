@@ -34,6 +34,7 @@ LAZY = [
     "framefold.io.corrections.corrset",
     "framefold.udf._bridge",
     "framefold.udf._formats",
+    "framefold.udf._sparse_rows",
     "framefold.udf._sparse_tiles",
     "framefold.common.backend",
     "framefold.udf.com",

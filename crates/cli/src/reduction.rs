@@ -64,6 +64,7 @@ fn com(args: &ComArgs) -> Com {
         ri: args.ri,
         scan_rotation: args.scan_rotation,
         flip_y: args.flip_y,
+        shifts_only: false,
     }
 }
 

@@ -70,6 +70,9 @@ pub struct Requirements {
     pub tile_depth: Option<usize>,
     /// The largest useful size of a tile in bytes; `None` leaves it to the planner.
     pub tile_bytes: Option<usize>,
+    /// The most frames that a tile may hold, because each of them takes memory that the planner
+    /// does not know of; `None` for no limit. Whole partitions are as deep as they are.
+    pub max_depth: Option<usize>,
     /// Whether each cell of its `sig` buffers follows from that cell of the frames alone. The
     /// planner may then run it over parts of the frame one by one, as if each were a data set of
     /// its own ([`JobMeta::shape`] says so). Its `single` buffers must be the same for all parts,
@@ -89,6 +92,7 @@ impl Requirements {
             formats: vec![ArrayFormat::Dense],
             tile_depth: None,
             tile_bytes: None,
+            max_depth: None,
             cellwise: false,
             contends: false,
         }

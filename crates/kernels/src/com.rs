@@ -53,11 +53,21 @@ pub struct Com {
     pub scan_rotation: f64,
     /// Whether the y axis of the detector points up.
     pub flip_y: bool,
+    /// Whether to give `raw_com` and `raw_shifts` alone, for those who compute the rest themselves.
+    pub shifts_only: bool,
 }
 
 impl Default for Com {
     fn default() -> Self {
-        Com { cy: None, cx: None, r: f64::INFINITY, ri: 0.0, scan_rotation: 0.0, flip_y: false }
+        Com {
+            cy: None,
+            cx: None,
+            r: f64::INFINITY,
+            ri: 0.0,
+            scan_rotation: 0.0,
+            flip_y: false,
+            shifts_only: false,
+        }
     }
 }
 
@@ -138,14 +148,17 @@ impl Udf for Com {
             let decl = BufferDecl::new(name, BufferKind::Nav, dtype).with_extra_shape(extra);
             BufferDecl { usage: BufferUse::ResultOnly, ..decl }
         };
-        Ok(vec![
-            BufferDecl { usage: BufferUse::Public, ..decl("raw_com", &[2]) },
-            decl("raw_shifts", &[2]),
-            decl("field", &[2]),
-            decl("field_y", &[]),
-            decl("field_x", &[]),
-            decl("magnitude", &[]),
-        ])
+        let raw_com = BufferDecl { usage: BufferUse::Public, ..decl("raw_com", &[2]) };
+        let mut buffers = vec![raw_com, decl("raw_shifts", &[2])];
+        if !self.shifts_only {
+            buffers.extend([
+                decl("field", &[2]),
+                decl("field_y", &[]),
+                decl("field_x", &[]),
+                decl("magnitude", &[]),
+            ]);
+        }
+        Ok(buffers)
     }
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
@@ -321,17 +334,19 @@ impl Merged {
             let numbers: Vec<T> = centres.iter().map(|c| round(number(c))).collect();
             NativeArray::try_new(&[centres.len()], numbers).map(Array::from)
         };
-        Ok(vec![
-            vectors(&|centre| *centre)?,
-            vectors(&shift)?,
-            vectors(&field)?,
-            numbers(&|centre| field(centre)[0])?,
-            numbers(&|centre| field(centre)[1])?,
-            numbers(&|centre| {
-                let [y, x] = field(centre);
-                y.hypot(x)
-            })?,
-        ])
+        let mut results = vec![vectors(&|centre| *centre)?, vectors(&shift)?];
+        if !self.com.shifts_only {
+            results.extend([
+                vectors(&field)?,
+                numbers(&|centre| field(centre)[0])?,
+                numbers(&|centre| field(centre)[1])?,
+                numbers(&|centre| {
+                    let [y, x] = field(centre);
+                    y.hypot(x)
+                })?,
+            ]);
+        }
+        Ok(results)
     }
 }
 

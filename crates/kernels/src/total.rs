@@ -56,6 +56,7 @@ impl Value for f64 {
         self * factor
     }
 
+    #[inline(always)]
     fn complex(self) -> Complex128 {
         Complex128::new(self, 0.0)
     }
@@ -77,6 +78,7 @@ impl Value for Complex128 {
         Complex128::new(self.re * factor, self.im * factor)
     }
 
+    #[inline(always)]
     fn complex(self) -> Complex128 {
         self
     }

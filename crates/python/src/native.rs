@@ -61,8 +61,9 @@ fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dy
             cx: number("cx")?,
             r: number("r")?.unwrap_or(f64::INFINITY),
             ri: number("ri")?.unwrap_or(0.0),
-            scan_rotation: number("scan_rotation")?.unwrap_or(0.0),
-            flip_y: given("flip_y")?.map_or(Ok(false), |value| value.is_truthy())?,
+            // All else is the same for native and Python runs, and comes of the shifts.
+            shifts_only: true,
+            ..Com::default()
         }),
         "masks" => {
             let Some(stack) = given("masks")? else {

@@ -43,7 +43,7 @@ pub(crate) struct PyUdf {
     short: Arc<AtomicBool>,
 }
 
-type Wishes = (String, String, Option<usize>, Option<usize>, String);
+type Wishes = (String, String, Option<usize>, Option<usize>, String, Option<usize>);
 type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
 
 impl PyUdf {
@@ -72,7 +72,7 @@ impl Udf for PyUdf {
         let wishes = Python::attach(|py| {
             self.bridge.call_method1(py, "requirements", (native,))?.extract::<Wishes>(py)
         });
-        let (method, dtype, tile_depth, tile_bytes, layout) =
+        let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
         let method = match method.as_str() {
             "tile" => Method::Tile,
@@ -95,6 +95,7 @@ impl Udf for PyUdf {
             formats: vec![format],
             tile_depth,
             tile_bytes,
+            max_depth,
             cellwise: false,
             contends: true,
         })

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
-
-from framefold.udf._sparse_tiles import Rows
 
 if TYPE_CHECKING:
     from framefold._cuda.placement import OnDevice
@@ -77,7 +74,7 @@ class DevicePartition:
         if gets.sparse_tiles is not None:
             gets.sparse_tiles.clear()
             return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes)
-        return _densifier(frames, slice_shapes) if gets.of_rows else None
+        return None
 
     def end(self) -> None:
         """Let go of the current tile."""
@@ -108,19 +105,3 @@ class DevicePartition:
     @property
     def _frames(self) -> bool:
         return self._run.bridge.method == "frame"
-
-
-def _densifier(frames: bool, slice_shapes: Sequence[tuple[int, ...]]) -> Callable[..., Any]:
-    """Makes NumPy arrays of sparse tiles, for functions that bring them to the device."""
-
-    def give(
-        start: int, stop: int, index: int, starts: Array, columns: Array, values: Array
-    ) -> Any:
-        rows = Rows(slice_shapes[index], starts, columns, values)
-        flat = np.zeros((rows.depth, rows.n_cells), dtype=values.dtype)
-        flat[np.repeat(np.arange(rows.depth), np.diff(rows.starts)), rows.columns] = values
-        tile = flat.reshape((rows.depth, *rows.sig))
-        tile.flags.writeable = False
-        return iter(tile) if frames else tile
-
-    return give

@@ -51,15 +51,18 @@ class OnDevice(NamedTuple):
     array_backend: str
     #: What makes tiles of a CuPy format.
     device_tiles: DeviceTiles | None
-    #: What makes sparse tiles of a CPU format.
+    #: What makes tiles of another format of the engine's sparse rows.
     sparse_tiles: SparseTiles | None
-    #: Whether the engine's tiles are sparse rows.
-    of_rows: bool
 
     @property
     def on_cupy(self) -> bool:
         """Whether the format is one of CuPy's."""
         return self.array_backend in CUPY_BACKENDS
+
+    def max_depth(self, frames: bool, sig: tuple[int, ...]) -> int | None:
+        """The most frames that a tile may have, so that what UDFs share of it fits the memory."""
+        tiles = self.sparse_tiles if self.device_tiles is None else self.device_tiles
+        return None if tiles is None else tiles.max_depth(self.array_backend, frames, sig)
 
 
 def find_workers(wishes: Sequence[Formats], gpus: Gpus, devices_only: bool = False) -> Workers:
@@ -133,25 +136,28 @@ def assign(
             bridge.array_backend = format_
             bridge.crosses = _formats.layout(format_) not in map(_formats.layout, native)
             bridge.layout = _formats.layout(native[0]) if format_ in CUPY_BACKENDS else None
-    sparse = _formats.sparse_tiles(bridges, chosen)
     layouts = [bridge.layout or _formats.layout(bridge.array_backend) for bridge in bridges]
+    of_rows = [
+        format_ if how == "csr" and format_ not in CUPY_BACKENDS else None
+        for format_, how in zip(chosen, layouts, strict=True)
+    ]
+    sparse = _formats.sparse_tiles(bridges, of_rows)
     uploads = {}
     for how in set(layouts):
-        n_takers = sum(
-            format_ in CUPY_BACKENDS and its == how
-            for format_, its in zip(chosen, layouts, strict=True)
-        )
-        if n_takers:
+        takers = [
+            (format_, bridge.method == "frame")
+            for bridge, format_, its in zip(bridges, chosen, layouts, strict=True)
+            if format_ in CUPY_BACKENDS and its == how
+        ]
+        if takers:
             from framefold._cuda.tiles import DeviceTiles
 
-            uploads[how] = DeviceTiles(n_takers, of_rows=how == "csr")
+            uploads[how] = DeviceTiles(takers, of_rows=how == "csr")
     for bridge, format_, how in zip(bridges, chosen, layouts, strict=True):
-        of_rows = how == "csr"
         bridge.on_device = OnDevice(
             format_,
             uploads[how] if format_ in CUPY_BACKENDS else None,
-            sparse if of_rows and format_ in CPU_BACKENDS else None,
-            of_rows,
+            sparse if how == "csr" and format_ not in CUPY_BACKENDS else None,
         )
 
 
@@ -164,7 +170,14 @@ def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
     if workers.cpus or frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
         return None
+    if all(map(_stays_sparse, bridges)):
+        return None  # the planner counts their entries
     return max(1, TILE_BYTES // frame_bytes)
+
+
+def _stays_sparse(bridge: Bridge) -> bool:
+    how = bridge.layout or _formats.layout(bridge.array_backend)
+    return how == "csr" == _formats.layout(bridge.array_backend)
 
 
 def _wants_small_tiles(bridge: Bridge) -> bool:

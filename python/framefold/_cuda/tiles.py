@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,8 @@ import numpy.typing as npt
 from framefold._cuda.worker import DeviceWorker, current_worker
 from framefold.common.udf import CUPY, CUPY_SCIPY_COO, CUPY_SCIPY_CSC
 from framefold.exceptions import EngineError, LimitError
-from framefold.udf._sparse_tiles import SMALL, Rows
+from framefold.udf._sparse_rows import SMALL, Rows
+from framefold.udf._sparse_tiles import max_depth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,8 +28,8 @@ class DeviceTiles:
 
     Parameters
     ----------
-    n_takers
-        How many UDFs do.
+    takers
+        For each UDF that does the format, and whether it gets frames of that format one by one.
     of_rows
         Whether they are made of the engine's sparse tiles.
 
@@ -37,9 +39,19 @@ class DeviceTiles:
     after the other, and is let go with the last.
     """
 
-    def __init__(self, n_takers: int, of_rows: bool) -> None:
-        self._n_takers = n_takers
+    def __init__(self, takers: Sequence[tuple[str, bool]], of_rows: bool) -> None:
+        self._n_takers = len(takers)
+        self._n_sharing = Counter(takers)
         self._of_rows = of_rows
+
+    def max_depth(self, format_: str, frames: bool, sig: Sequence[int]) -> int | None:
+        """The most frames that a tile may have, so that what UDFs share of it fits the memory.
+
+        As for :meth:`framefold.udf._sparse_tiles.SparseTiles.max_depth`.
+        """
+        if not frames or self._n_sharing[format_, True] < 2 or format_ == CUPY:
+            return None
+        return max_depth(format_, sig)
 
     def clear(self) -> None:
         """Forget the current tile of this worker."""
@@ -72,7 +84,8 @@ class DeviceTiles:
             key = (start, stop, index, arrays[-1].dtype.char)
             tile = self._tile(key, sig_shapes[index], arrays)
             if frames:
-                return tile.frames(format_, start, index, show)
+                shared = self._n_sharing[format_, True] > 1
+                return tile.frames(format_, shared, start, index, show)
             show(start, stop, index)
             return tile.whole(format_)
 
@@ -103,15 +116,15 @@ class DeviceTiles:
                 f"of {rows.n_cells} pixels; cupyx.scipy.sparse counts to {SMALL}: ask for smaller "
                 f"tiles in get_tiling_preferences"
             )
-        values, columns, starts = worker.uploader(self).upload(
+        # As they are: in another dtype they would be more bytes, or other numbers.
+        uploaded = worker.uploader(self).upload(
             [
-                (rows.values, sparse_dtype(rows.values.dtype)),
+                (rows.values, rows.values.dtype),
                 (rows.columns, np.dtype(np.int32)),
                 (rows.starts, np.dtype(np.int32)),
             ]
         )
-        csr = _sparse().csr_matrix((values, columns, starts), shape=(rows.depth, rows.n_cells))
-        return DeviceTile(sig, rows.depth, csr=csr, dtype=rows.values.dtype)
+        return DeviceTile(sig, rows.depth, rows=(uploaded[0], uploaded[1], uploaded[2]))
 
 
 class DeviceTile:
@@ -122,15 +135,16 @@ class DeviceTile:
         sig: tuple[int, ...],
         depth: int,
         dense: Any = None,
-        csr: Any = None,
-        dtype: Any = None,
+        rows: tuple[Any, Any, Any] | None = None,
     ) -> None:
         self._sig = sig
         self._depth = depth
         self._dense = dense
-        self._csr = csr
-        self._dtype = dtype
+        #: Values, columns, and where rows begin.
+        self._entries = rows
+        self._csr: Any = None
         self._made: dict[str, Any] = {}
+        self._made_frames: dict[str, list[Any]] = {}
 
     def whole(self, format_: str) -> Any:
         """``(depth, *sig)``, or ``(depth, cells)`` in formats of two axes."""
@@ -139,29 +153,53 @@ class DeviceTile:
         return self._made[format_]
 
     def frames(
-        self, format_: str, start: int, index: int, show: Callable[[int, int, int], None]
+        self,
+        format_: str,
+        shared: bool,
+        start: int,
+        index: int,
+        show: Callable[[int, int, int], None],
     ) -> Iterator[Any]:
-        """The frames: of shape ``sig``, or ``(1, cells)`` in formats of two axes."""
-        if format_ == CUPY:
-            tile = self.whole(CUPY)
-            for i in range(self._depth):
-                show(start + i, start + i + 1, index)
-                yield tile[i]
-        else:
-            rows = self._rows()
-            for i in range(self._depth):
-                show(start + i, start + i + 1, index)
-                yield _of_rows(rows[i : i + 1], format_)
+        """The frames: of shape ``sig``, or ``(1, cells)`` in formats of two axes.
+
+        ``shared``: others get the same ones.
+        """
+        made = self._made_frames.setdefault(format_, []) if shared else []
+        whole = self.whole(CUPY) if format_ == CUPY else self._rows()
+        for i in range(self._depth):
+            show(start + i, start + i + 1, index)
+            if i < len(made):
+                yield made[i]
+                continue
+            frame = whole[i] if format_ == CUPY else _of_rows(whole[i : i + 1], format_)
+            if shared and format_ != CUPY:
+                made.append(frame)
+            yield frame
 
     def _make(self, format_: str) -> Any:
         if format_ != CUPY:
             return _of_rows(self._rows(), format_)
-        if self._dense is not None:
-            return self._dense
-        return self._csr.toarray().astype(self._dtype).reshape((self._depth, *self._sig))
+        return self._densified() if self._dense is None else self._dense
+
+    def _densified(self) -> Any:
+        """All zeros written out. cupyx would do so by way of numbers with a fraction."""
+        import cupy
+
+        values, columns, starts = self._entries  # type: ignore[misc]
+        flat = cupy.zeros(self._depth * prod(self._sig), dtype=values.dtype)
+        places = cupy.arange(values.size, dtype=np.int64)
+        rows = cupy.searchsorted(starts, places, side="right") - 1
+        flat[rows * prod(self._sig) + columns] = values
+        return flat.reshape((self._depth, *self._sig))
 
     def _rows(self) -> Any:
-        if self._csr is None:
+        if self._csr is None and self._entries is not None:
+            values, columns, starts = self._entries
+            wide = sparse_dtype(values.dtype)
+            values = values if values.dtype == wide else values.astype(wide)
+            shape = self._depth, prod(self._sig)
+            self._csr = _sparse().csr_matrix((values, columns, starts), shape=shape)
+        elif self._csr is None:
             flat = self._dense.reshape((self._depth, prod(self._sig)))
             self._csr = _sparse().csr_matrix(flat.astype(sparse_dtype(flat.dtype)))
         return self._csr

@@ -49,6 +49,9 @@ if TYPE_CHECKING:
 Arrays = dict[str, npt.NDArray[Any]]
 Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool]
 Declared = tuple[str, str, tuple[int, ...], str, int, str | None]
+#: Method, preferred dtype, tile depth, tile size in bytes, the engine's layout, and the most
+#: frames that a tile may have.
+Requirements = tuple[str, str, int | None, int | None, str, int | None]
 
 
 #: Built-in functions whose Python code computes with arrays of CuPy, too.
@@ -103,13 +106,23 @@ class Bridge:
             return tuple(format_ for format_ in formats if format_ in CPU_BACKENDS) or formats
         return formats
 
-    def requirements(self, native_dtype: str) -> tuple[str, str, int | None, int | None, str]:
-        """Method, preferred dtype, tile depth, tile size in bytes, and the engine's layout."""
+    def requirements(self, native_dtype: str) -> Requirements:
+        """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         method = self.method = processing_method(udf)
         depth, total_size = tiling_wishes(udf) if method == "tile" else (None, None)
         how = self.layout or layout(self.array_backend)
-        return method, preferred_dtype(udf), depth, total_size, how
+        return method, preferred_dtype(udf), depth, total_size, how, self._max_depth()
+
+    def _max_depth(self) -> int | None:
+        """The most frames that a tile may have; None for no limit."""
+        frames, sig = self.method == "frame", tuple(self.shape.sig)
+        limits = []
+        if self.tiles is not None:
+            limits.append(self.tiles.max_depth(self.array_backend, frames, sig))
+        if self.on_device is not None:
+            limits.append(self.on_device.max_depth(frames, sig))
+        return min((limit for limit in limits if limit is not None), default=None)
 
     def declare(self, input_dtype: str) -> list[Declared]:
         """The declared buffers; checks the rules for them."""
@@ -155,9 +168,11 @@ class Bridge:
         how = []
         if self.crosses:
             how.append("made of dense data" if self.tiles else "made of sparse data")
-        n_sharing = self.tiles.n_sharing(self.array_backend) if self.tiles else 1
-        if n_sharing > 1 and self.method != "frame":
-            how.append(f"once per tile for {n_sharing} UDFs")
+        if self.tiles is not None:
+            frames = self.method == "frame"
+            n_sharing = self.tiles.n_sharing(self.array_backend, frames)
+            if n_sharing > 1:
+                how.append(f"once per {'frame' if frames else 'tile'} for {n_sharing} UDFs")
         made = f"{self.array_backend} ({', '.join(how)})" if how else self.array_backend
         if self.on_device is not None and self.on_device.array_backend != self.array_backend:
             made += f"; on CUDA devices {self.on_device.array_backend}"

@@ -212,7 +212,7 @@ def assign(
         for bridge in bridges
     ]
     chosen = choose(native, wishes)
-    tiles = sparse_tiles(bridges, chosen)
+    tiles = sparse_tiles(bridges, [f if layout(f) == "csr" else None for f in chosen])
     kinds = {layout(format_) for format_ in native}
     for bridge, format_ in zip(bridges, chosen, strict=True):
         how = layout(format_)
@@ -221,12 +221,18 @@ def assign(
         bridge.crosses = how not in kinds
 
 
-def sparse_tiles(bridges: Sequence[Bridge], chosen: Formats) -> SparseTiles | None:
-    """What makes sparse tiles in those of the chosen formats that are the CPU's; None if none."""
+def sparse_tiles(bridges: Sequence[Bridge], formats: Sequence[str | None]) -> SparseTiles | None:
+    """What makes these formats of sparse tiles; None if no UDF gets any.
+
+    Parameters
+    ----------
+    bridges, formats
+        For each UDF the format that it gets; None if that is not made of sparse tiles.
+    """
     takers = [
         (format_, bridge.method == "frame")
-        for bridge, format_ in zip(bridges, chosen, strict=True)
-        if layout(format_) == "csr" and format_ in CPU_BACKENDS
+        for bridge, format_ in zip(bridges, formats, strict=True)
+        if format_ is not None
     ]
     if not takers:
         return None

@@ -25,6 +25,11 @@ const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
 /// A band of all frames of a partition is at least that large.
 const SMALLEST_BAND_BYTES: u64 = 1 << 20;
+/// The least that partitions hold of sparse data that no user code looks at: kernels are done with
+/// that before the next partition has begun.
+const SMALLEST_SPARSE_BYTES: u64 = 256 << 10;
+/// Never fewer of them than this, as far as there are frames.
+const FEWEST_SPARSE: u64 = 8;
 /// A partition holds at least this many times the bytes that merging it touches.
 const WORK_PER_MERGE: u64 = 4;
 /// The same where bands can make up for fewer runs of frames.
@@ -75,6 +80,8 @@ pub(super) fn choose(
                 frame_bytes,
                 merged_bytes: merged_bytes(jobs),
                 depth: saturating_u64(info.preferred_depth).max(1),
+                quick: matches!(frame, FrameSize::Sparse(_))
+                    && !requirements.iter().any(|r| r.contends),
             };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
             let by_bands = matches!(frame, FrameSize::Dense(_))
@@ -118,6 +125,8 @@ struct Work {
     merged_bytes: u64,
     /// How many frames the source likes to read together.
     depth: u64,
+    /// Whether nothing but kernels looks at sparse data: they go with the bytes.
+    quick: bool,
 }
 
 impl Work {
@@ -138,9 +147,16 @@ impl Work {
         if total / target < FEWEST {
             why = format!("at least {FEWEST}, so that slow user code runs on all cores");
         }
+        let mut fewest = FEWEST_WITH_LARGE_BUFFERS;
+        let few_bytes = (total / SMALLEST_SPARSE_BYTES).max(FEWEST_SPARSE);
+        if self.quick && few_bytes < runs {
+            (runs, fewest) = (few_bytes, few_bytes.min(fewest));
+            let least = bytes(SMALLEST_SPARSE_BYTES);
+            why = format!("few, because kernels are done with {least} of entries in no time");
+        }
         // A UDF that takes whole partitions has them in memory: those stay small.
         let merges = total / self.merged_bytes.saturating_mul(WORK_PER_MERGE).max(1);
-        let few = merges.max(FEWEST_WITH_LARGE_BUFFERS);
+        let few = merges.max(fewest);
         if few < runs && !whole {
             runs = few;
             let merged = bytes(self.merged_bytes);
@@ -232,7 +248,7 @@ mod tests {
     }
 
     fn work(n_frames: u64, frame_bytes: u64, merged_bytes: u64) -> Work {
-        Work { n_frames, frame_bytes, merged_bytes, depth: 1 }
+        Work { n_frames, frame_bytes, merged_bytes, depth: 1, quick: false }
     }
 
     #[test]
@@ -250,6 +266,24 @@ mod tests {
         let fortran = Work { depth: 4096, ..work(16384, 128 << 10, 4) };
         assert_eq!(runs(fortran), 8);
         assert_eq!(fortran.plain(true).runs, 256);
+    }
+
+    #[test]
+    fn few_entries_are_few_partitions_for_kernels_alone() {
+        let runs = |work: Work| work.plain(false).runs;
+        // 65536 frames of 7 entries of 6 bytes, and the pointers.
+        let very_sparse = work(1 << 16, 50, 4);
+        let quick = |work: Work| Work { quick: true, ..work };
+        assert_eq!(runs(very_sparse), 64);
+        assert_eq!(runs(quick(very_sparse)), 12);
+        // Merging argues for fewer, but not for less than there are anyway.
+        assert_eq!(runs(quick(work(1 << 16, 50, 256 << 10))), 12);
+        assert_eq!(runs(quick(work(1 << 16, 10, 4))), 8);
+        assert_eq!(runs(quick(work(3, 10, 4))), 8);
+        // With more of them it is as it was.
+        assert_eq!(runs(quick(work(1 << 16, 500, 4))), runs(work(1 << 16, 500, 4)));
+        assert_eq!(runs(quick(work(1 << 16, 500, 256 << 10))), 31);
+        assert_eq!(runs(quick(work(1 << 26, 50, 4))), runs(work(1 << 26, 50, 4)));
     }
 
     #[test]

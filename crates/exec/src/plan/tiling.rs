@@ -45,6 +45,7 @@ pub(super) fn choose(
     if method == Method::Partition {
         return tiles(sig, longest, "a UDF takes whole partitions".into());
     }
+    let longest = requirements.iter().filter_map(|r| r.max_depth).fold(longest, usize::min).max(1);
 
     let pixel_bytes = jobs
         .iter()

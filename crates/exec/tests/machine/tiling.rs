@@ -16,6 +16,7 @@ struct Wishes {
     sum: Sum,
     method: Option<Method>,
     depth: Option<usize>,
+    max_depth: Option<usize>,
 }
 
 impl Udf for Wishes {
@@ -26,7 +27,8 @@ impl Udf for Wishes {
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         let plain = self.sum.requirements(source)?;
         let method = self.method.unwrap_or(plain.method);
-        Ok(Requirements { method, tile_depth: self.depth, ..plain })
+        let (tile_depth, max_depth) = (self.depth, self.max_depth);
+        Ok(Requirements { method, tile_depth, max_depth, ..plain })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -52,7 +54,8 @@ fn dataset() -> Result<Dataset> {
 }
 
 fn udf(method: Method, depth: Option<usize>) -> Arc<dyn Udf> {
-    Arc::new(Wishes { sum: Sum { dtype: DType::F64 }, method: Some(method), depth })
+    let sum = Sum { dtype: DType::F64 };
+    Arc::new(Wishes { sum, method: Some(method), depth, max_depth: None })
 }
 
 fn plan(udfs: Vec<Arc<dyn Udf>>) -> Result<Plan> {
@@ -89,6 +92,25 @@ fn a_depth_beyond_reason_leaves_slices_worth_reading() {
     let plan = plan(vec![udf(Method::Tile, Some(100_000))]).unwrap();
     assert_eq!(plan.tiling().tile_shape(), [16, 512]);
     assert_eq!(plan.tiling().depth(), 64);
+}
+
+#[test]
+fn no_tile_is_deeper_than_one_of_the_udfs_can_bear() {
+    let shallow = |method, max_depth| {
+        Arc::new(Wishes { method: Some(method), max_depth, ..Wishes::default() }) as Arc<dyn Udf>
+    };
+    for (method, other, depth) in [
+        (Method::Tile, None, 3),
+        (Method::Frame, None, 3),
+        (Method::Frame, Some(32), 3),
+        // Nobody gets less than the whole of them.
+        (Method::Partition, None, 64),
+    ] {
+        let plan = plan(vec![shallow(method, Some(3)), udf(Method::Tile, other)]).unwrap();
+        assert_eq!(plan.tiling().depth(), depth, "{method:?} {other:?}");
+    }
+    let plan = plan(vec![shallow(Method::Frame, Some(0)), udf(Method::Frame, None)]).unwrap();
+    assert_eq!(plan.tiling().depth(), 1);
 }
 
 #[test]

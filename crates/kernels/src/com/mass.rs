@@ -72,8 +72,17 @@ impl Moment for i128 {
     }
 
     fn over(self, sum: Self) -> Option<f64> {
-        (sum != 0).then(|| self as f64 / sum as f64)
+        // From 64 bits it is one instruction, and the same number.
+        let double = |n: i128| i64::try_from(n).map_or_else(|_| from_many_bits(n), |n| n as f64);
+        (sum != 0).then(|| double(self) / double(sum))
     }
+}
+
+/// Apart, or else the compiler finds that it can do without the other way.
+#[cold]
+#[inline(never)]
+fn from_many_bits(n: i128) -> f64 {
+    n as f64
 }
 
 impl Moment for f64 {

@@ -32,7 +32,7 @@ proptest! {
     #[test]
     fn equals_its_definition(case in cases_of(real(), 2..3), options in options()) {
         let ComOptions { cy, cx, r, ri, scan_rotation, flip_y } = options;
-        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y };
+        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y, shifts_only: false };
         check(&udf, &case, false, true, |frames| oracle::com(frames, &options)).unwrap();
     }
 }
@@ -48,6 +48,18 @@ fn example() -> Dataset {
 
 fn results(com: &Com, name: &str) -> Vec<f64> {
     run(com, &example()).unwrap().get(name).unwrap().as_slice::<f64>().unwrap().to_vec()
+}
+
+#[test]
+fn shifts_alone_are_those_that_come_with_the_rest() {
+    let all = Com { cy: Some(1.0), r: 4.0, ..Com::default() };
+    let some = Com { shifts_only: true, ..all.clone() };
+    for name in ["raw_com", "raw_shifts"] {
+        let bits = |com| results(com, name).into_iter().map(f64::to_bits).collect::<Vec<_>>();
+        assert_eq!(bits(&some), bits(&all));
+    }
+    assert!(run(&some, &example()).unwrap().get("field").is_err());
+    assert!(run(&all, &example()).unwrap().get("field").is_ok());
 }
 
 #[test]

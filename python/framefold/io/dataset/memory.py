@@ -51,9 +51,10 @@ class MemoryDataSet(DataSet):
     Raises
     ------
     InvalidArgumentError
-        If shapes do not fit, or the parts of a sparse array do not fit each other.
+        If shapes do not fit, the parts of a sparse array do not fit each other, or pixels of
+        ``data`` are masked.
     UnsupportedError
-        If ``array_backends`` names formats for devices.
+        If ``array_backends`` names formats for devices, or ``data`` are on one.
     LimitError
         If the data do not fit into memory after conversion.
     """
@@ -69,7 +70,7 @@ class MemoryDataSet(DataSet):
         **options: Any,
     ) -> None:
         _check_options(options)
-        self._given = data if data is None or is_sparse(data) else np.asanyarray(data)
+        data = self._given = data if data is None else _on_host(data)
         formats = None if array_backends is None else _check_formats(array_backends)
         shape = None if datashape is None else lengths("datashape", datashape)
         self._how = {"datashape": shape, "array_backends": formats, "tileshape": tileshape}
@@ -87,7 +88,7 @@ class MemoryDataSet(DataSet):
         if tileshape is not None:
             engine = _with_tiles(engine, lengths("tileshape", tileshape))
         super().__init__(engine)
-        self._data = data if is_sparse(data) else np.asanyarray(data)
+        self._data = data
         self._formats = formats if formats is not None else (_own_format(data),)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -114,6 +115,26 @@ class MemoryDataSet(DataSet):
     def native_backends(self) -> tuple[str, ...]:
         """The array formats that its frames are best given in, the best one first."""
         return self._formats
+
+
+def _on_host(data: Any) -> Any:
+    """``data`` as an array of NumPy, or a sparse one as it is."""
+    kind = type(data)
+    package = kind.__module__.partition(".")[0]
+    if package == "cupyx" or hasattr(kind, "__cuda_array_interface__"):
+        raise UnsupportedError(
+            f"data is a {package}.{kind.__name__}, which may be on a CUDA device, and frames are "
+            f"read from the memory of the host; bring it there, with data.get() for CuPy, or "
+            f"data.cpu().numpy() for PyTorch"
+        )
+    if is_sparse(data):
+        return data
+    if np.ma.is_masked(data):
+        raise InvalidArgumentError(
+            "data has masked pixels, and frames have a number for each; use data.filled(…), and "
+            "corrections=CorrectionSet(excluded_pixels=…) for pixels that no frame has"
+        )
+    return np.asarray(data)
 
 
 def _made_again(data: Any, how: dict[str, Any]) -> MemoryDataSet:
