@@ -2,7 +2,8 @@
 //!
 //! Workers take pieces of the data set, read and correct them, cut them into chunks, compress those
 //! and store them, each for itself, so that memory follows from the number of workers alone. What
-//! is written does not depend on it: the same options give the same bytes. It appears under its name when all of it was read back and found equal.
+//! is written does not depend on it: the same options give the same bytes. It appears under its
+//! name when all of it was read back and found equal.
 
 mod axes;
 mod cast;
@@ -283,7 +284,7 @@ fn given_chunk(chunks: &[usize], nav: &[usize], sig: &[usize]) -> Result<Vec<usi
 fn default_chunk(nav: &[usize], sig: &[usize], size: usize) -> Vec<usize> {
     const PARTS: usize = 4;
     const BYTES: usize = 512 << 10;
-    const MOST_FRAMES: usize = 32;
+    const MOST_FRAMES: usize = 16;
     let (least, most) = if sig.len() == 1 { (1024, 16_384) } else { (64, 256) };
     let part = |&len: &usize| len.div_ceil(PARTS).clamp(least, most).min(len);
     let mut sig: Vec<usize> = sig.iter().map(part).collect();

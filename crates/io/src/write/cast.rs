@@ -75,6 +75,12 @@ impl Cast {
         converted: &DenseTile<'_>,
     ) -> Result<Option<(usize, usize, String)>> {
         let mut back = Scratch::new();
+        if self.to.is_complex() && !self.from.is_complex() {
+            // What matters is the real part.
+            let part = if self.to == DType::C64 { DType::F32 } else { DType::F64 };
+            let real = convert_tile(original, part, &mut back)?;
+            return Cast { to: part, ..self }.compare(original, &real);
+        }
         // Integers and back: wide ones do not fit a float, but wrap around if they are too large.
         if self.from.is_integer() && self.to.is_integer() {
             let back = convert_tile(converted, self.from, &mut back)?;
@@ -166,6 +172,8 @@ mod tests {
         check(&[1.5f64, f64::NAN, f64::INFINITY], DType::F32, false).unwrap();
         check(&[1u64 << 60], DType::F64, false).unwrap();
         check(&[0u8, 1], DType::Bool, false).unwrap();
+        check(&[0u32, 127], DType::C64, false).unwrap();
+        check(&[0.5f64], DType::C64, false).unwrap();
     }
 
     #[test]
@@ -182,7 +190,9 @@ mod tests {
             check(&[2u8], DType::Bool, lossy).unwrap_err();
         }
         check(&[(1u64 << 60) + 1], DType::F64, false).unwrap_err();
+        check(&[(1u64 << 60) + 1], DType::C64, false).unwrap_err();
         check(&[0.1f64], DType::F32, false).unwrap_err();
+        check(&[0.1f64], DType::C64, false).unwrap_err();
         check(&[1.5f32], DType::I32, false).unwrap_err();
         check(&[0.1f64], DType::F32, true).unwrap();
         check(&[1.5f32], DType::I32, true).unwrap();
