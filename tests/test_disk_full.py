@@ -45,6 +45,8 @@ FULL = """
         for name, write in {
             "RecordUDF": lambda path: ctx.run_udf(dataset, RecordUDF(path)),
             "export": lambda path: ctx.export_dataset(dataset, path=path),
+            "zarr": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".zarr")),
+            "hdf5": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".h5")),
             "convert": lambda path: ctx.convert(dataset, path.replace(".npy", ".toml")),
         }.items():
             try:
@@ -82,7 +84,7 @@ def test_a_full_disk(tmp_path, executor):
     assert done.returncode == 0, (done.stdout, done.stderr)
     lines = done.stdout.splitlines()
     assert lines[-1] == "usable"
-    for name in ("RecordUDF", "export", "convert"):
+    for name in ("RecordUDF", "export", "zarr", "hdf5", "convert"):
         said = [line for line in lines if line.startswith(f"{name} ")]
         assert "No space left on device" in said[0], lines
         assert "disk/" in said[0]

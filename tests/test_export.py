@@ -1,15 +1,34 @@
-"""Data sets are written as NPY files, completely or not at all."""
+"""Data sets are written as arrays, completely or not at all, and other programs read them."""
 
 from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+import framefold as ff
 from framefold.common.progress import ProgressReporter
 from framefold.exceptions import (
     FileAccessError,
     InvalidArgumentError,
 )
+from framefold.warnings import MissingFramesWarning
+
+ENDINGS = ["npy", "zarr", "h5", "hspy"]
+COMPRESSIONS = ["none", "gzip", "zstd", "blosc", "bitshuffle"]
+
+
+@pytest.fixture
+def ctx():
+    """Exports do not depend on the executor."""
+    return ff.Context.make_with("inline")
 
 
 class Recorder(ProgressReporter):
@@ -26,29 +45,131 @@ class Recorder(ProgressReporter):
         self.states.append(("end", state))
 
 
-@pytest.mark.parametrize("dtype", [">u2", "float64", "complex64", "bool"])
-def test_export(ctx, tmp_path, data, dtype):
-    array = (data % 2 if dtype == "bool" else data).astype(dtype)
-    source, target = tmp_path / "source.raw", tmp_path / "out.npy"
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def read(path):
+    """The array, as an independent program reads it."""
+    if path.suffix == ".npy":
+        return np.load(path)
+    if path.suffix == ".zarr":
+        zarr = pytest.importorskip("zarr")
+        return zarr.open_array(path, mode="r")[...]
+    h5py = pytest.importorskip("h5py")
+    pytest.importorskip("hdf5plugin")
+    with h5py.File(path) as file:
+        name = "data" if path.suffix == ".h5" else "Experiments/__unnamed__/data"
+        return file[name][...]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("dtype", [">u2", "float64", "complex64", "bool", "float16", "int8"])
+def test_export(ctx, tmp_path, data, dtype, ending):
+    array = (data % 2 if dtype == "bool" else data % 100).astype(dtype)
+    source, target = tmp_path / "source.raw", tmp_path / f"out.{ending}"
     array.tofile(source)
     dataset = ctx.load(
         "raw", source, dtype=dtype, nav_shape=(6, 7), sig_shape=(10, 12), num_partitions=4
     )
     recorder = Recorder()
-    assert ctx.export_dataset(dataset, path=target, progress=recorder) is None
-    written = np.load(target)
+    assert ctx.export_dataset(dataset, target, progress=recorder) is None
+    written = read(target)
     assert written.dtype == dataset.dtype
     assert np.array_equal(written, array)
-    assert recorder.states[-1][1].num_frames_complete == 42
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.npy", "source.raw"]
+    counts = [state.num_frames_complete for _, state in recorder.states]
+    assert counts == sorted(counts)
+    assert counts[-1] == 42
+    assert names(tmp_path) == sorted([target.name, "source.raw"])
+    again = ctx.open(target)
+    assert (again.shape, again.dtype) == (dataset.shape, dataset.dtype)
 
 
-def test_export_of_missing_frames(ctx, tmp_path, data):
-    dataset = ctx.load("memory", data=data, sig_dims=2, sync_offset=-3)
-    ctx.export_dataset(dataset, path=tmp_path / "out.npy")
-    written = np.load(tmp_path / "out.npy").reshape(42, 10, 12)
-    assert not written[:3].any()
-    assert np.array_equal(written[3:], data.reshape(42, 10, 12)[:-3])
+@pytest.mark.parametrize("ending", ["zarr", "h5"])
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+def test_compressed_chunks_are_those_of_other_programs(ctx, tmp_path, ending, compression):
+    rng = np.random.default_rng(3)
+    for dtype, shape, chunks in [
+        ("uint16", (9, 11, 40, 50), (2, 3, 16, 50)),
+        ("float32", (30, 64, 65), (8, 64, 65)),
+        ("uint8", (3, 4, 5, 100), (3, 1, 5, 33)),
+        ("complex128", (3, 20, 20), (1, 20, 20)),
+        ("uint16", (4, 300, 300), (3, 300, 300)),
+    ]:
+        array = rng.poisson(2, shape).astype(dtype)
+        array[0, 0] = 0
+        dataset = ctx.load("memory", data=array, sig_dims=2)
+        path = tmp_path / f"{dtype}{shape[0]}.{ending}"
+        ctx.export_dataset(dataset, path, chunks=chunks, compression=compression)
+        assert np.array_equal(read(path), array)
+
+
+def test_many_chunks_need_several_levels(ctx, tmp_path):
+    array = np.arange(70 * 70 * 2 * 3, dtype="uint32").reshape(70, 70, 2, 3) + 1
+    dataset = ctx.load("memory", data=array, sig_dims=2)
+    ctx.export_dataset(dataset, tmp_path / "out.h5", chunks=(1, 1, 2, 3))
+    assert np.array_equal(read(tmp_path / "out.h5"), array)
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_special_values_stay(ctx, tmp_path, ending):
+    array = np.array([np.nan, np.inf, -np.inf, -0.0, 5e-324, 0.0], dtype="float64")
+    array = np.tile(array, (4, 5, 6, 1))
+    target = tmp_path / f"out.{ending}"
+    ctx.export_dataset(ctx.load("memory", data=array, sig_dims=2), target)
+    assert read(target).tobytes() == array.tobytes()
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_missing_frames_are_filled(ctx, tmp_path, data, ending):
+    for dtype in ("uint16", "float32"):
+        target = tmp_path / f"{dtype}.{ending}"
+        dataset = ctx.load("memory", data=data.astype(dtype), sig_dims=2, sync_offset=-3)
+        with pytest.warns(MissingFramesWarning, match="3 of 42 scan positions have no data"):
+            ctx.export_dataset(dataset, path=target)
+        written = read(target).reshape(42, 10, 12)
+        assert np.isnan(written[:3]).all() if dtype == "float32" else not written[:3].any()
+        assert np.array_equal(written[3:], data.reshape(42, 10, 12)[:-3])
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_regions(ctx, tmp_path, data, dataset, ending):
+    box = np.zeros((6, 7), dtype=bool)
+    box[2:5, 1:] = True
+    ctx.export_dataset(dataset, tmp_path / f"box.{ending}", roi=box)
+    assert np.array_equal(read(tmp_path / f"box.{ending}"), data[2:5, 1:])
+    some = np.random.default_rng(5).random((6, 7)) < 0.4
+    ctx.export_dataset(dataset, tmp_path / f"some.{ending}", roi=some)
+    assert np.array_equal(read(tmp_path / f"some.{ending}"), data[some])
+
+
+def test_corrections_are_applied(ctx, tmp_path, data, dataset):
+    from framefold.io.corrections import CorrectionSet
+
+    dark = np.full((10, 12), 2.5)
+    ctx.export_dataset(dataset, tmp_path / "out.zarr", corrections=CorrectionSet(dark=dark))
+    written = read(tmp_path / "out.zarr")
+    assert written.dtype == np.float32
+    assert np.array_equal(written, data.astype("float32") - np.float32(2.5))
+
+
+def test_other_dtypes(ctx, tmp_path):
+    array = np.arange(2 * 3 * 4 * 5, dtype="uint32").reshape(2, 3, 4, 5) * 3
+    dataset = ctx.load("memory", data=array, sig_dims=2)
+    for dtype in ("uint16", "float32", "int64", "complex64"):
+        ctx.export_dataset(dataset, tmp_path / "out.npy", dtype=dtype, overwrite=True)
+        written = np.load(tmp_path / "out.npy")
+        assert written.dtype == dtype
+        assert np.array_equal(written, array)
+    for lossy in (False, True):
+        with pytest.raises(InvalidArgumentError, match=r"pixel 6 is 258.*frame 4"):
+            ctx.export_dataset(dataset, tmp_path / "no.npy", dtype="uint8", lossy=lossy)
+    halves = ctx.load("memory", data=array / 2, sig_dims=2)
+    with pytest.raises(InvalidArgumentError, match="allow rounding"):
+        ctx.export_dataset(halves, tmp_path / "no.npy", dtype="int32")
+    ctx.export_dataset(halves, tmp_path / "rounded.npy", dtype="int32", lossy=True)
+    assert np.array_equal(np.load(tmp_path / "rounded.npy"), (array / 2).astype("int32"))
+    assert names(tmp_path) == ["out.npy", "rounded.npy"]
 
 
 def test_misuse_of_export(ctx, tmp_path, data, dataset):
@@ -62,20 +183,249 @@ def test_misuse_of_export(ctx, tmp_path, data, dataset):
     assert np.array_equal(np.load(target), data)
     with pytest.raises(InvalidArgumentError, match=r"does not end in \.npy"):
         ctx.export_dataset(dataset, path=tmp_path / "out.raw")
-    with pytest.raises(FileAccessError, match="cannot write"):
+    with pytest.raises(FileAccessError, match="could not write"):
         ctx.export_dataset(dataset, path=tmp_path / "nowhere" / "out.npy")
     with pytest.raises(InvalidArgumentError, match="that the data set is read from"):
         ctx.export_dataset(ctx.open(target), path=target, overwrite=True)
+    with pytest.raises(InvalidArgumentError, match="no compression 'best'"):
+        ctx.export_dataset(dataset, tmp_path / "out.h5", compression="best")
+    with pytest.raises(InvalidArgumentError, match="no way to write 'tiff'"):
+        ctx.export_dataset(dataset, tmp_path / "out.h5", format="tiff")
+    with pytest.raises(InvalidArgumentError, match="gzip has no level 11"):
+        ctx.export_dataset(dataset, tmp_path / "out.h5", compression="gzip", level=11)
+    assert names(tmp_path) == ["out.npy"]
 
 
-def test_a_failed_export_leaves_the_old_file(ctx, tmp_path, dataset):
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_failed_export_leaves_the_old_file(ctx, tmp_path, dataset, ending):
     class Full(Recorder):
         def update(self, state):
             raise RuntimeError("stop")
 
-    target = tmp_path / "out.npy"
+    target = tmp_path / f"out.{ending}"
     target.write_text("precious")
     with pytest.raises(RuntimeError, match="stop"):
         ctx.export_dataset(dataset, path=target, overwrite=True, progress=Full())
     assert target.read_text() == "precious"
-    assert [path.name for path in tmp_path.iterdir()] == ["out.npy"]
+    assert [path.name for path in tmp_path.iterdir()] == [target.name]
+
+
+KILLED = """
+import sys
+import numpy as np
+import framefold as ff
+from framefold.common.progress import ProgressReporter
+
+class Wait(ProgressReporter):
+    def start(self, state): pass
+    def end(self, state): pass
+    def update(self, state):
+        if state.num_frames_complete >= 50:
+            print("half", flush=True)
+            sys.stdin.read()
+
+ctx = ff.Context()
+dataset = ctx.load("memory", data=np.ones((400, 512, 512), dtype=np.uint8), sig_dims=2)
+ctx.export_dataset(dataset, sys.argv[1], progress=Wait())
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes are killed otherwise there")
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5"])
+def test_what_a_killed_process_leaves_is_removed(ctx, tmp_path, dataset, ending):
+    target = tmp_path / f"out.{ending}"
+    script = tmp_path / "script.py"
+    script.write_text(KILLED)
+    with subprocess.Popen(
+        [sys.executable, script, target], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout.readline() == b"half\n"
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+    (left,) = (path for path in tmp_path.iterdir() if path != script)
+    assert left.name.startswith(f".out.{ending}.")
+    ctx.export_dataset(dataset, target)
+    assert names(tmp_path) == sorted([target.name, "script.py"])
+
+
+def test_metadata_comes_along(ctx, tmp_path, data):
+    from framefold.utils.simulate import write_mib
+
+    write_mib(tmp_path / "scan.mib", data.astype("uint16"))
+    dataset = ctx.open(tmp_path / "scan.hdr")
+    assert dataset.metadata["exposure_time"] > 0
+    for ending in ("zarr", "h5", "hspy"):
+        target = tmp_path / f"out.{ending}"
+        ctx.export_dataset(dataset, target)
+        assert ctx.open(target).metadata == dataset.metadata
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "out.h5") as file:
+        facts = dict(file["metadata"].attrs)
+        assert file.attrs["sig_dims"] == 2
+        assert list(file["axes"]) == ["scan_x", "scan_y", "x", "y"]
+    assert facts["exposure_time"] == dataset.metadata["exposure_time"]
+    assert facts["exposure_time_unit"] == "s"
+    described = json.loads((tmp_path / "out.zarr" / "zarr.json").read_text())
+    assert described["dimension_names"] == ["scan_y", "scan_x", "y", "x"]
+    fact = described["attributes"]["metadata"]["exposure_time"]
+    assert fact == {"value": dataset.metadata["exposure_time"], "unit": "s"}
+
+
+def test_hyperspy_knows_the_axes(ctx, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    hs = pytest.importorskip("hyperspy.api")
+    rng = np.random.default_rng(1)
+    array = rng.poisson(3, (5, 6, 16, 17)).astype("uint16")
+    source = hs.signals.Signal2D(array)
+    for axis, (name, scale, units) in zip(
+        source.axes_manager._axes,
+        [("a", 2.0, "nm"), ("b", 3.0, "nm"), ("c", 0.1, "1/nm"), ("d", 0.2, "1/nm")],
+        strict=True,
+    ):
+        axis.name, axis.scale, axis.units = name, scale, units
+    source.metadata.General.title = "of / a / scan"
+    source.metadata.set_item("Acquisition_instrument.TEM.beam_energy", 200.0)
+    source.save(tmp_path / "source.hspy")
+    dataset = ctx.open(tmp_path / "source.hspy")
+    assert dataset.metadata["scan_step_x"] == 3.0
+    ctx.export_dataset(dataset, tmp_path / "out.hspy")
+    signal = hs.load(tmp_path / "out.hspy", lazy=True)
+    assert signal._lazy
+    assert (signal.axes_manager.navigation_shape, signal.axes_manager.signal_shape) == (
+        (6, 5),
+        (17, 16),
+    )
+    shown = [(axis.scale, axis.units, axis.navigate) for axis in signal.axes_manager._axes]
+    assert shown == [
+        (2.0, "nm", True),
+        (3.0, "nm", True),
+        (0.1, "1/nm", False),
+        (0.2, "1/nm", False),
+    ]
+    assert signal.metadata.General.title == "of / a / scan"
+    assert signal.metadata.Acquisition_instrument.TEM.beam_energy == 200.0
+    assert np.array_equal(signal.data.compute(), array)
+    assert ctx.open(tmp_path / "out.hspy").metadata == dataset.metadata
+    with h5py.File(tmp_path / "out.hspy") as file:
+        assert list(file["Experiments"]) == ["of - a - scan"]
+
+
+def test_frames_of_one_axis(ctx, tmp_path):
+    array = np.random.default_rng(2).poisson(5, (12, 700)).astype("uint32")
+    dataset = ctx.load("memory", data=array, sig_dims=1)
+    for ending in ENDINGS:
+        target = tmp_path / f"out.{ending}"
+        ctx.export_dataset(dataset, target)
+        assert np.array_equal(read(target), array)
+        if ending != "npy":
+            assert tuple(ctx.open(target).shape.sig) == (700,)
+
+
+BOUNDED = """
+import sys, threading, time
+import framefold as ff
+
+def own_memory():
+    for line in open("/proc/self/status"):
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) / 1024
+
+def watch():
+    while True:
+        peak[0] = max(peak[0], own_memory())
+        time.sleep(0.002)
+
+source, target = sys.argv[1:]
+ctx = ff.Context()
+dataset = ctx.load("raw", path=source, dtype="uint16", nav_shape=(64, 64), sig_shape=(256, 256))
+start = own_memory()
+peak = [start]
+threading.Thread(target=watch, daemon=True).start()
+ctx.export_dataset(dataset, target)
+print(peak[0] - start)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux's memory figures")
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_memory_is_bounded(tmp_path, ending):
+    source = tmp_path / "source.raw"
+    with source.open("wb") as file:
+        file.truncate(512 << 20)
+        # So that there is something to compress.
+        for frame in range(0, 4096, 7):
+            file.seek(frame << 17)
+            file.write(os.urandom(4096))
+    done = subprocess.run(
+        [sys.executable, "-c", BOUNDED, source, tmp_path / f"out.{ending}"],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    cores = len(os.sched_getaffinity(0))
+    # MiB; a piece of each worker, decoded and encoded.
+    assert float(done.stdout) <= 60 + 100 * cores
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent otherwise there")
+def test_ctrl_c_leaves_nothing(tmp_path):
+    source = tmp_path / "source.raw"
+    with source.open("wb") as file:
+        file.truncate(2 << 30)
+    command = [
+        sys.executable,
+        "-c",
+        "from framefold.cli import main; main()",
+        *("convert", source, tmp_path / "out.h5", "--format", "raw", "--dtype", "uint16"),
+        *("--nav-shape", "128,128", "--sig-shape", "256,256", "--compression", "blosc"),
+        *("--level", "15", "--threads", "1"),
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        limit = time.monotonic() + 60
+        while not any(name.endswith(".framefold-part") for name in names(tmp_path)):
+            assert process.poll() is None, process.stderr.read()
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=60)
+    assert process.returncode != 0
+    assert names(tmp_path) == ["source.raw"]
+
+
+def test_convert_on_the_command_line(tmp_path, data, capfd):
+    from framefold import _engine
+
+    np.save(tmp_path / "in.npy", data)
+    run = ["framefold", "convert", str(tmp_path / "in.npy")]
+    assert _engine.cli_main([*run, str(tmp_path / "out.zarr"), "--json", "--roi", "1:3,2:6"]) == 0
+    told = json.loads(capfd.readouterr().out)
+    assert told["nav_shape"] == [2, 4]
+    assert told["verified"]
+    assert np.array_equal(read(tmp_path / "out.zarr"), data[1:3, 2:6])
+    assert _engine.cli_main([*run, str(tmp_path / "out.h5"), "--to-dtype", "float64"]) == 0
+    assert "read back and compared" in capfd.readouterr().out
+    assert read(tmp_path / "out.h5").dtype == np.float64
+    assert _engine.cli_main([*run, str(tmp_path / "out.h5")]) != 0
+    assert "the output exists" in capfd.readouterr().err
+    assert _engine.cli_main([*run, str(tmp_path / "out.toml"), "--level", "2"]) != 0
+    assert "'--level' is for whole arrays" in capfd.readouterr().err
+    assert _engine.cli_main([*run, str(tmp_path / "out.xyz")]) != 0
+    assert "does not end in .npy" in capfd.readouterr().err
+
+
+def test_sparse_and_dask_data_sets(ctx, tmp_path, data):
+    scipy = pytest.importorskip("scipy.sparse")
+    rows = scipy.csr_array(data.reshape(42, 120))
+    sparse = ctx.load("memory", data=rows, nav_shape=(6, 7), sig_shape=(10, 12))
+    ctx.export_dataset(sparse, tmp_path / "sparse.zarr")
+    assert np.array_equal(read(tmp_path / "sparse.zarr"), data)
+    dask = pytest.importorskip("dask.array")
+    lazy = ctx.load("dask", dask.from_array(data, chunks=(2, 7, 10, 12)), sig_dims=2)
+    ctx.export_dataset(lazy, tmp_path / "lazy.h5", chunks=(3, 3, 10, 12))
+    assert np.array_equal(read(tmp_path / "lazy.h5"), data)
+    some = ff.Context()
+    assert np.array_equal(
+        some.run_udf(some.open(tmp_path / "lazy.h5"), ff.SumUDF())["intensity"].data,
+        data.sum(axis=(0, 1)),
+    )

@@ -16,7 +16,7 @@ __all__ = ["ConvertMethods"]
 
 
 class ConvertMethods:
-    """Base of :class:`framefold.Context`: everything about other formats than NPY."""
+    """Base of :class:`framefold.Context`: sparse files; whole arrays are exported."""
 
     def convert(
         self,
@@ -28,7 +28,7 @@ class ConvertMethods:
         overwrite: bool = False,
         progress: bool | ProgressReporter = False,
     ) -> ConvertedFiles:
-        """Write a data set in another format, as the command ``framefold convert`` does.
+        """Write a data set as sparse frames, as the command ``framefold convert`` does.
 
         Frames are written as they are read, so memory does not limit the size. The files appear
         under their names when all are complete, and none stays if something goes wrong.
@@ -71,7 +71,10 @@ class ConvertMethods:
                 f"Context.load"
             )
         if to != "raw_csr":
-            raise InvalidArgumentError(f"there is no way to write {to!r}; use 'raw_csr'")
+            raise InvalidArgumentError(
+                f"convert does not write {to!r}; use 'raw_csr', or export_dataset for .npy, "
+                f".zarr, .h5 and .hspy"
+            )
         from framefold._write_csr import write_raw_csr
 
         return write_raw_csr(dataset, path, threshold, overwrite, progress)

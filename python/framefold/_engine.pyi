@@ -23,6 +23,7 @@ __all__ = [
     "known_metadata",
     "load",
     "native_reductions",
+    "write_dataset",
     "write_raw_csr",
 ]
 
@@ -64,6 +65,22 @@ def from_pieces(
     format: str,
     details: list[tuple[str, str]],
 ) -> Dataset: ...
+def write_dataset(
+    dataset: Dataset,
+    path: str,
+    format: str | None = None,
+    *,
+    chunks: list[int] | None = None,
+    compression: str | None = None,
+    level: int | None = None,
+    dtype: str | None = None,
+    lossy: bool = False,
+    roi: npt.NDArray[np.bool_] | None = None,
+    force: bool = False,
+    verify: bool = True,
+    threads: int | None = None,
+    callback: Callable[[int], object] | None = None,
+) -> dict[str, Any]: ...
 def write_raw_csr(
     dataset: Dataset,
     path: str,

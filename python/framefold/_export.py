@@ -1,90 +1,108 @@
-"""Writing data sets as NPY files."""
+"""Writing data sets as whole arrays: NPY, Zarr, HDF5."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from uuid import uuid4
 
 import numpy as np
-import numpy.typing as npt
 
-from framefold.common.buffers import BufferDeclaration
+from framefold import _engine
+from framefold._progress import progress_reporter
+from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
-from framefold.udf.base import UDF
-from framefold.udf.record import new_npy
-
-if TYPE_CHECKING:
-    from framefold.io.dataset.base import DataSet
-
-
-def export_npy(
-    dataset: DataSet, path: str | os.PathLike[str], overwrite: bool, run: Callable[[UDF], Any]
-) -> None:
-    """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`.
-
-    The data go to a file beside it, which takes its name when it is complete.
-
-    Parameters
-    ----------
-    run
-        Runs a UDF over the data set.
-    """
-    target = Path(path)
-    if target.suffix.lower() != ".npy":
-        raise InvalidArgumentError(
-            f"'{target}' does not end in .npy, which is the only format that is written"
-        )
-    if target.exists() and not overwrite:
-        raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")
-    if any(Path(source).resolve() == target.resolve() for source in dataset.paths):
-        raise InvalidArgumentError(
-            f"'{target}' is the file that the data set is read from; export to another path"
-        )
-    partial = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        partial.unlink(missing_ok=True)
-        new_npy(partial, tuple(dataset.shape), dataset.dtype)
-        run(_WriteUDF(path=str(partial)))
-        os.replace(partial, target)
-    except OSError as error:
-        if isinstance(error, FileAccessError):
-            raise
-        raise FileAccessError(f"cannot write '{target}': {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+from framefold.io.dataset.base import DataSet
+from framefold.warnings import MissingFramesWarning
 
 
 class ExistingFileError(FileAccessError, FileExistsError):
     """A file would be overwritten."""
 
 
-class _WriteUDF(UDF):
-    """Writes each tile to its place in an NPY file; positions without data stay zero."""
+def export(
+    dataset: DataSet,
+    path: str | os.PathLike[str],
+    *,
+    progress: bool | ProgressReporter,
+    overwrite: bool,
+    format: str | None,
+    chunks: Sequence[int] | None,
+    compression: str | None,
+    level: int | None,
+    dtype: Any,
+    lossy: bool,
+    roi: Any,
+    corrections: Any,
+    verify: bool,
+) -> None:
+    """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
+    from framefold._planning import corrected
+    from framefold._roi import roi_mask
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path=path)
+    if not isinstance(dataset, DataSet):
+        raise InvalidArgumentError(
+            f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
+        )
+    target = Path(path)
+    if os.path.lexists(target) and not overwrite:
+        raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")
+    mask = roi_mask(roi, tuple(dataset.shape.nav))
+    _, frames = corrected(dataset, corrections, mask)
+    n_frames = int(dataset.shape.nav.size if mask is None else mask.sum())
+    told = FramesDone(progress_reporter(progress), n_frames)
+    try:
+        written = _engine.write_dataset(
+            frames,
+            os.fspath(target),
+            format,
+            chunks=None if chunks is None else [int(length) for length in chunks],
+            compression=compression,
+            level=level,
+            dtype=None if dtype is None else np.dtype(dtype).name,
+            lossy=lossy,
+            roi=None if mask is None else np.ascontiguousarray(mask).reshape(-1),
+            force=overwrite,
+            verify=verify,
+            callback=told.frames,
+        )
+    finally:
+        told.end()
+    if written["n_missing"]:
+        warnings.warn(
+            f"{written['n_missing']} of {written['n_frames']} scan positions have no data; in "
+            f"'{target}' they are {written['fill']}",
+            MissingFramesWarning,
+            stacklevel=3,
+        )
 
-    def get_preferred_input_dtype(self) -> npt.DTypeLike:
-        """The dtype of the data."""
-        return self.USE_NATIVE_DTYPE
 
-    def get_result_buffers(self) -> dict[str, BufferDeclaration]:
-        """None: the file is the result."""
-        return {}
+class FramesDone:
+    """Tells a reporter how many frames are done."""
 
-    def get_task_data(self) -> dict[str, Any]:
-        """The file, mapped, with flattened navigation axes."""
-        array = np.lib.format.open_memmap(self.params.path, mode="r+")
-        shape = self.meta.dataset_shape
-        return {"frames": array.reshape((shape.nav.size, *shape.sig))}
+    def __init__(self, reporter: ProgressReporter | None, n_frames: int) -> None:
+        self._reporter = reporter
+        self._state = ProgressState(0, n_frames, 0, 1, 1, "")
+        self._open = False
 
-    def process_tile(self, tile: Any) -> None:
-        """Write."""
-        part = self.meta.slice
-        if part is not None:
-            self.task_data.frames[part.get()] = tile
+    def frames(self, n_done: int) -> None:
+        """Hear that so many are done."""
+        if self._reporter is None:
+            return
+        if not self._open:
+            self._open = True
+            self._state = self._state._replace(progress_id=str(uuid4()))
+            self._reporter.start(self._state)
+        self._state = self._state._replace(num_frames_complete=n_done)
+        self._reporter.update(self._state)
 
-    def merge(self, dest: Any, src: Any) -> None:
-        """Nothing to merge."""
+    def end(self) -> None:
+        """Hear that nothing more will be written."""
+        if self._reporter is not None and self._open:
+            whole = self._state.num_frames_complete == self._state.num_frames_total
+            self._reporter.end(
+                self._state._replace(num_part_complete=int(whole), num_part_in_progress=0)
+            )

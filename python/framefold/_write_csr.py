@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from framefold import _engine
-from framefold._export import ExistingFileError
+from framefold._export import ExistingFileError, FramesDone
 from framefold._progress import progress_reporter
-from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
 
@@ -53,7 +51,7 @@ def write_raw_csr(
     existing = next((output for output in outputs if os.path.lexists(output)), None)
     if existing is not None and not overwrite:
         raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to replace it")
-    told = _Progress(progress_reporter(progress), int(dataset.valid_mask.sum()))
+    told = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
     try:
         paths, *numbers = _engine.write_raw_csr(
             dataset._engine, os.fspath(target), threshold, overwrite, told.frames
@@ -61,31 +59,3 @@ def write_raw_csr(
     finally:
         told.end()
     return ConvertedFiles([os.fspath(path) for path in paths], *numbers)
-
-
-class _Progress:
-    """Tells a reporter how many frames are done."""
-
-    def __init__(self, reporter: ProgressReporter | None, n_frames: int) -> None:
-        self._reporter = reporter
-        self._state = ProgressState(0, n_frames, 0, 1, 1, "")
-        self._open = False
-
-    def frames(self, n_done: int) -> None:
-        """Hear that so many are written."""
-        if self._reporter is None:
-            return
-        if not self._open:
-            self._open = True
-            self._state = self._state._replace(progress_id=str(uuid4()))
-            self._reporter.start(self._state)
-        self._state = self._state._replace(num_frames_complete=n_done)
-        self._reporter.update(self._state)
-
-    def end(self) -> None:
-        """Hear that nothing more will be written."""
-        if self._reporter is not None and self._open:
-            whole = self._state.num_frames_complete == self._state.num_frames_total
-            self._reporter.end(
-                self._state._replace(num_part_complete=int(whole), num_part_in_progress=0)
-            )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -28,6 +28,7 @@ from framefold.udf.base import UDF
 if TYPE_CHECKING:
     from framefold._async import ResultAsyncGenerator
     from framefold._running import ResultGenerator
+    from framefold.io.corrections.corrset import CorrectionSet
     from framefold.viz.base import Live2DPlot
     from framefold.viz.tiling import UDFInfo
 
@@ -397,38 +398,90 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     def export_dataset(
         self,
         dataset: DataSet,
-        *,
         path: str | PathLike[str],
         progress: bool | ProgressReporter = False,
         overwrite: bool = False,
+        *,
+        format: Literal["npy", "zarr", "hdf5", "hspy"] | None = None,
+        chunks: Sequence[int] | None = None,
+        compression: Literal["none", "gzip", "zstd", "blosc", "bitshuffle"] | None = None,
+        level: int | None = None,
+        dtype: npt.DTypeLike | None = None,
+        lossy: bool = False,
+        roi: Any = None,
+        corrections: CorrectionSet | None = None,
+        verify: bool = True,
     ) -> None:
-        """Write a data set as an NPY file.
+        """Write a data set as an array: NPY, Zarr, HDF5, or HDF5 for HyperSpy.
 
-        Frames are written as they are read, so memory does not limit the size. The file appears
-        under its name when it is complete. Positions of the scan without data are zero.
+        Threads of this process read, compress and write pieces, so memory does not limit the size.
+        The output appears under its name when all of it was read back and found equal; nothing is
+        left of an export that fails or is stopped. What the headers know of the experiment
+        (:attr:`DataSet.metadata`) is written, too, but not to NPY.
+
+        Positions of the scan without data become NaN, or 0 in dtypes without NaN, and
+        :class:`~framefold.warnings.MissingFramesWarning` says how many.
 
         Parameters
         ----------
         dataset
             From :meth:`open` or :meth:`load`.
         path
-            Must end in ``.npy``. The array has the shape and dtype of the data set.
+            Its ending says the format: ``.npy``, ``.zarr`` (a folder), ``.h5`` or ``.hspy``.
         progress
-            As for :meth:`run_udf`.
+            As for :meth:`run_udf`. Frames count half when they are written, and half when they
+            are read back.
         overwrite
-            Replace the file if there is one.
+            Replace the output if it exists.
+        format
+            The format, whatever the ending is.
+        chunks
+            The shape of a chunk on all axes, those of the scan first. By default, one that serves
+            both whole frames and single pixels of all positions.
+        compression
+            ``'blosc'`` (shuffled bits and Zstandard) is the default of Zarr, ``'gzip'`` that of
+            HDF5, which every program reads. Others there need the package ``hdf5plugin``.
+        level
+            How much trouble the compressor takes: 1, the default, to 9 for gzip, or to 19 for
+            Zstandard.
+        dtype
+            The dtype to write; that of the pixels by default. A value that it does not hold exactly
+            is an error.
+        lossy
+            Allow values to be rounded to ``dtype``. Those beyond its range are an error still.
+        roi
+            Positions to write, as for :meth:`run_udf`. If they are a rectangle, the result has its
+            shape; otherwise, it is a list of frames.
+        corrections
+            As for :meth:`run_udf`: those of the data set by default.
+        verify
+            Read everything back and compare it.
 
         Raises
         ------
         FileAccessError
-            If the file exists (a ``FileExistsError``, too) or cannot be written.
+            If the output exists (a ``FileExistsError``, too) or cannot be written.
         InvalidArgumentError
-            If ``path`` names another format, or the file that is being read.
+            If options do not fit each other or the data, or the data are read from there.
+        BadFileError
+            If something else is read back than was written.
         """
-        from framefold._export import export_npy
+        from framefold._export import export
 
-        export_npy(
-            dataset, path, overwrite, lambda udf: self.run_udf(dataset, udf, progress=progress)
+        export(
+            dataset,
+            path,
+            progress=progress,
+            overwrite=overwrite,
+            format=format,
+            chunks=chunks,
+            compression=compression,
+            level=level,
+            dtype=dtype,
+            lossy=lossy,
+            roi=roi,
+            corrections=corrections,
+            verify=verify,
         )
 
     def display(self, dataset: DataSet, udf: UDF, roi: Any = None) -> UDFInfo:

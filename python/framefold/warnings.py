@@ -9,3 +9,7 @@ class ThreadsInsteadWarning(RuntimeWarning):
 
 class UseDiscouragedWarning(FutureWarning):
     """Something still works that new code should not use."""
+
+
+class MissingFramesWarning(UserWarning):
+    """Positions of the scan without data were written as NaN or 0."""

@@ -29,7 +29,9 @@ pub use framefold_core::{Dataset, Error, ErrorKind, Result, Roi, Shape};
 pub use framefold_exec::{
     Cancel, Executor, Plan, PlanOptions, RunOptions, RunResults, Silent, run,
 };
-pub use framefold_io::{CsrWriteOptions, OpenOptions, open, open_as, write_raw_csr};
+pub use framefold_io::{
+    CsrWriteOptions, OpenOptions, WriteOptions, open, open_as, write_dataset, write_raw_csr,
+};
 
 mod reduce;
 pub use reduce::reduce;

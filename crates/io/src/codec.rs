@@ -8,10 +8,12 @@
 mod bitshuffle;
 mod blosc;
 mod blosclz;
+mod encode;
 mod lz4;
 mod lzf;
 mod shuffle;
 
+pub(crate) use encode::{Encoder, Step};
 use framefold_core::{Error, Result};
 use framefold_simd::Simd;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
@@ -363,7 +365,7 @@ fn by_library(
 }
 
 /// CRC-32C, bit by bit through a table made at compile time.
-fn crc32c(data: &[u8]) -> u32 {
+pub(crate) fn crc32c(data: &[u8]) -> u32 {
     const TABLE: [u32; 256] = {
         let mut table = [0; 256];
         let mut i = 0;

@@ -67,6 +67,7 @@ mod ser;
 mod storage;
 mod strided;
 mod tvips;
+mod write;
 mod xml;
 mod zarr;
 
@@ -76,3 +77,4 @@ pub use linear::{FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, Pla
 pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};
 pub use storage::{SharedBytes, Storage};
+pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

@@ -17,8 +17,10 @@ mod store;
 use crate::OpenOptions;
 use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::detect::{Format, Prefix, Verdict};
-use framefold_core::{Dataset, Error, MetadataList, Presence, Result, SourceInfo};
+use crate::write::zarr as written;
+use framefold_core::{Dataset, Error, MetadataList, Presence, Quantity, Result, SourceInfo};
 use meta::{Meta, json};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use store::Folder;
@@ -70,7 +72,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     };
     let meta = found.meta;
     let shape = meta.shape.clone();
-    let sig_axes = crate::hdf5::sig_axes(&shape, signal_axes(&found.folder).as_deref(), options)?;
+    let attributes = attributes(&found.folder);
+    let told = signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
+    let sig_axes = crate::hdf5::sig_axes(&shape, told.as_deref(), options)?;
     let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
     let lens = |axes: &[usize]| -> Vec<usize> {
         axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
@@ -118,7 +122,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         dtype: meta.dtype,
         preferred_depth: 1,
         lends: false,
-        metadata: MetadataList::new(),
+        metadata: metadata(&attributes),
         details,
         warnings: Vec::new(),
     };
@@ -230,4 +234,29 @@ fn signal_axes(array: &Path) -> Option<Vec<usize>> {
         }
     }
     (!axes.is_empty()).then_some(axes)
+}
+
+/// The attributes of an array of version 3; null if there are none.
+fn attributes(array: &Path) -> Value {
+    let description = json(array, "zarr.json").ok().flatten().unwrap_or_default();
+    description["attributes"].clone()
+}
+
+/// The axes of a frame, where framefold wrote how many they are.
+fn last_axes(attributes: &Value, n_axes: usize) -> Option<Vec<usize>> {
+    let n = usize::try_from(attributes[written::SIG_DIMS].as_u64()?).ok()?;
+    Some((n_axes.checked_sub(n)?..n_axes).collect())
+}
+
+/// What framefold wrote about the experiment.
+fn metadata(attributes: &Value) -> MetadataList {
+    let mut list = MetadataList::new();
+    for &quantity in Quantity::ALL {
+        let fact = &attributes[written::METADATA][quantity.name()];
+        if fact["unit"].as_str().unwrap_or_default() == quantity.unit() {
+            list.text(quantity, fact["value"].as_str());
+            list.number(quantity, fact["value"].as_f64());
+        }
+    }
+    list
 }

@@ -2,10 +2,16 @@
 
 use crate::dataset::PyDataset;
 use crate::errors::{OrRaise, from_python};
-use framefold::CsrWriteOptions;
+use framefold::core::StoredDType;
 use framefold::exec::guarded;
+use framefold::io::{Compression, WriteFormat};
+use framefold::{CsrWriteOptions, Error, Roi, WriteOptions};
+use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Writes `dataset` as raw_csr; gives the files, and the numbers of frames, entries and bytes.
 ///
@@ -22,17 +28,94 @@ pub(crate) fn write_raw_csr(
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64, u64, u64)> {
     let options = CsrWriteOptions { threshold, force };
-    let mut progress = |n_done: u64| {
-        Python::attach(|py| {
-            py.check_signals()?;
-            callback.as_ref().map_or(Ok(()), |callback| callback.call1(py, (n_done,)).map(drop))
-        })
-        .map_err(|exception| from_python(exception, "writing raw_csr"))
-    };
+    let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing raw_csr");
     let written = py.detach(|| {
         guarded(|| framefold::write_raw_csr(dataset.inner(), &path, &options, &mut progress))
             .map_err(|error| error.with_path(&path))
     });
     let written = written.or_raise(py)?;
     Ok((written.paths, written.n_frames, written.n_entries, written.len_bytes))
+}
+
+/// Writes `dataset` as one array; gives what `Written` has, by name.
+///
+/// `callback(frames)` hears how many are done; Ctrl-C ends it. What is written appears when all
+/// of it is complete.
+#[pyfunction]
+#[pyo3(signature = (
+    dataset, path, format=None, *, chunks=None, compression=None, level=None, dtype=None,
+    lossy=false, roi=None, force=false, verify=true, threads=None, callback=None
+))]
+#[expect(clippy::too_many_arguments, reason = "Python names each of them")]
+pub(crate) fn write_dataset<'py>(
+    py: Python<'py>,
+    dataset: &PyDataset,
+    path: PathBuf,
+    format: Option<&str>,
+    chunks: Option<Vec<usize>>,
+    compression: Option<&str>,
+    level: Option<i32>,
+    dtype: Option<&str>,
+    lossy: bool,
+    roi: Option<PyReadonlyArray1<'py, bool>>,
+    force: bool,
+    verify: bool,
+    threads: Option<usize>,
+    callback: Option<Py<PyAny>>,
+) -> PyResult<Bound<'py, PyDict>> {
+    let roi = match roi {
+        Some(roi) => Some(Arc::new(Roi::try_new(roi.as_slice()?.to_vec()).or_raise(py)?)),
+        None => None,
+    };
+    let options = WriteOptions {
+        format: format.map(format_named).transpose().or_raise(py)?,
+        chunks,
+        compression: compression.map(compression_named).transpose().or_raise(py)?,
+        level,
+        dtype: dtype.map(StoredDType::parse).transpose().or_raise(py)?.map(|stored| stored.dtype),
+        lossy,
+        roi,
+        force,
+        unverified: !verify,
+        threads: threads.and_then(NonZeroUsize::new),
+    };
+    let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing a data set");
+    let written = py.detach(|| {
+        guarded(|| framefold::write_dataset(dataset.inner(), &path, &options, &mut progress))
+            .map_err(|error| error.with_path(&path))
+    });
+    let written = written.or_raise(py)?;
+    let dict = PyDict::new(py);
+    dict.set_item("n_frames", written.n_frames)?;
+    dict.set_item("n_missing", written.n_missing)?;
+    dict.set_item("n_bytes", written.len_bytes)?;
+    dict.set_item("fill", written.fill())?;
+    dict.set_item("chunks", written.chunks)?;
+    Ok(dict)
+}
+
+/// Lets Python hear how far it is, and stop.
+fn tell(callback: Option<&Py<PyAny>>, n_done: u64, doing: &str) -> framefold::Result<()> {
+    Python::attach(|py| {
+        py.check_signals()?;
+        callback.map_or(Ok(()), |callback| callback.call1(py, (n_done,)).map(drop))
+    })
+    .map_err(|exception| from_python(exception, doing))
+}
+
+fn format_named(name: &str) -> framefold::Result<WriteFormat> {
+    let known = WriteFormat::ALL.iter().find(|(format, _)| format.name() == name);
+    known.map(|(format, _)| *format).ok_or_else(|| {
+        Error::invalid(format!("there is no way to write '{name}'"))
+            .with_hint("use 'npy', 'zarr', 'hdf5' or 'hspy'")
+    })
+}
+
+fn compression_named(name: &str) -> framefold::Result<Compression> {
+    let known = Compression::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, compression)| *compression).ok_or_else(|| {
+        let names: Vec<&str> = Compression::ALL.iter().map(|(name, _)| *name).collect();
+        Error::invalid(format!("there is no compression '{name}'"))
+            .with_hint(format!("use one of {}", names.join(", ")))
+    })
 }

@@ -31,7 +31,7 @@ mod _engine {
     #[pymodule_export]
     use super::cli::cli_main;
     #[pymodule_export]
-    use super::convert::write_raw_csr;
+    use super::convert::{write_dataset, write_raw_csr};
     #[pymodule_export]
     use super::corrections::Corrections;
     #[pymodule_export]

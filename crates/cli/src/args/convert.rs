@@ -1,7 +1,10 @@
 //! Options about writing data in another format.
 
-use super::DataArgs;
+use super::{DataArgs, parse};
 use clap::{Args, ValueEnum};
+use framefold::core::StoredDType;
+use framefold::io::{Compression, WriteFormat};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 /// `framefold convert`.
@@ -10,14 +13,38 @@ pub(crate) struct ConvertArgs {
     /// The file to read
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// The format to write
-    #[arg(long, value_enum, value_name = "FORMAT")]
-    pub to: ConvertTo,
-    /// The file to write: NAME.toml; the arrays NAME.indptr, NAME.indices and NAME.data appear
-    /// beside it
+    /// The file or folder to write: NAME.npy, NAME.zarr, NAME.h5, NAME.hspy or NAME.toml (sparse;
+    /// the arrays NAME.indptr, NAME.indices and NAME.data appear beside it)
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
-    /// Keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
+    /// The format to write [default: what the ending of OUT means]
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    pub to: Option<ConvertTo>,
+    /// Write these scan positions only: 'a:b,c:d', several joined by ';', or a mask in an NPY file
+    #[arg(long, value_name = "ROI")]
+    pub roi: Option<String>,
+    /// The shape of a chunk on all axes, those of the scan first: 1,32,64,64
+    #[arg(long, value_parser = parse::shape, value_name = "SHAPE")]
+    pub chunks: Option<parse::Shape>,
+    /// How chunks are compressed [default: blosc in Zarr, gzip in HDF5]
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub compression: Option<CompressionArg>,
+    /// How much trouble the compressor takes, from 1 [default: 1]
+    #[arg(long, value_name = "N")]
+    pub level: Option<i32>,
+    /// The dtype to write [default: that of the pixels]; values that it cannot hold are an error
+    #[arg(long, value_parser = parse::dtype, value_name = "DTYPE")]
+    pub to_dtype: Option<StoredDType>,
+    /// Allow values to be rounded to the dtype of '--to-dtype'
+    #[arg(long)]
+    pub lossy: bool,
+    /// Do not read back and compare what was written
+    #[arg(long)]
+    pub no_verify: bool,
+    /// Work on N threads [default: one for each core]
+    #[arg(long, value_name = "N")]
+    pub threads: Option<NonZeroUsize>,
+    /// Sparse files: keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
     #[arg(long, allow_negative_numbers = true, value_name = "X")]
     pub threshold: Option<f64>,
     /// Replace the output if it exists
@@ -36,7 +63,55 @@ pub(crate) struct ConvertArgs {
 /// Formats that can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConvertTo {
+    /// One array of NumPy
+    Npy,
+    /// Zarr version 3: a folder of compressed chunks
+    Zarr,
+    /// HDF5, with the array in /data
+    Hdf5,
+    /// HDF5 as HyperSpy opens it
+    Hspy,
     /// Sparse frames: a TOML file and three arrays
     #[value(name = "raw_csr")]
     RawCsr,
+}
+
+/// How chunks are compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum CompressionArg {
+    /// Not at all
+    None,
+    /// gzip, which every program reads
+    Gzip,
+    /// Zstandard
+    Zstd,
+    /// Shuffled bits and Zstandard, in a frame of Blosc
+    Blosc,
+    /// Shuffled bits and LZ4
+    Bitshuffle,
+}
+
+impl ConvertTo {
+    /// The format of whole arrays, if it is one.
+    pub(crate) fn array(self) -> Option<WriteFormat> {
+        match self {
+            ConvertTo::Npy => Some(WriteFormat::Npy),
+            ConvertTo::Zarr => Some(WriteFormat::Zarr),
+            ConvertTo::Hdf5 => Some(WriteFormat::Hdf5),
+            ConvertTo::Hspy => Some(WriteFormat::Hspy),
+            ConvertTo::RawCsr => None,
+        }
+    }
+}
+
+impl From<CompressionArg> for Compression {
+    fn from(argument: CompressionArg) -> Self {
+        match argument {
+            CompressionArg::None => Compression::None,
+            CompressionArg::Gzip => Compression::Gzip,
+            CompressionArg::Zstd => Compression::Zstd,
+            CompressionArg::Blosc => Compression::Blosc,
+            CompressionArg::Bitshuffle => Compression::Bitshuffle,
+        }
+    }
 }

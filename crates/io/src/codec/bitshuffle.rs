@@ -7,8 +7,11 @@
 //! byte `i / 8`.
 
 #[cfg(target_arch = "x86_64")]
+mod separate;
+#[cfg(target_arch = "x86_64")]
 mod x86;
 
+use super::encode::EncodeTools;
 use super::{Inner, Tools, all_of, damaged, lz4, shuffle};
 use framefold_core::Result;
 #[cfg(target_arch = "x86_64")]
@@ -116,6 +119,68 @@ pub(super) fn unshuffle_bits(
     shuffle::unshuffle(simd, planes, size, out);
 }
 
+/// Appends `chunk` with its bits shuffled, in blocks of LZ4, behind the header.
+pub(super) fn encode(
+    chunk: &[u8],
+    size: usize,
+    out: &mut Vec<u8>,
+    tools: &mut EncodeTools,
+) -> Result<()> {
+    let block = block_bytes(size);
+    out.extend((chunk.len() as u64).to_be_bytes());
+    out.extend(u32::try_from(block).unwrap_or(u32::MAX).to_be_bytes());
+    let whole = chunk.len() / (size * GROUP).max(1) * size * GROUP;
+    let (whole, tail) = chunk.split_at(whole);
+    let mut bits = std::mem::take(&mut tools.bits);
+    let mut planes = std::mem::take(&mut tools.planes);
+    for chunk in whole.chunks(block) {
+        bits.resize(chunk.len(), 0);
+        planes.resize(chunk.len(), 0);
+        shuffle_bits(tools.simd, chunk, size, &mut planes, &mut bits);
+        let start = out.len();
+        out.extend([0; 4]);
+        tools.lz4(&bits, out)?;
+        let len = u32::try_from(out.len() - start - 4).unwrap_or(u32::MAX);
+        if let Some(place) = out.get_mut(start..start + 4) {
+            place.copy_from_slice(&len.to_be_bytes());
+        }
+    }
+    (tools.bits, tools.planes) = (bits, planes);
+    out.extend_from_slice(tail);
+    Ok(())
+}
+
+/// The default size of a block of elements of that size: a multiple of whole groups.
+fn block_bytes(size: usize) -> usize {
+    (DEFAULT_BLOCK_BYTES / size.max(1) / GROUP * GROUP).max(128).saturating_mul(size.max(1))
+}
+
+/// Shuffles the bits of one block of whole groups. All three have the same length; `planes` is
+/// scratch memory.
+pub(super) fn shuffle_bits(
+    simd: Simd,
+    elements: &[u8],
+    size: usize,
+    planes: &mut [u8],
+    bits: &mut [u8],
+) {
+    let n = elements.len() / size.max(1);
+    if n == 0 {
+        return;
+    }
+    shuffle::shuffle(simd, elements, size, planes);
+    for (plane, bits) in planes.chunks_exact(n).zip(bits.chunks_exact_mut(n)) {
+        let done = separate(simd, plane, bits);
+        let row = n / GROUP;
+        for (i, group) in plane.as_chunks::<GROUP>().0.iter().enumerate().skip(done) {
+            let rows = transpose_word(u64::from_le_bytes(*group)).to_le_bytes();
+            for (bit, byte) in rows.iter().enumerate() {
+                bits[bit * row + i] = *byte;
+            }
+        }
+    }
+}
+
 /// Eight planes of bits to one plane of bytes of as many elements.
 fn transpose(simd: Simd, bits: &[u8], out: &mut [u8]) {
     let row = out.len() / 8;
@@ -130,6 +195,18 @@ fn transpose(simd: Simd, bits: &[u8], out: &mut [u8]) {
         }
         *group = transpose_word(word).to_le_bytes();
     }
+}
+
+/// Turns a plane of bytes to planes of bits as far as vector instructions can do that: says how many
+/// groups.
+fn separate(simd: Simd, plane: &[u8], bits: &mut [u8]) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if simd.level() >= Level::Avx2 {
+        // SAFETY: a `Simd` of this level means that the processor has these instructions.
+        return unsafe { separate::separate(plane, bits) };
+    }
+    let _ = (simd, plane, bits);
+    0
 }
 
 /// Turns bits to elements as far as vector instructions can do that: says how many elements.

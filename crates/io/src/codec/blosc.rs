@@ -11,6 +11,7 @@
 //! A block holds one stream, or one for each byte of an element: 4 bytes of length, then the
 //! compressed bytes; as long as decoded means not compressed.
 
+use super::encode::EncodeTools;
 use super::{Tools, all_of, bitshuffle, blosclz, damaged, lz4, shuffle};
 use framefold_core::{Error, Result};
 
@@ -132,4 +133,75 @@ impl Header {
         }
         Ok(())
     }
+}
+
+/// Blocks that are written have about so many bytes: they fit the cache, shuffled and not.
+const BLOCK_BYTES: usize = 256 << 10;
+
+/// Appends `chunk` as a frame of shuffled bits, compressed with Zstandard or LZ4.
+pub(super) fn encode(
+    chunk: &[u8],
+    size: usize,
+    zstd: bool,
+    out: &mut Vec<u8>,
+    tools: &mut EncodeTools,
+) -> Result<()> {
+    const BITS_SHUFFLED: u8 = 4;
+    const NOT_SPLIT: u8 = 16;
+    let too_large = |_| Error::limit("Blosc has no chunks of 2 GB and more");
+    let len = i32::try_from(chunk.len()).map_err(too_large)?;
+    let group = 8 * size.max(1);
+    let block = (BLOCK_BYTES / group * group).min(chunk.len().max(1));
+    let start = out.len();
+    let compressor: u8 = if zstd { 4 } else { 1 };
+    out.extend([2, 1, compressor << 5 | BITS_SHUFFLED | NOT_SPLIT]);
+    out.push(u8::try_from(size).unwrap_or(1));
+    out.extend(len.to_le_bytes());
+    out.extend(i32::try_from(block).map_err(too_large)?.to_le_bytes());
+    out.extend([0; 4]);
+    let n_blocks = chunk.len().div_ceil(block);
+    out.resize(start + HEADER + 4 * n_blocks, 0);
+    let mut bits = std::mem::take(&mut tools.bits);
+    let mut planes = std::mem::take(&mut tools.planes);
+    let write = |out: &mut Vec<u8>, at: usize, n: usize| -> Result<()> {
+        let n = i32::try_from(n).map_err(too_large)?;
+        if let Some(place) = out.get_mut(start + at..start + at + 4) {
+            place.copy_from_slice(&n.to_le_bytes());
+        }
+        Ok(())
+    };
+    for (i, chunk) in chunk.chunks(block).enumerate() {
+        let at = out.len() - start;
+        write(out, HEADER + 4 * i, at)?;
+        out.extend([0; 4]);
+        bits.resize(chunk.len(), 0);
+        planes.resize(chunk.len(), 0);
+        let n = chunk.len() / size.max(1) * size.max(1);
+        if (chunk.len() / size.max(1)).is_multiple_of(8) {
+            let (elements, tail) = chunk.split_at(n);
+            let (shuffled, rest) = bits.split_at_mut(n);
+            rest.copy_from_slice(tail);
+            let planes = planes.get_mut(..n).unwrap_or_default();
+            bitshuffle::shuffle_bits(tools.simd, elements, size.max(1), planes, shuffled);
+        } else {
+            // The library shuffles bits of whole groups only, and otherwise none at all.
+            bits.copy_from_slice(chunk);
+        }
+        if zstd {
+            tools.zstd(&bits, out)?
+        } else {
+            tools.lz4(&bits, out)?
+        }
+        let mut stored = out.len() - start - at - 4;
+        if stored >= bits.len() {
+            // As long as decoded means not compressed.
+            out.truncate(start + at + 4);
+            out.extend_from_slice(&bits);
+            stored = bits.len();
+        }
+        write(out, at, stored)?;
+    }
+    (tools.bits, tools.planes) = (bits, planes);
+    let n = out.len() - start;
+    write(out, 12, n)
 }

@@ -56,3 +56,56 @@ fn interleave<const SIZE: usize>(planes: &[u8], n: usize, out: &mut [u8]) {
         }
     }
 }
+
+/// Shuffles whole elements of `size` bytes; bytes after the last one stay as they are. Both slices
+/// have the same length.
+pub(super) fn shuffle(simd: Simd, elements: &[u8], size: usize, out: &mut [u8]) {
+    let n = if size < 2 { 0 } else { out.len().min(elements.len()) / size };
+    if n == 0 {
+        out.copy_from_slice(elements);
+        return;
+    }
+    let (whole, rest) = elements.split_at(n * size);
+    let (planes, out_rest) = out.split_at_mut(n * size);
+    out_rest.copy_from_slice(rest);
+    match size {
+        2 => run!(simd, separate::<2>(whole, n, planes)),
+        4 => run!(simd, separate::<4>(whole, n, planes)),
+        8 => run!(simd, separate::<8>(whole, n, planes)),
+        _ => {
+            for (byte, plane) in planes.chunks_exact_mut(n).enumerate() {
+                for (element, value) in whole.chunks_exact(size).zip(plane) {
+                    *value = element[byte];
+                }
+            }
+        }
+    }
+}
+
+/// The same for elements of a known size.
+#[inline(always)]
+fn separate<const SIZE: usize>(elements: &[u8], n: usize, planes: &mut [u8]) {
+    /// Elements at a time: what the compiler turns into shuffles of vectors.
+    const BLOCK: usize = 64;
+    let (elements, _) = elements.as_chunks::<SIZE>();
+    let (blocks, rest) = elements.as_chunks::<BLOCK>();
+    for (i, block) in blocks.iter().enumerate() {
+        let mut bytes = [[0u8; BLOCK]; SIZE];
+        for (j, element) in block.iter().enumerate() {
+            for (plane, bytes) in bytes.iter_mut().enumerate() {
+                bytes[j] = element[plane];
+            }
+        }
+        for (plane, bytes) in bytes.iter().enumerate() {
+            let start = plane * n + i * BLOCK;
+            if let Some(to) = planes.get_mut(start..start + BLOCK) {
+                to.copy_from_slice(bytes);
+            }
+        }
+    }
+    for (j, element) in rest.iter().enumerate() {
+        for (plane, byte) in element.iter().enumerate() {
+            planes[plane * n + blocks.len() * BLOCK + j] = *byte;
+        }
+    }
+}

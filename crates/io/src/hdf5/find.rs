@@ -45,6 +45,9 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
             _ => Ok(with_axes(library, Found::one("plain", path.to_owned()))),
         };
     }
+    if let Some(found) = framefold(library) {
+        return Ok(found);
+    }
     if let Some(found) = hyperspy(library)? {
         return Ok(found);
     }
@@ -90,6 +93,16 @@ fn dialect(library: &Library, path: &str) -> &'static str {
     } else {
         "plain"
     }
+}
+
+/// framefold: `/data`, in a file that says how many of its last axes are those of a frame.
+fn framefold(library: &Library) -> Option<Found> {
+    let root = library.main.file.root_group().ok()?;
+    let sig_dims = root.attribute("sig_dims").ok()?.read_as_f64().ok()?;
+    let n_axes = root.dataset("data").ok()?.ndim();
+    let first = (0..n_axes).find(|&axis| (n_axes - axis) as f64 == sig_dims)?;
+    let found = Found::one("framefold", "data".into());
+    Some(Found { sig_axes: Some((first..n_axes).collect()), ..found })
 }
 
 /// HyperSpy: the largest `Experiments/*/data`, with axes that know what they are.

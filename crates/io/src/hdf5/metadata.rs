@@ -2,6 +2,7 @@
 
 use super::find::Found;
 use super::library::Library;
+use crate::write::hdf5 as written;
 use framefold_core::{DType, MetadataList, Quantity};
 use hdf5_reader::group::Group;
 
@@ -9,16 +10,40 @@ use hdf5_reader::group::Group;
 pub(super) fn read(library: &Library, found: &Found) -> MetadataList {
     let mut list = MetadataList::new();
     match found.dialect {
+        "framefold" => {
+            if let Some(group) = library.group(written::METADATA) {
+                framefold(&group, &mut list);
+            }
+        }
         "DECTRIS" => dectris(library, &mut list),
         "HyperSpy" => {
             let signal = found.parts.first().and_then(|(path, _)| path.strip_suffix("/data"));
             if let Some(signal) = signal.and_then(|path| library.group(path)) {
                 hyperspy(&signal, &mut list);
+                let original = signal.group("original_metadata");
+                if let Ok(group) = original.and_then(|group| group.group("framefold")) {
+                    framefold(&group, &mut list);
+                }
             }
         }
         _ => {}
     }
     list
+}
+
+/// What framefold wrote: an attribute for each quantity, and one for its unit.
+fn framefold(group: &Group, list: &mut MetadataList) {
+    for &quantity in Quantity::ALL {
+        let name = quantity.name();
+        let unit = attribute_text(group, &format!("{name}{}", written::UNIT)).unwrap_or_default();
+        if unit != quantity.unit() {
+            continue;
+        }
+        match attribute_text(group, name) {
+            Some(text) => list.text(quantity, text.as_str()),
+            None => list.number(quantity, attribute_number(group, name)),
+        }
+    }
 }
 
 /// As in NeXus's NXmx: lengths in metres, times in seconds.

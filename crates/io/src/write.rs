@@ -1,0 +1,307 @@
+//! Writes any data set as one array: NPY, Zarr, HDF5.
+//!
+//! Workers take pieces of the data set, read and correct them, cut them into chunks, compress those
+//! and store them, each for itself, so that memory follows from the number of workers alone. What
+//! is written does not depend on it: the same options give the same bytes. It appears under its
+//! name when all of it was read back and found equal.
+
+mod axes;
+mod cast;
+mod checksum;
+mod chunks;
+mod flat;
+mod frames;
+pub(crate) mod hdf5;
+mod npy;
+mod options;
+mod pool;
+mod selection;
+mod target;
+mod units;
+mod verify;
+pub(crate) mod zarr;
+
+use cast::Cast;
+use checksum::Checksums;
+use chunks::{ChunkSpec, Chunker};
+use flat::Flat;
+use framefold_core::{Dataset, Error, MetadataList, Result};
+use frames::Frames;
+pub use options::{Compression, WriteFormat, WriteOptions, Written};
+use pool::{Link, share};
+use selection::Selection;
+use std::path::Path;
+use target::Target;
+use units::{Unit, Units};
+
+/// The most pixels that a chunk may have.
+const LARGEST_CHUNK: usize = 1 << 28;
+
+/// Writes `dataset` to `path`, with corrections applied.
+///
+/// `progress` is called with the number of frames done, again and again: reading back is half of
+/// the work. It may return an error ([`Error::cancelled`], say): writing then stops, and nothing is
+/// left. Positions without data become NaN, or 0 in dtypes that have no NaN.
+///
+/// # Errors
+/// `InvalidArgument` if the output exists and is not to be replaced, an input is in the way, the
+/// options do not fit, or values do not fit the dtype; `BadFile` if something else is read back
+/// than what was written; `Io`; those of the source; and those of `progress`.
+pub fn write_dataset(
+    dataset: &Dataset,
+    path: impl AsRef<Path>,
+    options: &WriteOptions,
+    progress: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<Written> {
+    let path = path.as_ref();
+    let job = Job::try_new(dataset, path, options)?;
+    let inputs = &dataset.source().info().paths;
+    let target = Target::create(path, job.format == WriteFormat::Zarr, options.force, inputs)?;
+    let parts: u64 = if options.unverified { 1 } else { 2 };
+    let mut n_done = 0;
+    let mut tick = |n: u64| {
+        n_done += n;
+        progress(n_done / parts)
+    };
+    tick(0)?;
+    let sums = Checksums::new(job.selection.len());
+    let len_bytes = job.store(&target, &sums, &mut tick)?;
+    if !options.unverified {
+        verify::verify(&job, target.temporary(), &sums, &mut tick)
+            .map_err(|error| verify::explain(error, path))?;
+    }
+    tick(0)?;
+    target.publish()?;
+    Ok(Written {
+        path: path.to_path_buf(),
+        nav_shape: job.selection.nav.clone(),
+        sig_shape: dataset.shape().sig().to_vec(),
+        dtype: job.cast.to,
+        chunks: job.chunk.map(|chunk| chunk.shape),
+        n_frames: job.selection.len() as u64,
+        n_missing: job.selection.n_missing(dataset) as u64,
+        len_bytes,
+        verified: !options.unverified,
+    })
+}
+
+/// All that is decided before the first pixel is read.
+struct Job<'d> {
+    dataset: &'d Dataset,
+    path: &'d Path,
+    options: &'d WriteOptions,
+    format: WriteFormat,
+    selection: Selection,
+    cast: Cast,
+    /// How the array is cut, unless frames follow each other.
+    chunk: Option<ChunkSpec>,
+    compression: Compression,
+    units: Units,
+    metadata: MetadataList,
+}
+
+impl<'d> Job<'d> {
+    fn try_new(dataset: &'d Dataset, path: &'d Path, options: &'d WriteOptions) -> Result<Self> {
+        let format = options.format.or_else(|| WriteFormat::of_path(path)).ok_or_else(|| {
+            Error::invalid("the name of the output does not end in .npy, .zarr, .h5 or .hspy")
+                .with_hint("give it one of these endings, or say the format")
+        })?;
+        let selection = Selection::try_new(dataset, options.roi.as_deref())?;
+        let cast = Cast::try_new(frames::native(dataset), options.dtype, options.lossy)?;
+        let (nav, sig, size) = (&selection.nav, dataset.shape().sig(), cast.to.size());
+        let compression = options.compression.unwrap_or(match format {
+            WriteFormat::Npy => Compression::None,
+            WriteFormat::Zarr => Compression::Blosc,
+            WriteFormat::Hdf5 | WriteFormat::Hspy => Compression::Gzip,
+        });
+        let steps = compression.steps(options.level, format, size)?;
+        let plain = compression == Compression::None && options.chunks.is_none();
+        let chunk = match format {
+            WriteFormat::Npy if plain => None,
+            WriteFormat::Npy => {
+                return Err(Error::invalid("NPY files have neither chunks nor compression")
+                    .with_hint("leave these options out, or write Zarr or HDF5"));
+            }
+            WriteFormat::Hdf5 | WriteFormat::Hspy if plain => None,
+            _ => {
+                let shape = match &options.chunks {
+                    Some(chunks) => given_chunk(chunks, nav, sig)?,
+                    None => default_chunk(nav, sig, size),
+                };
+                Some(ChunkSpec { shape, size, steps, skips_zeros: true })
+            }
+        };
+        let units = match &chunk {
+            Some(chunk) => Units::of_chunks(nav, sig, &chunk.shape, size)?,
+            None => Units::of_frames(nav, sig, size)?,
+        };
+        let metadata = dataset.source().info().metadata.clone();
+        Ok(Job {
+            dataset,
+            path,
+            options,
+            format,
+            selection,
+            cast,
+            chunk,
+            compression,
+            units,
+            metadata,
+        })
+    }
+
+    /// The shape of the array.
+    fn shape(&self) -> Vec<usize> {
+        self.selection.nav.iter().chain(self.dataset.shape().sig()).copied().collect()
+    }
+
+    /// Writes everything, and gives its size.
+    fn store(
+        &self,
+        target: &Target,
+        sums: &Checksums,
+        tick: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<u64> {
+        match (&self.chunk, self.format) {
+            (Some(spec), WriteFormat::Zarr) => {
+                let folder = zarr::ShardFolder::create(self, spec, target)?;
+                self.store_chunks(
+                    spec,
+                    &|_, unit, encoded| folder.store(unit, encoded),
+                    sums,
+                    tick,
+                )?;
+                folder.complete()
+            }
+            (Some(spec), _) => {
+                let file = hdf5::ChunkedFile::new(self, spec, target);
+                self.store_chunks(
+                    spec,
+                    &|link, unit, encoded| file.store(link, unit, encoded),
+                    sums,
+                    tick,
+                )?;
+                file.complete()
+            }
+            (None, WriteFormat::Npy) => {
+                let header = npy::header(&self.shape(), self.cast.to)?;
+                target::write_at(target.file(), &header, 0, self.path)?;
+                let flat = Flat::new(self, target, header.len() as u64);
+                flat.store(sums, tick)
+            }
+            (None, _) => {
+                let flat = Flat::new(self, target, hdf5::FIRST_PIXEL);
+                let end = flat.store(sums, tick)?;
+                hdf5::complete_flat(self, target, end)
+            }
+        }
+    }
+
+    /// Reads, cuts and encodes piece after piece, and passes them on.
+    fn store_chunks(
+        &self,
+        spec: &ChunkSpec,
+        store: &(dyn Fn(&Link<'_>, &Unit<'_>, &chunks::Encoded) -> Result<()> + Sync),
+        sums: &Checksums,
+        tick: &mut dyn FnMut(u64) -> Result<()>,
+    ) -> Result<()> {
+        let worker = || {
+            let frames = Frames::try_new(self.dataset, self.cast)?;
+            Ok((frames, Chunker::try_new(spec)?))
+        };
+        let work = |state: &mut (Frames<'_>, Chunker<'_>), index: usize, link: &Link<'_>| {
+            let (frames, chunker) = state;
+            let unit = self.units.get(index)?;
+            let positions = self.units.positions(&unit);
+            let frame_bytes = unit.slice.len() * spec.size;
+            let mut block = std::mem::take(&mut chunker.block);
+            block.resize(positions.len() * frame_bytes, 0);
+            let mut take = |start: usize, bytes: &[u8]| {
+                link.check()?;
+                self.sum(sums, &positions, &unit, start, bytes);
+                let at = start * frame_bytes;
+                match block.get_mut(at..at + bytes.len()) {
+                    Some(place) => place.copy_from_slice(bytes),
+                    None => return Err(Error::bug("a tile does not fit its piece")),
+                }
+                Ok(())
+            };
+            frames.read(&self.frames_at(&positions), unit.slice, &mut take)?;
+            chunker.block = block;
+            let encoded = chunker.encode(&unit)?;
+            store(link, &unit, encoded)?;
+            link.done(if unit.slice.index() == 0 { positions.len() as u64 } else { 0 })
+        };
+        share(self.units.len(), self.options.threads, &worker, &work, tick)
+    }
+
+    /// The frames at flat positions of the output.
+    fn frames_at(&self, positions: &[usize]) -> Vec<Option<u64>> {
+        positions.iter().map(|&at| self.selection.frame(self.dataset, at)).collect()
+    }
+
+    /// Adds the frames of a tile to the checksums.
+    fn sum(
+        &self,
+        sums: &Checksums,
+        positions: &[usize],
+        unit: &Unit<'_>,
+        start: usize,
+        bytes: &[u8],
+    ) {
+        if self.options.unverified {
+            return;
+        }
+        let frames = bytes.chunks_exact((unit.slice.len() * self.cast.to.size()).max(1));
+        for (position, frame) in positions.iter().skip(start).zip(frames) {
+            sums.add(*position, unit.slice.index(), frame);
+        }
+    }
+}
+
+/// The chunks that somebody wants, no larger than the array.
+fn given_chunk(chunks: &[usize], nav: &[usize], sig: &[usize]) -> Result<Vec<usize>> {
+    let shape: Vec<usize> = nav.iter().chain(sig).copied().collect();
+    let wrong = |what: String| Error::invalid(what).with_hint("give a length for each axis");
+    if chunks.len() != shape.len() {
+        return Err(wrong(format!("chunks {chunks:?} are not of the axes of {shape:?}")));
+    }
+    if chunks.contains(&0) {
+        return Err(wrong(format!("chunks {chunks:?} have a length of 0")));
+    }
+    let chunk: Vec<usize> = chunks.iter().zip(&shape).map(|(&chunk, &n)| chunk.min(n)).collect();
+    let cells = chunk.iter().fold(1, |cells: usize, &len| cells.saturating_mul(len));
+    if cells > LARGEST_CHUNK {
+        return Err(Error::limit(format!("chunks of {cells} pixels do not fit in memory"))
+            .with_hint("choose smaller ones, of about 1 MB"));
+    }
+    Ok(chunk)
+}
+
+/// Chunks that serve both: frames are made of a few of them, and single pixels of all positions
+/// lie in a small share of them. They extend along the fast axes of the scan, so that frames that
+/// are read in order need no chunk twice.
+fn default_chunk(nav: &[usize], sig: &[usize], size: usize) -> Vec<usize> {
+    const PARTS: usize = 4;
+    const BYTES: usize = 512 << 10;
+    const MOST_FRAMES: usize = 16;
+    let (least, most) = if sig.len() == 1 { (1024, 16_384) } else { (64, 256) };
+    let part = |&len: &usize| len.div_ceil(PARTS).clamp(least, most).min(len);
+    let mut sig: Vec<usize> = sig.iter().map(part).collect();
+    if let Some(slow) = sig.len().checked_sub(2) {
+        // With more than two axes, the others would make chunks huge.
+        sig[..slow].fill(1);
+    }
+    let bytes = sig.iter().product::<usize>() * size;
+    let mut frames = (BYTES / bytes.max(1)).clamp(1, MOST_FRAMES);
+    let mut chunk = vec![1; nav.len()];
+    for (chunk, &len) in chunk.iter_mut().zip(nav).rev() {
+        *chunk = frames.min(len);
+        frames /= *chunk;
+        if *chunk < len {
+            break;
+        }
+    }
+    chunk.extend(sig);
+    chunk
+}

@@ -1,0 +1,146 @@
+//! Cuts pieces into chunks and encodes them.
+
+use super::units::{Unit, unravel};
+use crate::codec::{Encoder, Step};
+use framefold_core::Result;
+use std::ops::Range;
+
+/// How an array is cut, and what is done to its chunks.
+#[derive(Clone, Debug)]
+pub(super) struct ChunkSpec {
+    /// The shape of a chunk, on all axes.
+    pub(super) shape: Vec<usize>,
+    /// Bytes of an element.
+    pub(super) size: usize,
+    pub(super) steps: Vec<Step>,
+    /// Whether chunks in which all bytes are 0 are left out.
+    pub(super) skips_zeros: bool,
+}
+
+/// One worker's chunks.
+pub(super) struct Chunker<'s> {
+    spec: &'s ChunkSpec,
+    encoder: Encoder,
+    /// A piece: positions × cells of the band.
+    pub(super) block: Vec<u8>,
+    chunk: Vec<u8>,
+    pub(super) encoded: Encoded,
+}
+
+/// The chunks of one piece.
+#[derive(Default)]
+pub(super) struct Encoded {
+    /// One after the other.
+    pub(super) bytes: Vec<u8>,
+    /// In C order of the piece's chunks; `None` for those that are left out.
+    pub(super) chunks: Vec<Option<Range<usize>>>,
+    /// Chunks along each axis of the piece.
+    pub(super) grid: Vec<usize>,
+}
+
+impl<'s> Chunker<'s> {
+    pub(super) fn try_new(spec: &'s ChunkSpec) -> Result<Self> {
+        let encoder = Encoder::try_new(&spec.steps)?;
+        let cells = spec.shape.iter().product::<usize>();
+        Ok(Chunker {
+            spec,
+            encoder,
+            block: Vec::new(),
+            chunk: vec![0; cells * spec.size],
+            encoded: Encoded::default(),
+        })
+    }
+
+    /// Cuts and encodes what is in the block.
+    pub(super) fn encode(&mut self, unit: &Unit<'_>) -> Result<&Encoded> {
+        let shape: Vec<usize> = unit.shape.iter().chain(unit.slice.shape()).copied().collect();
+        let grid: Vec<usize> =
+            shape.iter().zip(&self.spec.shape).map(|(n, chunk)| n.div_ceil(*chunk)).collect();
+        let Encoded { bytes, chunks, .. } = &mut self.encoded;
+        bytes.clear();
+        chunks.clear();
+        for i in 0..grid.iter().product() {
+            let mut origin = unravel(i, &grid);
+            for (at, chunk) in origin.iter_mut().zip(&self.spec.shape) {
+                *at *= chunk;
+            }
+            gather(&self.block, &shape, &origin, &self.spec.shape, self.spec.size, &mut self.chunk);
+            if self.spec.skips_zeros && is_zero(&self.chunk) {
+                chunks.push(None);
+                continue;
+            }
+            let start = bytes.len();
+            bytes.extend_from_slice(self.encoder.encode(&self.chunk)?);
+            chunks.push(Some(start..bytes.len()));
+        }
+        self.encoded.grid = grid;
+        Ok(&self.encoded)
+    }
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    let (words, rest) = bytes.as_chunks::<32>();
+    words.iter().all(|word| *word == [0; 32]) && rest.iter().all(|byte| *byte == 0)
+}
+
+/// Copies the part of `block` (of shape `shape`) from `origin` on to `chunk` (of shape `lens`); what
+/// lies beyond the block becomes 0.
+fn gather(
+    block: &[u8],
+    shape: &[usize],
+    origin: &[usize],
+    lens: &[usize],
+    size: usize,
+    chunk: &mut [u8],
+) {
+    let inside: Vec<usize> = shape
+        .iter()
+        .zip(origin)
+        .zip(lens)
+        .map(|((n, at), len)| n.saturating_sub(*at).min(*len))
+        .collect();
+    if inside != lens {
+        chunk.fill(0);
+    }
+    let Some(last) = shape.len().checked_sub(1) else { return };
+    let (rows, run) = (&inside[..last], inside[last] * size);
+    let n_rows: usize = rows.iter().product();
+    let mut place = vec![0; last];
+    for _ in 0..n_rows {
+        let mut from = 0;
+        let mut to = 0;
+        for axis in 0..last {
+            from = from * shape[axis] + origin[axis] + place[axis];
+            to = to * lens[axis] + place[axis];
+        }
+        let from = (from * shape[last] + origin[last]) * size;
+        let to = to * lens[last] * size;
+        if let (Some(from), Some(to)) = (block.get(from..from + run), chunk.get_mut(to..to + run)) {
+            to.copy_from_slice(from);
+        }
+        for axis in (0..last).rev() {
+            place[axis] += 1;
+            if place[axis] < rows[axis] {
+                break;
+            }
+            place[axis] = 0;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_copied_and_edges_filled() {
+        let block: Vec<u8> = (0..24).collect();
+        let mut chunk = vec![9; 8];
+        gather(&block, &[2, 3, 4], &[1, 1, 2], &[1, 2, 2], 1, &mut chunk[..4]);
+        assert_eq!(chunk[..4], [18, 19, 22, 23]);
+        gather(&block, &[2, 3, 4], &[1, 2, 3], &[2, 2, 2], 1, &mut chunk);
+        assert_eq!(chunk, [23, 0, 0, 0, 0, 0, 0, 0]);
+        gather(&block, &[3, 4], &[2, 2], &[1, 2], 2, &mut chunk[..4]);
+        assert_eq!(chunk[..4], [20, 21, 22, 23]);
+    }
+}

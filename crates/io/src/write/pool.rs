@@ -1,0 +1,159 @@
+//! Workers that share pieces, while the calling thread tells how far they are.
+
+use framefold_core::{Error, ErrorKind, Result};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+/// How often somebody who wants to stop is heard.
+const TICK: Duration = Duration::from_millis(100);
+
+/// What workers tell the calling thread, and hear from it.
+pub(super) struct Link<'p> {
+    sender: Sender<u64>,
+    stop: &'p AtomicBool,
+}
+
+impl Link<'_> {
+    /// So many frames more are done.
+    ///
+    /// # Errors
+    /// `Cancelled` if somebody failed, or nobody wants the result any more.
+    pub(super) fn done(&self, n_frames: u64) -> Result<()> {
+        // Only the caller's end is ever closed, and then nobody listens.
+        let _ = self.sender.send(n_frames);
+        self.check()
+    }
+
+    /// # Errors
+    /// As [`Link::done`].
+    pub(super) fn check(&self) -> Result<()> {
+        if self.stop.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
+    }
+}
+
+/// Stops all workers if one of them ends otherwise than by returning.
+struct StopOnPanic<'p>(&'p AtomicBool);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Calls `work` with each of `0..n`, in ascending order as far as they begin, on some threads.
+///
+/// `tick` is called on this thread with the frames that were done since; an error from it stops
+/// the workers.
+///
+/// # Errors
+/// That of `tick`, or that of the first piece which failed.
+pub(super) fn share<W>(
+    n: usize,
+    threads: Option<NonZeroUsize>,
+    worker: &(dyn Fn() -> Result<W> + Sync),
+    work: &(dyn Fn(&mut W, usize, &Link<'_>) -> Result<()> + Sync),
+    tick: &mut dyn FnMut(u64) -> Result<()>,
+) -> Result<()> {
+    let threads = threads.or_else(|| std::thread::available_parallelism().ok());
+    let n_threads = threads.map_or(1, NonZeroUsize::get).min(n).max(1);
+    let (stop, next) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        let (sender, receiver) = mpsc::channel();
+        let workers: Vec<_> = (0..n_threads)
+            .map(|_| {
+                let link = Link { sender: sender.clone(), stop };
+                scope.spawn(move || {
+                    let _guard = StopOnPanic(stop);
+                    let mut mine = usize::MAX;
+                    let done = worker().and_then(|mut state| {
+                        loop {
+                            link.check()?;
+                            mine = next.fetch_add(1, Ordering::Relaxed);
+                            if mine >= n {
+                                return Ok(());
+                            }
+                            work(&mut state, mine, &link)?;
+                        }
+                    });
+                    done.map_err(|error| {
+                        stop.store(true, Ordering::Relaxed);
+                        (mine, error)
+                    })
+                })
+            })
+            .collect();
+        drop(sender);
+        let mut outcome = Ok(());
+        loop {
+            let n_frames = match receiver.recv_timeout(TICK) {
+                Ok(n_frames) => n_frames + receiver.try_iter().sum::<u64>(),
+                Err(RecvTimeoutError::Timeout) => 0,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
+            if outcome.is_ok() {
+                outcome = tick(n_frames);
+                if outcome.is_err() {
+                    stop.store(true, Ordering::Relaxed);
+                }
+            }
+        }
+        let mut failures = Vec::new();
+        for worker in workers {
+            match worker.join() {
+                Ok(Ok(())) => {}
+                Ok(Err(failure)) => failures.push(failure),
+                Err(panic) => std::panic::resume_unwind(panic),
+            }
+        }
+        outcome?;
+        // Who was stopped has nothing to say.
+        failures.sort_by_key(|(piece, error)| (error.kind() == ErrorKind::Cancelled, *piece));
+        failures.into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_error_counts_and_ends_all() {
+        let work = |(): &mut (), i: usize, link: &Link<'_>| {
+            if i == 3 { Err(Error::invalid("three")) } else { link.done(1) }
+        };
+        let error = share(1000, NonZeroUsize::new(3), &|| Ok(()), &work, &mut |_| Ok(()));
+        assert_eq!(error.unwrap_err().message(), "three");
+    }
+
+    #[test]
+    fn whoever_counts_may_stop() {
+        let work = |(): &mut (), _: usize, link: &Link<'_>| link.done(1);
+        let mut seen = 0;
+        let mut tick = |n| {
+            seen += n;
+            if seen > 10 { Err(Error::invalid("enough")) } else { Ok(()) }
+        };
+        let error = share(100_000, NonZeroUsize::new(2), &|| Ok(()), &work, &mut tick);
+        assert_eq!(error.unwrap_err().message(), "enough");
+    }
+
+    #[test]
+    fn all_pieces_are_done_once() {
+        let sum = AtomicUsize::new(0);
+        let work = |(): &mut (), i: usize, link: &Link<'_>| {
+            sum.fetch_add(i, Ordering::Relaxed);
+            link.done(2)
+        };
+        let mut counted = 0;
+        let mut tick = |n| {
+            counted += n;
+            Ok(())
+        };
+        share(101, None, &|| Ok(()), &work, &mut tick).unwrap();
+        assert_eq!((sum.load(Ordering::Relaxed), counted), (5050, 202));
+    }
+}

@@ -1,0 +1,64 @@
+//! Which frames of a data set are written, and on what grid.
+
+use framefold_core::{Dataset, Error, Result, Roi};
+
+/// The positions that are written, as a grid of their own.
+#[derive(Debug)]
+pub(super) struct Selection {
+    /// The shape of the scan that is written.
+    pub(super) nav: Vec<usize>,
+    /// Positions of the data set, in order; all of them if there is no list.
+    positions: Option<Vec<usize>>,
+}
+
+impl Selection {
+    /// All positions, or those of `roi`. These keep the axes of the scan where they are a box
+    /// without holes, and become a list where they are not.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the region is for another scan.
+    pub(super) fn try_new(dataset: &Dataset, roi: Option<&Roi>) -> Result<Self> {
+        let nav = dataset.shape().nav();
+        let Some(roi) = roi else { return Ok(Selection { nav: nav.to_vec(), positions: None }) };
+        if roi.mask().len() != dataset.shape().n_frames() {
+            return Err(Error::invalid(format!(
+                "the region of interest has {} positions, but the scan has shape {nav:?}",
+                roi.mask().len()
+            )));
+        }
+        let mut first = nav.to_vec();
+        let mut last = vec![0; nav.len()];
+        for &position in roi.positions() {
+            let coordinates = dataset.shape().nav_coordinates(position).into_iter();
+            for ((at, first), last) in coordinates.zip(&mut first).zip(&mut last) {
+                (*first, *last) = ((*first).min(at), (*last).max(at));
+            }
+        }
+        let extents: Vec<usize> =
+            first.iter().zip(&last).map(|(first, last)| last + 1 - first).collect();
+        let is_box = extents.iter().product::<usize>() == roi.n_selected();
+        Ok(Selection {
+            nav: if is_box { extents } else { vec![roi.n_selected()] },
+            positions: Some(roi.positions().to_vec()),
+        })
+    }
+
+    /// How many positions are written.
+    pub(super) fn len(&self) -> usize {
+        self.nav.iter().product()
+    }
+
+    /// The frame that is written at flat position `out`, if there is one.
+    pub(super) fn frame(&self, dataset: &Dataset, out: usize) -> Option<u64> {
+        let position = match &self.positions {
+            Some(positions) => *positions.get(out)?,
+            None => out,
+        };
+        dataset.frame_at(position)
+    }
+
+    /// How many positions have no frame.
+    pub(super) fn n_missing(&self, dataset: &Dataset) -> usize {
+        (0..self.len()).filter(|&out| self.frame(dataset, out).is_none()).count()
+    }
+}

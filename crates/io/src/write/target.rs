@@ -1,0 +1,220 @@
+//! A file or folder that appears when it is complete, or not at all.
+
+use framefold_core::{Error, Result};
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How names of what is not complete end.
+const ENDING: &str = ".framefold-part";
+/// The file within a folder that tells that somebody still works on it.
+const LOCK: &str = ".lock";
+/// What a folder that may be replaced holds.
+const DESCRIPTIONS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
+
+/// Where output is to appear, and under which name it is written until then. Whatever is not
+/// published is removed when this is dropped.
+pub(super) struct Target {
+    path: PathBuf,
+    temporary: PathBuf,
+    is_folder: bool,
+    force: bool,
+    /// Locked as long as it is open: others see that the temporary name is in use.
+    file: File,
+}
+
+impl Target {
+    /// Plans `path`, made of data from `inputs`, and creates it under a temporary name beside it.
+    /// What runs that were killed have left of the same output is removed.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it exists and is not to be replaced, or an input is in the way; `Io`.
+    pub(super) fn create(
+        path: &Path,
+        is_folder: bool,
+        force: bool,
+        inputs: &[PathBuf],
+    ) -> Result<Self> {
+        let named = || Error::invalid("the output has no name").with_hint("name a file");
+        let name = path.file_name().ok_or_else(named)?;
+        let parent = match path.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let folder = parent.canonicalize().map_err(|error| failed(error, path))?;
+        not_an_input(&folder.join(name), inputs)?;
+        if let Ok(meta) = path.symlink_metadata() {
+            if !force {
+                return Err(exists());
+            }
+            replaceable(path, meta.is_dir(), is_folder)?;
+        }
+        let mut prefix = OsString::from(".");
+        prefix.push(name);
+        prefix.push(".");
+        clean(&folder, &prefix);
+
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+        prefix.push(format!("{}-{now:x}{ENDING}", std::process::id()));
+        let temporary = folder.join(prefix);
+        let mut file = temporary.clone();
+        if is_folder {
+            std::fs::create_dir(&temporary).map_err(|error| failed(error, path))?;
+            file.push(LOCK);
+        }
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&file);
+        let file = file.map_err(|error| {
+            let _ = std::fs::remove_dir(&temporary);
+            failed(error, path)
+        })?;
+        // Where there are no locks, nobody takes the file for abandoned, either.
+        let _ = file.try_lock();
+        Ok(Target { path: path.to_path_buf(), temporary, is_folder, force, file })
+    }
+
+    /// The temporary name.
+    pub(super) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// The file, if it is one.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Gives it its name, in the place of what has it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if somebody else was faster; `Io`.
+    pub(super) fn publish(self) -> Result<()> {
+        let moved = |error| failed(error, &self.path);
+        if self.is_folder {
+            std::fs::remove_file(self.temporary.join(LOCK)).map_err(moved)?;
+        } else {
+            self.file.sync_all().map_err(moved)?;
+        }
+        if !self.force {
+            if self.path.symlink_metadata().is_ok() {
+                return Err(exists());
+            }
+            return std::fs::rename(&self.temporary, &self.path).map_err(moved);
+        }
+        if !self.path.is_dir() || self.path.is_symlink() {
+            if self.is_folder {
+                let _ = std::fs::remove_file(&self.path);
+            }
+            return std::fs::rename(&self.temporary, &self.path).map_err(moved);
+        }
+        // A folder with files in it cannot be replaced in one step.
+        let mut old = self.temporary.clone().into_os_string();
+        old.push(".old");
+        std::fs::rename(&self.path, &old).map_err(moved)?;
+        if let Err(error) = std::fs::rename(&self.temporary, &self.path) {
+            let _ = std::fs::rename(&old, &self.path);
+            return Err(moved(error));
+        }
+        std::fs::remove_dir_all(&old).map_err(moved)
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        remove(&self.temporary);
+    }
+}
+
+fn remove(path: &Path) {
+    // Nobody can do anything about what cannot be removed.
+    let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+}
+
+/// Removes what was left in `folder` under names that begin with `prefix`, and that nobody holds.
+fn clean(folder: &Path, prefix: &OsString) {
+    let Ok(entries) = std::fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let bytes = name.as_encoded_bytes();
+        if !bytes.starts_with(prefix.as_encoded_bytes()) || !bytes.ends_with(ENDING.as_bytes()) {
+            continue;
+        }
+        let path = entry.path();
+        let lock = if path.is_dir() { path.join(LOCK) } else { path.clone() };
+        let held = match OpenOptions::new().read(true).write(true).open(lock) {
+            Ok(file) => match file.try_lock() {
+                Ok(()) => false,
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
+            },
+            Err(error) => error.kind() != ErrorKind::NotFound,
+        };
+        if !held {
+            remove(&path);
+        }
+    }
+}
+
+/// Refuses output that is an input, lies within one, or holds one.
+fn not_an_input(output: &Path, inputs: &[PathBuf]) -> Result<()> {
+    let output = output.canonicalize().unwrap_or_else(|_| output.to_path_buf());
+    for input in inputs {
+        let Ok(input) = input.canonicalize() else { continue };
+        let message = if input == output {
+            "the output is one of the input files, that the data set is read from"
+        } else if output.starts_with(&input) {
+            "the output lies within the folder that the data set is read from"
+        } else if input.starts_with(&output) {
+            "the output would replace a folder that the data set is read from"
+        } else {
+            continue;
+        };
+        return Err(Error::invalid(message).with_hint("choose another path"));
+    }
+    Ok(())
+}
+
+/// Refuses to replace a file by a folder or the other way round, and folders that hold other things.
+fn replaceable(path: &Path, is_dir: bool, is_folder: bool) -> Result<()> {
+    let ours = || DESCRIPTIONS.iter().any(|name| path.join(name).is_file());
+    let empty = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    match (is_dir, is_folder) {
+        (true, false) => Err(Error::invalid("the output is a folder that exists")
+            .with_hint("choose another name, or remove the folder")),
+        (true, true) if !ours() && !empty() => {
+            Err(Error::invalid("the output exists, and is a folder without Zarr arrays in it")
+                .with_hint("choose another name, or remove the folder"))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {
+    Error::io("write the output", error)
+        .with_path(path)
+        .with_hint("check the space on the disk and the permissions of the folder")
+}
+
+fn exists() -> Error {
+    Error::invalid("the output exists")
+        .with_hint("choose another name, or replace it (--force, overwrite=True)")
+}
+
+/// Writes bytes to their place in a file, whoever else does the same.
+///
+/// # Errors
+/// `Io`.
+pub(super) fn write_at(file: &File, bytes: &[u8], offset: u64, path: &Path) -> Result<()> {
+    #[cfg(unix)]
+    let done = std::os::unix::fs::FileExt::write_all_at(file, bytes, offset);
+    #[cfg(windows)]
+    let done = (|| {
+        let (mut rest, mut offset) = (bytes, offset);
+        while !rest.is_empty() {
+            let n = std::os::windows::fs::FileExt::seek_write(file, rest, offset)?;
+            rest = &rest[n..];
+            offset += n as u64;
+        }
+        Ok(())
+    })();
+    done.map_err(|error| failed(error, path).with_offset(offset))
+}
