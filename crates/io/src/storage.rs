@@ -59,8 +59,12 @@ impl Storage {
         let path = path.as_ref();
         let (file, meta) = open_regular(path)?;
         Ok(Storage(Arc::new(match backend {
-            Backend::Mmap => Kind::Mapped(MappedFile::try_new(path, &file, &meta)?),
-            Backend::Buffered => Kind::Buffered(BufferedFile::new(path, file, meta.len())),
+            Backend::Mmap if MappedFile::is_room() => {
+                Kind::Mapped(MappedFile::try_new(path, &file, &meta)?)
+            }
+            Backend::Mmap | Backend::Buffered => {
+                Kind::Buffered(BufferedFile::new(path, file, &meta))
+            }
         })))
     }
 
@@ -236,4 +240,11 @@ fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
     .with_path(path)
     .with_offset(present_len)
     .with_hint("do not overwrite or truncate files while they are read; open it again")
+}
+
+/// Tells files apart, whatever their names.
+#[cfg(unix)]
+fn identity(meta: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino())
 }
