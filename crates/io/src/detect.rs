@@ -1,8 +1,8 @@
 //! The formats, finding out which one a file is, and opening it.
 
 use crate::{
-    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy, raw,
-    raw_csr, seq, ser, stack, tiff, tvips, zarr,
+    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy, prz,
+    raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
 };
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
@@ -45,6 +45,8 @@ pub const FORMATS: &[Format] = &[
     empad::FORMAT,
     raw_csr::FORMAT,
     zarr::FORMAT,
+    prz::FORMAT,
+    spe::FORMAT,
     raw::FORMAT,
 ];
 

@@ -41,6 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod archive;
 mod blo;
 mod chunked;
 mod codec;
@@ -60,11 +61,13 @@ mod mib;
 mod mrc;
 mod npy;
 mod options;
+mod prz;
 mod raw;
 mod raw_csr;
 mod recut;
 mod seq;
 mod ser;
+mod spe;
 mod stack;
 mod storage;
 mod strided;
