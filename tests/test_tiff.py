@@ -82,7 +82,12 @@ def test_compressed_stacks(ctx, tmp_path, byteorder, compression, dtype):
             if predictor and compression == "packbits":
                 continue
             write(
-                path, data, byteorder=byteorder, compression=compression, predictor=predictor, **layout
+                path,
+                data,
+                byteorder=byteorder,
+                compression=compression,
+                predictor=predictor,
+                **layout,
             )
             assert_reads(ctx, path, data)
 

@@ -1,4 +1,4 @@
-//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders with a file for each chunk.
+//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders or archives, with a file for each chunk.
 //!
 //! | file in the folder of an array | what |
 //! |---|---|
