@@ -238,16 +238,17 @@ def test_archives_that_are_damaged(tmp_path):
     array = values((2, 3, 4, 5), "u2")
     path = tmp_path / "a.zarr.zip"
     store = zarr.storage.ZipStore(path, mode="w", compression=zipfile.ZIP_DEFLATED)
-    zarr.create_array(store, data=array, chunks=(1, 3, 4, 5))
+    zarr.create_array(store, data=array, chunks=(2, 3, 4, 5), zarr_format=2)
     store.close()
     whole = path.read_bytes()
     ctx = ff.Context()
-    for length in [*range(120), *range(120, len(whole), 37)]:
+    for length in range(0, len(whole), 37):
         path.write_bytes(whole[:length])
         with pytest.raises(FramefoldError):
-            read(ctx.load("zarr", path))
-    for at in range(0, len(whole), 3):
-        for value in (0, 0x7F, 0xFF):
+            ctx.load("zarr", path)
+    # Most of what matters is in the list at the end.
+    for at in range(len(whole)):
+        for value in (0, 0x7F, 0xFF)[at % 3 :][:1]:
             damaged = bytearray(whole)
             damaged[at] = value
             path.write_bytes(damaged)

@@ -27,8 +27,8 @@ class OpenMethods:
         ----------
         path
             The file; any member of a set of files; a folder of files that make up a stack, or a
-            pattern such as ``'scan/*.tif'``, in natural order (``img2`` before ``img10``); or a list
-            of files that make up a stack, in the order of the list.
+            pattern such as ``'scan/*.tif'``, in natural order (``img2`` before ``img10``); or a
+            list of files that make up a stack, in the order of the list.
         **options
             As for :meth:`load`.
 
