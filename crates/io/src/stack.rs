@@ -76,7 +76,6 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
             None => info = Some(own.clone()),
             Some(info) => {
                 check(info, own).map_err(located)?;
-                info.paths.extend(own.paths.iter().cloned());
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
                 info.warnings.extend(own.warnings.iter().map(|text| format!("'{name}': {text}")));
             }
@@ -91,6 +90,8 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     } else {
         info.presence = Presence::Ranges(present);
     }
+    // Who opens the stack again does so by these.
+    info.paths = options.files.clone();
     info.n_frames = n_frames;
     info.lends = false;
     info.preferred_depth = 1;

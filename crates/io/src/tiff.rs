@@ -197,7 +197,7 @@ impl Stack {
             && (last.file, last.layout, last.frames.end) == (file, layout, frame)
         {
             let n = frame - last.frames.start;
-            let stride = if n == 1 { start.checked_sub(first).unwrap_or(0) } else { last.stride };
+            let stride = if n == 1 { start.saturating_sub(first) } else { last.stride };
             let expected = n.checked_mul(stride).and_then(|n| n.checked_add(first));
             if stride >= bytes && expected == Some(start) {
                 last.stride = stride;
