@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from os import PathLike, fspath
-from os.path import abspath
+from os.path import abspath, isfile
 from typing import Any
 
 from framefold import _engine
@@ -26,7 +26,9 @@ class OpenMethods:
         Parameters
         ----------
         path
-            The file; any member of a set of files; or a list of files that make up a stack.
+            The file; any member of a set of files; a folder of files that make up a stack, or a
+            pattern such as ``'scan/*.tif'``, in natural order (``img2`` before ``img10``); or a
+            list of files that make up a stack, in the order of the list.
         **options
             As for :meth:`load`.
 
@@ -46,10 +48,12 @@ class OpenMethods:
             The format, as ``framefold formats`` lists them, or ``'memory'``, ``'dask'`` or
             ``'auto'``.
         path
-            The file, for all types but ``'memory'`` and ``'dask'``.
+            The file, folder, pattern or list of files, as for :meth:`open`, for all types but
+            ``'memory'`` and ``'dask'``.
         files : list of paths
-            The files of a stack, in the order of their frames, for ``'dm'``; in the place of
-            ``path``.
+            The files of a stack, in the order of their frames; in the place of ``path``. Not for
+            formats that find their files themselves: ``'mib'``, ``'tvips'``, ``'k2is'``,
+            ``'frms6'``, ``'raw_csr'``.
         nav_shape, sig_shape : tuple of int
             Shapes of the scan and of a frame, where the file does not say or to override it.
         dtype
@@ -125,6 +129,11 @@ class OpenMethods:
             if options.get(name) is not None:
                 # Worker processes may run in another folder.
                 options[name] = abspath(options[name])
-        dataset = DataSet(_engine.load(filetype, fspath(args[0]), options))
-        dataset._opened_with = (filetype, abspath(args[0]), options)
+        path = fspath(args[0])
+        dataset = DataSet(_engine.load(filetype, path, options))
+        if "files" not in options and dataset.format != "zarr" and not isfile(path):
+            # Whoever opens it again gets the same files, even if the folder has others by then.
+            options = {**options, "files": [abspath(file) for file in dataset.paths]}
+            path = options["files"][0]
+        dataset._opened_with = (filetype, abspath(path), options)
         return dataset

@@ -32,6 +32,12 @@ pub(crate) trait ChunkStore: Send + Sync + Debug {
     /// `BadFile` or `Io`, with path and offset.
     fn fetch<'b>(&'b self, index: u64, buffer: &'b mut Vec<u8>) -> Result<Option<Stored<'b>>>;
 
+    /// The bytes that chunk `index` decodes to: `whole`, those of its shape, or fewer where the rest
+    /// lies beyond the array and is not stored.
+    fn decoded_len(&self, _index: u64, whole: usize) -> usize {
+        whole
+    }
+
     /// Adds to an error where chunk `index` lies.
     fn locate(&self, index: u64, error: Error) -> Error;
 

@@ -11,9 +11,14 @@ mod blosclz;
 mod encode;
 mod lz4;
 mod lzf;
+mod lzw;
+mod packbits;
+mod predictor;
 mod shuffle;
 
 pub(crate) use encode::{Encoder, Step};
+pub(crate) use predictor::Predictor;
+
 use framefold_core::{Error, Result};
 use framefold_simd::Simd;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
@@ -54,6 +59,12 @@ pub(crate) enum Filter {
     },
     /// A Blosc frame, which says itself how it was made.
     Blosc,
+    /// LZW, as TIFF has it.
+    Lzw,
+    /// Runs of bytes, as TIFF has them.
+    PackBits,
+    /// Differences of neighbours in a row.
+    Predict(Predictor),
     /// One that the HDF5 library decodes.
     Library(FilterDescription, usize),
 }
@@ -79,6 +90,7 @@ impl Pipeline {
                 filter,
                 Filter::Shuffle { .. }
                     | Filter::Bitshuffle { inner: Inner::Nothing, .. }
+                    | Filter::Predict(_)
                     | Filter::Library(..)
             )
         };
@@ -97,6 +109,7 @@ pub(crate) struct Tools {
     simd: Simd,
     deflate: libdeflater::Decompressor,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    lzw: Option<weezl::decode::Decoder>,
     /// Blocks on their way.
     block: Vec<u8>,
     planes: Vec<u8>,
@@ -110,6 +123,7 @@ impl Buffers {
                 simd: Simd::best(),
                 deflate: libdeflater::Decompressor::new(),
                 zstd: None,
+                lzw: None,
                 block: Vec::new(),
                 planes: Vec::new(),
             },
@@ -249,7 +263,9 @@ impl Filter {
     /// The size of what the filter makes of so many bytes, if that does not depend on them.
     fn size_after(&self, size: usize) -> Option<usize> {
         match self {
-            Filter::Shuffle { .. } | Filter::Bitshuffle { inner: Inner::Nothing, .. } => Some(size),
+            Filter::Shuffle { .. }
+            | Filter::Bitshuffle { inner: Inner::Nothing, .. }
+            | Filter::Predict(_) => Some(size),
             Filter::Fletcher32 | Filter::Crc32c => size.checked_add(4),
             _ => None,
         }
@@ -298,6 +314,9 @@ impl Filter {
                 bitshuffle::decode(stored, *size, *block, *inner, out, tools)
             }
             Filter::Blosc => blosc::decode(stored, out, tools),
+            Filter::Lzw => lzw::decode(stored, out, &mut tools.lzw),
+            Filter::PackBits => packbits::decode(stored, out),
+            Filter::Predict(predictor) => predictor.undo(stored, out),
             Filter::Library(description, size) => by_library(description, *size, stored, out),
             Filter::Fletcher32 | Filter::Crc32c => {
                 Err(Error::bug("a checksum was to be decoded as data"))
@@ -323,6 +342,9 @@ impl fmt::Display for Filter {
                 Inner::Zstd => "bitshuffle with Zstandard",
             }),
             Filter::Blosc => f.write_str("Blosc"),
+            Filter::Lzw => f.write_str("LZW"),
+            Filter::PackBits => f.write_str("PackBits"),
+            Filter::Predict(_) => f.write_str("predictor"),
             Filter::Library(description, _) => {
                 let name = match description.id {
                     4 => "SZIP",

@@ -1,8 +1,8 @@
 //! The formats, finding out which one a file is, and opening it.
 
 use crate::{
-    Backend, OpenOptions, Storage, blo, dm, empad, frms6, hdf5, k2is, mib, mrc, npy, raw, raw_csr,
-    seq, ser, tvips, zarr,
+    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy, prz,
+    raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
 };
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
@@ -37,6 +37,7 @@ pub const FORMATS: &[Format] = &[
     ser::FORMAT,
     k2is::FORMAT,
     dm::FORMAT,
+    tiff::FORMAT,
     frms6::FORMAT,
     mib::FORMAT,
     // Its mark lies at byte 208, and old files have none.
@@ -44,6 +45,8 @@ pub const FORMATS: &[Format] = &[
     empad::FORMAT,
     raw_csr::FORMAT,
     zarr::FORMAT,
+    prz::FORMAT,
+    spe::FORMAT,
     raw::FORMAT,
 ];
 
@@ -108,6 +111,13 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     if path.is_dir() {
         return detect_folder(&Prefix { path, bytes: &[], len: 0 });
     }
+    if let Some(files) = files::expand(path, &[])?
+        && let Some(first) = files.first()
+    {
+        let found = detect(first)?;
+        let reason = format!("{} files match, of the first one: {}", files.len(), found.reason);
+        return Ok(Detection { reason, ..found });
+    }
     let storage = Storage::open(path, Backend::Buffered)?;
     let len = storage.len();
     let mut bytes = vec![0; usize::try_from(len).map_or(PREFIX_LEN, |len| len.min(PREFIX_LEN))];
@@ -115,14 +125,39 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     detect_in(FORMATS, &Prefix { path, bytes: &bytes, len })
 }
 
-/// Of the formats, only Zarr is a folder.
+/// Formats of which a folder of files is taken for a stack, one frame or more to a file.
+const IN_FOLDERS: &[&str] = &["tiff", "dm", "npy", "mrc", "prz", "spe"];
+
+/// A folder is Zarr, or the files in it are a stack, if they are all of one format.
 fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
-    match (zarr::FORMAT.detect)(folder) {
-        Verdict::Match(reason) => Ok(Detection { format: &zarr::FORMAT, reason }),
-        Verdict::No(reason) => {
-            Err(Error::invalid(format!("this is a directory, not a file; {reason}"))
-                .with_path(folder.path)
-                .with_hint("name one of the files in it"))
+    let no_zarr = match (zarr::FORMAT.detect)(folder) {
+        Verdict::Match(reason) => return Ok(Detection { format: &zarr::FORMAT, reason }),
+        Verdict::No(reason) => reason,
+    };
+    let mut found = Vec::new();
+    for format in FORMATS.iter().filter(|format| IN_FOLDERS.contains(&format.name)) {
+        let n = files::in_folder(folder.path, format.extensions)?.len();
+        if n > 0 {
+            found.push((format, n));
+        }
+    }
+    match found.as_slice() {
+        [(format, n)] => {
+            let reason = format!("the folder holds {n} files of its extensions");
+            Ok(Detection { format, reason })
+        }
+        [] => Err(Error::invalid(format!("this is a directory, not a file; {no_zarr}"))
+            .with_path(folder.path)
+            .with_hint("name one of the files in it, or several by a pattern: 'folder/*.raw'")),
+        several => {
+            let counts: Vec<String> =
+                several.iter().map(|(format, n)| format!("{n} {}", format.name)).collect();
+            Err(Error::invalid(format!(
+                "the folder holds files of several formats: {}",
+                counts.join(", ")
+            ))
+            .with_path(folder.path)
+            .with_hint("name those of one stack by a pattern: 'folder/*.tif'"))
         }
     }
 }
@@ -134,7 +169,9 @@ fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
 /// format.
 pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Dataset> {
     let path = path.as_ref();
-    open_with(detect(path)?.format, path, options)
+    // Of a list, the first one tells.
+    let told = options.files.first().map_or(path, |first| first.as_path());
+    open_with(detect(told)?.format, path, options)
 }
 
 /// Opens a file as the format of that name; `auto` finds out by itself.
@@ -157,10 +194,28 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 }
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let opened = options
-        .refuse_unused(format.name, format.options)
-        .and_then(|()| (format.open)(path, options));
+    let opened =
+        if options.files.is_empty() && stack::is_possible(format) && !is_store(format, path) {
+            files::expand(path, format.extensions).and_then(|found| match found {
+                Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
+                None => open_files(format, path, options),
+            })
+        } else {
+            open_files(format, path, options)
+        };
     opened.map_err(|error| error.with_path(path).with_format(format.name))
+}
+
+/// Whether the folder is itself what the format reads.
+fn is_store(format: &Format, path: &Path) -> bool {
+    format.name == zarr::FORMAT.name && path.is_dir()
+}
+
+fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let stacked = !options.files.is_empty() && !format.options.contains(&"files");
+    let used = [format.options, if stacked { &["files"] } else { &[] }].concat();
+    options.refuse_unused(format.name, &used)?;
+    if stacked { stack::open(format, options) } else { (format.open)(path, options) }
 }
 
 /// Asks the formats whose extension fits first, then the others, each in the table's order.

@@ -20,6 +20,8 @@ mod find;
 mod library;
 mod metadata;
 
+pub(crate) use metadata::{nanometres, per_nanometre};
+
 use crate::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::codec::Pipeline;
 use crate::detect::{Format, Prefix, Verdict};

@@ -41,6 +41,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod archive;
 mod blo;
 mod chunked;
 mod codec;
@@ -49,6 +50,7 @@ mod detect;
 mod dm;
 mod empad;
 mod fields;
+mod files;
 mod frms6;
 mod geometry;
 mod hdf5;
@@ -59,13 +61,17 @@ mod mib;
 mod mrc;
 mod npy;
 mod options;
+mod prz;
 mod raw;
 mod raw_csr;
 mod recut;
 mod seq;
 mod ser;
+mod spe;
+mod stack;
 mod storage;
 mod strided;
+mod tiff;
 mod tvips;
 mod write;
 mod xml;

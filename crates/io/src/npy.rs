@@ -47,6 +47,19 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let storage = Storage::open(path, options.backend)?;
+    open_stored(storage, FORMAT.name, MetadataList::new(), options)
+}
+
+/// Opens an array that may be part of another file.
+///
+/// # Errors
+/// As for a file of its own.
+pub(crate) fn open_stored(
+    storage: Storage,
+    format: &'static str,
+    metadata: MetadataList,
+    options: &OpenOptions,
+) -> Result<Dataset> {
     let header = Header::read(&storage)?;
     let n_sig = sig_dims(&header.shape, options)?;
     let sig = header.shape.get(header.shape.len().saturating_sub(n_sig)..).unwrap_or_default();
@@ -67,7 +80,17 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         .with_hint("check sig_shape"));
     }
     let found = storage.len().saturating_sub(header.data_start);
-    let contents = Contents { header, storage, frame, promised, found, sig_shape, nav_shape };
+    let contents = Contents {
+        format,
+        metadata,
+        header,
+        storage,
+        frame,
+        promised,
+        found,
+        sig_shape,
+        nav_shape,
+    };
     let source: Arc<dyn DataSource> =
         if contents.header.fortran_order { contents.fortran()? } else { contents.linear()? };
     Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)
@@ -101,6 +124,8 @@ fn sig_dims(shape: &[usize], options: &OpenOptions) -> Result<usize> {
 
 /// An open file, with all that its header says.
 struct Contents {
+    format: &'static str,
+    metadata: MetadataList,
     header: Header,
     storage: Storage,
     /// Bytes of one frame.
@@ -129,9 +154,9 @@ impl Contents {
             ));
         }
         Ok(Arc::new(LinearSource::try_new(LinearSpec {
-            format: FORMAT.name,
-            metadata: MetadataList::new(),
+            format: self.format,
             details: self.details(),
+            metadata: self.metadata,
             files: vec![LinearFile {
                 storage: self.storage,
                 frames: 0..n_frames,
@@ -158,7 +183,7 @@ impl Contents {
         }
         let (nav_axes, sig_axes) = recut(&axes, self.frame_cells())?;
         Ok(Arc::new(StridedSource::try_new(StridedSpec {
-            format: FORMAT.name,
+            format: self.format,
             layout: StridedLayout {
                 stored: self.header.stored,
                 first_byte: self.header.data_start,
@@ -166,9 +191,9 @@ impl Contents {
                 sig_axes,
                 trusted: false,
             },
-            metadata: MetadataList::new(),
             details: self.details(),
             warnings: self.surplus_warning(),
+            metadata: self.metadata,
             storage: self.storage,
             sig_shape: self.sig_shape,
             nav_shape: self.nav_shape,

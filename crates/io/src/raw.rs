@@ -10,13 +10,14 @@
 //!
 //! Byte order: that of `dtype`. Known writers: many; the common exchange form of other tools.
 //! The file says nothing about itself, so that the caller has to, and it is never detected.
-//! Limits: one file; bytes after the last whole frame are left out, with a warning.
+//! Several files make a stack, each with headers of the same length and with as many frames as it
+//! holds. Limits: bytes after the last whole frame of a file are left out, with a warning.
 
 use crate::detect::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
-use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
+use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage, files};
 use framefold_core::{Dataset, Error, MetadataList, Result};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The registry's entry.
@@ -34,6 +35,7 @@ pub(crate) const FORMAT: Format = Format {
         "frame_header",
         "frame_footer",
         "backend",
+        "files",
     ],
     detect,
     open,
@@ -44,34 +46,57 @@ fn detect(_: &Prefix<'_>) -> Verdict {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let storage = Storage::open(path, options.backend)?;
+    let one = [path.to_path_buf()];
+    let paths: &[PathBuf] = if options.files.is_empty() { &one } else { &options.files };
     let (Some(stored), Some(sig_shape)) = (options.dtype, &options.sig_shape) else {
+        Storage::open(path, options.backend)?;
         let missing = if options.dtype.is_none() { "dtype" } else { "sig_shape" };
         return Err(Error::invalid(format!("raw files need the option '{missing}'"))
             .with_hint("give dtype, nav_shape and sig_shape: the file itself holds pixels only"));
     };
     let frame = frame_bytes(sig_shape, stored)?;
-    let geometry = Geometry::try_new(options, frame, storage.len())?;
-    let Some(nav_shape) = &options.nav_shape else {
-        return Err(Error::invalid("raw files need the option 'nav_shape'").with_hint(format!(
-            "the file holds {0} frames: give, for example, nav_shape=({0},)",
-            geometry.n_frames
-        )));
-    };
-    let source = LinearSource::try_new(LinearSpec {
-        format: FORMAT.name,
-        files: vec![LinearFile {
+    let mut files = Vec::with_capacity(paths.len());
+    let mut warnings = Vec::new();
+    let mut n_frames = 0u64;
+    for path in paths {
+        let storage = Storage::open(path, options.backend)?;
+        let geometry = Geometry::try_new(options, frame, storage.len());
+        let geometry = geometry.map_err(|error| error.with_path(path).with_format(FORMAT.name))?;
+        let start = n_frames;
+        n_frames = start
+            .checked_add(geometry.n_frames)
+            .ok_or_else(|| Error::limit("the files have too many frames"))?;
+        warnings.extend(geometry.warning(frame).map(|warning| match options.files.is_empty() {
+            true => warning,
+            false => format!("'{}': {warning}", path.display()),
+        }));
+        files.push(LinearFile {
             storage,
-            frames: 0..geometry.n_frames,
+            frames: start..n_frames,
             first_pixel: geometry.first_pixel,
             stride: geometry.stride,
-        }],
+        });
+    }
+    warnings.extend(files::notes(&options.files));
+    let Some(nav_shape) = &options.nav_shape else {
+        let what = if options.files.is_empty() { "file holds" } else { "files hold" };
+        return Err(Error::invalid("raw files need the option 'nav_shape'").with_hint(format!(
+            "the {what} {n_frames} frames: give, for example, nav_shape=({n_frames},)"
+        )));
+    };
+    let mut details = Vec::new();
+    if !options.files.is_empty() {
+        details.push(("files".to_owned(), files.len().to_string()));
+    }
+    let source = LinearSource::try_new(LinearSpec {
+        format: FORMAT.name,
+        files,
         pixels: Pixels::Plain { stored, trusted: false },
         sig_shape: sig_shape.clone(),
         nav_shape: nav_shape.clone(),
         metadata: MetadataList::new(),
-        details: Vec::new(),
-        warnings: geometry.warning(frame).into_iter().collect(),
+        details,
+        warnings,
     })?;
     Dataset::try_new(Arc::new(source), Some(nav_shape), options.sync_offset)
 }

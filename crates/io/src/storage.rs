@@ -22,7 +22,7 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind as IoKind;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Memory owned by somebody else, such as a NumPy array.
@@ -46,7 +46,17 @@ pub struct Storage(Arc<Kind>);
 enum Kind {
     Mapped(MappedFile),
     Buffered(BufferedFile),
-    Shared { bytes: Arc<dyn SharedBytes>, len: u64 },
+    Shared {
+        bytes: Arc<dyn SharedBytes>,
+        len: u64,
+        path: Option<PathBuf>,
+    },
+    /// Bytes within another storage.
+    Part {
+        whole: Storage,
+        start: u64,
+        len: u64,
+    },
 }
 
 impl Storage {
@@ -59,15 +69,32 @@ impl Storage {
         let path = path.as_ref();
         let (file, meta) = open_regular(path)?;
         Ok(Storage(Arc::new(match backend {
-            Backend::Mmap => Kind::Mapped(MappedFile::try_new(path, &file, &meta)?),
-            Backend::Buffered => Kind::Buffered(BufferedFile::new(path, file, meta.len())),
+            Backend::Mmap if MappedFile::is_room() => {
+                Kind::Mapped(MappedFile::try_new(path, &file, &meta)?)
+            }
+            Backend::Mmap | Backend::Buffered => {
+                Kind::Buffered(BufferedFile::new(path, file, &meta))
+            }
         })))
     }
 
     /// Wraps memory.
     pub fn shared(bytes: Arc<dyn SharedBytes>) -> Self {
         let len = u64::try_from(bytes.bytes().len()).unwrap_or(u64::MAX);
-        Storage(Arc::new(Kind::Shared { bytes, len }))
+        Storage(Arc::new(Kind::Shared { bytes, len, path: None }))
+    }
+
+    /// Wraps what was decoded from a file.
+    pub(crate) fn shared_of(bytes: Arc<dyn SharedBytes>, path: &Path) -> Self {
+        let len = u64::try_from(bytes.bytes().len()).unwrap_or(u64::MAX);
+        Storage(Arc::new(Kind::Shared { bytes, len, path: Some(path.to_path_buf()) }))
+    }
+
+    /// Part of this storage, as if it were one of its own. What leaves it is cut off.
+    pub(crate) fn part(&self, range: Range<u64>) -> Self {
+        let start = range.start.min(self.len());
+        let len = range.end.min(self.len()).saturating_sub(start);
+        Storage(Arc::new(Kind::Part { whole: self.clone(), start, len }))
     }
 
     /// The length in bytes when it was opened.
@@ -75,7 +102,7 @@ impl Storage {
         match &*self.0 {
             Kind::Mapped(file) => file.len(),
             Kind::Buffered(file) => file.len(),
-            Kind::Shared { len, .. } => *len,
+            Kind::Shared { len, .. } | Kind::Part { len, .. } => *len,
         }
     }
 
@@ -89,13 +116,18 @@ impl Storage {
         match &*self.0 {
             Kind::Mapped(file) => Some(file.path()),
             Kind::Buffered(file) => Some(file.path()),
-            Kind::Shared { .. } => None,
+            Kind::Shared { path, .. } => path.as_deref(),
+            Kind::Part { whole, .. } => whole.path(),
         }
     }
 
     /// Whether [`Storage::bytes`] can lend memory.
     pub fn lends(&self) -> bool {
-        !matches!(&*self.0, Kind::Buffered(_))
+        match &*self.0 {
+            Kind::Mapped(_) | Kind::Shared { .. } => true,
+            Kind::Buffered(_) => false,
+            Kind::Part { whole, .. } => whole.lends(),
+        }
     }
 
     /// The bytes of `range` where they lie; `None` if it leaves the file, or the file is buffered.
@@ -107,6 +139,11 @@ impl Storage {
             Kind::Mapped(file) => file.bytes(),
             Kind::Buffered(_) => return None,
             Kind::Shared { bytes, .. } => bytes.bytes(),
+            Kind::Part { whole, start, len } => {
+                let within = range.end <= *len;
+                let range = start.checked_add(range.start)?..start.checked_add(range.end)?;
+                return if within { whole.bytes(range) } else { None };
+            }
         };
         all.get(usize::try_from(range.start).ok()?..usize::try_from(range.end).ok()?)
     }
@@ -125,8 +162,10 @@ impl Storage {
             ));
             return Err(self.locate(error).with_offset(offset));
         };
-        if let Kind::Buffered(file) = &*self.0 {
-            return file.read_at(offset, out);
+        match &*self.0 {
+            Kind::Buffered(file) => return file.read_at(offset, out),
+            Kind::Part { whole, start, .. } => return whole.read_at(start + offset, out),
+            Kind::Mapped(_) | Kind::Shared { .. } => {}
         }
         match self.bytes(offset..end) {
             Some(bytes) => {
@@ -151,6 +190,7 @@ impl Storage {
         match &*self.0 {
             Kind::Mapped(file) => file.prepare(),
             Kind::Buffered(_) | Kind::Shared { .. } => Ok(()),
+            Kind::Part { whole, .. } => whole.prepare(),
         }
     }
 
@@ -164,6 +204,7 @@ impl Storage {
             Kind::Mapped(file) => file.verify(),
             Kind::Buffered(file) => file.verify(),
             Kind::Shared { .. } => Ok(()),
+            Kind::Part { whole, .. } => whole.verify(),
         }
     }
 
@@ -182,6 +223,7 @@ impl fmt::Debug for Storage {
             Kind::Mapped(_) => "mapped",
             Kind::Buffered(_) => "buffered",
             Kind::Shared { .. } => "shared memory",
+            Kind::Part { .. } => "part of a file",
         };
         write!(f, "Storage({kind}, {} bytes, {:?})", self.len(), self.path())
     }
@@ -236,4 +278,11 @@ fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
     .with_path(path)
     .with_offset(present_len)
     .with_hint("do not overwrite or truncate files while they are read; open it again")
+}
+
+/// Tells files apart, whatever their names.
+#[cfg(unix)]
+fn identity(meta: &Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (meta.dev(), meta.ino())
 }

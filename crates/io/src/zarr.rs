@@ -1,4 +1,4 @@
-//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders with a file for each chunk.
+//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders or archives, with a file for each chunk.
 //!
 //! | file in the folder of an array | what |
 //! |---|---|
@@ -7,21 +7,24 @@
 //! | `.zattrs` (2) | attributes |
 //!
 //! Folders around it hold `.zgroup` or `zarr.json`. Endianness: as the dtype or the `bytes` codec
-//! says. Known writers: zarr-python, HyperSpy. Limits: no zip archives, no axes in an order other
-//! than C and Fortran, no codecs but those that HDF5 has, too. A chunk without a file is made of
-//! fill values; that is no damage.
+//! says. All of it may be in one zip archive instead, whose members are read where they lie. Known
+//! writers: zarr-python, HyperSpy. Limits: no axes in an order other than C and Fortran, no codecs
+//! but those that HDF5 has, too. A chunk without a file is made of fill values; that is no damage.
 
 mod meta;
+mod place;
 mod store;
 
-use crate::OpenOptions;
+use crate::archive::{Archive, MAGIC};
 use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::detect::{Format, Prefix, Verdict};
 use crate::write::zarr as written;
+use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, MetadataList, Presence, Quantity, Result, SourceInfo};
-use meta::{Meta, json};
+use meta::Meta;
+use place::Place;
 use serde_json::Value;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use store::Folder;
 
@@ -51,9 +54,27 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
         None if DESCRIPTIONS.iter().any(|name| prefix.path.ends_with(name)) => {
             Verdict::Match("it describes a folder".into())
         }
-        None if prefix.bytes.starts_with(b"PK\x03\x04") => Verdict::No("it is an archive".into()),
+        None if prefix.bytes.starts_with(MAGIC) => match archived(prefix) {
+            true => Verdict::Match("it is a zip archive of such a folder".into()),
+            false => Verdict::No("it is an archive, but not by its name or first member".into()),
+        },
         None => Verdict::No("it is not a folder".into()),
     }
+}
+
+/// Whether an archive is Zarr: its name says so, or its first member describes a folder.
+fn archived(prefix: &Prefix<'_>) -> bool {
+    let name = prefix.path.file_name().map(|n| n.to_string_lossy().to_lowercase());
+    let by_name = name.is_some_and(|name| {
+        [".zarr.zip", ".zspy.zip", ".zarr", ".zspy"].iter().any(|end| name.ends_with(end))
+    });
+    let first = || {
+        let header = crate::fields::Fields::little(prefix.bytes);
+        let len = usize::from(header.u16(26)?);
+        prefix.bytes.get(30..)?.get(..len)
+    };
+    let describes = |name: &[u8]| DESCRIPTIONS.iter().any(|known| name.ends_with(known.as_bytes()));
+    by_name || first().is_some_and(describes)
 }
 
 fn described(folder: &Path) -> Option<&'static str> {
@@ -65,10 +86,10 @@ fn described(folder: &Path) -> Option<&'static str> {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let root = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+    let (root, place) = root(path)?;
     let found = match &options.ds_path {
-        Some(name) => named(root, name)?,
-        None => largest(root)?,
+        Some(name) => named(&place, name)?,
+        None => largest(&place)?,
     };
     let meta = found.meta;
     let shape = meta.shape.clone();
@@ -137,15 +158,28 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
 }
 
+/// The folder or archive that a path belongs to, and what it stands for.
+fn root(path: &Path) -> Result<(&Path, Place)> {
+    if path.is_dir() {
+        return Ok((path, Place::Folder(path.to_path_buf())));
+    }
+    if DESCRIPTIONS.iter().any(|name| path.ends_with(name)) {
+        let folder = path.parent().unwrap_or(path);
+        return Ok((folder, Place::Folder(folder.to_path_buf())));
+    }
+    let archive = Archive::open(Storage::open(path, Backend::Mmap)?)?;
+    Ok((path, Place::Archive(Arc::new(archive), String::new())))
+}
+
 /// An array of a folder.
 struct Found {
     /// From the folder that was opened.
     name: String,
-    folder: PathBuf,
+    folder: Place,
     meta: Meta,
 }
 
-fn named(root: &Path, name: &str) -> Result<Found> {
+fn named(root: &Place, name: &str) -> Result<Found> {
     let name = name.trim_matches('/');
     let leaves =
         Path::new(name).components().any(|c| !matches!(c, std::path::Component::Normal(_)));
@@ -157,9 +191,9 @@ fn named(root: &Path, name: &str) -> Result<Found> {
 }
 
 /// HyperSpy's data, or the array with the most elements of those with three or more axes.
-fn largest(root: &Path) -> Result<Found> {
+fn largest(root: &Place) -> Result<Found> {
     if let Some(meta) = Meta::read(root)? {
-        return Ok(Found { name: String::new(), folder: root.to_path_buf(), meta });
+        return Ok(Found { name: String::new(), folder: root.clone(), meta });
     }
     let mut all = Vec::new();
     let mut refused = None;
@@ -189,46 +223,36 @@ fn largest(root: &Path) -> Result<Found> {
 
 /// Passes on every array below a folder.
 fn walk(
-    folder: &Path,
+    folder: &Place,
     name: &str,
     depth: usize,
     seen: &mut usize,
     each: &mut impl FnMut(Result<Found>),
 ) {
-    let Ok(entries) = std::fs::read_dir(folder) else { return };
-    let mut folders: Vec<PathBuf> = entries
-        .filter_map(|entry| {
-            // Links are not followed: they may go round in circles.
-            let entry = entry.ok()?;
-            entry.file_type().ok()?.is_dir().then(|| entry.path())
-        })
-        .take(MOST_FOLDERS)
-        .collect();
-    folders.sort();
-    for path in folders {
+    for leaf in folder.folders(MOST_FOLDERS) {
         *seen += 1;
         if *seen > MOST_FOLDERS || depth >= DEEPEST {
             return;
         }
-        let leaf = path.file_name().map(|leaf| leaf.to_string_lossy().into_owned());
-        let name = format!("{name}{}", leaf.unwrap_or_default());
-        match Meta::read(&path) {
-            Ok(Some(meta)) => each(Ok(Found { name, folder: path, meta })),
-            Ok(None) => walk(&path, &format!("{name}/"), depth + 1, seen, each),
+        let place = folder.join(&leaf);
+        let name = format!("{name}{leaf}");
+        match Meta::read(&place) {
+            Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
+            Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),
             Err(error) => each(Err(error)),
         }
     }
 }
 
 /// The axes that HyperSpy does not navigate.
-fn signal_axes(array: &Path) -> Option<Vec<usize>> {
-    if !array.ends_with("data") {
+fn signal_axes(array: &Place) -> Option<Vec<usize>> {
+    if !array.is_called("data") {
         return None;
     }
     let mut axes = vec![];
     for number in 0.. {
-        let folder = array.parent()?.join(format!("axis-{number}"));
-        let Ok(Some(attributes)) = json(&folder, ".zattrs") else { break };
+        let folder = array.parent()?.join(&format!("axis-{number}"));
+        let Ok(Some(attributes)) = folder.json(".zattrs") else { break };
         if attributes["navigate"] == false {
             axes.push(number);
         }
@@ -237,8 +261,8 @@ fn signal_axes(array: &Path) -> Option<Vec<usize>> {
 }
 
 /// The attributes of an array of version 3; null if there are none.
-fn attributes(array: &Path) -> Value {
-    let description = json(array, "zarr.json").ok().flatten().unwrap_or_default();
+fn attributes(array: &Place) -> Value {
+    let description = array.json("zarr.json").ok().flatten().unwrap_or_default();
     description["attributes"].clone()
 }
 

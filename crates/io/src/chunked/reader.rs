@@ -133,7 +133,10 @@ impl<'s> ChunkedReader<'s> {
                 if segment.pipeline.is_empty() {
                     match segment.store.fetch(chunk, &mut self.stored)? {
                         None => copy.fill(&segment.fill, out)?,
-                        Some(stored) if stored.bytes.len() >= chunk_bytes => {
+                        Some(stored)
+                            if stored.bytes.len()
+                                >= segment.store.decoded_len(chunk, chunk_bytes) =>
+                        {
                             copy.run(stored.bytes, out)?;
                         }
                         Some(stored) => {
@@ -219,7 +222,15 @@ fn keep(
     }
     let Some(found) = segment.store.fetch(key.1, stored)? else { return Ok(None) };
     let budget = len.saturating_mul(segment.geometry.row_chunks()).min(CACHE_BYTES);
-    let decode = |out: &mut [u8]| segment.pipeline.decode(found.mask, found.bytes, out, buffers);
+    let part = segment.store.decoded_len(key.1, len).min(len);
+    let decode = |out: &mut [u8]| {
+        let done = segment.pipeline.decode(found.mask, found.bytes, &mut out[..part], buffers);
+        // Some programs store whole chunks even there.
+        if part == len || done.is_ok() {
+            return done;
+        }
+        segment.pipeline.decode(found.mask, found.bytes, out, buffers).or(done)
+    };
     cache.insert(key, len, budget, decode).map(Some)
 }
 

@@ -63,6 +63,7 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         ("files".to_owned(), files.len().to_string()),
     ];
     details.extend(image.details);
+    warnings.extend(crate::files::notes(paths));
     let mut metadata = image.metadata;
     if let Some((_, sig)) = image.steps.split_last_chunk::<2>() {
         add_steps(&mut metadata, &[], sig);

@@ -99,7 +99,7 @@ fn hyperspy(signal: &Group, list: &mut MetadataList) {
 }
 
 /// How many nm that unit has.
-fn nanometres(unit: &str) -> Option<f64> {
+pub(crate) fn nanometres(unit: &str) -> Option<f64> {
     Some(match unit.trim() {
         "nm" => 1.0,
         "um" | "µm" | "μm" => 1e3,
@@ -110,7 +110,7 @@ fn nanometres(unit: &str) -> Option<f64> {
 }
 
 /// How many 1/nm that unit has.
-fn per_nanometre(unit: &str) -> Option<f64> {
+pub(crate) fn per_nanometre(unit: &str) -> Option<f64> {
     let unit = unit.replace("$", "").replace("^{-1}", "^-1").replace(' ', "");
     let length = unit.strip_prefix("1/").or_else(|| unit.strip_suffix("^-1"));
     let length = length.or_else(|| unit.strip_suffix("⁻¹"))?;

@@ -2,11 +2,27 @@
 
 use super::shrunk;
 #[cfg(unix)]
-use super::{guard, registry};
+use super::{guard, identity, registry};
 use framefold_core::{Error, Result};
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// So many files are mapped at a time; Linux allows about twice as many mappings.
+const MOST_MAPPED: usize = 30_000;
+
+/// How many are.
+static MAPPED: AtomicUsize = AtomicUsize::new(0);
+
+/// Counts one mapping.
+struct Counted;
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        MAPPED.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// A mapped file. Its handle is closed again, so that sets of many files need no raised limit.
 pub(super) struct MappedFile {
@@ -22,9 +38,15 @@ pub(super) struct MappedFile {
     guarded: Option<registry::Registration>,
     /// `None` for an empty file, which cannot be mapped.
     map: Option<Mmap>,
+    _counted: Counted,
 }
 
 impl MappedFile {
+    /// Whether one more file can be mapped; if not, it has to be read piece by piece.
+    pub(super) fn is_room() -> bool {
+        MAPPED.load(Ordering::Relaxed) < MOST_MAPPED
+    }
+
     pub(super) fn try_new(path: &Path, file: &File, meta: &Metadata) -> Result<Self> {
         let map = if meta.len() == 0 { None } else { Some(map(path, file, meta.len())?) };
         #[cfg(unix)]
@@ -35,6 +57,7 @@ impl MappedFile {
                 Some(registry::register(map.as_ptr() as usize, map.len()))
             }
         };
+        MAPPED.fetch_add(1, Ordering::Relaxed);
         Ok(MappedFile {
             path: path.to_path_buf(),
             absolute: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
@@ -44,6 +67,7 @@ impl MappedFile {
             #[cfg(unix)]
             guarded,
             map,
+            _counted: Counted,
         })
     }
 
@@ -121,11 +145,4 @@ fn map(path: &Path, file: &File, len: u64) -> Result<Mmap> {
     unsafe { memmap2::MmapOptions::new().len(len).map(file) }.map_err(|source| {
         Error::io("map the file", source).with_path(path).with_hint("use the buffered backend")
     })
-}
-
-/// Tells files apart, whatever their names.
-#[cfg(unix)]
-fn identity(meta: &Metadata) -> (u64, u64) {
-    use std::os::unix::fs::MetadataExt;
-    (meta.dev(), meta.ino())
 }

@@ -64,16 +64,27 @@ pub(super) fn register(start: usize, len: usize) -> Registration {
     Registration(slot)
 }
 
+/// The block that the last free slot was in: with many mappings, all before it are in use.
+static RECENT: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
+
 /// A slot with an even version. Called by the one writer.
 fn free_slot() -> &'static Slot {
-    let mut block = &FIRST;
+    // SAFETY: the pointer is null or that of a block, and blocks live for ever.
+    let recent = unsafe { RECENT.load(Ordering::Relaxed).as_ref() }.unwrap_or(&FIRST);
+    let (mut block, mut from_start) = (recent, ptr::eq(recent, &raw const FIRST));
     loop {
         let free = |slot: &&Slot| slot.version.load(Ordering::Relaxed).is_multiple_of(2);
         if let Some(slot) = block.slots.iter().find(free) {
+            RECENT.store(ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
             return slot;
         }
         block = match block.next() {
             Some(next) => next,
+            // What was freed before it is found on a second way through.
+            None if !from_start => {
+                from_start = true;
+                &FIRST
+            }
             None => {
                 let new: &'static mut Block = Box::leak(Box::new(Block::new()));
                 let new: *mut Block = new;

@@ -1,12 +1,9 @@
 //! What the JSON beside an array says: shape, dtype, chunks and codecs, in versions 2 and 3.
 
+use super::place::Place;
 use crate::codec::{Filter, Inner, Pipeline};
 use framefold_core::{DType, Error, Result, StoredDType, checked_product};
 use serde_json::Value;
-use std::path::Path;
-
-/// Longer descriptions are none.
-const LONGEST: u64 = 64 << 20;
 
 /// One array, as described.
 #[derive(Clone, Debug)]
@@ -44,38 +41,22 @@ pub(super) struct Shards {
     pub(super) checked: bool,
 }
 
-/// The JSON of that name in a folder; `None` if there is none.
-///
-/// # Errors
-/// `BadFile` if it is no JSON.
-pub(super) fn json(folder: &Path, name: &str) -> Result<Option<Value>> {
-    let path = folder.join(name);
-    let Ok(found) = std::fs::metadata(&path) else { return Ok(None) };
-    if found.len() > LONGEST {
-        return Err(Error::bad_file("the description is too long to be one").with_path(path));
-    }
-    let text = std::fs::read(&path).map_err(|e| Error::io("read the file", e).with_path(&path))?;
-    serde_json::from_slice(&text)
-        .map(Some)
-        .map_err(|error| Error::bad_file(format!("this is no JSON: {error}")).with_path(&path))
-}
-
 impl Meta {
     /// The array in a folder; `None` if there is none.
     ///
     /// # Errors
     /// `BadFile` or `Unsupported` that names what cannot be understood.
-    pub(super) fn read(folder: &Path) -> Result<Option<Meta>> {
-        let (name, meta) = match json(folder, ".zarray")? {
+    pub(super) fn read(folder: &Place) -> Result<Option<Meta>> {
+        let (name, meta) = match folder.json(".zarray")? {
             Some(meta) => (".zarray", Meta::of_version_2(&meta).map(Some)),
-            None => match json(folder, "zarr.json")? {
+            None => match folder.json("zarr.json")? {
                 Some(meta) if meta["node_type"] == "array" => {
                     ("zarr.json", Meta::of_version_3(&meta).map(Some))
                 }
                 _ => return Ok(None),
             },
         };
-        meta.map_err(|error| error.with_path(folder.join(name)))
+        meta.map_err(|error| error.with_path(folder.file(name)))
     }
 
     fn of_version_2(meta: &Value) -> Result<Meta> {

@@ -1,22 +1,27 @@
-//! Chunks in files of their own, or in files of several.
+//! Chunks in files of their own, or in files of several; the files in folders, or in an archive.
 
 use super::meta::Meta;
+use super::place::Place;
+use crate::archive::Archive;
 use crate::chunked::{ChunkStore, Stored};
 use framefold_core::{Error, Result};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The index of a file with more chunks than this is no index.
 const MOST_CHUNKS: usize = 1 << 24;
+/// Files that were deflated in an archive and decode to more are refused.
+const LARGEST_DECODED: u64 = 1 << 31;
 /// What the index says of a chunk that was never written.
 const ABSENT: u64 = u64::MAX;
 
 /// The chunks of one array.
 #[derive(Debug)]
 pub(super) struct Folder {
-    path: PathBuf,
+    place: Place,
     meta: Meta,
     /// Chunks along each axis.
     grid: Vec<usize>,
@@ -25,14 +30,14 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    pub(super) fn new(path: &Path, meta: Meta) -> Self {
+    pub(super) fn new(place: &Place, meta: Meta) -> Self {
         let grid =
             meta.shape.iter().zip(&meta.chunk).map(|(&n, &chunk)| n.div_ceil(chunk)).collect();
         let cells = framefold_core::checked_product(&meta.chunk).unwrap_or(u64::MAX);
         let size = u64::try_from(meta.dtype.dtype.size()).unwrap_or(u64::MAX);
         // What cannot be compressed grows a little.
         let longest = cells.saturating_mul(size).saturating_mul(2).saturating_add(1 << 16);
-        Folder { path: path.to_path_buf(), meta, grid, longest }
+        Folder { place: place.clone(), meta, grid, longest }
     }
 
     /// The place of a chunk in the grid. Chunks are counted in the order of the geometry, which has
@@ -53,23 +58,23 @@ impl Folder {
         place
     }
 
-    /// The file that holds a chunk.
-    fn file(&self, place: &[usize]) -> PathBuf {
+    /// The name of the file that holds a chunk.
+    fn name(&self, place: &[usize]) -> String {
         let numbers: Vec<String> = place.iter().map(usize::to_string).collect();
         let separator = self.meta.keys.separator.to_string();
         let key = numbers.join(&separator);
         let prefix = self.meta.keys.prefix;
         let key = if prefix.is_empty() { key } else { format!("{prefix}{separator}{key}") };
-        self.path.join(if key.is_empty() { "0" } else { &key })
+        if key.is_empty() { "0".to_owned() } else { key }
     }
 
     /// The file of a chunk, and where in it the chunk lies.
-    fn find(&self, index: u64) -> Result<Option<(PathBuf, File, Range<u64>)>> {
+    fn find(&self, index: u64) -> Result<Option<(Opened<'_>, Range<u64>)>> {
         let place = self.place(index);
         let Some(shards) = &self.meta.shards else {
-            let path = self.file(&place);
-            let Some((file, len)) = open(&path)? else { return Ok(None) };
-            return Ok(Some((path, file, 0..len)));
+            let Some(file) = self.open(&self.name(&place))? else { return Ok(None) };
+            let len = file.len();
+            return Ok(Some((file, 0..len)));
         };
         let per_file =
             shards.shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
@@ -77,8 +82,8 @@ impl Folder {
         let outer: Vec<usize> = place.iter().zip(&per_file).map(|(at, n)| at / n).collect();
         let within = place.iter().zip(&per_file).fold(0, |flat, (at, n)| flat * n + at % n);
         let n_chunks = per_file.iter().fold(1usize, |product, &n| product.saturating_mul(n));
-        let path = self.file(&outer);
-        let Some((mut file, len)) = open(&path)? else { return Ok(None) };
+        let Some(mut file) = self.open(&self.name(&outer))? else { return Ok(None) };
+        let (len, path) = (file.len(), self.place.file(&self.name(&outer)));
         if n_chunks > MOST_CHUNKS {
             return Err(
                 Error::bad_file(format!("the file should hold {n_chunks} chunks")).with_path(path)
@@ -94,7 +99,7 @@ impl Folder {
         };
         let start = if at_end { len.checked_sub(index_bytes).ok_or_else(short)? } else { 0 };
         let mut index = vec![0; index_len];
-        read_exact(&path, &mut file, start, &mut index)?;
+        file.read(start, &mut index)?;
         if shards.checked {
             crate::codec::check_crc32c(&index).map_err(|error| error.with_path(&path))?;
         }
@@ -107,7 +112,7 @@ impl Folder {
             return Ok(None);
         }
         match offset.checked_add(n).filter(|&end| end <= len) {
-            Some(end) => Ok(Some((path, file, offset..end))),
+            Some(end) => Ok(Some((file, offset..end))),
             None => Err(Error::bad_file(format!(
                 "a chunk of {n} bytes should begin at byte {offset}, but the file has {len}"
             ))
@@ -116,40 +121,129 @@ impl Folder {
     }
 }
 
+impl Folder {
+    fn archive(&self) -> Option<&Arc<Archive>> {
+        match &self.place {
+            Place::Folder(_) => None,
+            Place::Archive(archive, _) => Some(archive),
+        }
+    }
+
+    /// The place of the file that holds a chunk in the grid of files.
+    fn place_of_file(&self, index: u64) -> Vec<usize> {
+        let place = self.place(index);
+        let per_file = self.meta.shards.as_ref().map(|shards| &shards.shape);
+        per_file.map_or(place.clone(), |shape| {
+            let lens = shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
+            place.iter().zip(lens).map(|(at, n)| at / n.max(1)).collect()
+        })
+    }
+
+    /// Opens a file; `None` if it was never written.
+    fn open(&self, name: &str) -> Result<Option<Opened<'_>>> {
+        let (archive, prefix) = match &self.place {
+            Place::Archive(archive, prefix) => (archive, prefix),
+            Place::Folder(folder) => {
+                let path = folder.join(name);
+                let found = open(&path)?;
+                return Ok(found.map(|(file, len)| Opened::File(path, file, len)));
+            }
+        };
+        let name = format!("{prefix}{name}");
+        let Some(member) = archive.get(&name) else { return Ok(None) };
+        Ok(Some(match archive.in_place(&name, member)? {
+            Some(place) => Opened::Member(archive, place),
+            None => Opened::Decoded(archive, archive.read(&name, member, self.longest_file())?),
+        }))
+    }
+
+    /// The longest that a file may be.
+    fn longest_file(&self) -> u64 {
+        let shards = self.meta.shards.as_ref().map_or(1, |shards| {
+            let lens =
+                shards.shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
+            lens.fold(1u64, |n, len| n.saturating_mul(u64::try_from(len).unwrap_or(u64::MAX)))
+        });
+        self.longest.saturating_mul(shards).min(LARGEST_DECODED)
+    }
+}
+
+/// A file that holds chunks.
+enum Opened<'a> {
+    File(PathBuf, File, u64),
+    /// Bytes of an archive.
+    Member(&'a Archive, Range<u64>),
+    /// Bytes that were decoded from an archive.
+    Decoded(&'a Archive, Vec<u8>),
+}
+
+impl Opened<'_> {
+    fn len(&self) -> u64 {
+        match self {
+            Opened::File(_, _, len) => *len,
+            Opened::Member(_, place) => place.end - place.start,
+            Opened::Decoded(_, bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn read(&mut self, start: u64, out: &mut [u8]) -> Result<()> {
+        match self {
+            Opened::File(path, file, _) => read_exact(path, file, start, out),
+            Opened::Member(archive, place) => {
+                archive.storage().part(place.clone()).read_at(start, out)
+            }
+            Opened::Decoded(archive, bytes) => {
+                let from = usize::try_from(start).ok().and_then(|start| bytes.get(start..));
+                match from.and_then(|from| from.get(..out.len())) {
+                    Some(from) => {
+                        out.copy_from_slice(from);
+                        Ok(())
+                    }
+                    None => Err(archive.storage().locate(Error::bad_file(format!(
+                        "a file in the archive has {} bytes, but {} from byte {start} on are needed",
+                        bytes.len(),
+                        out.len()
+                    )))),
+                }
+            }
+        }
+    }
+}
+
 impl ChunkStore for Folder {
     fn fetch<'b>(&'b self, index: u64, buffer: &'b mut Vec<u8>) -> Result<Option<Stored<'b>>> {
-        let Some((path, mut file, range)) = self.find(index)? else { return Ok(None) };
+        let Some((mut file, range)) = self.find(index)? else { return Ok(None) };
         let len = range.end - range.start;
         let n = usize::try_from(len).ok().filter(|_| len <= self.longest).ok_or_else(|| {
             Error::bad_file(format!(
                 "a chunk has {len} bytes, which is more than its shape {:?} can need",
                 self.meta.chunk
             ))
-            .with_path(&path)
+            .with_path(self.place.file(&self.name(&self.place_of_file(index))))
         })?;
+        if let Opened::Member(archive, place) = &file {
+            let start = place.start.saturating_add(range.start);
+            if let Some(bytes) = archive.storage().bytes(start..start.saturating_add(len)) {
+                return Ok(Some(Stored { bytes, mask: 0 }));
+            }
+        }
         if buffer.len() < n {
             buffer.resize(n, 0);
         }
-        read_exact(&path, &mut file, range.start, &mut buffer[..n])?;
+        file.read(range.start, &mut buffer[..n])?;
         Ok(Some(Stored { bytes: &buffer[..n], mask: 0 }))
     }
 
     fn locate(&self, index: u64, error: Error) -> Error {
-        let place = self.place(index);
-        let per_file = self.meta.shards.as_ref().map(|shards| &shards.shape);
-        let outer = per_file.map_or(place.clone(), |shape| {
-            let lens = shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
-            place.iter().zip(lens).map(|(at, n)| at / n.max(1)).collect()
-        });
-        error.with_path(self.file(&outer))
+        error.with_path(self.place.file(&self.name(&self.place_of_file(index))))
     }
 
     fn prepare(&self) -> Result<()> {
-        Ok(())
+        self.archive().map_or(Ok(()), |archive| archive.storage().prepare())
     }
 
     fn verify(&self) -> Result<()> {
-        Ok(())
+        self.archive().map_or(Ok(()), |archive| archive.storage().verify())
     }
 }
 

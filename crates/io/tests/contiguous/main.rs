@@ -12,6 +12,7 @@ mod mrc;
 mod oracle;
 mod real_files;
 mod seq;
+mod tiff;
 
 use framefold_core::{DType, Dataset, FrameIndices, Presence, Result, TilingScheme};
 use framefold_io::{Backend, OpenOptions, open_as};

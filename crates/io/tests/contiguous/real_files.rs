@@ -163,3 +163,21 @@ fn seq_files() {
     let whole = |reading: &Value| !reading["reader"].as_str().unwrap().contains("celeritas");
     check("SEQ", "seq", 6, |path, reading| is_seq(path) && whole(reading));
 }
+
+#[test]
+fn tiff_files() {
+    check("TIFF", "tiff", 9, |_, reading| {
+        reading["reader"].as_str().unwrap().starts_with("tifffile")
+    });
+}
+
+#[test]
+fn prz_files() {
+    check("PRZ", "prz", 2, |_, _| true);
+}
+
+#[test]
+fn spe_files() {
+    let is_spe = |path: &Path| path.extension().is_some_and(|extension| extension == "spe");
+    check("SPE", "spe", 1, |path, _| is_spe(path));
+}

@@ -1,0 +1,275 @@
+//! Folders and patterns that stand for files, and the order of files in a stack.
+//!
+//! Names are in natural order: digits, wherever they are, count as numbers, so that `img2` comes
+//! before `img10`; letters count the same in either case. Where names are still equal, fewer zeros
+//! in front come first, then capitals.
+
+use framefold_core::{Error, Result};
+use std::cmp::Ordering;
+use std::path::{Path, PathBuf};
+
+/// The files that a path stands for, if it is a folder or a pattern such as `scan/*.tif`: in natural
+/// order, at least one. A name that is there is no pattern, whatever is in it.
+///
+/// Of a folder, those with one of `extensions`; without hidden ones.
+///
+/// # Errors
+/// `InvalidArgument` if there are none, or the pattern makes no sense; `Io`.
+pub(crate) fn expand(path: &Path, extensions: &[&str]) -> Result<Option<Vec<PathBuf>>> {
+    if path.is_dir() {
+        let files = in_folder(path, extensions)?;
+        if files.is_empty() {
+            let names: Vec<String> = extensions.iter().map(|e| format!("*.{e}")).collect();
+            return Err(Error::invalid(format!("the folder has no file {}", names.join(", ")))
+                .with_path(path)
+                .with_hint("name the files by a pattern, such as 'folder/*.bin'"));
+        }
+        return Ok(Some(files));
+    }
+    match path.to_str() {
+        Some(pattern) if pattern.contains(['*', '?', '[']) && !path.exists() => {
+            matching(pattern).map(Some)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn matching(pattern: &str) -> Result<Vec<PathBuf>> {
+    let paths = glob::glob(pattern).map_err(|error| {
+        Error::invalid(format!("this is no pattern: {}", error.msg))
+            .with_path(pattern)
+            .with_hint("use * for any text, ? for any letter, [0-9] for one of several")
+    })?;
+    let mut files = Vec::new();
+    for path in paths {
+        let path = path.map_err(|error| {
+            let path = error.path().to_path_buf();
+            Error::io("list the folder", error.into()).with_path(path)
+        })?;
+        if path.is_file() {
+            files.push(path);
+        }
+    }
+    if files.is_empty() {
+        return Err(Error::invalid("there is no file, and no file matches this as a pattern")
+            .with_path(pattern)
+            .with_hint("check the path; relative paths start at the current directory"));
+    }
+    sort(&mut files);
+    Ok(files)
+}
+
+/// The files in a folder with one of these extensions, in natural order.
+///
+/// # Errors
+/// `Io` if the folder cannot be listed.
+pub(crate) fn in_folder(folder: &Path, extensions: &[&str]) -> Result<Vec<PathBuf>> {
+    let unreadable = |source| Error::io("list the folder", source).with_path(folder);
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
+        let entry = entry.map_err(unreadable)?;
+        let path = entry.path();
+        let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
+        // Only links have to be asked what they lead to.
+        let is_file = entry
+            .file_type()
+            .is_ok_and(|kind| kind.is_file() || (kind.is_symlink() && path.is_file()));
+        if !hidden && is_file && extensions.contains(&extension(&path).as_str()) {
+            files.push(path);
+        }
+    }
+    sort(&mut files);
+    Ok(files)
+}
+
+/// The extension of a path: lower case, empty if there is none.
+pub(crate) fn extension(path: &Path) -> String {
+    path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
+}
+
+fn sort(files: &mut [PathBuf]) {
+    files.sort_by(|a, b| natural(&a.to_string_lossy(), &b.to_string_lossy()));
+}
+
+/// Natural order.
+pub(crate) fn natural(a: &str, b: &str) -> Ordering {
+    let (mut left, mut right) = (a, b);
+    let mut zeros = Ordering::Equal;
+    loop {
+        let (Some(x), Some(y)) = (left.chars().next(), right.chars().next()) else {
+            return left.len().cmp(&right.len()).then(zeros).then_with(|| a.cmp(b));
+        };
+        if x.is_ascii_digit() && y.is_ascii_digit() {
+            let ((x, after_x), (y, after_y)) = (number(left), number(right));
+            let [short_x, short_y] = [x, y].map(|digits| digits.trim_start_matches('0'));
+            let order = short_x.len().cmp(&short_y.len()).then_with(|| short_x.cmp(short_y));
+            if order != Ordering::Equal {
+                return order;
+            }
+            zeros = zeros.then(x.len().cmp(&y.len()));
+            (left, right) = (after_x, after_y);
+            continue;
+        }
+        // Folders first: what is in one stays together.
+        let fold = |c: char| (c != '/', c.to_lowercase().next().unwrap_or(c));
+        match fold(x).cmp(&fold(y)) {
+            Ordering::Equal => {}
+            order => return order,
+        }
+        left = left.get(x.len_utf8()..).unwrap_or_default();
+        right = right.get(y.len_utf8()..).unwrap_or_default();
+    }
+}
+
+/// The digits that a text begins with, and what follows them.
+fn number(text: &str) -> (&str, &str) {
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    text.split_at(end)
+}
+
+/// What is odd about the names of the files of a stack: an order that is not natural, and numbers
+/// that are left out.
+pub(crate) fn notes(files: &[PathBuf]) -> Vec<String> {
+    let names: Vec<String> = files
+        .iter()
+        .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
+        .collect();
+    let mut notes = Vec::new();
+    let swapped = names.windows(2).find(|pair| natural(&pair[0], &pair[1]) == Ordering::Greater);
+    let same_folder = files.windows(2).all(|pair| pair[0].parent() == pair[1].parent());
+    if let (Some(pair), true) = (swapped, same_folder) {
+        notes.push(format!(
+            "the list has '{}' before '{}', which is not the order of their numbers or letters; \
+             frames are in the order of the list",
+            pair[0], pair[1]
+        ));
+    }
+    notes.extend(left_out(&names));
+    notes
+}
+
+/// Numbers that are missing in a series of names that differ in one number.
+fn left_out(names: &[String]) -> Option<String> {
+    if names.len() < 3 {
+        return None;
+    }
+    let split: Vec<(Vec<&str>, Vec<u64>)> =
+        names.iter().map(|name| parts(name)).collect::<Option<_>>()?;
+    let (texts, first) = split.first()?;
+    if !split.iter().all(|(other, numbers)| other == texts && numbers.len() == first.len()) {
+        return None;
+    }
+    let varies = |i: &usize| split.iter().any(|(_, numbers)| numbers.get(*i) != first.get(*i));
+    let varying: Vec<usize> = (0..first.len()).filter(varies).collect();
+    let [place] = varying[..] else { return None };
+    let mut series: Vec<(u64, usize)> = split
+        .iter()
+        .enumerate()
+        .filter_map(|(i, (_, numbers))| Some((*numbers.get(place)?, i)))
+        .collect();
+    series.sort_unstable();
+    let steps = || series.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let step = steps().min().filter(|&step| step > 0)?;
+    let missing = steps().try_fold(0u64, |sum, d| {
+        d.is_multiple_of(step).then(|| sum.saturating_add(d / step - 1))
+    })?;
+    // Times and the like are no series.
+    if missing == 0 || missing > u64::try_from(names.len()).unwrap_or(u64::MAX) {
+        return None;
+    }
+    let gap = series.windows(2).find(|pair| pair[1].0 - pair[0].0 > step)?;
+    let [before, after] = [names.get(gap[0].1)?, names.get(gap[1].1)?];
+    Some(format!(
+        "the numbers in the names of the files leave out {missing}, first between '{before}' and \
+         '{after}'; if frames were lost there, all later ones are shown too early in the scan"
+    ))
+}
+
+/// The texts and the numbers of a name.
+fn parts(name: &str) -> Option<(Vec<&str>, Vec<u64>)> {
+    let (mut texts, mut numbers) = (Vec::new(), Vec::new());
+    let mut rest = name;
+    loop {
+        let end = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        let (text, after) = rest.split_at(end);
+        texts.push(text);
+        if after.is_empty() {
+            return Some((texts, numbers));
+        }
+        let (digits, after) = number(after);
+        numbers.push(digits.parse().ok()?);
+        rest = after;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_in_natural_order() {
+        let sorted = [
+            "",
+            "1",
+            "2",
+            "02",
+            "10",
+            "1000000000000000000000",
+            "A2",
+            "a2",
+            "a02",
+            "a2b",
+            "a10",
+            "b",
+            "img",
+            "img2.tif",
+            "img10.tif",
+            "img10_2.tif",
+            "img10_10.tif",
+            "scan/2",
+            "scan/10",
+            "scan 1/1",
+            "x1y2",
+            "x1y10",
+            "x02y1",
+            "ä1",
+        ];
+        for (i, a) in sorted.iter().enumerate() {
+            for (j, b) in sorted.iter().enumerate() {
+                assert_eq!(natural(a, b), i.cmp(&j), "{a:?} {b:?}");
+            }
+        }
+    }
+
+    fn notes_of(names: &[&str]) -> Vec<String> {
+        notes(&names.iter().map(PathBuf::from).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn numbers_that_are_left_out_are_named() {
+        for complete in [
+            &["a1.tif", "a2.tif", "a3.tif"][..],
+            &["10", "20", "30"],
+            &["a", "b", "c"],
+            &["a1", "b2", "c4"],
+            &["r1c1", "r1c2", "r2c1"],
+            &["20250101120000", "20250101120003", "20250101120100"],
+            &["1", "3"],
+            &[],
+        ] {
+            assert_eq!(notes_of(complete), [] as [&str; 0], "{complete:?}");
+        }
+        let notes = notes_of(&["a01.tif", "a02.tif", "a04.tif"]);
+        assert!(
+            notes[0].contains("leave out 1, first between 'a02.tif' and 'a04.tif'"),
+            "{notes:?}"
+        );
+        assert!(notes_of(&["10", "20", "40", "70"])[0].contains("leave out 3,"));
+    }
+
+    #[test]
+    fn lists_in_another_order_are_noted() {
+        let notes = notes_of(&["a1", "a10", "a2", "a3"]);
+        assert!(notes[0].contains("'a10' before 'a2'"), "{notes:?}");
+    }
+}

@@ -1,0 +1,232 @@
+"""Folders, patterns and lists of files that make up one stack."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import resource
+import subprocess
+import sys
+
+import mrcfile
+import numpy as np
+import pytest
+import tifffile
+from vendor_files import write_dm
+
+import framefold as ff
+from framefold.exceptions import (
+    BadFileError,
+    FramefoldError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
+
+BACKENDS = ["mmap", "buffered"]
+
+
+def random(shape, dtype="uint16", seed=1):
+    return np.random.default_rng(seed).integers(0, 200, shape).astype(dtype)
+
+
+def frames_of(ctx, dataset, roi=None):
+    return ctx.run_udf(dataset, ff.PickUDF(), roi=roi)["intensity"].raw_data
+
+
+def write_npy(path, frame):
+    np.save(path, frame)
+
+
+def write_tif(path, frame):
+    tifffile.imwrite(path, frame, photometric="minisblack")
+
+
+def write_zipped_tif(path, frame):
+    tifffile.imwrite(path, frame, photometric="minisblack", compression="zlib", rowsperstrip=4)
+
+
+def write_mrc(path, frame):
+    mrcfile.write(path, frame)
+
+
+WRITERS = {
+    "npy": ("npy", write_npy),
+    "tif": ("tiff", write_tif),
+    "tiff": ("tiff", write_zipped_tif),
+    "mrc": ("mrc", write_mrc),
+    "dm4": ("dm", write_dm),
+}
+
+
+@pytest.fixture(params=WRITERS)
+def folder(request, tmp_path):
+    """Twelve files of one format, whose names sort naturally only, and their frames."""
+    extension = request.param
+    kind, write = WRITERS[extension]
+    data = random((12, 13, 15))
+    for i, frame in enumerate(data):
+        write(tmp_path / f"img{i + 1}.{extension}", frame)
+    (tmp_path / "notes.txt").write_text("not a frame")
+    (tmp_path / f".img13.{extension}").write_text("hidden")
+    return kind, tmp_path, extension, data
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_folders_patterns_and_lists(ctx, folder, backend):
+    kind, path, extension, data = folder
+    files = [path / f"img{i + 1}.{extension}" for i in range(12)]
+    ways = [
+        ctx.open(path, io_backend=backend),
+        ctx.load(kind, path, io_backend=backend),
+        ctx.open(str(path / f"img*.{extension}"), io_backend=backend),
+        ctx.load(kind, str(path / f"img*.{extension}"), io_backend=backend),
+        ctx.load(kind, files=files, io_backend=backend),
+        ctx.open(files, io_backend=backend),
+        ctx.load(kind, files=str(path / f"img*.{extension}"), io_backend=backend),
+    ]
+    for dataset in ways:
+        assert dataset.format == kind
+        assert tuple(dataset.shape) == data.shape
+        assert dataset.warnings == []
+        assert np.array_equal(frames_of(ctx, dataset), data)
+        assert [file.name for file in dataset.paths] == [file.name for file in files]
+
+
+def test_options_roi_and_tiles(ctx, folder):
+    kind, path, _, data = folder
+    roi = np.random.default_rng(3).random((3, 4)) < 0.5
+    for n in (1, 3, 12):
+        dataset = ctx.load(kind, path, nav_shape=(3, 4), num_partitions=n)
+        assert np.array_equal(frames_of(ctx, dataset, roi=roi), data.reshape(3, 4, 13, 15)[roi])
+        total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+        assert np.array_equal(total, data.sum(axis=0, dtype="float32"))
+    dataset = ctx.load(kind, path, sync_offset=-2)
+    assert dataset.valid_mask.tolist() == [False] * 2 + [True] * 10
+    assert np.array_equal(frames_of(ctx, dataset, roi=dataset.valid_mask), data[:10])
+
+
+def test_a_folder_that_grows_is_the_same_to_who_opens_it_again(ctx, folder):
+    _, path, extension, data = folder
+    dataset = ctx.open(path)
+    (path / f"img0.{extension}").write_bytes((path / f"img1.{extension}").read_bytes())
+    again = pickle.loads(pickle.dumps(dataset))
+    assert np.array_equal(frames_of(ctx, again), data)
+
+
+def test_files_of_several_frames(ctx, tmp_path):
+    data = random((9, 7, 8))
+    for i, (start, end) in enumerate([(0, 4), (4, 5), (5, 9)]):
+        np.save(tmp_path / f"a{i}.npy", data[start:end])
+        tifffile.imwrite(tmp_path / f"a{i}.tif", data[start:end], photometric="minisblack")
+    for pattern in ("*.npy", "*.tif"):
+        dataset = ctx.open(str(tmp_path / pattern))
+        assert np.array_equal(frames_of(ctx, dataset), data)
+
+
+def test_files_that_are_not_alike_are_named(ctx, folder):
+    kind, path, extension, _ = folder
+    odd = path / f"img7.{extension}"
+    for other in (random((13, 14)), random((13, 15), "float32")):
+        odd.unlink()
+        WRITERS[extension][1](odd, other)
+        with pytest.raises(BadFileError, match=r"first") as caught:
+            ctx.load(kind, path)
+        assert f"img7.{extension}" in str(caught.value)
+        assert "img6" not in str(caught.value)
+    odd.write_bytes(b"nothing of the kind")
+    with pytest.raises(FramefoldError, match=rf"img7\.{extension}"):
+        ctx.load(kind, path)
+
+
+def test_missing_numbers_and_odd_orders_are_noted(ctx, folder):
+    kind, path, extension, data = folder
+    (path / f"img5.{extension}").unlink()
+    dataset = ctx.open(path)
+    assert "leave out 1" in dataset.warnings[-1]
+    assert f"'img4.{extension}' and 'img6.{extension}'" in dataset.warnings[-1]
+    assert np.array_equal(frames_of(ctx, dataset), np.delete(data, 4, axis=0))
+    names = sorted(str(file) for file in path.glob(f"img*.{extension}"))
+    dataset = ctx.load(kind, files=names)
+    assert any("the order of the list" in warning for warning in dataset.warnings)
+
+
+def test_folders_that_tell_nothing(ctx, tmp_path):
+    with pytest.raises(InvalidArgumentError, match="directory"):
+        ctx.open(tmp_path)
+    np.save(tmp_path / "a.npy", random((5, 6)))
+    write_tif(tmp_path / "a.tif", random((5, 6)))
+    with pytest.raises(InvalidArgumentError, match=r"several formats: 1 npy, 1 tiff|1 tiff, 1 npy"):
+        ctx.open(tmp_path)
+    with pytest.raises(InvalidArgumentError, match="no file"):
+        ctx.load("dm", tmp_path)
+    with pytest.raises(InvalidArgumentError, match="matches this as a pattern"):
+        ctx.open(str(tmp_path / "*.mrc"))
+    with pytest.raises(UnsupportedError, match="make no stack"):
+        ctx.load("mib", files=[tmp_path / "a.mib", tmp_path / "b.mib"])
+
+
+def test_names_that_look_like_patterns_are_names(ctx, tmp_path):
+    data = random((3, 5, 6))
+    np.save(tmp_path / "a[1]*.npy", data)
+    assert np.array_equal(frames_of(ctx, ctx.open(tmp_path / "a[1]*.npy")), data)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_raw_files_with_headers(ctx, tmp_path, backend):
+    data = random((10, 6, 7), ">u2")
+    for i, (start, end) in enumerate([(0, 3), (3, 4), (4, 10)]):
+        content = b"H" * 5
+        for frame in data[start:end]:
+            content += b"h" * 3 + frame.astype(">u2").tobytes() + b"f" * 2
+        (tmp_path / f"run{i + 9}.bin").write_bytes(content + b"F" * 7)
+    options = {
+        "dtype": ">u2",
+        "sig_shape": (6, 7),
+        "nav_shape": (2, 5),
+        "file_header": 5,
+        "frame_header": 3,
+        "frame_footer": 2,
+        "file_footer": 7,
+        "io_backend": backend,
+    }
+    names = [tmp_path / f"run{i}.bin" for i in (9, 10, 11)]
+    for path in (names, tmp_path, str(tmp_path / "run*.bin")):
+        dataset = ctx.load("raw", path=path, **options)
+        assert np.array_equal(frames_of(ctx, dataset).reshape(data.shape), data)
+        assert dataset.warnings == []
+    with names[1].open("ab") as file:
+        file.write(b"more")
+    dataset = ctx.load("raw", names, **options)
+    assert "run10.bin" in dataset.warnings[0]
+    names[1].write_bytes(b"short")
+    with pytest.raises(BadFileError, match=r"run10\.bin"):
+        ctx.load("raw", names, **options)
+    with pytest.raises(InvalidArgumentError, match="nav_shape") as caught:
+        ctx.load("raw", [names[0], names[2]], **{**options, "nav_shape": None})
+    assert "hold 9 frames" in str(caught.value)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("extension", ["tif", "npy"])
+def test_thousands_of_files_need_no_raised_limits(ctx, tmp_path, backend, extension):
+    data = random((1500, 4, 5))
+    for i, frame in enumerate(data):
+        WRITERS[extension][1](tmp_path / f"{i}.{extension}", frame)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (512, before[1]))
+    try:
+        dataset = ctx.open(tmp_path, io_backend=backend)
+        assert np.array_equal(frames_of(ctx, dataset), data)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_command_takes_folders_and_patterns(folder):
+    kind, path, extension, _ = folder
+    for what in (path, f"{path}/img*.{extension}"):
+        code = "from framefold.cli import main; main()"
+        command = [sys.executable, "-c", code, "info", "--json", str(what)]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+        facts = json.loads(done.stdout)
+        assert (facts["format"], facts["n_frames"], len(facts["paths"])) == (kind, 12, 12)
+        assert "12 files" in facts["reason"]

@@ -1,0 +1,331 @@
+"""TIFF stacks: what tifffile writes, real files, and files that are damaged."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import tifffile
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from real_files import manifest, real_data
+
+import framefold as ff
+from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
+
+BACKENDS = ["mmap", "buffered"]
+COMPRESSIONS = ["zlib", "lzw", "packbits", "zstd"]
+DTYPES = [
+    *["uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"],
+    *["float16", "float32", "float64"],
+]
+
+
+def pixels(shape, dtype, seed=1):
+    # Smooth enough to be compressed, and with every byte in use.
+    rng = np.random.default_rng(seed)
+    data = np.cumsum(rng.normal(0, 3, shape), axis=-1) * 50
+    if np.dtype(dtype).kind == "f":
+        return data.astype(dtype)
+    return data.astype("int64").astype(dtype)
+
+
+def write(path, data, **options):
+    tifffile.imwrite(path, data, **{"photometric": "minisblack", **options})
+
+
+def frames_of(ctx, dataset, roi=None):
+    return ctx.run_udf(dataset, ff.PickUDF(), roi=roi)["intensity"].raw_data
+
+
+def assert_reads(ctx, path, data, **options):
+    for backend in BACKENDS:
+        dataset = ctx.open(path, io_backend=backend, **options)
+        assert dataset.format == "tiff"
+        assert dataset.warnings == []
+        assert dataset.dtype == data.dtype.newbyteorder("=")
+        frames = frames_of(ctx, dataset)
+        assert np.array_equal(frames.reshape(data.shape), data)
+        mask = np.random.default_rng(2).random(tuple(dataset.shape.nav)) < 0.5
+        picked = frames_of(ctx, dataset, roi=mask)
+        assert np.array_equal(picked, frames.reshape(-1, *frames.shape[1:])[mask.reshape(-1)])
+    return dataset
+
+
+@pytest.mark.parametrize("byteorder", "<>")
+@pytest.mark.parametrize("bigtiff", [False, True])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_plain_stacks(ctx, tmp_path, byteorder, bigtiff, dtype):
+    data = pixels((3, 5, 14, 17), dtype)
+    path = tmp_path / "a.tif"
+    write(path, data, byteorder=byteorder, bigtiff=bigtiff)
+    dataset = assert_reads(ctx, path, data)
+    assert tuple(dataset.shape) == data.shape
+    write(path, data[0], byteorder=byteorder, bigtiff=bigtiff, rowsperstrip=4)
+    dataset = assert_reads(ctx, path, data[0])
+    assert tuple(dataset.shape.nav) == (5,)
+
+
+@pytest.mark.parametrize("byteorder", "<>")
+@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "int32", "float32", "float64"])
+def test_compressed_stacks(ctx, tmp_path, byteorder, compression, dtype):
+    data = pixels((6, 35, 52), dtype)
+    path = tmp_path / "a.tif"
+    for layout in ({"rowsperstrip": 35}, {"rowsperstrip": 8}, {"tile": (16, 32)}):
+        for predictor in (False, True):
+            if predictor and compression == "packbits":
+                continue
+            write(
+                path,
+                data,
+                byteorder=byteorder,
+                compression=compression,
+                predictor=predictor,
+                **layout,
+            )
+            assert_reads(ctx, path, data)
+
+
+@pytest.mark.parametrize("compression", [None, "zlib"])
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+@pytest.mark.parametrize("layout", [{"rowsperstrip": 5}, {"tile": (16, 16)}])
+def test_colours(ctx, tmp_path, compression, planar, layout):
+    shape = (4, 22, 30, 3) if planar == "contig" else (4, 3, 22, 30)
+    data = pixels(shape, "uint8")
+    path = tmp_path / "a.tif"
+    for predictor in (False, True) if compression else (False,):
+        write(
+            path,
+            data,
+            photometric="rgb",
+            planarconfig=planar,
+            compression=compression,
+            predictor=predictor,
+            **layout,
+        )
+        dataset = assert_reads(ctx, path, data)
+        assert tuple(dataset.shape.sig) == shape[1:]
+
+
+def test_pixels_that_lie_in_one_run_are_used_in_place(ctx, tmp_path):
+    data = pixels((8, 16, 16), "uint16")
+    path = tmp_path / "a.tif"
+    write(path, data, rowsperstrip=4)
+    facts = info(path)
+    assert facts["zero_copy"]
+    assert facts["details"]["compression"] == "none"
+    dataset = ctx.open(path, sig_shape=(256,), nav_shape=(2, 4))
+    assert np.array_equal(frames_of(ctx, dataset), data.reshape(8, 256))
+    write(path, data, compression="zlib")
+    with pytest.raises(FramefoldError, match="leave sig_shape out"):
+        ctx.open(path, sig_shape=(256,))
+
+
+def test_imagej_and_ome_say_what_the_axes_are(ctx, tmp_path):
+    data = pixels((3, 4, 14, 17), "uint16")
+    path = tmp_path / "a.tif"
+    write(
+        path,
+        data,
+        imagej=True,
+        resolution=(1 / 0.5, 1 / 0.25),
+        metadata={"unit": "nm", "axes": "TZYX", "finterval": 0.125},
+    )
+    dataset = assert_reads(ctx, path, data)
+    assert tuple(dataset.shape) == data.shape
+    metadata = dataset.metadata
+    assert metadata["image_step_x"] == pytest.approx(0.5)
+    assert metadata["image_step_y"] == pytest.approx(0.25)
+    assert metadata["frame_time"] == 0.125
+    path = tmp_path / "a.ome.tif"
+    write(
+        path,
+        data,
+        metadata={
+            "axes": "TZYX",
+            "PhysicalSizeX": 0.02,
+            "PhysicalSizeXUnit": "nm^-1",
+            "PhysicalSizeY": 3,
+            "PhysicalSizeYUnit": "Å",
+        },
+    )
+    dataset = assert_reads(ctx, path, data)
+    assert tuple(dataset.shape) == data.shape
+    assert dataset.metadata["image_step_y"] == pytest.approx(0.3)
+    assert dataset.metadata["diffraction_step_x"] == pytest.approx(0.02)
+
+
+def test_one_directory_for_all_frames(ctx, tmp_path):
+    data = pixels((3, 4, 14, 17), "uint16")
+    path = tmp_path / "a.tif"
+    write(path, data, truncate=True)
+    assert_reads(ctx, path, data)
+    # As ImageJ writes files beyond 4 GB: the chain of pages ends after the first one.
+    write(path, data, imagej=True, metadata={"axes": "TZYX"}, byteorder=">")
+    whole = bytearray(path.read_bytes())
+    first = int.from_bytes(whole[4:8], "big")
+    end = first + 2 + 12 * int.from_bytes(whole[first : first + 2], "big")
+    whole[end : end + 4] = bytes(4)
+    path.write_bytes(whole)
+    dataset = assert_reads(ctx, path, data)
+    assert tuple(dataset.shape) == data.shape
+    start = bytes(whole).index(data.astype(">u2")[0, 0].tobytes())
+    path.write_bytes(whole[: start + 14 * 17 * 2 * 9 - 1])
+    dataset = ctx.open(path)
+    assert dataset.valid_mask.sum() == 8
+    assert "promises 12 frames, but only 8" in dataset.warnings[0]
+    shown = frames_of(ctx, dataset, roi=dataset.valid_mask)
+    assert np.array_equal(shown, data.reshape(-1, 14, 17)[:8])
+
+
+def test_small_views_and_other_pages(ctx, tmp_path):
+    data = pixels((4, 14, 17), "uint8")
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for frame in data:
+            file.write(frame, contiguous=False)
+            file.write(frame[::2, ::2], subfiletype=1)
+    assert_reads(ctx, path, data)
+    with tifffile.TiffWriter(path) as file:
+        for frame in data:
+            file.write(frame, contiguous=False)
+        file.write(data[0, :5, :6])
+    dataset = ctx.open(path)
+    assert np.array_equal(frames_of(ctx, dataset), data)
+    assert "other pages after its frames" in dataset.warnings[0]
+    with tifffile.TiffWriter(path) as file:
+        for frame in (data[0], data[0, :5], data[1]):
+            file.write(frame, contiguous=False)
+    with pytest.raises(BadFileError, match=r"page 1 has \[5, 17\] pixels") as caught:
+        ctx.open(path)
+    assert str(path) in str(caught.value)
+
+
+def test_pages_of_several_layouts(ctx, tmp_path):
+    data = pixels((8, 33, 17), "uint16")
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path) as file:
+        for i, frame in enumerate(data):
+            how = [{}, {"compression": "zlib"}, {"tile": (16, 16)}, {"compression": "lzw"}][i // 2]
+            file.write(frame, contiguous=False, rowsperstrip=7, **how)
+    assert_reads(ctx, path, data)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"compression": "jpeg"}, r"compression 7 \(JPEG\)"),
+        ({"compression": "lerc"}, "LERC"),
+        ({"bitspersample": 12, "compression": "zlib"}, "12 bits"),
+    ],
+)
+def test_what_is_not_read_is_refused_in_words(ctx, tmp_path, options, words):
+    path = tmp_path / "a.tif"
+    data = pixels((2, 32, 32), "uint16" if "bitspersample" in options else "uint8") & 0xFF
+    try:
+        write(path, data, **options)
+    except Exception as error:  # not all that it names can be written everywhere
+        pytest.skip(f"tifffile cannot write it: {error}")
+    with pytest.raises(UnsupportedError, match=words) as caught:
+        ctx.open(path)
+    assert "rewrite the file" in str(caught.value)
+
+
+def info(path, *options):
+    code = "from framefold.cli import main; main()"
+    command = [sys.executable, "-c", code, "info", "--json", *options, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return json.loads(done.stdout)
+
+
+REAL = [pytest.param(entry, id=entry["file"].split("/")[-1]) for entry in manifest("TIFF")]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("entry", REAL)
+def test_real_files(ctx, entry, backend):
+    path = real_data() / entry["file"]
+    dataset = ctx.open(path, io_backend=backend)
+    reading = next(r for r in entry["readings"] if r["reader"].startswith("tifffile"))
+    frames = np.ascontiguousarray(frames_of(ctx, dataset))
+    shape = reading["shape"]
+    assert tuple(dataset.shape)[-len(shape) :] == tuple(shape) or dataset.shape.nav.size == 1
+    assert frames.size == np.prod(shape)
+    assert frames.dtype == reading["dtype"]
+    assert frames.min() == reading["min"]
+    assert frames.max() == reading["max"]
+    assert frames.sum(dtype="float64") == pytest.approx(reading["sum_f64"], rel=1e-12)
+    digest = hashlib.sha256(frames.astype(frames.dtype.newbyteorder("<")).tobytes()).hexdigest()
+    assert digest == reading["sha256_c_order_le"]
+    for index, value in reading["probes"]:
+        assert frames.reshape(shape)[tuple(index)] == value
+    facts = info(path)
+    assert (facts["format"], facts["dtype"]) == ("tiff", reading["dtype"])
+    assert facts["nav_shape"] + facts["sig_shape"] == list(dataset.shape)
+
+
+def test_units_of_a_real_file(ctx):
+    name = "TIFF/rosettasciio/test_loading_image_saved_with_imageJ_stack.tif"
+    if not (real_data() / name).exists():
+        pytest.skip("the real files are not here")
+    metadata = ctx.open(real_data() / name).metadata
+    assert metadata["image_step_x"] == pytest.approx(168.67471098853332)
+
+
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_any_stack(ctx, tmp_path_factory, data):
+    draw = data.draw
+    # Of one column, tifffile makes one row.
+    height, width = draw(st.integers(2, 40)), draw(st.integers(2, 40))
+    nav = tuple(draw(st.lists(st.integers(1, 5), min_size=1, max_size=2)))
+    dtype = draw(st.sampled_from(DTYPES))
+    compression = draw(st.sampled_from([None, *COMPRESSIONS]))
+    # tifffile has no predictor for the others.
+    known = compression in ("zlib", "lzw", "zstd") and dtype not in ("float16", "int64", "uint64")
+    predictor = known and draw(st.booleans())
+    layout = draw(
+        st.sampled_from([{}, {"rowsperstrip": draw(st.integers(1, 40))}, {"tile": (16, 32)}])
+    )
+    array = pixels((*nav, height, width), dtype)
+    path = tmp_path_factory.mktemp("any") / "a.tif"
+    write(
+        path,
+        array,
+        byteorder=draw(st.sampled_from("<>")),
+        bigtiff=draw(st.booleans()),
+        compression=compression,
+        predictor=predictor,
+        **layout,
+    )
+    n = int(np.prod(nav))
+    dataset = ctx.open(path, nav_shape=(n,), num_partitions=draw(st.integers(1, n)))
+    flat = array.reshape(n, height, width)
+    roi = np.array(draw(st.lists(st.booleans(), min_size=n, max_size=n)))
+    if roi.any():
+        assert np.array_equal(frames_of(ctx, dataset, roi=roi), flat[roi], equal_nan=True)
+
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    expected = flat.sum(axis=0, dtype="float64")
+    np.testing.assert_allclose(total, expected, rtol=1e-3, atol=1e-3 * (1 + abs(expected).max()))
+    offset = draw(st.integers(-n + 1, n - 1))
+    shifted = ctx.open(path, nav_shape=(n,), sync_offset=offset)
+    where = shifted.valid_mask
+    assert np.array_equal(
+        frames_of(ctx, shifted, roi=where), flat[np.flatnonzero(where) + offset], equal_nan=True
+    )
+
+
+def test_data_sets_travel(ctx, tmp_path):
+    data = pixels((4, 14, 17), "uint8")
+    write(tmp_path / "a.tif", data, compression="zlib")
+    again = pickle.loads(pickle.dumps(ctx.open(tmp_path / "a.tif")))
+    assert np.array_equal(frames_of(ctx, again), data)
