@@ -14,6 +14,7 @@
 const CHOICES: usize = 16;
 const MARK: &[u8] = b"\n=== ";
 const LONGEST_NAME: usize = 60;
+const MOST_FOLDERS: usize = 12;
 const MOST_FILES: usize = 24;
 /// Files are not made longer than that.
 const LONGEST_PADDING: u64 = 4 << 20;
@@ -114,7 +115,7 @@ impl Part {
             let known = |c: char| c.is_ascii_alphanumeric() || "._-*".contains(c);
             !part.is_empty() && part != "." && part != ".." && part.chars().all(known)
         };
-        let fits = name.split('/').count() <= 6 && name.split('/').all(plain);
+        let fits = name.split('/').count() <= MOST_FOLDERS && name.split('/').all(plain);
         (fits && padded <= LONGEST_PADDING && (blocks || !name.contains('*'))).then(|| Part {
             name: name.to_owned(),
             padded,

@@ -21,7 +21,9 @@ static IN_USE: Mutex<()> = Mutex::new(());
 
 /// A limit on memory, until it is dropped; there is one at a time.
 #[derive(Debug)]
-pub struct Memory(MutexGuard<'static, ()>);
+pub struct Memory {
+    _alone: MutexGuard<'static, ()>,
+}
 
 impl Memory {
     /// Allows as much as an input of that many bytes has a right to, beyond what is in use now.
@@ -31,7 +33,7 @@ impl Memory {
         let limit = ALLOCATOR.allocated() + BASE + PER_BYTE * len;
         // A limit below what is in use is refused; that cannot be.
         let _ = ALLOCATOR.set_limit(limit);
-        Memory(alone)
+        Memory { _alone: alone }
     }
 }
 

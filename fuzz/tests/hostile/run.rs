@@ -12,8 +12,10 @@ use std::time::{Duration, Instant};
 
 /// How long inputs are changed if nothing is said.
 const SECONDS: f64 = 1.0;
-/// An input that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How often it is looked whether an input hangs.
+const NAP: Duration = Duration::from_millis(100);
+/// An input that takes more naps does.
+const PATIENCE: u32 = 600;
 /// Bytes at the start of a file that is cut at each of them.
 const HEADER: usize = 2048;
 /// It is cut at every so many bytes of the rest.
@@ -25,12 +27,15 @@ const LESS: usize = 7;
 /// Every so many of the cut ones are read in all ways, and not frame by frame alone.
 const IN_ALL_WAYS: usize = 5;
 
+/// Inputs that were answered, in all tests: there is one at a time.
+static DONE: AtomicU64 = AtomicU64::new(0);
+
 /// Inputs on their way through the engine. What ends a test, or the process, is found in a file.
 struct Runner {
     target: Target,
     folder: Folder,
     record: PathBuf,
-    done: Arc<AtomicU64>,
+    alive: Arc<()>,
 }
 
 impl Runner {
@@ -38,26 +43,25 @@ impl Runner {
         let target = Target::named(name).unwrap();
         let record = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{test}"));
         let runner =
-            Runner { target, folder: Folder::try_new().unwrap(), record, done: Arc::default() };
+            Runner { target, folder: Folder::try_new().unwrap(), record, alive: Arc::default() };
         runner.watch();
         runner
     }
 
     /// Ends the process if an input takes too long.
     fn watch(&self) {
-        let (done, record) = (Arc::downgrade(&self.done), self.record.clone());
+        let (alive, record) = (Arc::downgrade(&self.alive), self.record.clone());
         std::thread::spawn(move || {
-            let mut last = (0, Instant::now());
-            while let Some(done) = done.upgrade() {
-                let now = done.load(Ordering::Relaxed);
-                drop(done);
-                if now != last.0 {
-                    last = (now, Instant::now());
-                } else if last.1.elapsed() > PATIENCE {
-                    eprintln!("the input in '{}' takes too long", record.display());
+            let mut last = (0, 0);
+            // Naps are counted: a process that is stopped for a while does not hang.
+            while alive.upgrade().is_some() {
+                let done = DONE.load(Ordering::Relaxed);
+                last = if done == last.0 { (done, last.1 + 1) } else { (done, 0) };
+                if last.1 > PATIENCE {
+                    eprintln!("the input in '{}', or beside it, takes too long", record.display());
                     std::process::abort();
                 }
-                std::thread::sleep(Duration::from_millis(100));
+                std::thread::sleep(NAP);
             }
         });
     }
@@ -67,7 +71,7 @@ impl Runner {
         if let Err(found) = check(self.target, &self.folder, data) {
             panic!("{what}: {found}");
         }
-        self.done.fetch_add(1, Ordering::Relaxed);
+        DONE.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The frames of an input, if it can be opened.
@@ -153,7 +157,7 @@ pub fn cut(name: &str) {
                     Ok(frames) => assert_part_of(&frames, &whole, &what),
                     Err(error) => assert_ne!(error.kind(), ErrorKind::Bug, "{what}: {error}"),
                 }
-                runner.done.fetch_add(1, Ordering::Relaxed);
+                DONE.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
