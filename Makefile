@@ -39,6 +39,10 @@ DATA ?=
 ARGS ?=
 LIBERTEM_PYTHON ?=
 OUT ?= demo-output
+# What to fuzz, for how long, and where to keep inputs that lead somewhere new.
+TARGET ?= detect
+SECONDS ?= 60
+FUZZ_CORPUS ?= target/fuzz-corpus
 
 .PHONY: help
 help:
@@ -46,6 +50,7 @@ help:
 	@echo 'make demo DATA=path   the same with your own file'
 	@echo 'make test             every check; what continuous integration runs'
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
+	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make clean            remove all that the other targets made'
@@ -91,6 +96,23 @@ $(BENCH_TOOLS): requirements-bench.txt
 		echo 'could not install LiberTEM and dask; going on without them' >&2; \
 		rm -rf $(BENCH_VENV); \
 	fi
+
+# Coverage is counted by the compiler's own passes, of the stable one, too. They are not wanted
+# in build scripts, which a named target keeps them out of.
+COVERAGE := -C passes=sancov-module $(addprefix -C llvm-args=-sanitizer-coverage-,level=4 \
+	inline-8bit-counters pc-table trace-compares)
+FUZZ_HOST = $(shell rustc --print host-tuple)
+
+.PHONY: fuzz
+fuzz:
+	RUSTFLAGS="$(COVERAGE)" cargo build --quiet $(LOCKED) --profile fuzz --target $(FUZZ_HOST) \
+		-p framefold-fuzz --features guided --bin guided
+	mkdir -p "$(FUZZ_CORPUS)/$(TARGET)"
+	FRAMEFOLD_FUZZ_TARGET=$(TARGET) \
+		"$(or $(CARGO_TARGET_DIR),target)/$(FUZZ_HOST)/fuzz/guided" \
+		"$(FUZZ_CORPUS)/$(TARGET)" fuzz/corpus/$(TARGET) -max_total_time=$(SECONDS) \
+		-timeout=20 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
+		-artifact_prefix="$(FUZZ_CORPUS)/$(TARGET)-"
 
 .PHONY: wheel
 wheel: $(TOOLS)

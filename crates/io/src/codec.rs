@@ -14,6 +14,7 @@ mod lzf;
 mod lzw;
 mod packbits;
 mod predictor;
+mod reach;
 mod shuffle;
 
 pub(crate) use encode::{Encoder, Step};
@@ -173,6 +174,7 @@ impl Pipeline {
         out: &mut [u8],
         buffers: &mut Buffers,
     ) -> Result<()> {
+        self.check_reach(mask, stored.len(), out.len())?;
         let Buffers { steps: [a, b], tools } = buffers;
         // Where the data are: in the file first, then in either buffer.
         let mut input = Input::Stored(stored);
@@ -192,9 +194,7 @@ impl Pipeline {
             if last {
                 return filter.undo(from, out, tools);
             }
-            if to.len() < size {
-                to.resize(size, 0);
-            }
+            grow(to, size)?;
             filter.undo(from, &mut to[..size], tools)?;
             input = match input {
                 Input::First(_) => Input::Second(size),
@@ -415,6 +415,33 @@ pub(crate) fn crc32c(data: &[u8]) -> u32 {
 /// `BadFile` if they do not.
 pub(crate) fn check_crc32c(bytes: &[u8]) -> Result<()> {
     Filter::Crc32c.trailer(bytes).map(drop)
+}
+
+/// Chunks are as large as a file says: makes sure that there is memory for one, or for a tile of
+/// them, before it is taken.
+///
+/// # Errors
+/// `Limit` if there is not as much.
+pub(crate) fn check_memory(len_bytes: usize) -> Result<()> {
+    match Vec::<u8>::new().try_reserve_exact(len_bytes) {
+        Ok(()) => Ok(()),
+        Err(_) => {
+            Err(Error::limit(format!("chunks of {len_bytes} bytes together do not fit in memory"))
+                .with_hint("rewrite the data in smaller chunks, if the shapes are right"))
+        }
+    }
+}
+
+/// Makes memory at least so long.
+///
+/// # Errors
+/// `Limit` if there is not as much.
+fn grow(memory: &mut Vec<u8>, len: usize) -> Result<()> {
+    if memory.len() < len {
+        check_memory(len)?;
+        memory.resize(len, 0);
+    }
+    Ok(())
 }
 
 /// The error for stored bytes that are not what they should be.

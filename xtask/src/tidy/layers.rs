@@ -23,6 +23,8 @@ const LAW: &[(&str, &[&str])] = &[
     ("framefold", &["framefold-core", "framefold-io", "framefold-kernels", "framefold-exec"]),
     ("framefold-cli", &["framefold"]),
     ("framefold-python", &["framefold", "framefold-cli"]),
+    // Nothing is built on it, and it is all tests.
+    ("framefold-fuzz", &["framefold", "framefold-testkit"]),
     ("xtask", &[]),
 ];
 

@@ -1,6 +1,7 @@
 //! Decoded chunks that are kept, the oldest of which makes room for the next.
 
-use framefold_core::Scratch;
+use crate::codec::check_memory;
+use framefold_core::{Result, Scratch};
 use std::collections::{HashMap, VecDeque};
 
 /// A chunk: the number of its segment, and its number there.
@@ -45,14 +46,14 @@ impl Cache {
     /// all fit `budget` together.
     ///
     /// # Errors
-    /// Those of `decode`; nothing is kept then.
-    pub(super) fn insert<E>(
+    /// Those of `decode`, and `Limit` if there is no memory for it; nothing is kept then.
+    pub(super) fn insert(
         &mut self,
         key: Key,
         len: usize,
         budget: usize,
-        decode: impl FnOnce(&mut [u8]) -> Result<(), E>,
-    ) -> Result<usize, E> {
+        decode: impl FnOnce(&mut [u8]) -> Result<()>,
+    ) -> Result<usize> {
         while self.bytes.saturating_add(len) > budget {
             let Some((key, slot)) = self.oldest_first.pop_front() else { break };
             self.by_key.remove(&key);
@@ -71,6 +72,7 @@ impl Cache {
             self.free.insert(0, slot);
         }
         if let Some(slot) = self.slots.get_mut(slot) {
+            check_memory(len)?;
             decode(slot.memory.prepare(len))?;
             slot.len = len;
         }
@@ -85,12 +87,13 @@ impl Cache {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framefold_core::Error;
 
     #[test]
     fn the_oldest_makes_room_and_its_memory_is_used_again() {
         let mut cache = Cache::new();
         let write = |value| {
-            move |out: &mut [u8]| -> Result<(), ()> {
+            move |out: &mut [u8]| -> Result<()> {
                 out.fill(value);
                 Ok(())
             }
@@ -118,7 +121,7 @@ mod tests {
         // One beyond the budget is kept alone; one that fails is not.
         cache.insert((1, 1), 400, 300, write(9)).unwrap();
         assert!(cache.find((1, 0)).is_none());
-        assert!(cache.insert((1, 2), 10, 300, |_| Err(())).is_err());
+        assert!(cache.insert((1, 2), 10, 300, |_| Err(Error::limit("no"))).is_err());
         assert!(cache.find((1, 2)).is_none());
         let slot = cache.insert((1, 3), 10, 300, write(3)).unwrap();
         assert_eq!(cache.get(slot).unwrap().1, 10);

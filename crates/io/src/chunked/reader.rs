@@ -3,7 +3,7 @@
 use super::cache::Cache;
 use super::geometry::{Part, Row};
 use super::{CACHE_BYTES, ChunkedSource, Segment};
-use crate::codec::Buffers;
+use crate::codec::{Buffers, check_memory};
 use crate::linear::{lies_as_in_a_tile, normalise_in_place, swap_in_place};
 use framefold_core::{
     DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
@@ -103,6 +103,7 @@ impl<'s> ChunkedReader<'s> {
     /// Copies the cells of the tile to where it is made.
     fn gather(&mut self, len: usize, len_bytes: usize) -> Result<()> {
         let size = self.source.info.dtype.dtype.size();
+        check_memory(len_bytes)?;
         let out = self.scratch.prepare(len_bytes);
         for run in &self.runs {
             let Some(segment) = self.source.segments.get(run.segment) else { continue };
@@ -221,6 +222,7 @@ fn keep(
         return Ok(Some(slot));
     }
     let Some(found) = segment.store.fetch(key.1, stored)? else { return Ok(None) };
+    segment.pipeline.check_reach(found.mask, found.bytes.len(), len)?;
     let budget = len.saturating_mul(segment.geometry.row_chunks()).min(CACHE_BYTES);
     let part = segment.store.decoded_len(key.1, len).min(len);
     let decode = |out: &mut [u8]| {

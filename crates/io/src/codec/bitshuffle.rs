@@ -12,7 +12,7 @@ mod separate;
 mod x86;
 
 use super::encode::EncodeTools;
-use super::{Inner, Tools, all_of, damaged, lz4, shuffle};
+use super::{Inner, Tools, all_of, damaged, grow, lz4, shuffle};
 use framefold_core::Result;
 #[cfg(target_arch = "x86_64")]
 use framefold_simd::Level;
@@ -57,10 +57,8 @@ pub(super) fn decode(
     let Tools { block: decoded, planes, .. } = tools;
     let mut decoded = std::mem::take(decoded);
     let mut planes = std::mem::take(planes);
-    if decoded.len() < block_bytes.min(shuffled) {
-        decoded.resize(block_bytes.min(shuffled), 0);
-        planes.resize(block_bytes.min(shuffled), 0);
-    }
+    grow(&mut decoded, block_bytes.min(shuffled))?;
+    grow(&mut planes, block_bytes.min(shuffled))?;
     for out in out.chunks_mut(block_bytes) {
         let bits = if inner == Inner::Nothing {
             let (bits, after) = rest.split_at_checked(out.len()).ok_or_else(too_short)?;

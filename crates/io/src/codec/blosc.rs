@@ -12,7 +12,7 @@
 //! compressed bytes; as long as decoded means not compressed.
 
 use super::encode::EncodeTools;
-use super::{Tools, all_of, bitshuffle, blosclz, damaged, lz4, shuffle};
+use super::{Tools, all_of, bitshuffle, blosclz, damaged, grow, lz4, shuffle};
 use framefold_core::{Error, Result};
 
 const HEADER: usize = 16;
@@ -64,10 +64,8 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result
     let block_bytes = header.block.min(out.len());
     let (mut decoded, mut planes) =
         (std::mem::take(&mut tools.block), std::mem::take(&mut tools.planes));
-    if decoded.len() < block_bytes {
-        decoded.resize(block_bytes, 0);
-        planes.resize(block_bytes, 0);
-    }
+    grow(&mut decoded, block_bytes)?;
+    grow(&mut planes, block_bytes)?;
     for (i, out) in out.chunks_mut(header.block).enumerate() {
         let start = rest.get(4 * i..).and_then(|starts| starts.first_chunk::<4>());
         let start = start.and_then(|start| usize::try_from(u32::from_le_bytes(*start)).ok());

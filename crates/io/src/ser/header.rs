@@ -189,8 +189,8 @@ impl Header {
     /// out, with a warning.
     ///
     /// # Errors
-    /// `BadFile` if the array of offsets is not in the file, or an element before the last one
-    /// that is there is not.
+    /// `BadFile` if the array of offsets is not in the file, an element before the last one that
+    /// is there is not, or elements overlap.
     pub(super) fn offsets(
         &self,
         storage: &Storage,
@@ -233,7 +233,18 @@ impl Header {
             ));
         }
         offsets.truncate(n_there);
-        Ok(offsets)
+        let mut sorted = offsets.clone();
+        sorted.sort_unstable();
+        match sorted.windows(2).find(|pair| pair[1] - pair[0] < len) {
+            None => Ok(offsets),
+            Some(pair) => Err(Error::bad_file(format!(
+                "elements overlap: one is to lie at byte {}, and one at byte {}, expected at least \
+                 {len} bytes from one to the next",
+                pair[0], pair[1]
+            ))
+            .with_offset(self.array)
+            .with_hint("the file is damaged; copy it again")),
+        }
     }
 
     fn read_offsets(&self, storage: &Storage, n: u64) -> Result<Vec<u64>> {

@@ -17,6 +17,8 @@ pub(super) struct File {
     pub(super) frames: Range<u64>,
     /// The offset of the first one's header.
     pub(super) first_record: u64,
+    /// Bytes from one header to the next.
+    record_len: u64,
 }
 
 /// The files of a series that hold frames, in order.
@@ -93,6 +95,7 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
         })?;
     let mut files: Vec<File> = Vec::new();
     let mut next_number = None;
+    let mut cut = false;
     for (index, (number, path)) in members.iter().enumerate() {
         let storage = Storage::open(path, options.backend)?;
         let first_record = if index == 0 { header::LEN } else { 0 };
@@ -107,8 +110,8 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
             ));
         }
         let mut start = files.last().map_or(0, |file| file.frames.end);
+        let first = counter(&storage, first_record, n_frames)?;
         if let Some(expected) = next_number.filter(|expected| expected != number) {
-            let first = counter(&storage, first_record, n_frames)?;
             start = after_gap(&files, start, first).ok_or_else(|| {
                 Error::bad_file(format!(
                     "file number {expected} of the series is missing before this one, and the \
@@ -121,13 +124,26 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
                 "file number {expected} of the series is missing; the positions of its frames \
                  have no data"
             ));
+        } else if index > 0 && n_frames > 0 {
+            let next = after_cut(&files, start, first, cut).map_err(|e| e.with_path(path))?;
+            if next > start {
+                warnings.push(format!(
+                    "the file before '{}' is cut short: frames {start} to {} are missing; their \
+                     positions have no data",
+                    path.display(),
+                    next - 1
+                ));
+            }
+            start = next;
         }
+        cut = surplus > 0 || n_frames == 0;
         next_number = number.checked_add(1);
         if n_frames > 0 {
             let end = start
                 .checked_add(n_frames)
                 .ok_or_else(|| Error::limit("the series has too many frames"))?;
-            files.push(File { storage, frames: start..end, first_record });
+            let record_len = header.record_len();
+            files.push(File { storage, frames: start..end, first_record, record_len });
         }
     }
     if files.is_empty() {
@@ -150,6 +166,38 @@ fn counter(storage: &Storage, at: u64, n_frames: u64) -> Result<Option<u64>> {
     let mut bytes = [0; 4];
     storage.read_at(at, &mut bytes)?;
     Ok(Some(u32::from_le_bytes(bytes).into()))
+}
+
+/// Where the frames of a file go on that follows another one, of which some may be missing; `cut`
+/// says that some are.
+///
+/// # Errors
+/// `BadFile` if the frames' numbers do not tell how many are missing; `Io`.
+fn after_cut(files: &[File], start: u64, first: Option<u64>, cut: bool) -> Result<u64> {
+    let unknown = || {
+        Error::bad_file(
+            "the file before this one in the series is cut short, and the frames are not numbered \
+             in a way that tells how many are missing",
+        )
+        .with_hint("copy all files of the series again, or read one with disable_glob")
+    };
+    let (Some(file), Some(last)) = (files.first(), files.last()) else { return Err(unknown()) };
+    let zero = counter(&file.storage, file.first_record, 1)?;
+    let number = |counter: Option<u64>| counter.zip(zero).and_then(|(n, zero)| n.checked_sub(zero));
+    // Numbers that do not count the frames before say nothing about those after.
+    let before = last.frames.end - 1;
+    let in_file = (before - last.frames.start) * last.record_len;
+    let counts = number(counter(&last.storage, last.first_record + in_file, 1)?) == Some(before);
+    match number(first).filter(|_| counts) {
+        Some(place) if place == start => Ok(start),
+        Some(_) => match after_gap(files, start, first) {
+            Some(place) => Ok(place),
+            None if cut => Err(unknown()),
+            None => Ok(start),
+        },
+        None if cut => Err(unknown()),
+        None => Ok(start),
+    }
 }
 
 /// Where the frames go on whose first one has the number `first`, after some are missing: no

@@ -39,6 +39,45 @@ fn a_file_cut_at_every_byte() {
 }
 
 #[test]
+fn a_file_in_the_middle_of_a_series_that_is_cut_leaves_a_gap() {
+    let frames = some_frames(DType::U8, 6, &[3, 5]);
+    let series = Series { files: vec![4, 2], ..Series::of(&frames) };
+    let record = 80 + 15;
+    let dir = tempfile::tempdir().unwrap();
+    let paths = series.save(&frames, dir.path());
+    let whole = std::fs::read(&paths[0]).unwrap();
+    let open = || open_as("tvips", &paths[0], &OpenOptions::default());
+    for len in (256..whole.len()).rev() {
+        std::fs::write(&paths[0], &whole[..len]).unwrap();
+        let n = (len - 256) / record;
+        if n == 0 {
+            let error = open().unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::BadFile, "{len}: {error}");
+            assert_eq!(error.path(), Some(paths[1].as_path()), "{len}: {error}");
+            continue;
+        }
+        let dataset = open().unwrap();
+        let ranges = dataset.positions_with_data();
+        assert_eq!(ranges, [0..n, 4..6], "{len}");
+        let warnings = &dataset.source().info().warnings;
+        assert!(warnings.iter().any(|w| w.contains(&format!("frames {n} to 3"))), "{warnings:?}");
+    }
+    // Without numbers, nothing tells how many frames are missing.
+    let unnumbered = |mut bytes: Vec<u8>, start: usize| {
+        bytes[start..].chunks_mut(record).for_each(|record| record[..4].fill(0));
+        bytes
+    };
+    let second = std::fs::read(&paths[1]).unwrap();
+    std::fs::write(&paths[1], unnumbered(second, 0)).unwrap();
+    let whole = unnumbered(whole, 256);
+    std::fs::write(&paths[0], &whole).unwrap();
+    assert_eq!(open().unwrap().source().info().n_frames, 6);
+    std::fs::write(&paths[0], &whole[..whole.len() - 5]).unwrap();
+    let error = open().unwrap_err();
+    assert!(error.message().contains("cut short"), "{error}");
+}
+
+#[test]
 fn headers_that_lie_are_refused() {
     let frames = some_frames(DType::U16, 4, &[3, 5]);
     let whole = Series::of(&frames).write(&frames).remove(0);
