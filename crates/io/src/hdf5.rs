@@ -8,17 +8,22 @@
 //!
 //! Endianness: meta data little endian, pixels as their dtype says. Pixels lie in one run of
 //! bytes, or in chunks of one shape, each of which went through the same filters. Known writers:
-//! whatever uses libhdf5. Limits: no virtual data sets, no pixels in files without structure, no
-//! records but complex numbers.
+//! whatever uses libhdf5. Limits: no pixels in files without
+//! structure, no records but complex numbers.
 //!
 //! A library reads the meta data. It says where each chunk is, once; from then on workers read and
 //! decode them by themselves.
 
 mod array;
+mod assemble;
 mod dtype;
 mod find;
+mod headers;
 mod library;
+mod mapping;
 mod metadata;
+mod selection;
+mod virtual_set;
 
 use crate::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::codec::Pipeline;
@@ -42,7 +47,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "hdf5",
     title: "HDF5",
     extensions: &["h5", "hdf5", "hspy", "nxs", "emd", "de5", "app5", "he5", "hdf"],
-    options: &["ds_path", "nav_shape", "sig_shape", "sig_dims", "sync_offset", "backend"],
+    options: &[
+        "ds_path",
+        "nav_shape",
+        "sig_shape",
+        "sig_dims",
+        "sync_offset",
+        "backend",
+        "allow_external_links",
+    ],
     detect,
     open,
 };
@@ -58,9 +71,9 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let source = library::contained(|| {
-        let library = Library::open(path, options.backend)?;
+        let library = Library::open(path, options.backend, options.allow_external_links)?;
         let found = find::find(&library, options.ds_path.as_deref())?;
-        let source = Frames::read(&library, found, options)?.source()?;
+        let source = Frames::read(&library, found, options)?.source(&library)?;
         library.main.storage.verify()?;
         Ok(source)
     })?;
@@ -90,7 +103,7 @@ impl Frames {
             let dataset = library.dataset(path).and_then(|(dataset, owner)| {
                 let first = dataset.attribute("image_nr_low").ok();
                 let first = first.and_then(|attribute| attribute.read_as_f64().ok());
-                Ok((Array::try_new(&dataset, owner)?, first))
+                Ok((Array::try_new(library, &dataset, owner)?, first))
             });
             match dataset {
                 Ok((array, first)) => {
@@ -161,13 +174,42 @@ impl Frames {
         })
     }
 
-    fn source(self) -> Result<Arc<dyn DataSource>> {
+    /// All of one array; of which axes are not those of a frame, each counts frames.
+    fn of_one(array: Array, sig_axes: Vec<usize>) -> Result<Self> {
+        let nav_axes: Vec<usize> =
+            (0..array.shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+        let lens = |axes: &[usize]| -> Vec<usize> {
+            axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect()
+        };
+        let (nav, sig_shape) = (lens(&nav_axes), lens(&sig_axes));
+        let n_frames = checked_product(&nav)
+            .ok_or_else(|| array.owner.locate(Error::bad_file("there are too many frames")))?;
+        Ok(Frames {
+            arrays: vec![array],
+            #[expect(clippy::single_range_in_vec_init, reason = "one array, one range of frames")]
+            frames: vec![0..n_frames],
+            nav_shape: if nav.is_empty() { vec![1] } else { nav },
+            nav_axes,
+            sig_axes,
+            sig_shape,
+            metadata: MetadataList::new(),
+            details: vec![],
+            warnings: vec![],
+        })
+    }
+
+    fn source(self, library: &Library) -> Result<Arc<dyn DataSource>> {
         let in_order = self.nav_axes.iter().chain(&self.sig_axes).is_sorted();
-        let runs = self.arrays.iter().all(|array| matches!(array.pixels, Place::Run { .. }));
-        match (runs, in_order) {
+        let is_run = |array: &Array| matches!(array.pixels, Place::Run { .. });
+        let is_virtual = |array: &Array| matches!(array.pixels, Place::Virtual(_));
+        let n_runs = self.arrays.iter().filter(|array| is_run(array)).count();
+        let all = self.arrays.len();
+        match (n_runs == all, in_order) {
+            _ if self.arrays.iter().any(is_virtual) => assemble::source(library, self),
             (true, true) => self.linear(),
-            (true, false) => self.strided(),
-            _ => self.chunked(),
+            (true, false) if all == 1 => self.strided(),
+            (false, _) if n_runs == 0 => self.chunked(),
+            _ => assemble::source(library, self),
         }
     }
 
@@ -247,13 +289,8 @@ impl Frames {
             let (chunk, pipeline, store): (_, _, Box<dyn ChunkStore>) = match array.pixels {
                 Place::Chunks { shape, pipeline, store } => (shape, pipeline, Box::new(store)),
                 Place::Nowhere => (whole_frame(), Pipeline::default(), Box::new(NoChunks)),
-                Place::Run { .. } => {
-                    return Err(array
-                        .owner
-                        .locate(Error::unsupported(
-                            "some files of the set are in chunks, and this one is not",
-                        ))
-                        .with_hint("rewrite them alike with h5repack"));
+                Place::Run { .. } | Place::Virtual(_) => {
+                    return Err(Error::bug("an array that is not in chunks"));
                 }
             };
             let geometry = Geometry::try_new(&GeometrySpec {
@@ -391,6 +428,10 @@ fn details(found: &Found, arrays: &[Array]) -> Vec<(String, String)> {
     details.push(("array shape".into(), format!("{:?}", first.shape)));
     match &first.pixels {
         Place::Run { .. } => details.push(("layout".into(), "contiguous".into())),
+        Place::Virtual(set) => {
+            let n = set.members.len();
+            details.push(("layout".into(), format!("virtual, of {n} parts of other data sets")));
+        }
         Place::Nowhere => details.push(("layout".into(), "nothing was written".into())),
         Place::Chunks { shape, pipeline, store } => {
             details.push(("chunk shape".into(), format!("{shape:?}")));

@@ -44,6 +44,7 @@
 mod blo;
 mod chunked;
 mod codec;
+mod composed;
 mod csr;
 mod detect;
 mod dm;

@@ -1,6 +1,7 @@
 //! One data set: where its pixels lie in the file.
 
-use super::library::{Opened, translate};
+use super::library::{Library, Opened, translate};
+use super::virtual_set::VirtualSet;
 use crate::Storage;
 use crate::chunked::{ChunkStore, Stored};
 use crate::codec::{Filter, Inner, Pipeline};
@@ -27,6 +28,8 @@ pub(super) struct Array {
     pub(super) fill: Vec<u8>,
     pub(super) pixels: Place,
     pub(super) owner: Opened,
+    /// Of its header.
+    pub(super) address: u64,
 }
 
 /// Where the pixels are.
@@ -35,6 +38,8 @@ pub(super) enum Place {
     Run { storage: Storage, first_byte: u64 },
     /// In chunks.
     Chunks { shape: Vec<usize>, pipeline: Pipeline, store: ChunkTable },
+    /// In other data sets.
+    Virtual(VirtualSet),
     /// Nowhere: nothing was written.
     Nowhere,
 }
@@ -43,15 +48,27 @@ impl Array {
     /// # Errors
     /// `BadFile` if the file contradicts itself or ends too early, `Unsupported` for what cannot be
     /// read.
-    pub(super) fn try_new(dataset: &Dataset, owner: Opened) -> Result<Self> {
-        Self::read(dataset, owner.clone()).map_err(|error| owner.locate(error))
+    pub(super) fn try_new(library: &Library, dataset: &Dataset, owner: Opened) -> Result<Self> {
+        Self::read(library, dataset, owner.clone()).map_err(|error| owner.locate(error))
     }
 
-    fn read(dataset: &Dataset, owner: Opened) -> Result<Self> {
+    fn read(library: &Library, dataset: &Dataset, owner: Opened) -> Result<Self> {
         let dtype = super::dtype::stored_dtype(dataset)?;
-        let shape = shape_of(dataset)?;
         let header = owner.file.get_or_parse_header(dataset.address());
         let header = header.map_err(|error| translate(&error))?;
+        let note = owner.note(dataset.address());
+        let members = match &note.mapping {
+            None => None,
+            Some(layout) => {
+                let entries = super::mapping::read(&owner, layout)?;
+                Some(VirtualSet::try_new(library, &owner, dataset.shape(), &entries)?)
+            }
+        };
+        let shape = match &members {
+            Some(set) => lens(&set.shape)
+                .ok_or_else(|| Error::bad_file(format!("{:?} is no shape", set.shape)))?,
+            None => shape_of(dataset)?,
+        };
         let size = dtype.dtype.size();
         let mut fill = vec![0; size];
         let (mut layout, mut filters) = (None, Vec::new());
@@ -85,6 +102,11 @@ impl Array {
             .and_then(|cells| cells.checked_mul(u64::try_from(size).ok()?))
             .filter(|&bytes| i64::try_from(bytes).is_ok())
             .ok_or_else(|| Error::bad_file(format!("the shape {shape:?} has too many cells")))?;
+        let address = dataset.address();
+        if let Some(members) = members {
+            let pixels = Place::Virtual(members);
+            return Ok(Array { shape, dtype, fill, pixels, owner, address });
+        }
         let pixels = match layout {
             DataLayout::Compact { data } => {
                 let found = u64::try_from(data.len()).unwrap_or(u64::MAX);
@@ -115,16 +137,16 @@ impl Array {
                 let chunk = chunk_shape(&dims, &shape)?;
                 let index = Index { file: &owner.file, dataset, address, dims: &dims, size };
                 let entries = index.entries(chunk_indexing.as_ref())?;
-                let store = ChunkTable::try_new(&entries, &shape, &chunk, size, &owner)?;
+                let mut store = ChunkTable::try_new(&entries, &shape, &chunk, size, &owner)?;
                 let filters: Result<_> = filters.iter().map(|f| filter(f, size)).collect();
                 let pipeline = Pipeline(filters?);
-                if chunk_indexing.is_some() && !pipeline.tells_unfiltered() {
-                    check_edges(&shape, &chunk)?;
+                if note.plain_edges {
+                    store.leave_edges(&shape, &chunk);
                 }
                 Place::Chunks { shape: chunk, pipeline, store }
             }
         };
-        Ok(Array { shape, dtype, fill, pixels, owner })
+        Ok(Array { shape, dtype, fill, pixels, owner, address })
     }
 }
 
@@ -133,14 +155,18 @@ impl Array {
 /// # Errors
 /// `BadFile` if an axis is empty or too long.
 pub(super) fn shape_of(dataset: &Dataset) -> Result<Vec<usize>> {
-    let lens = dataset.shape().iter().map(|&len| usize::try_from(len).ok().filter(|&len| len > 0));
-    lens.collect::<Option<Vec<usize>>>().ok_or_else(|| {
+    lens(dataset.shape()).ok_or_else(|| {
         Error::bad_file(format!(
             "'{}' has the shape {:?}: there is nothing in it",
             dataset.name(),
             dataset.shape()
         ))
     })
+}
+
+/// The same lengths, if none of them is 0 or too long.
+fn lens(shape: &[u64]) -> Option<Vec<usize>> {
+    shape.iter().map(|&len| usize::try_from(len).ok().filter(|&len| len > 0)).collect()
 }
 
 fn is_nowhere(owner: &Opened, address: u64) -> bool {
@@ -158,19 +184,6 @@ fn chunk_shape(dims: &[u32], shape: &[usize]) -> Result<Vec<usize>> {
     chunk.filter(|chunk| chunk.len() == shape.len()).ok_or_else(|| {
         Error::bad_file(format!("an array of shape {shape:?} cannot be in chunks of {dims:?}"))
     })
-}
-
-/// Refuses chunks that reach beyond the array: files of newer versions may have left them
-/// unfiltered, which the library does not tell, and these filters cannot.
-fn check_edges(shape: &[usize], chunk: &[usize]) -> Result<()> {
-    if shape.iter().zip(chunk).all(|(len, chunk)| len.is_multiple_of(*chunk)) {
-        return Ok(());
-    }
-    Err(Error::unsupported(format!(
-        "chunks of {chunk:?} that reach beyond the shape {shape:?} were shuffled, or were not: \
-         nothing that is known of the file tells"
-    ))
-    .with_hint("rewrite the data with gzip: h5repack -f GZIP=4 IN OUT"))
 }
 
 /// Where the list of chunks is.
@@ -360,6 +373,22 @@ impl ChunkTable {
             }
         }
         Ok(ChunkTable { storage: owner.storage.clone(), places })
+    }
+
+    /// Notes that chunks which reach beyond the array went through no filter.
+    fn leave_edges(&mut self, shape: &[usize], chunk: &[usize]) {
+        for (&number, place) in &mut self.places {
+            let mut rest = number;
+            let at_edge = shape.iter().zip(chunk).rev().fold(false, |edge, (&len, &chunk)| {
+                let n_chunks = u64::try_from(len.div_ceil(chunk)).unwrap_or(u64::MAX).max(1);
+                let last = rest % n_chunks == n_chunks - 1;
+                rest /= n_chunks;
+                edge || last && !len.is_multiple_of(chunk)
+            });
+            if at_edge {
+                place.mask = u32::MAX;
+            }
+        }
     }
 
     /// How many chunks were written.
