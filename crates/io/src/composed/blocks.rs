@@ -24,6 +24,11 @@ impl Blocks {
         Blocks { blocks: joined, len }
     }
 
+    /// All elements of a range.
+    pub(crate) fn one(range: Range<u64>) -> Self {
+        Blocks::new(std::iter::once(range).collect())
+    }
+
     /// How many elements are selected.
     pub(crate) fn len(&self) -> u64 {
         self.len

@@ -5,10 +5,11 @@
 //! flatten the scan. Sources that are not there leave positions without data, where no other one
 //! has something of that frame.
 
+use super::FORMAT;
 use super::array::{Array, Place};
+use super::frames::Frames;
 use super::library::{Library, Unreachable};
 use super::virtual_set::{Member, VirtualSet};
-use super::{FORMAT, Frames};
 use crate::composed::{Blocks, ComposedSource, ComposedSpec, Piece};
 use crate::linear::{normalise_in_place, swap_in_place};
 use framefold_core::{DType, DataSource, Error, Presence, Result, SourceInfo, StoredDType};
@@ -54,8 +55,8 @@ pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn Da
                 assembly.sources.push(source);
                 assembly.pieces.push(Piece {
                     source: Some(assembly.sources.len() - 1),
-                    shown: vec![Blocks::new(vec![range])],
-                    taken: vec![Blocks::new(vec![0..n])],
+                    shown: vec![Blocks::one(range)],
+                    taken: vec![Blocks::one(0..n)],
                     taken_shape: vec![n],
                     origin: vec![0; frames.sig_shape.len()],
                     shape: frames.sig_shape.clone(),

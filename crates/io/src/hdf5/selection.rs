@@ -101,7 +101,11 @@ impl AxisSelection {
                         _ => stride.saturating_mul(count - 1).saturating_add(block),
                     });
                     let end = if endless { end.min(len) } else { end };
-                    return if end > len { Err(beyond()) } else { Ok(vec![start..end]) };
+                    return if end > len {
+                        Err(beyond())
+                    } else {
+                        Ok(std::iter::once(start..end).collect())
+                    };
                 }
                 let fits = (len - start).div_ceil(stride);
                 let count = if endless { fits } else { *count };
@@ -260,7 +264,7 @@ impl Selection {
     pub(super) fn of(&self, shape: &[u64]) -> Result<Vec<Blocks>> {
         match self {
             Selection::Nothing => Ok(shape.iter().map(|_| Blocks::default()).collect()),
-            Selection::All => Ok(shape.iter().map(|&len| Blocks::new(vec![0..len])).collect()),
+            Selection::All => Ok(shape.iter().map(|&len| Blocks::one(0..len)).collect()),
             Selection::Axes(axes) if axes.len() == shape.len() => axes
                 .iter()
                 .zip(shape)
@@ -294,19 +298,22 @@ mod tests {
         AxisSelection::Even { start, stride, count, block }
     }
 
-    fn blocks(selection: &AxisSelection, len: u64) -> Vec<Range<u64>> {
-        Blocks::new(selection.within(len).unwrap()).iter().map(|(block, _)| block.clone()).collect()
+    fn blocks(selection: &AxisSelection, len: u64) -> Vec<(u64, u64)> {
+        Blocks::new(selection.within(len).unwrap())
+            .iter()
+            .map(|(block, _)| (block.start, block.end))
+            .collect()
     }
 
     #[test]
     fn blocks_of_one_axis() {
-        assert_eq!(blocks(&even(1, 4, 3, 2), 20), [1..3, 5..7, 9..11]);
-        assert_eq!(blocks(&even(1, 2, 3, 2), 20), [1..7]);
-        assert_eq!(blocks(&even(1, 1, 5, 1), 6), [1..6]);
-        assert_eq!(blocks(&even(2, 1, 1, 3), 5), [2..5]);
-        assert_eq!(blocks(&even(1, 4, ENDLESS, 2), 10), [1..3, 5..7, 9..10]);
-        assert_eq!(blocks(&even(1, 1, ENDLESS, 1), 10), [1..10]);
-        assert_eq!(blocks(&even(3, 1, 1, ENDLESS), 10), [3..10]);
+        assert_eq!(blocks(&even(1, 4, 3, 2), 20), [(1, 3), (5, 7), (9, 11)]);
+        assert_eq!(blocks(&even(1, 2, 3, 2), 20), [(1, 7)]);
+        assert_eq!(blocks(&even(1, 1, 5, 1), 6), [(1, 6)]);
+        assert_eq!(blocks(&even(2, 1, 1, 3), 5), [(2, 5)]);
+        assert_eq!(blocks(&even(1, 4, ENDLESS, 2), 10), [(1, 3), (5, 7), (9, 10)]);
+        assert_eq!(blocks(&even(1, 1, ENDLESS, 1), 10), [(1, 10)]);
+        assert_eq!(blocks(&even(3, 1, 1, ENDLESS), 10), [(3, 10)]);
         assert_eq!(blocks(&even(12, 1, 1, ENDLESS), 10), []);
         for beyond in [even(1, 4, 3, 2), even(9, 1, 2, 1), even(0, 1, 1, 11), even(10, 1, 1, 1)] {
             assert!(beyond.within(10).is_err(), "{beyond:?}");
