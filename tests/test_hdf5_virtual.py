@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from test_hdf5 import read, values
+from test_hdf5 import DAMAGE, read, values
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
@@ -292,3 +292,22 @@ def test_executors_read_the_same(tmp_path, executor):
         dataset = ctx.open(path, num_partitions=4)
         found = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
     assert np.array_equal(found, frames.sum(axis=0))
+
+
+@pytest.mark.parametrize("how", ["cut", "flip"])
+@pytest.mark.parametrize("libver", ["earliest", "latest"])
+def test_damaged_files_give_errors(tmp_path, libver, how):
+    """In a process of their own, which has to come to its end."""
+    frames = values((6, 8, 10), "u2")
+    write_parts(tmp_path, frames, (3, 3), chunks=(1, 8, 10))
+    source = save(tmp_path / "a.h5", layout_of((3, 3), (8, 10), "u2"), libver=libver)
+    step = max(1, source.stat().st_size // 500)
+    done = subprocess.run(
+        [sys.executable, "-c", DAMAGE, source, tmp_path / "b.h5", str(step), how],
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "panicked" not in done.stderr, done.stderr

@@ -18,6 +18,9 @@ use std::sync::Arc;
 /// The most places in lists of which pieces are where.
 const MOST_PLACES: usize = 1 << 22;
 
+/// The most that is looked at to find frames that are missing: seconds.
+const MOST_STEPS: u64 = 1 << 27;
+
 /// Part of the frames.
 #[derive(Debug)]
 pub(crate) struct Piece {
@@ -198,6 +201,16 @@ impl ComposedSource {
         };
         if fills_frames && self.pieces.iter().all(whole) {
             return Ok(Presence::All);
+        }
+        let near = |place: &Vec<u32>| u64::try_from(place.len()).unwrap_or(u64::MAX).max(1);
+        let steps = self.places.iter().map(near).fold(0, u64::saturating_add);
+        if steps.saturating_mul(self.frames_per_place) > MOST_STEPS {
+            return Err(Error::limit(format!(
+                "it would take too long to tell which of {} frames of {} parts are missing",
+                self.info.n_frames,
+                self.pieces.len()
+            ))
+            .with_hint("copy the files that are missing into the folder"));
         }
         let mut ranges: Vec<Range<u64>> = vec![];
         for frame in 0..self.info.n_frames {

@@ -21,6 +21,9 @@ use framefold_core::{Error, Result};
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::global_heap::GlobalHeapCollection;
 
+/// The bytes of all names together; few bytes of the file may repeat long ones.
+const MOST_NAMES_BYTES: usize = 128 << 20;
+
 /// One entry of the list.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Entry {
@@ -94,6 +97,7 @@ fn parse(bytes: &[u8], width: usize) -> Result<Vec<Entry>> {
     let n_entries = number(bytes, 1, width).ok_or_else(damaged)?;
     let mut at = 1 + width;
     let mut entries: Vec<Entry> = vec![];
+    let mut names_bytes = 0usize;
     for _ in 0..n_entries {
         let flags = if version == 1 { number(bytes, at, 1).ok_or_else(damaged)? } else { 0 };
         at += usize::from(version == 1);
@@ -118,6 +122,10 @@ fn parse(bytes: &[u8], width: usize) -> Result<Vec<Entry>> {
             _ => earlier(&mut at).map(|entry| entry.dataset.clone()),
         };
         let (file, dataset) = file.zip(dataset).ok_or_else(damaged)?;
+        names_bytes = names_bytes.saturating_add(file.len()).saturating_add(dataset.len());
+        if names_bytes > MOST_NAMES_BYTES {
+            return Err(Error::limit("a virtual data set is made of too many parts"));
+        }
         let mut selection = || {
             let (selection, len) = Selection::parse(bytes.get(at..).unwrap_or_default())?;
             at += len;
