@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from os import PathLike, fspath
-from os.path import abspath, isfile
+from os import PathLike
 from typing import Any
 
-from framefold import _engine
 from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._file import of_format, open_files
 from framefold.io.dataset.base import DataSet
 from framefold.io.dataset.memory import MemoryDataSet
 
@@ -90,10 +89,17 @@ class OpenMethods:
             The byte order, for ``'blo'``, if the file does not show it.
         enable_corrections : bool
             Whether dark frame, gain map and bad pixels that come with the file are applied, for
-            ``'seq'`` and ``'frms6'``; they are by default. ``enable_offset_correction`` is the
-            same.
+            ``'seq'``, ``'frms6'`` and ``'hdf5'``; they are by default.
+            ``enable_offset_correction`` is the same.
         gain_map_path
             A text file with a gain map, for ``'frms6'``.
+        allow_external_links : bool
+            Follow links to files outside of the folder of the file, for ``'hdf5'``; only for files
+            that you trust.
+        tileshape, target_size, min_num_partitions
+            Of no effect for files: how data are cut is framefold's own choice.
+        scan_size, detector_size
+            Former names of ``nav_shape`` and ``sig_shape``.
         data : numpy.ndarray or sparse array of SciPy or PyData
             The array, for ``'memory'``; do not change it during a run. It is available as
             ``dataset.data``. :class:`~framefold.io.dataset.memory.MemoryDataSet` says which arrays
@@ -120,20 +126,5 @@ class OpenMethods:
             options.pop(name, None)
         if len(args) != 1:
             raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
-        if isinstance(args[0], (list, tuple)):
-            options["files"] = [abspath(path) for path in args[0]]
-            if not options["files"]:
-                raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
-            args = (options["files"][0],)
-        for name in ("gain_map_path", "emipath"):
-            if options.get(name) is not None:
-                # Worker processes may run in another folder.
-                options[name] = abspath(options[name])
-        path = fspath(args[0])
-        dataset = DataSet(_engine.load(filetype, path, options))
-        if "files" not in options and dataset.format != "zarr" and not isfile(path):
-            # Whoever opens it again gets the same files, even if the folder has others by then.
-            options = {**options, "files": [abspath(file) for file in dataset.paths]}
-            path = options["files"][0]
-        dataset._opened_with = (filetype, abspath(path), options)
-        return dataset
+        engine, how = open_files(filetype, args[0], options)
+        return of_format(engine.format)._of(engine, how)

@@ -23,6 +23,25 @@ impl SigSlice {
         SigSlice { origin, shape, linear, index }
     }
 
+    /// A slice of frames of shape `sig` that is part of no scheme: for sources that read from other
+    /// sources.
+    ///
+    /// # Errors
+    /// `Bug` if it is empty or reaches beyond the frame.
+    pub fn try_within(origin: Vec<usize>, shape: Vec<usize>, sig: &[usize]) -> Result<Self> {
+        let fits = |((&origin, &len), &of): ((&usize, &usize), &usize)| {
+            len > 0 && origin.checked_add(len).is_some_and(|end| end <= of)
+        };
+        if sig.is_empty()
+            || origin.len() != sig.len()
+            || shape.len() != sig.len()
+            || !origin.iter().zip(&shape).zip(sig).all(fits)
+        {
+            return Err(Error::bug(format!("a slice of {shape:?} at {origin:?} of {sig:?}")));
+        }
+        Ok(SigSlice::new(origin, shape, sig, 0))
+    }
+
     /// The first cell of the slice on each signal axis.
     pub fn origin(&self) -> &[usize] {
         &self.origin

@@ -82,23 +82,6 @@ pub(crate) enum Inner {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pipeline(pub(crate) Vec<Filter>);
 
-impl Pipeline {
-    /// Whether data that did not go through the filters are noticed when they are decoded. What
-    /// only packs bits or orders bytes anew makes something of anything.
-    pub(crate) fn tells_unfiltered(&self) -> bool {
-        let keeps = |filter: &Filter| {
-            matches!(
-                filter,
-                Filter::Shuffle { .. }
-                    | Filter::Bitshuffle { inner: Inner::Nothing, .. }
-                    | Filter::Predict(_)
-                    | Filter::Library(..)
-            )
-        };
-        self.0.is_empty() || !self.0.iter().all(keeps)
-    }
-}
-
 /// Memory of one worker, used again from chunk to chunk.
 pub(crate) struct Buffers {
     steps: [Vec<u8>; 2],

@@ -8,31 +8,36 @@
 //!
 //! Endianness: meta data little endian, pixels as their dtype says. Pixels lie in one run of
 //! bytes, or in chunks of one shape, each of which went through the same filters. Known writers:
-//! whatever uses libhdf5. Limits: no virtual data sets, no pixels in files without structure, no
-//! records but complex numbers.
+//! whatever uses libhdf5. Limits: no pixels in files without
+//! structure, no records but complex numbers.
 //!
 //! A library reads the meta data. It says where each chunk is, once; from then on workers read and
 //! decode them by themselves.
 
 mod array;
+mod assemble;
+mod axes;
+mod chunk_table;
 mod dtype;
+mod filters;
 mod find;
+mod frames;
+mod headers;
+mod index;
 mod library;
+mod mapping;
 mod metadata;
+mod pixel_mask;
+mod selection;
+mod virtual_set;
 
+pub(crate) use axes::{check_sig_shape, sig_axes};
 pub(crate) use metadata::{nanometres, per_nanometre};
 
-use crate::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
-use crate::codec::Pipeline;
+use crate::OpenOptions;
 use crate::detect::{Format, Prefix, Verdict};
-use crate::recut::Axis;
-use crate::strided::{StridedLayout, StridedSource, StridedSpec};
-use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels};
-use array::{Array, NoChunks, Place};
-use find::Found;
-use framefold_core::{
-    DataSource, Dataset, Error, MetadataList, Presence, Result, SourceInfo, checked_product,
-};
+use framefold_core::{Dataset, Result};
+use frames::Frames;
 use library::Library;
 use std::path::Path;
 use std::sync::Arc;
@@ -44,7 +49,16 @@ pub(crate) const FORMAT: Format = Format {
     name: "hdf5",
     title: "HDF5",
     extensions: &["h5", "hdf5", "hspy", "nxs", "emd", "de5", "app5", "he5", "hdf"],
-    options: &["ds_path", "nav_shape", "sig_shape", "sig_dims", "sync_offset", "backend"],
+    options: &[
+        "ds_path",
+        "nav_shape",
+        "sig_shape",
+        "sig_dims",
+        "sync_offset",
+        "backend",
+        "allow_external_links",
+        "enable_corrections",
+    ],
     detect,
     open,
 };
@@ -59,347 +73,21 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let source = library::contained(|| {
-        let library = Library::open(path, options.backend)?;
+    let (source, corrections) = library::contained(|| {
+        let library = Library::open(path, options.backend, options.allow_external_links)?;
         let found = find::find(&library, options.ds_path.as_deref())?;
-        let source = Frames::read(&library, found, options)?.source()?;
+        let mut frames = Frames::read(&library, &found, options)?;
+        let corrections = match options.enable_corrections {
+            Some(false) => None,
+            _ => {
+                let sig_shape = frames.sig_shape.clone();
+                pixel_mask::corrections(&library, &found, &sig_shape, &mut frames.warnings)?
+            }
+        };
+        let source = frames.source(&library)?;
         library.main.storage.verify()?;
-        Ok(source)
+        Ok((source, corrections))
     })?;
-    Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)
-}
-
-/// The arrays of a data set, and how they are frames.
-struct Frames {
-    arrays: Vec<Array>,
-    /// Which frames each of them holds.
-    frames: Vec<std::ops::Range<u64>>,
-    nav_axes: Vec<usize>,
-    sig_axes: Vec<usize>,
-    sig_shape: Vec<usize>,
-    nav_shape: Vec<usize>,
-    metadata: MetadataList,
-    details: Vec<(String, String)>,
-    warnings: Vec<String>,
-}
-
-impl Frames {
-    fn read(library: &Library, found: Found, options: &OpenOptions) -> Result<Self> {
-        let mut arrays: Vec<Array> = vec![];
-        let mut numbers = vec![];
-        let mut missing = vec![];
-        for (path, number) in &found.parts {
-            let dataset = library.dataset(path).and_then(|(dataset, owner)| {
-                let first = dataset.attribute("image_nr_low").ok();
-                let first = first.and_then(|attribute| attribute.read_as_f64().ok());
-                Ok((Array::try_new(&dataset, owner)?, first))
-            });
-            match dataset {
-                Ok((array, first)) => {
-                    numbers.push((*number, first));
-                    arrays.push(array);
-                }
-                // Of a set of files, some may not be there.
-                Err(error) if number.is_some() && error.message().contains("is not there") => {
-                    missing.push((path, error));
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        let Some(first) = arrays.first() else {
-            return Err(match missing.pop() {
-                Some((_, error)) => error,
-                None => Error::bug("no data set was chosen"),
-            });
-        };
-        let shape = first.shape.clone();
-        let dtype = first.dtype;
-        for array in &arrays {
-            let fits = array.shape.len() == shape.len() && array.shape.get(1..) == shape.get(1..);
-            if !fits || array.dtype != dtype {
-                return Err(array.owner.locate(Error::bad_file(format!(
-                    "this file of the set holds an array of shape {:?} and dtype {}, but the first \
-                     one {shape:?} and {dtype}",
-                    array.shape, array.dtype
-                ))));
-            }
-        }
-        let sig_axes = sig_axes(&shape, found.sig_axes.as_deref(), options)?;
-        let nav_axes: Vec<usize> =
-            (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
-        let lens = |axes: &[usize]| -> Vec<usize> {
-            axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
-        };
-        let sig_shape = lens(&sig_axes);
-        check_sig_shape(options, &shape, &sig_shape)?;
-        let frames = places(&arrays, &numbers, &nav_axes)?;
-        let n_frames = frames.last().map_or(0, |frames| frames.end);
-        let nav_shape = if found.parts.len() == 1 && found.parts[0].1.is_none() {
-            Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
-        } else {
-            square(n_frames)
-        };
-        let mut warnings = vec![];
-        if !missing.is_empty() {
-            let names: Vec<&str> = missing.iter().map(|(path, _)| path.as_str()).collect();
-            warnings.push(format!(
-                "{} files of the set are not there ({}): their frames are missing",
-                names.len(),
-                names.join(", ")
-            ));
-        }
-        let details = details(&found, &arrays);
-        let metadata = metadata::read(library, &found);
-        Ok(Frames {
-            arrays,
-            frames,
-            nav_axes,
-            sig_axes,
-            sig_shape,
-            nav_shape,
-            metadata,
-            details,
-            warnings,
-        })
-    }
-
-    fn source(self) -> Result<Arc<dyn DataSource>> {
-        let in_order = self.nav_axes.iter().chain(&self.sig_axes).is_sorted();
-        let runs = self.arrays.iter().all(|array| matches!(array.pixels, Place::Run { .. }));
-        match (runs, in_order) {
-            (true, true) => self.linear(),
-            (true, false) => self.strided(),
-            _ => self.chunked(),
-        }
-    }
-
-    /// Every frame in one run of bytes.
-    fn linear(self) -> Result<Arc<dyn DataSource>> {
-        let stored = self.arrays[0].dtype;
-        let stride = crate::linear::frame_bytes(&self.sig_shape, stored)?;
-        let files = self.arrays.into_iter().zip(self.frames).filter_map(|(array, frames)| {
-            let Place::Run { storage, first_byte } = array.pixels else { return None };
-            Some(LinearFile { storage, frames, first_pixel: first_byte, stride })
-        });
-        Ok(Arc::new(LinearSource::try_new(LinearSpec {
-            format: FORMAT.name,
-            files: files.collect(),
-            pixels: Pixels::Plain { stored, trusted: false },
-            sig_shape: self.sig_shape,
-            nav_shape: self.nav_shape,
-            metadata: self.metadata,
-            details: self.details,
-            warnings: self.warnings,
-        })?))
-    }
-
-    /// Frames that are spread over the array.
-    fn strided(mut self) -> Result<Arc<dyn DataSource>> {
-        let Some(Array { shape, dtype, pixels: Place::Run { storage, first_byte }, .. }) =
-            self.arrays.pop()
-        else {
-            return Err(Error::bug("an array without pixels"));
-        };
-        let mut stride = u64::try_from(dtype.dtype.size()).unwrap_or(u64::MAX);
-        let mut axes = Vec::with_capacity(shape.len());
-        for &len in shape.iter().rev() {
-            axes.push(Axis { len, stride });
-            stride = stride.saturating_mul(u64::try_from(len).unwrap_or(u64::MAX));
-        }
-        axes.reverse();
-        let pick = |numbers: &[usize]| -> Vec<Axis> {
-            numbers.iter().filter_map(|&axis| axes.get(axis).copied()).collect()
-        };
-        Ok(Arc::new(StridedSource::try_new(StridedSpec {
-            format: FORMAT.name,
-            storage,
-            layout: StridedLayout {
-                stored: dtype,
-                first_byte,
-                nav_axes: pick(&self.nav_axes),
-                sig_axes: pick(&self.sig_axes),
-                trusted: false,
-            },
-            sig_shape: self.sig_shape,
-            nav_shape: self.nav_shape,
-            metadata: self.metadata,
-            details: self.details,
-            warnings: self.warnings,
-        })?))
-    }
-
-    fn chunked(self) -> Result<Arc<dyn DataSource>> {
-        let dtype = self.arrays[0].dtype;
-        let paths = self.arrays.iter().filter_map(|a| Some(a.owner.storage.path()?.to_path_buf()));
-        let mut paths: Vec<_> = paths.collect();
-        paths.dedup();
-        let presence = if self.frames.windows(2).all(|pair| pair[0].end == pair[1].start)
-            && self.frames.first().is_none_or(|first| first.start == 0)
-        {
-            Presence::All
-        } else {
-            Presence::Ranges(self.frames.clone())
-        };
-        let mut segments = Vec::with_capacity(self.arrays.len());
-        for (array, frames) in self.arrays.into_iter().zip(self.frames.clone()) {
-            let whole_frame = || -> Vec<usize> {
-                let numbered = array.shape.iter().enumerate();
-                numbered.map(|(i, &n)| if self.sig_axes.contains(&i) { n } else { 1 }).collect()
-            };
-            let (chunk, pipeline, store): (_, _, Box<dyn ChunkStore>) = match array.pixels {
-                Place::Chunks { shape, pipeline, store } => (shape, pipeline, Box::new(store)),
-                Place::Nowhere => (whole_frame(), Pipeline::default(), Box::new(NoChunks)),
-                Place::Run { .. } => {
-                    return Err(array
-                        .owner
-                        .locate(Error::unsupported(
-                            "some files of the set are in chunks, and this one is not",
-                        ))
-                        .with_hint("rewrite them alike with h5repack"));
-                }
-            };
-            let geometry = Geometry::try_new(&GeometrySpec {
-                shape: array.shape,
-                chunk,
-                nav_axes: self.nav_axes.clone(),
-                sig_axes: self.sig_axes.clone(),
-            })?;
-            segments.push(Segment { frames, geometry, pipeline, fill: array.fill, store });
-        }
-        let info = SourceInfo {
-            format: FORMAT.name,
-            paths,
-            n_frames: self.frames.last().map_or(0, |frames| frames.end),
-            presence,
-            base_shape: self.sig_shape.clone(),
-            sig_shape: self.sig_shape,
-            nav_shape: self.nav_shape,
-            dtype,
-            preferred_depth: 1,
-            lends: false,
-            metadata: self.metadata,
-            details: self.details,
-            warnings: self.warnings,
-        };
-        Ok(Arc::new(ChunkedSource::try_new(info, segments)?))
-    }
-}
-
-/// The axes of a frame.
-///
-/// # Errors
-/// `InvalidArgument` if the options do not fit the array, or each other.
-pub(crate) fn sig_axes(
-    shape: &[usize],
-    suggested: Option<&[usize]>,
-    options: &OpenOptions,
-) -> Result<Vec<usize>> {
-    let given = options.sig_shape.as_ref().map(Vec::len);
-    if let (Some(of_shape), Some(asked)) = (given, options.sig_dims)
-        && of_shape != asked
-    {
-        return Err(Error::invalid(format!(
-            "sig_shape has {of_shape} axes, but sig_dims is {asked}"
-        ))
-        .with_hint("leave sig_dims out"));
-    }
-    let asked = options.sig_dims.or(given);
-    let fits = |axes: &&[usize]| {
-        asked.is_none_or(|n| n == axes.len()) && axes.iter().all(|&axis| axis < shape.len())
-    };
-    if let Some(suggested) = suggested.filter(fits) {
-        return Ok(suggested.to_vec());
-    }
-    let n_sig = asked.unwrap_or(2);
-    if n_sig == 0 || n_sig > shape.len() {
-        return Err(Error::invalid(format!(
-            "the array has {} axes ({shape:?}), of which {n_sig} cannot be signal axes",
-            shape.len()
-        ))
-        .with_hint(format!("set sig_dims to a number from 1 to {}", shape.len())));
-    }
-    Ok((shape.len() - n_sig..shape.len()).collect())
-}
-
-/// Frames keep the shape that the array has.
-///
-/// # Errors
-/// `InvalidArgument` if another one is asked for.
-pub(crate) fn check_sig_shape(
-    options: &OpenOptions,
-    shape: &[usize],
-    sig_shape: &[usize],
-) -> Result<()> {
-    match options.sig_shape.as_deref().filter(|asked| *asked != sig_shape) {
-        None => Ok(()),
-        Some(asked) => Err(Error::invalid(format!(
-            "sig_shape is {asked:?}, but the frames of the array of shape {shape:?} have the shape \
-             {sig_shape:?}"
-        ))
-        .with_hint("leave sig_shape out, or set sig_dims")),
-    }
-}
-
-/// Which frames each array holds: one after the other, unless they say themselves.
-fn places(
-    arrays: &[Array],
-    numbers: &[(Option<u64>, Option<f64>)],
-    nav_axes: &[usize],
-) -> Result<Vec<std::ops::Range<u64>>> {
-    let too_many = || Error::bad_file("there are too many frames");
-    let mut frames: Vec<std::ops::Range<u64>> = vec![];
-    let mut longest = 0;
-    for (array, (number, low)) in arrays.iter().zip(numbers) {
-        let lens: Vec<usize> =
-            nav_axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect();
-        let n = checked_product(&lens).ok_or_else(too_many)?;
-        longest = longest.max(n);
-        let end = frames.last().map_or(0, |last| last.end);
-        // Files count from 1, and so do images.
-        let in_place = number.and_then(|number| number.checked_sub(1)?.checked_mul(longest));
-        let start = match low {
-            Some(low) if number.is_some() && *low >= 1.0 && *low < 9e15 => *low as u64 - 1,
-            _ => in_place.unwrap_or(end).max(end),
-        };
-        if start < end {
-            return Err(array.owner.locate(Error::bad_file(format!(
-                "the file says that its first frame is {start}, but other files of the set hold \
-                 those before {end}"
-            ))));
-        }
-        frames.push(start..start.checked_add(n).ok_or_else(too_many)?);
-    }
-    Ok(frames)
-}
-
-/// The scan shape for frames without one: a square, if there are so many.
-fn square(n_frames: u64) -> Vec<usize> {
-    let n_frames = usize::try_from(n_frames).unwrap_or(usize::MAX);
-    let side = n_frames.isqrt();
-    if side * side == n_frames { vec![side, side] } else { vec![n_frames] }
-}
-
-fn details(found: &Found, arrays: &[Array]) -> Vec<(String, String)> {
-    let mut details = vec![("HDF5 dialect".into(), found.dialect.into())];
-    let (Some((path, _)), Some(first)) = (found.parts.first(), arrays.first()) else {
-        return details;
-    };
-    let name = if found.parts.len() == 1 {
-        format!("/{path}")
-    } else {
-        format!("/{path} and {} more", found.parts.len() - 1)
-    };
-    details.push(("data set".into(), name));
-    details.push(("array shape".into(), format!("{:?}", first.shape)));
-    match &first.pixels {
-        Place::Run { .. } => details.push(("layout".into(), "contiguous".into())),
-        Place::Nowhere => details.push(("layout".into(), "nothing was written".into())),
-        Place::Chunks { shape, pipeline, store } => {
-            details.push(("chunk shape".into(), format!("{shape:?}")));
-            details.push(("chunks written".into(), format!("{}", store.len())));
-            details.push(("stored bytes".into(), format!("{}", store.stored_bytes())));
-            details.push(("filters".into(), pipeline.to_string()));
-        }
-    }
-    details
+    Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)?
+        .with_corrections(corrections.map(Arc::new))
 }

@@ -45,6 +45,7 @@ mod archive;
 mod blo;
 mod chunked;
 mod codec;
+mod composed;
 mod csr;
 mod detect;
 mod dm;

@@ -89,6 +89,8 @@ pub struct OpenOptions {
     pub dataset_index: Option<usize>,
     /// The file of meta data that belongs to a series.
     pub emipath: Option<PathBuf>,
+    /// Follows links to files outside of the folder of the file that is opened.
+    pub allow_external_links: bool,
 }
 
 impl OpenOptions {
@@ -117,6 +119,7 @@ impl OpenOptions {
             ("force_c_order", self.force_c_order),
             ("dataset_index", self.dataset_index.is_some()),
             ("emipath", self.emipath.is_some()),
+            ("allow_external_links", self.allow_external_links),
         ]
     }
 
@@ -177,6 +180,7 @@ mod tests {
             force_c_order: true,
             dataset_index: Some(0),
             emipath: Some(PathBuf::from("a")),
+            allow_external_links: true,
         };
         let names = every_option.names();
         assert!(every_option.given().iter().all(|(_, given)| *given));

@@ -13,6 +13,7 @@ use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArr
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -209,6 +210,12 @@ pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, S
 #[pyfunction]
 pub(crate) fn known_formats() -> Vec<&'static str> {
     io::FORMATS.iter().map(|format| format.name).collect()
+}
+
+/// The endings of the names of files of each format, without a dot.
+#[pyfunction]
+pub(crate) fn known_extensions() -> BTreeMap<&'static str, Vec<&'static str>> {
+    io::FORMATS.iter().map(|format| (format.name, format.extensions.to_vec())).collect()
 }
 
 /// A data set that reads `array` in place.

@@ -35,7 +35,9 @@ mod _engine {
     #[pymodule_export]
     use super::corrections::Corrections;
     #[pymodule_export]
-    use super::dataset::{PyDataset, detect, from_array, known_formats, known_metadata, load};
+    use super::dataset::{
+        PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
+    };
     #[pymodule_export]
     use super::frames::from_pieces;
     #[pymodule_export]

@@ -31,6 +31,7 @@ const KNOWN: &[&str] = &[
     "force_c_order",
     "dataset_index",
     "emipath",
+    "allow_external_links",
 ];
 
 /// The engine's options, and the number of partitions, if it was given.
@@ -87,6 +88,7 @@ pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, 
                 let path = value.extract().map_err(|_| wrong("a path"));
                 options.emipath = Some(path.or_raise(py)?);
             }
+            "allow_external_links" => options.allow_external_links = value.is_truthy()?,
             "same_offset" => options.same_offset = value.is_truthy()?,
             "force_c_order" => options.force_c_order = value.is_truthy()?,
             "dataset_index" => options.dataset_index = Some(count().or_raise(py)?),

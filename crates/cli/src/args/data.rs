@@ -77,6 +77,9 @@ pub(crate) struct DataArgs {
     /// The file of meta data that belongs to a series, where it is not named like it
     #[arg(long, global = true, value_name = "FILE")]
     pub emipath: Option<PathBuf>,
+    /// Follow links to files outside of the folder; only for files that are trusted
+    #[arg(long, global = true)]
+    pub allow_external_links: bool,
 }
 
 /// How bytes are brought into memory.
@@ -140,6 +143,7 @@ impl DataArgs {
             force_c_order: self.force_c_order,
             dataset_index: self.dataset_index,
             emipath: self.emipath.clone(),
+            allow_external_links: self.allow_external_links,
         }
     }
 }

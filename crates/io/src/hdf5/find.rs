@@ -6,7 +6,7 @@ use hdf5_reader::group::Group;
 use hdf5_reader::messages::HdfMessage;
 use hdf5_reader::messages::link::LinkTarget;
 use hdf5_reader::{Attribute, Dataset};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Groups within groups beyond this are not looked into.
 const DEEPEST: usize = 32;
@@ -42,7 +42,15 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
         let path = path.trim_matches('/');
         return match library.group(path).map(|group| numbered(&group, path)) {
             Some(Some(found)) => Ok(found),
-            _ => Ok(with_axes(library, Found::one("plain", path.to_owned()))),
+            Some(None) => {
+                let mut all = Listing::default();
+                if let Some(group) = library.group(path) {
+                    all.walk(&group, &format!("{path}/"), 0)?;
+                }
+                all.frame_by_frame()
+                    .map_or_else(|| Ok(with_axes(library, Found::one("plain", path.into()))), Ok)
+            }
+            None => Ok(with_axes(library, Found::one("plain", path.to_owned()))),
         };
     }
     if let Some(found) = framefold(library) {
@@ -61,7 +69,9 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
     let mut all = Listing::default();
     let root = library.main.file.root_group().map_err(|error| translate(&error))?;
     all.walk(&root, "", 0)?;
-    let Some(largest) = all.largest() else { return Err(all.nothing_fits()) };
+    let Some(largest) = all.largest() else {
+        return all.frame_by_frame().ok_or_else(|| all.nothing_fits());
+    };
     let dialect = dialect(library, &largest);
     Ok(with_axes(library, Found::one(dialect, largest)))
 }
@@ -223,6 +233,27 @@ impl Listing {
         // The first one, where several are as large.
         let largest = stacks.rev().max_by_key(|entry| entry.cells);
         largest.map(|entry| entry.path.clone())
+    }
+
+    /// TopSpin: a group with a group for each frame, `0/Data`, `1/Data` and so on; the one with the
+    /// most frames.
+    fn frame_by_frame(&self) -> Option<Found> {
+        let mut groups: BTreeMap<&str, Vec<(u64, &Entry)>> = BTreeMap::new();
+        for entry in self.found.iter().filter(|entry| entry.numeric && entry.shape.len() == 2) {
+            let Some((group, "Data")) = entry.path.rsplit_once('/') else { continue };
+            let Some((group, number)) = group.rsplit_once('/') else { continue };
+            if let Ok(number) = number.parse() {
+                groups.entry(group).or_default().push((number, entry));
+            }
+        }
+        let mut frames = groups.into_values().max_by_key(Vec::len)?;
+        frames.sort_unstable_by_key(|(number, _)| *number);
+        let shape = &frames.first()?.1.shape;
+        if frames.len() < 2 || frames.iter().any(|(_, entry)| entry.shape != *shape) {
+            return None;
+        }
+        let parts = frames.iter().map(|(_, entry)| (entry.path.clone(), None)).collect();
+        Some(Found { dialect: "TopSpin", parts, sig_axes: None })
     }
 
     fn nothing_fits(mut self) -> Error {

@@ -4,6 +4,8 @@
 //! resolver that stays within the folder of the file that was named. Whatever it makes of a damaged
 //! file ends as an error: it checks what it reads, and should it panic all the same, that is caught.
 
+use super::array::Array;
+use super::headers::{Headers, Note};
 use crate::{Backend, Storage};
 use framefold_core::{Error, Result};
 use hdf5_reader::group::Group;
@@ -12,6 +14,7 @@ use hdf5_reader::{Dataset, ExternalLinkResolver, Hdf5File, OpenOptions};
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// One file, both as the library sees it and as the engine does.
@@ -19,9 +22,23 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct Opened {
     pub(super) file: Hdf5File,
     pub(super) storage: Storage,
+    headers: Arc<Headers>,
+}
+
+/// Why a data set cannot be reached.
+pub(super) enum Unreachable {
+    /// The file, or the data set in it, is not there.
+    Absent(String),
+    /// It must not be opened, or cannot be.
+    Refused(Error),
 }
 
 impl Opened {
+    /// What the library does not tell of the header at `address`.
+    pub(super) fn note(&self, address: u64) -> Note {
+        self.headers.note(address)
+    }
+
     /// Bytes before the superblock, from which the library counts.
     pub(super) fn base(&self) -> u64 {
         self.storage.len().saturating_sub(self.file.storage().len())
@@ -37,12 +54,21 @@ impl Opened {
 pub(super) struct Library {
     pub(super) main: Opened,
     files: Arc<Files>,
+    /// Virtual data sets that are being put together, each within the one before.
+    within: Mutex<Vec<(PathBuf, u64)>>,
+    n_sources: AtomicUsize,
 }
+
+/// Virtual data sets within each other.
+const DEEPEST: usize = 16;
+/// Sources of all virtual data sets that are opened at once.
+const MOST_SOURCES: usize = 1 << 17;
 
 /// What is known about linked files.
 struct Files {
-    /// Links must not leave it.
+    /// Links must not leave it, unless they may lead anywhere.
     folder: PathBuf,
+    anywhere: bool,
     backend: Backend,
     state: Mutex<State>,
 }
@@ -61,14 +87,14 @@ struct State {
 impl Library {
     /// # Errors
     /// `BadFile` if it is no HDF5 file, `Io` if it cannot be read.
-    pub(super) fn open(path: &Path, backend: Backend) -> Result<Self> {
+    pub(super) fn open(path: &Path, backend: Backend, anywhere: bool) -> Result<Self> {
         let storage = Storage::open(path, backend)?;
         let folder = path.canonicalize().ok().and_then(|path| path.parent().map(Path::to_path_buf));
         let folder = folder.unwrap_or_default();
-        let files = Arc::new(Files { folder, backend, state: Mutex::default() });
+        let files = Arc::new(Files { folder, anywhere, backend, state: Mutex::default() });
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let main = files.open(storage, base).map_err(|error| error.with_path(path))?;
-        Ok(Library { main, files })
+        Ok(Library { main, files, within: Mutex::default(), n_sources: AtomicUsize::new(0) })
     }
 
     /// The group of that path, within this file.
@@ -81,30 +107,98 @@ impl Library {
     /// # Errors
     /// `InvalidArgument` if there is none, with what became of links on the way.
     pub(super) fn dataset(&self, path: &str) -> Result<(Dataset, Opened)> {
+        self.find(&self.main, path).map_err(|unreachable| match unreachable {
+            Unreachable::Refused(error) => error,
+            Unreachable::Absent(what) => Error::invalid(what),
+        })
+    }
+
+    /// The data set of that path in a file that `owner` names; `.` is `owner` itself.
+    ///
+    /// # Errors
+    /// `Absent` if file or data set are not there.
+    pub(super) fn linked(
+        &self,
+        owner: &Opened,
+        file: &str,
+        path: &str,
+    ) -> Result<(Dataset, Opened), Unreachable> {
+        if file == "." {
+            return self.find(owner, path);
+        }
+        let base = owner.storage.path().and_then(Path::parent).unwrap_or(Path::new(""));
+        let opened = self.files.follow(base, file)?;
+        self.find(&opened, path)
+    }
+
+    fn find(&self, within: &Opened, path: &str) -> Result<(Dataset, Opened), Unreachable> {
         {
             let mut state = self.files.lock();
             state.last = None;
             state.follows = true;
             state.problems.clear();
         }
-        let found = self.main.file.dataset(path);
+        let found = within.file.dataset(path);
         let mut state = self.files.lock();
         state.follows = false;
-        let owner = state.last.take().unwrap_or_else(|| self.main.clone());
+        let owner = state.last.take().unwrap_or_else(|| within.clone());
         let problems = std::mem::take(&mut state.problems);
         drop(state);
         match found {
             Ok(dataset) => Ok((dataset, owner)),
-            Err(_) if !problems.is_empty() => Err(Error::bad_file(format!(
-                "the data set '{path}' cannot be reached: {}",
-                problems.join("; ")
-            ))
-            .with_hint("copy all files of the set into one folder")),
+            Err(_) if !problems.is_empty() => Err(Unreachable::Refused(
+                Error::bad_file(format!(
+                    "the data set '{path}' cannot be reached: {}",
+                    problems.join("; ")
+                ))
+                .with_hint("copy all files of the set into one folder"),
+            )),
             Err(error) if error.to_string().contains("not found") => {
-                Err(Error::invalid(format!("there is no data set '{path}' in the file")))
+                Err(Unreachable::Absent(format!("there is no data set '{path}' in the file")))
             }
-            Err(error) => Err(translate(&error)),
+            Err(error) => Err(Unreachable::Refused(translate(&error))),
         }
+    }
+
+    /// Notes that a virtual data set is put together, until the guard goes.
+    ///
+    /// # Errors
+    /// `BadFile` if it is part of itself, or of too many others.
+    pub(super) fn enter(&self, array: &Array) -> Result<Within<'_>> {
+        let path = array.owner.storage.path().map(Path::to_path_buf).unwrap_or_default();
+        let key = (path, array.address);
+        let mut within = self.within.lock().unwrap_or_else(PoisonError::into_inner);
+        if within.contains(&key) {
+            return Err(Error::bad_file("a virtual data set shows parts of itself")
+                .with_hint("name another data set by ds_path"));
+        }
+        if within.len() >= DEEPEST {
+            return Err(Error::limit(format!(
+                "more than {DEEPEST} virtual data sets show parts of each other"
+            )));
+        }
+        within.push(key);
+        Ok(Within(self))
+    }
+
+    /// Counts a source of a virtual data set.
+    ///
+    /// # Errors
+    /// `Limit` if there are too many.
+    pub(super) fn count_source(&self) -> Result<()> {
+        if self.n_sources.fetch_add(1, Ordering::Relaxed) < MOST_SOURCES {
+            return Ok(());
+        }
+        Err(Error::limit(format!("virtual data sets have more than {MOST_SOURCES} sources")))
+    }
+}
+
+/// While it is there, a virtual data set is being put together.
+pub(super) struct Within<'l>(&'l Library);
+
+impl Drop for Within<'_> {
+    fn drop(&mut self) {
+        self.0.within.lock().unwrap_or_else(PoisonError::into_inner).pop();
     }
 }
 
@@ -128,23 +222,49 @@ impl Files {
             .with_chunk_cache_bytes(0)
             .with_max_read_bytes(64 << 20)
             .with_external_link_resolver(Arc::new(resolver));
-        let view = Arc::new(View(storage.clone()));
-        let file = Hdf5File::from_storage_with_options(view, options);
-        Ok(Opened { file: file.map_err(|error| translate(&error))?, storage })
+        let headers = Arc::new(Headers::default());
+        let view = View { storage: storage.clone(), headers: Arc::clone(&headers) };
+        let file = Hdf5File::from_storage_with_options(Arc::new(view), options);
+        Ok(Opened { file: file.map_err(|error| translate(&error))?, storage, headers })
     }
 
-    /// Where a link leads, if it stays in the folder.
-    fn target(&self, base: &Path, name: &str) -> Result<PathBuf, String> {
+    /// The file that a link from a file in `base` leads to.
+    fn follow(self: &Arc<Self>, base: &Path, name: &str) -> Result<Opened, Unreachable> {
+        let path = self.target(base, name)?;
+        if let Some(opened) = self.lock().opened.get(&path) {
+            return Ok(opened.clone());
+        }
+        let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
+        let opened = Storage::open(&path, self.backend)
+            .and_then(|storage| self.open(storage, base))
+            .map_err(|error| Unreachable::Refused(error.with_path(&path)))?;
+        self.lock().opened.insert(path, opened.clone());
+        Ok(opened)
+    }
+
+    /// Where a link leads, if it stays in the folder, or need not.
+    fn target(&self, base: &Path, name: &str) -> Result<PathBuf, Unreachable> {
         let given = Path::new(name);
+        if self.anywhere
+            && let Ok(found) = base.join(given).canonicalize()
+        {
+            return Ok(found);
+        }
         // Absolute paths are those of the machine that wrote the file.
         let relative =
             if given.is_absolute() { given.file_name().map(Path::new) } else { Some(given) };
         let path = base.join(relative.unwrap_or(given));
-        let found = path
-            .canonicalize()
-            .map_err(|_| format!("it links to the file '{name}', which is not there"))?;
-        if !found.starts_with(&self.folder) {
-            return Err(format!("it links to the file '{name}' outside of its folder"));
+        let found = path.canonicalize().map_err(|_| {
+            Unreachable::Absent(format!("it links to the file '{name}', which is not there"))
+        })?;
+        if !self.anywhere && !found.starts_with(&self.folder) {
+            return Err(Unreachable::Refused(
+                Error::bad_file(format!("it links to the file '{name}' outside of its folder"))
+                    .with_hint(
+                        "copy all files of the set into one folder, or set \
+                         allow_external_links if you trust the file",
+                    ),
+            ));
         }
         Ok(found)
     }
@@ -164,25 +284,19 @@ impl ExternalLinkResolver for Resolver {
         if !self.files.lock().follows {
             return Ok(None);
         }
-        let opened = self.files.target(&self.base, name).and_then(|path| {
-            if let Some(opened) = self.files.lock().opened.get(&path) {
-                return Ok(opened.clone());
-            }
-            let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
-            let opened = Storage::open(&path, self.files.backend)
-                .and_then(|storage| self.files.open(storage, base))
-                .map_err(|error| error.with_path(&path).to_string())?;
-            self.files.lock().opened.insert(path, opened.clone());
-            Ok(opened)
-        });
+        let opened = self.files.follow(&self.base, name);
         let mut state = self.files.lock();
         match opened {
             Ok(opened) => {
                 state.last = Some(opened.clone());
                 Ok(Some(opened.file))
             }
-            Err(problem) => {
+            Err(Unreachable::Absent(problem)) => {
                 state.problems.push(problem);
+                Ok(None)
+            }
+            Err(Unreachable::Refused(error)) => {
+                state.problems.push(error.message().to_owned());
                 Ok(None)
             }
         }
@@ -190,11 +304,14 @@ impl ExternalLinkResolver for Resolver {
 }
 
 /// A file for the library.
-struct View(Storage);
+struct View {
+    storage: Storage,
+    headers: Arc<Headers>,
+}
 
 impl LibraryStorage for View {
     fn len(&self) -> u64 {
-        self.0.len()
+        self.storage.len()
     }
 
     fn read_range(
@@ -203,14 +320,15 @@ impl LibraryStorage for View {
         len: usize,
     ) -> Result<StorageBuffer, hdf5_reader::error::Error> {
         let needed = u64::try_from(len).unwrap_or(u64::MAX);
-        let available = self.0.len().saturating_sub(offset);
+        let available = self.storage.len().saturating_sub(offset);
         if needed > available {
             return Err(hdf5_reader::error::Error::UnexpectedEof { offset, needed, available });
         }
         let mut bytes = vec![0; len];
-        self.0
+        self.storage
             .read_at(offset, &mut bytes)
             .map_err(|error| hdf5_reader::error::Error::Other(error.to_string()))?;
+        self.headers.look(offset, &mut bytes);
         Ok(StorageBuffer::from_vec(bytes))
     }
 }
@@ -229,10 +347,6 @@ pub(super) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
 /// The library's errors in the engine's words.
 pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
     let text = error.to_string();
-    if text.contains("layout class 3") {
-        return Error::unsupported("the data set is virtual: it shows parts of other files")
-            .with_hint("open those files, or copy the data set into a file of its own (h5repack)");
-    }
     if text.contains("unsupported") {
         return Error::unsupported(format!("the HDF5 library cannot read it: {text}"))
             .with_hint("rewrite the file with h5repack");

@@ -1,5 +1,77 @@
 """Data sets: stacks of frames laid out on a scan."""
 
-from framefold.io.dataset.base import DataSet
+from __future__ import annotations
 
-__all__ = ["DataSet"]
+from os import PathLike, fspath
+from typing import Any
+
+from framefold import _engine
+from framefold.exceptions import FramefoldError, InvalidArgumentError
+from framefold.io.dataset.base import DataSet, DataSetException
+
+__all__ = ["DataSet", "DataSetException", "detect", "get_dataset_cls", "get_extensions", "load"]
+
+
+def load(
+    filetype: str, /, *args: Any, enable_async: bool = False, executor: Any = None, **kwargs: Any
+) -> Any:
+    """A data set; the same as :meth:`framefold.Context.load`, without a context.
+
+    With ``enable_async`` the data set is to be awaited.
+    """
+    from framefold._opening import OpenMethods
+
+    dataset = OpenMethods().load(filetype, *args, **kwargs)
+    return _awaited(dataset) if enable_async else dataset
+
+
+async def _awaited(dataset: DataSet) -> DataSet:
+    return dataset
+
+
+def detect(path: str | PathLike[str], executor: Any = None) -> dict[str, Any]:
+    """What a file is, and what :func:`load` may be given for it; empty if no format knows it.
+
+    Returns
+    -------
+    ``{"type": …, "parameters": {"path": …, "nav_shape": …, "sig_shape": …}, "info": …}``
+    """
+    from framefold.io.dataset._file import of_format
+
+    try:
+        filetype, _ = _engine.detect(fspath(path))
+    except FramefoldError:
+        return {}
+    found = of_format(filetype).detect_params(path)
+    return {**found, "type": filetype} if isinstance(found, dict) else {}
+
+
+def get_extensions() -> set[str]:
+    """Endings of the names of files that some format reads, without a dot."""
+    return {ending for endings in _engine.known_extensions().values() for ending in endings}
+
+
+def get_dataset_cls(filetype: str) -> type[DataSet]:
+    """The class of a file type.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such type.
+    """
+    if filetype == "memory":
+        from framefold.io.dataset.memory import MemoryDataSet
+
+        return MemoryDataSet
+    if filetype == "dask":
+        from framefold.io.dataset.dask import DaskDataSet
+
+        return DaskDataSet
+    if filetype not in _engine.known_formats():
+        raise InvalidArgumentError(
+            f"there is no file type {filetype!r}; there are memory, dask, "
+            f"{', '.join(_engine.known_formats())}"
+        )
+    from framefold.io.dataset._file import of_format
+
+    return of_format(filetype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,12 +12,31 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY, SCIPY_CSR
-from framefold.exceptions import UnsupportedError
+from framefold.exceptions import FramefoldError, UnsupportedError
+from framefold.io.dataset._backends import (
+    BufferedBackend,
+    DirectBackend,
+    IOBackend,
+    MMapBackend,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from framefold.io.corrections.corrset import CorrectionSet
+
+__all__ = [
+    "BufferedBackend",
+    "DataSet",
+    "DataSetException",
+    "DirectBackend",
+    "IOBackend",
+    "MMapBackend",
+    "RoiHelper",
+]
+
+#: The reference's name for what goes wrong with data sets.
+DataSetException = FramefoldError
 
 
 class DataSet:
@@ -33,6 +52,38 @@ class DataSet:
         self._engine = engine
         shape = engine.shape
         self._shape = Shape(shape, sig_dims=len(shape) - engine.nav_dims)
+
+    @classmethod
+    def _of(cls, engine: _engine.Dataset, how: tuple[str, str, dict[str, Any]]) -> Self:
+        """The data set of files that are open already."""
+        dataset = cls.__new__(cls)
+        DataSet.__init__(dataset, engine)
+        dataset._opened_with = how
+        return dataset
+
+    def initialize(self, executor: Any = None) -> Self:
+        """The data set itself: it is ready when it is made."""
+        return self
+
+    def check_valid(self) -> bool:
+        """True: data that cannot be read are an error when a data set is made."""
+        return True
+
+    def set_num_cores(self, cores: int) -> None:
+        """Of no effect: how data are cut does not depend on the number of cores."""
+
+    def supports_correction(self) -> bool:
+        """Whether ``run_udf`` takes corrections for it."""
+        return self._engine.layout != "csr"
+
+    @property
+    def array_backends(self) -> tuple[str, ...]:
+        """The same as :attr:`native_backends`."""
+        return self.native_backends
+
+    def get_diagnostics(self) -> list[dict[str, str]]:
+        """The same as :attr:`diagnostics`."""
+        return self.diagnostics
 
     @property
     def shape(self) -> Shape:
@@ -178,10 +229,7 @@ class DataSet:
 
 
 def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]]) -> DataSet:
-    filetype, path, options = how
-    dataset = cls(_engine.load(filetype, path, options))
-    dataset._opened_with = how
-    return dataset
+    return cls._of(_engine.load(*how), how)
 
 
 class RoiHelper:

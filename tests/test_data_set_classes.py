@@ -1,0 +1,176 @@
+"""The class of each format: made directly, by ``load``, and what it says about itself."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import pickle
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold import _engine
+from framefold.exceptions import FramefoldError, InvalidArgumentError
+from framefold.io import dataset as data_sets
+from framefold.io.dataset._file import CLASSES, FileDataSet, of_format
+from framefold.io.dataset.dm import DMDataSet, StackedDMDataSet
+from framefold.io.dataset.dm_single import SingleDMDataSet
+from framefold.io.dataset.npy import NPYDataSet
+from framefold.io.dataset.raw import RawFileDataSet
+from framefold.utils.write_mib import write_mib
+
+SHAPE = (4, 5, 16, 64)
+#: What the reference's constructors take, and in which order.
+PARAMETERS = {
+    "raw": "path dtype scan_size detector_size enable_direct detector_size_raw crop_detector_to "
+    "tileshape nav_shape sig_shape sync_offset io_backend num_partitions",
+    "mib": "path disable_glob tileshape scan_size nav_shape sig_shape sync_offset io_backend "
+    "num_partitions",
+    "raw_csr": "path nav_shape sig_shape sync_offset io_backend num_partitions",
+    "npy": "path sig_dims nav_shape sig_shape sync_offset io_backend num_partitions",
+    "hdf5": "path ds_path tileshape nav_shape sig_shape target_size min_num_partitions sig_dims "
+    "io_backend sync_offset num_partitions",
+    "blo": "path tileshape endianess nav_shape sig_shape sync_offset io_backend num_partitions",
+    "k2is": "path nav_shape sig_shape sync_offset io_backend num_partitions",
+    "ser": "path emipath nav_shape sig_shape sync_offset io_backend num_partitions",
+    "frms6": "path enable_offset_correction gain_map_path nav_shape sig_shape sync_offset "
+    "io_backend num_partitions",
+    "empad": "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
+    "seq": "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
+    "mrc": "path nav_shape sig_shape sync_offset io_backend num_partitions",
+    "tvips": "path nav_shape sig_shape sync_offset io_backend num_partitions",
+}
+
+
+@pytest.fixture
+def counts():
+    return np.random.default_rng(4).integers(0, 50, SHAPE, dtype=np.uint8)
+
+
+@pytest.fixture
+def files(tmp_path, counts):
+    counts.tofile(tmp_path / "scan.raw")
+    np.save(tmp_path / "scan.npy", counts)
+    write_mib(tmp_path / "scan.mib", counts)
+    raw = {"nav_shape": SHAPE[:2], "sig_shape": SHAPE[2:], "dtype": "uint8"}
+    return {
+        "raw": (tmp_path / "scan.raw", raw),
+        "npy": (tmp_path / "scan.npy", {}),
+        "mib": (tmp_path / "scan.mib", {}),
+    }
+
+
+@pytest.mark.parametrize("filetype", PARAMETERS)
+def test_constructors_take_what_the_reference_takes(filetype):
+    found = inspect.signature(of_format(filetype)).parameters
+    assert set(PARAMETERS[filetype].split()) <= set(found)
+    # What was positional there and is used so: the path, and the dtype of raw files.
+    assert next(iter(found)) == "path"
+    assert list(inspect.signature(RawFileDataSet).parameters)[:2] == ["path", "dtype"]
+
+
+def test_there_is_a_class_of_each_format_it_names():
+    assert set(CLASSES) <= set(_engine.known_formats())
+    for filetype in CLASSES:
+        cls = of_format(filetype)
+        assert cls.filetype == filetype
+        assert cls.get_supported_extensions() <= data_sets.get_extensions()
+        assert data_sets.get_dataset_cls(filetype) is cls
+    assert issubclass(SingleDMDataSet, DMDataSet)
+    assert issubclass(StackedDMDataSet, DMDataSet)
+    with pytest.raises(InvalidArgumentError, match="no file type 'nothing'"):
+        data_sets.get_dataset_cls("nothing")
+
+
+@pytest.mark.parametrize("filetype", ["raw", "npy", "mib"])
+def test_made_directly_and_by_load(ctx, files, counts, filetype):
+    path, options = files[filetype]
+    cls = of_format(filetype)
+    made = cls(path, **options).initialize(ctx.executor)
+    loaded = ctx.load(filetype, path, **options)
+    assert made.check_valid()
+    assert made.supports_correction()
+    assert made.array_backends == made.native_backends
+    assert made.get_diagnostics() == made.diagnostics
+    for dataset in (made, loaded, pickle.loads(pickle.dumps(made))):
+        assert type(dataset) is cls
+        assert tuple(dataset.shape) == SHAPE
+        total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+        assert np.array_equal(total, counts.sum(axis=(0, 1)))
+    assert made.get_cache_key() != cls(path, **{**options, "sync_offset": 1}).get_cache_key()
+
+
+def test_what_a_file_is_and_what_it_takes_to_open_it(files, tmp_path):
+    for filetype in ("npy", "mib"):
+        path, _ = files[filetype]
+        found = data_sets.detect(path, executor=None)
+        assert found["type"] == filetype
+        assert found["parameters"]["nav_shape"] == SHAPE[:2]
+        assert found["info"] == {"image_count": 20, "native_sig_shape": SHAPE[2:]}
+        cls = of_format(filetype)
+        assert cls.detect_params(path, None) == {
+            "parameters": found["parameters"],
+            "info": found["info"],
+        }
+        assert tuple(cls(**found["parameters"]).shape) == SHAPE
+        assert RawFileDataSet.detect_params(path) is False
+    nothing = tmp_path / "nothing.txt"
+    nothing.write_text("words")
+    assert data_sets.detect(nothing) == {}
+    assert NPYDataSet.detect_params(tmp_path / "absent.npy") is False
+
+
+def test_former_names_and_options_of_no_effect(ctx, files):
+    path, _ = files["raw"]
+    with pytest.warns(FutureWarning, match="scan_size is now called nav_shape"):
+        dataset = RawFileDataSet(path, "uint8", scan_size=(4, 5), sig_shape=(16, 64))
+    assert tuple(dataset.shape) == SHAPE
+    with pytest.warns(FutureWarning, match="detector_size is now called sig_shape"):
+        dataset = ctx.load("raw", path, dtype="uint8", nav_shape=(4, 5), detector_size=(16, 64))
+    assert tuple(dataset.shape) == SHAPE
+    with pytest.raises(InvalidArgumentError, match="another name of nav_shape"):
+        RawFileDataSet(path, "uint8", scan_size=(4, 5), nav_shape=(4, 5), sig_shape=(16, 64))
+    with pytest.raises(InvalidArgumentError, match="frame_header"):
+        RawFileDataSet(path, "uint8", nav_shape=(4, 5), crop_detector_to=(16, 64))
+    mib = ctx.load("mib", files["mib"][0], tileshape=(1, 4, 16, 64))
+    assert tuple(mib.shape) == SHAPE
+
+
+def test_errors_come_when_a_data_set_is_made(tmp_path):
+    for cls in map(of_format, CLASSES):
+        options = {"dtype": "u1"} if cls is RawFileDataSet else {}
+        with pytest.raises(FramefoldError, match="absent"):
+            cls(tmp_path / "absent", **options)
+    assert issubclass(FramefoldError, data_sets.DataSetException)
+    assert issubclass(FileDataSet, data_sets.DataSet)
+
+
+def test_load_without_a_context(files, counts):
+    path, options = files["raw"]
+    dataset = data_sets.load("raw", path=path, executor=None, **options)
+    assert tuple(dataset.shape) == SHAPE
+
+    async def opened():
+        return await data_sets.load("npy", files["npy"][0], enable_async=True)
+
+    assert tuple(asyncio.run(opened()).shape) == SHAPE
+
+
+def test_relative_paths_hold_in_other_folders(files, monkeypatch):
+    path, _ = files["npy"]
+    monkeypatch.chdir(path.parent)
+    dataset = NPYDataSet(path.name)
+    monkeypatch.chdir("/")
+    assert tuple(pickle.loads(pickle.dumps(dataset)).shape) == SHAPE
+
+
+def test_backends_as_objects(ctx, files, counts):
+    from framefold.io.dataset.base import BufferedBackend, DirectBackend, MMapBackend
+
+    path, _ = files["npy"]
+    for backend in (MMapBackend(), BufferedBackend(max_buffer_size=1 << 20), DirectBackend()):
+        for dataset in (NPYDataSet(path, io_backend=backend), ctx.open(path, io_backend=backend)):
+            total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+            assert np.array_equal(total, counts.sum(axis=(0, 1)))
+            assert pickle.loads(pickle.dumps(dataset)).get_cache_key() == dataset.get_cache_key()

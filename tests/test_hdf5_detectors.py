@@ -1,0 +1,127 @@
+"""HDF5 as programs of detectors write it: sets of files, masks of pixels, frames one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_hdf5 import FILTERS, read, values, write
+
+import framefold as ff
+from framefold.exceptions import FramefoldError
+from framefold.io.corrections import CorrectionSet
+
+h5py = pytest.importorskip("h5py", reason="h5py writes the files")
+
+
+def test_files_of_a_detector_that_link_to_others(tmp_path):
+    frames = values((11, 8, 9), "u2")
+    parts = [frames[:4], frames[4:8], frames[8:]]
+    with h5py.File(tmp_path / "s_master.h5", "w") as master:
+        for number, part in enumerate(parts, 1):
+            name = f"s_data_{number:06}.h5"
+            with h5py.File(tmp_path / name, "w") as file:
+                file.create_dataset(
+                    "entry/data/data", data=part, chunks=(1, 8, 9), compression="gzip"
+                )
+            master[f"entry/data/data_{number:06}"] = h5py.ExternalLink(name, "/entry/data/data")
+    ctx = ff.Context()
+    master = tmp_path / "s_master.h5"
+    dataset = ctx.open(master)
+    assert tuple(dataset.shape) == (11, 8, 9)
+    assert np.array_equal(read(dataset), frames)
+    assert [path.name for path in dataset.paths] == [f"s_data_00000{n}.h5" for n in (1, 2, 3)]
+    # The last file is not there: its frames are missing.
+    (tmp_path / "s_data_000003.h5").unlink()
+    dataset = ctx.open(master, nav_shape=(11,))
+    assert "000003" in dataset.warnings[0]
+    assert dataset.valid_mask.tolist() == [True] * 8 + [False] * 3
+    # One in the middle.
+    write(tmp_path / "s_data_000003.h5", frames[8:])
+    with h5py.File(tmp_path / "s_data_000003.h5", "w") as file:
+        file.create_dataset(
+            "entry/data/data", data=frames[8:], chunks=(1, 8, 9), compression="gzip"
+        )
+    (tmp_path / "s_data_000002.h5").rename(tmp_path / "elsewhere.h5")
+    dataset = ctx.open(master, nav_shape=(11,))
+    assert dataset.valid_mask.tolist() == [True] * 4 + [False] * 4 + [True] * 3
+    total = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].raw_data
+    assert np.array_equal(total[8:], frames[8:].sum(axis=(1, 2)))
+    # None at all.
+    (tmp_path / "s_data_000001.h5").unlink()
+    (tmp_path / "s_data_000003.h5").unlink()
+    with pytest.raises(FramefoldError, match=r"s_data_00000.*not there"):
+        ctx.open(master)
+
+
+MASKS = ["detectorSpecific/pixel_mask", "pixel_mask", "threshold_1_channel/pixel_mask"]
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
+    rng = np.random.default_rng(5)
+    frames = rng.integers(0, 100, size=(5, 8, 9), dtype="u2")
+    mask = np.zeros((8, 9), "u4")
+    mask[2, 3], mask[5, 5], mask[7, 8], mask[0, 0] = 2, 1 << 8, 1, 1 << 31
+    frames[:, (mask & 0xFFFF) != 0] = 65535
+    path = tmp_path / "a_master.h5"
+    with h5py.File(path, "w") as file:
+        how = FILTERS.get("bitshuffle, lz4", {"compression": "gzip"})
+        file.create_dataset("entry/data/data_000001", data=frames)
+        file.create_dataset(f"entry/instrument/detector/{name}", data=mask, chunks=(8, 9), **how)
+    ctx = ff.Context()
+    dataset = ctx.open(path)
+    own = dataset.get_correction_data()
+    excluded = np.zeros((8, 9), bool)
+    excluded[2, 3] = excluded[5, 5] = excluded[7, 8] = True
+    assert np.array_equal(own.get_excluded_pixels().todense(), excluded)
+    raw = ctx.load("hdf5", path, enable_corrections=False)
+    assert np.array_equal(read(raw), frames)
+    found = ctx.run_udf(dataset, ff.PickUDF())["intensity"].raw_data
+    by_hand = CorrectionSet(excluded_pixels=excluded)
+    wanted = ctx.run_udf(raw, ff.PickUDF(), corrections=by_hand)["intensity"].raw_data
+    assert np.array_equal(found, wanted)
+    assert found.max() < 100
+    assert np.array_equal(
+        ctx.run_udf(dataset, ff.PickUDF(), corrections=CorrectionSet())["intensity"].raw_data,
+        frames,
+    )
+
+
+def test_masks_that_do_not_fit_are_not_applied(tmp_path):
+    frames = values((5, 8, 9), "u2")
+    for names, shape, words in [
+        ([MASKS[0]], (9, 8), "pixel mask has the shape"),
+        ([MASKS[2], "threshold_2_channel/pixel_mask"], (8, 9), "mask of its own"),
+    ]:
+        path = tmp_path / "a_master.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("entry/data/data_000001", data=frames)
+            for name in names:
+                file[f"entry/instrument/detector/{name}"] = np.ones(shape, "u4")
+        dataset = ff.Context().open(path)
+        assert words in dataset.warnings[0]
+        assert np.array_equal(read(dataset), frames)
+    with h5py.File(path, "a") as file:
+        detector = file["entry/instrument/detector"]
+        detector["pixel_mask"] = np.zeros((8, 9), "f4")
+    with pytest.raises(FramefoldError, match=r"float32.*enable_corrections=False"):
+        ff.Context().open(path)
+
+
+def test_a_group_for_each_frame(tmp_path):
+    """TopSpin writes frames one by one."""
+    frames = values((12, 8, 10), "f4")
+    path = tmp_path / "a.app5"
+    with h5py.File(path, "w") as file:
+        file["other"] = values((99, 99), "f4")
+        for number, frame in enumerate(frames):
+            file[f"scan/{number}/Data"] = frame
+    for options in ({}, {"ds_path": "/scan"}):
+        dataset = ff.Context().open(path, **options)
+        assert tuple(dataset.shape) == frames.shape
+        assert dataset.meta["HDF5 dialect"] == "TopSpin"
+        assert np.array_equal(read(dataset), frames)
+    with h5py.File(path, "a") as file:
+        file["scan/12/Data"] = frames[0, :4]
+    with pytest.raises(FramefoldError, match="three or more axes"):
+        ff.Context().open(path)
