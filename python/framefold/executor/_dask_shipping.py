@@ -9,6 +9,7 @@ from framefold import _engine
 from framefold._planning import Run
 from framefold.executor import _failures, _job, _shared
 from framefold.executor._dask_feed import Shipment
+from framefold.executor._dask_trays import machine
 from framefold.executor._dask_work import Shipped
 from framefold.udf.base import UDF
 
@@ -33,9 +34,11 @@ def ship(run: Run) -> Shipment:
         raise
     except Exception as error:
         raise _failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
-    shipped = Shipped(number, VERSION, dataset, rest, _job.environment())
+    fingerprint = _job.fingerprint(run)
+    checksum, here = _job.checksum(fingerprint), machine()
+    shipped = Shipped(number, VERSION, dataset, rest, _job.environment(), checksum, here)
     data = pickle.dumps(shipped, 5)
-    return Shipment(number, data, VERSION, _job.fingerprint(run), _job.names(run))
+    return Shipment(number, data, VERSION, fingerprint, _job.names(run))
 
 
 def udfs_of(run: Run) -> list[UDF | None]:
