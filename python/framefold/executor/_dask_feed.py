@@ -23,7 +23,7 @@ from framefold.executor import _dask_work, _failures
 from framefold.executor._clock import Clock
 from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done, release
 from framefold.executor._dask_hand import Batch, Hand, State
-from framefold.executor._dask_tasks import BATCH_BYTES, SHARED_BYTES, ClusterTasks
+from framefold.executor._dask_tasks import BATCH_BYTES, N_TRIED, SHARED_BYTES, ClusterTasks
 from framefold.executor._dask_trays import MappedTrays
 from framefold.executor._tasks import ATTEMPTS
 
@@ -213,9 +213,13 @@ class Feed:
             if indices:
                 batch = Batch(indices, hand.answer, self._clock.seconds)
                 hand.batches.append(batch)
+            if len(indices) == N_TRIED:
+                # There is enough for everybody: then nobody waits for the next ones.
+                for _ in range(hand.n_threads):
+                    self._give(hand, self._take())
             planned: _dask_work.Planned = await hand.answer
         except CANCELLED:
-            self._lose(hand, batch)
+            self._lose(hand)
             self._reset(hand)
             return
         except KilledWorker:
@@ -224,7 +228,7 @@ class Feed:
             # A connection broke: to this worker, or to one that died with data of the run.
             hand.n_broken += 1
             if hand.n_broken < ATTEMPTS:
-                self._lose(hand, batch)
+                self._lose(hand)
                 self._reset(hand)
                 return
             self._exclude(hand, f"{type(error).__name__}: {error}")
@@ -235,7 +239,10 @@ class Feed:
         else:
             if self._hands.get(hand.address) is hand:
                 self._heed(hand, planned, batch)
-        self._lose(hand, batch)
+        finally:
+            hand.settled.set()
+        if hand.state is not State.USABLE:
+            self._lose(hand)
         release(hand.answer)
         self._changed.set()
 
@@ -250,9 +257,10 @@ class Feed:
             hand.state = State.USABLE
             hand.shares = planned.shares
             self._was_usable = True
-            if batch in hand.batches and planned.answer is not None:
+            if batch in hand.batches:
                 hand.batches.remove(batch)
-                self._keep(hand, planned.answer, batch.indices)
+                answer = planned.answer or _dask_work.Answer([])
+                self._keep(hand, answer, batch.indices)
         elif planned.kind == "other version":
             here = self._run.version
             self._exclude(hand, f"framefold {told} is installed there, {here} here")
@@ -262,11 +270,13 @@ class Feed:
                 self._tasks.fail(None, exception)
             self._exclude(hand, f"{exception}")
 
-    def _lose(self, hand: Hand, batch: Batch | None) -> None:
+    def _lose(self, hand: Hand) -> None:
         """Have others process what was sent to a worker along with the run."""
-        if batch is not None and batch in hand.batches and not self._ended:
-            hand.batches.remove(batch)
-            self._put_back(batch.indices)
+        batches, hand.batches = hand.batches, []
+        for batch in batches:
+            release(batch.future)
+            if not self._ended:
+                self._put_back(batch.indices)
 
     async def _data(self) -> bytes | Future:
         """The run as an argument of tasks."""
@@ -294,6 +304,7 @@ class Feed:
         if not self._ended and hand.state is not State.GONE:
             hand.release()
             hand.trays = MappedTrays()
+            hand.settled.clear()
             hand.state = State.IDLE
 
     def _exclude(self, hand: Hand, reason: str) -> None:
@@ -346,12 +357,14 @@ class Feed:
                     self._merged.clear()
                     await self._merged.wait()
             answer: _dask_work.Answer = await batch.future
+            await hand.settled.wait()
         except CANCELLED:
             # The run ends, the worker is gone, or somebody has cancelled all tasks.
             if not self._ended and batch in hand.batches:
                 self._lost(hand, batch, blamed=False)
                 self._reset(hand)
         except Exception as error:
+            await hand.settled.wait()
             if batch not in hand.batches:
                 return  # the worker is gone
             if isinstance(error, KilledWorker):

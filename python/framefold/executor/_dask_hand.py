@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
@@ -54,6 +55,8 @@ class Hand:
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
+    #: Whether it is known if it can take part.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
     #: Whether it may leave large results in shared memory, and whether it does.
     may_share: bool = True
     shares: bool = False

@@ -17,8 +17,8 @@ from framefold.executor._tasks import WAITING_BYTES, Tasks
 BATCH_SECONDS = 0.25
 #: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
 LEAST_SECONDS = 0.03
-#: How many partitions to try in so many seconds, before it is known how long they take.
-N_TRIED = 8
+#: How many partitions to try, and for how many seconds, before it is known how long they take.
+N_TRIED, TRYING_SECONDS = 8, 0.06
 #: A worker gives back what it has not begun after so many seconds.
 MOST_SECONDS = 1.0
 #: Its results take no more than so many bytes, if it is more than one partition.
@@ -93,7 +93,7 @@ class ClusterTasks(Tasks):
     @property
     def budget(self) -> tuple[float, int]:
         """After how many seconds and bytes a worker is to give back what it has not begun."""
-        return (LEAST_SECONDS if self._seconds is None else MOST_SECONDS), self.batch_bytes
+        return (TRYING_SECONDS if self._seconds is None else MOST_SECONDS), self.batch_bytes
 
     @property
     def n_ahead(self) -> int:

@@ -203,6 +203,8 @@ class Shipped:
         merged
             The numbers of trays that can be used again.
         """
+        if self._sent[1] != _engine.__version__:
+            return Answer([])  # which the client is told by :meth:`begin`
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
