@@ -7,7 +7,7 @@ import uuid
 
 from framefold import _engine
 from framefold._planning import Run
-from framefold.executor import _failures, _job, _shared
+from framefold.executor import _failures, _job, _kept, _shared
 from framefold.executor._dask_feed import Shipment
 from framefold.executor._dask_trays import machine
 from framefold.executor._dask_work import Shipped
@@ -28,7 +28,7 @@ def ship(run: Run) -> Shipment:
     number = uuid.uuid4().hex[:12]
     contents = _job.contents(run)
     try:
-        dataset, _ = _shared.dumps_by_value(contents.pop("dataset"), share=False)
+        dataset, _ = _shared.dumps_by_value(_kept.sent(contents.pop("dataset")), share=False)
         rest, _ = _shared.dumps_by_value(contents, share=False)
     except MemoryError:
         raise

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
+from framefold.executor import _kept
 from framefold.executor._failures import OtherwiseError, cannot_be_sent
 from framefold.executor._shared import Parcel
 
@@ -31,7 +32,8 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
         If something of it cannot be pickled; names it.
     """
     try:
-        return Parcel({**contents(run), "outside": outside})
+        dataset = _kept.sent(run.dataset)
+        return Parcel({**contents(run), "dataset": dataset, "outside": outside})
     except (MemoryError, OSError):
         raise
     except Exception as error:
