@@ -216,7 +216,8 @@ class Feed:
             if len(indices) == N_TRIED:
                 # There is enough for everybody: then nobody waits for the next ones.
                 for _ in range(hand.n_threads):
-                    self._give(hand, self._take())
+                    if more := self._take():
+                        self._give(hand, more)
             planned: _dask_work.Planned = await hand.answer
         except CANCELLED:
             self._lose(hand)
