@@ -200,6 +200,7 @@ class Feed:
 
     async def _prepare(self, hand: Hand) -> None:
         """Have a worker open the data set, plan the run, and process a first batch."""
+        hand.settled.clear()
         batch: Batch | None = None
         try:
             data = await self._data()
@@ -305,7 +306,6 @@ class Feed:
         if not self._ended and hand.state is not State.GONE:
             hand.release()
             hand.trays = MappedTrays()
-            hand.settled.clear()
             hand.state = State.IDLE
 
     def _exclude(self, hand: Hand, reason: str) -> None:
