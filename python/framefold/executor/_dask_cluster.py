@@ -127,8 +127,16 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             if self._process is None or self.status != Status.running:
                 return
             failed = 0 if self._was_ready() else failed + 1
-            if failed < FAILED_STARTS:
+            # The scheduler refuses a second worker of a name that it has not missed yet.
+            while self._is_known() and self.status == Status.running:
+                await asyncio.sleep(POLL)
+            if failed < FAILED_STARTS and self.status == Status.running:
                 self._launch()
+
+    def _is_known(self) -> bool:
+        """Whether the scheduler has a worker of this name."""
+        cluster = getattr(self, "_cluster", lambda: None)()
+        return cluster is not None and self.name in cluster.scheduler.aliases
 
     def _was_ready(self) -> bool:
         """Whether the scheduler has come to know the process that has ended."""
@@ -163,6 +171,15 @@ class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no type
 
     #: Removes temporary files, if there are any.
     clean: Callable[[], object] | None = None
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        if op == "remove":
+            known = self.scheduler_info["workers"].get(msg, {})
+            if isinstance(self.workers.get(known.get("name")), LocalWorker):
+                # Dask would end a worker for good that does not come back within 15 seconds.
+                super(SpecCluster, self)._update_worker_status(op, msg)
+                return
+        super()._update_worker_status(op, msg)
 
     def replace(self, addresses: list[str]) -> None:
         """End these workers at once; others are started in their place."""
