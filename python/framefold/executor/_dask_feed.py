@@ -146,6 +146,8 @@ class Feed:
                 if self._client.status != "running":
                     raise messages.lost_scheduler(self._run.names, self._address)
                 await self._look_around()
+                if self._ended:
+                    break
                 self._hand_out()
                 self._enforce_timeout()
                 with suppress(TimeoutError):
