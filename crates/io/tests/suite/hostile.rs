@@ -144,9 +144,11 @@ fn what_cannot_be_opened_at_all() {
     let dir = tempfile::tempdir().unwrap();
     let empty = dir.path().join("empty.npy");
     std::fs::write(&empty, []).unwrap();
+    let folder = dir.path().join("folder");
+    std::fs::create_dir(&folder).unwrap();
     let default = OpenOptions::default();
     for (path, kind, words) in [
-        (dir.path().to_path_buf(), ErrorKind::InvalidArgument, "directory"),
+        (folder, ErrorKind::InvalidArgument, "the folder has no file *.npy"),
         (dir.path().join("missing.npy"), ErrorKind::Io, "check the path"),
         (empty, ErrorKind::BadFile, "after 0 bytes"),
     ] {
