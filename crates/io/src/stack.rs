@@ -85,7 +85,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let Some(mut info) = info else {
         return Err(Error::invalid("the list of files is empty"));
     };
-    if present.as_slice() == [0..n_frames] {
+    if matches!(present.as_slice(), [all] if *all == (0..n_frames)) {
         info.presence = Presence::All;
     } else {
         info.presence = Presence::Ranges(present);

@@ -224,7 +224,7 @@ impl ChunkStore for Pages {
 
     fn verify(&self) -> Result<()> {
         // Files stay marked: another worker may still read from them.
-        let touched = self.files.iter().filter(|file| file.touched.load(Ordering::SeqCst));
-        touched.map(|file| file.storage.verify()).collect()
+        let mut touched = self.files.iter().filter(|file| file.touched.load(Ordering::SeqCst));
+        touched.try_for_each(|file| file.storage.verify())
     }
 }

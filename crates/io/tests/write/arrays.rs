@@ -1,0 +1,265 @@
+//! Writing arrays: what is read back is what there was, and nothing is left of what failed.
+
+use framefold_core::{
+    DType, Dataset, Error, ErrorKind, FrameIndices, NativeArray, Result, Roi, TilingScheme,
+};
+use framefold_io::{
+    Compression, OpenOptions, WriteFormat, WriteOptions, open, open_as, write_dataset,
+};
+use framefold_testkit::{MemoryOptions, MemorySource, Values, check_source, random_values};
+use proptest::prelude::*;
+use std::path::Path;
+use std::sync::Arc;
+
+fn dataset(dtype: DType, nav: &[usize], sig: &[usize], sync_offset: i64) -> Dataset {
+    let n_frames = nav.iter().product::<usize>();
+    let cells = n_frames * sig.iter().product::<usize>();
+    let values = random_values(dtype, cells, Values::NonFinite, 5);
+    let shape: Vec<usize> = std::iter::once(n_frames).chain(sig.iter().copied()).collect();
+    let frames = NativeArray::try_new(&shape, values).unwrap();
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    Dataset::try_new(Arc::new(source), Some(nav), sync_offset).unwrap()
+}
+
+/// The bytes of a frame; `None` if it is missing.
+fn frame(dataset: &Dataset, position: usize) -> Option<Vec<u8>> {
+    let frame = dataset.frame_at(position)?;
+    let sig = dataset.shape().sig();
+    let tiling = TilingScheme::try_new(sig, sig, 1).unwrap();
+    let mut reader = dataset.source().reader().unwrap();
+    let tile = reader.read(FrameIndices::Run(frame..frame + 1), &tiling.slices()[0]).unwrap();
+    Some(tile.frames.as_bytes().to_vec())
+}
+
+fn write(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<Dataset> {
+    let written = write_dataset(dataset, path, options, &mut |_| Ok(()))?;
+    assert!(written.verified);
+    assert_eq!(written.len_bytes, size(path));
+    let name = match WriteFormat::of_path(path).unwrap() {
+        WriteFormat::Npy => "npy",
+        WriteFormat::Zarr => "zarr",
+        _ => "hdf5",
+    };
+    let sig_dims = dataset.shape().sig().len();
+    let ds_path =
+        (path.extension().unwrap() == "hspy").then(|| "Experiments/__unnamed__/data".into());
+    let ds_path = ds_path.or((name == "hdf5").then(|| "data".into()));
+    let options = OpenOptions { sig_dims: Some(sig_dims), ds_path, ..OpenOptions::default() };
+    open_as(name, path, &options)
+}
+
+fn size(path: &Path) -> u64 {
+    if path.is_file() {
+        return path.metadata().unwrap().len();
+    }
+    std::fs::read_dir(path).unwrap().map(|entry| size(&entry.unwrap().path())).sum()
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> =
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+const FORMATS: [&str; 4] = ["npy", "zarr", "h5", "hspy"];
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #[test]
+    fn what_is_written_is_read_back(
+        dtype in prop::sample::select(DType::all().collect::<Vec<_>>()),
+        nav in prop::collection::vec(1usize..7, 1..4),
+        sig in prop::collection::vec(1usize..12, 1..4),
+        chunk in prop::option::of(prop::collection::vec(1usize..9, 6)),
+        format in 0usize..FORMATS.len(),
+        compression in prop::sample::select(Compression::ALL.to_vec()),
+        offset in -3i64..3,
+        roi in prop::option::of(any::<u64>()),
+    ) {
+        let n = nav.iter().product::<usize>();
+        let offset = offset.clamp(1 - n as i64, n as i64 - 1);
+        let source = dataset(dtype, &nav, &sig, offset);
+        let mut mask: Vec<bool> = (0..n).map(|i| roi.is_none_or(|bits| bits >> (i % 64) & 1 == 1)).collect();
+        mask[n - 1] = true;
+        let n_axes = nav.len() + sig.len();
+        let plain = format == 0;
+        let options = WriteOptions {
+            chunks: chunk.filter(|_| !plain).map(|chunk| chunk[..n_axes].to_vec()),
+            compression: (!plain).then_some(compression.1),
+            roi: roi.map(|_| Arc::new(Roi::try_new(mask.clone()).unwrap())),
+            threads: std::num::NonZeroUsize::new(2),
+            ..WriteOptions::default()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(format!("out.{}", FORMATS[format]));
+        let written = write(&source, &path, &options).unwrap();
+        prop_assert_eq!(names(folder.path()).len(), 1);
+        prop_assert_eq!(written.pixel_dtype(), dtype);
+        prop_assert_eq!(written.shape().sig(), &sig[..]);
+        let positions: Vec<usize> = (0..n).filter(|&i| mask[i]).collect();
+        if roi.is_none() {
+            prop_assert_eq!(written.shape().nav(), &nav[..]);
+        }
+        prop_assert_eq!(written.shape().n_frames(), positions.len());
+        for (out, position) in positions.into_iter().enumerate() {
+            let found = frame(&written, out).unwrap();
+            match frame(&source, position) {
+                Some(expected) => prop_assert_eq!(found, expected),
+                None if dtype.is_float() || dtype.is_complex() => {
+                    prop_assert!(found.chunks(dtype.swap_size()).all(is_nan));
+                }
+                None => prop_assert!(found.iter().all(|&byte| byte == 0)),
+            }
+        }
+    }
+}
+
+fn is_nan(bytes: &[u8]) -> bool {
+    match bytes {
+        [a, b] => u16::from_ne_bytes([*a, *b]) & 0x7FFF > 0x7C00,
+        [a, b, c, d] => f32::from_ne_bytes([*a, *b, *c, *d]).is_nan(),
+        _ => f64::from_ne_bytes(bytes.try_into().unwrap()).is_nan(),
+    }
+}
+
+#[test]
+fn large_frames_are_written_in_bands() {
+    // A piece of 32 MiB holds a part of each of these frames.
+    let frames = NativeArray::zeros(DType::U16, &[3, 3000, 4000]);
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    let source = Dataset::try_new(Arc::new(source), None, 0).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for ending in ["zarr", "h5"] {
+        let options = WriteOptions { chunks: Some(vec![3, 700, 900]), ..WriteOptions::default() };
+        let path = folder.path().join(format!("out.{ending}"));
+        let written = write(&source, &path, &options).unwrap();
+        assert_eq!(written.shape(), source.shape());
+        assert_eq!(frame(&written, 2), frame(&source, 2));
+        check_source(written.source().as_ref()).unwrap();
+    }
+}
+
+#[test]
+fn the_same_options_give_the_same_bytes() {
+    let source = dataset(DType::U16, &[40, 50], &[64, 80], 0);
+    let folder = tempfile::tempdir().unwrap();
+    for ending in ["h5", "hspy"] {
+        let bytes = |threads: usize| {
+            let path = folder.path().join(format!("{threads}.{ending}"));
+            let threads = std::num::NonZeroUsize::new(threads);
+            let options = WriteOptions { threads, ..WriteOptions::default() };
+            write(&source, &path, &options).unwrap();
+            std::fs::read(path).unwrap()
+        };
+        assert!(bytes(1) == bytes(4));
+    }
+}
+
+#[test]
+fn nothing_is_left_of_what_was_stopped() {
+    let source = dataset(DType::U16, &[20, 50], &[64, 64], 0);
+    let folder = tempfile::tempdir().unwrap();
+    for ending in FORMATS {
+        let path = folder.path().join(format!("out.{ending}"));
+        for stop in 0..3 {
+            let mut calls = 0;
+            let done = write_dataset(&source, &path, &WriteOptions::default(), &mut |_| {
+                calls += 1;
+                if calls > stop { Err(Error::cancelled()) } else { Ok(()) }
+            });
+            assert_eq!(done.unwrap_err().kind(), ErrorKind::Cancelled);
+            assert!(names(folder.path()).is_empty());
+        }
+        let mut last = 0;
+        let options = WriteOptions::default();
+        let mut progress = |n: u64| {
+            assert!(n >= last);
+            last = n;
+            Ok(())
+        };
+        write_dataset(&source, &path, &options, &mut progress).unwrap();
+        assert_eq!(last, 1000);
+        remove(&path);
+    }
+}
+
+fn remove(path: &Path) {
+    if path.is_dir() {
+        std::fs::remove_dir_all(path).unwrap();
+    } else {
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn output_that_exists_is_kept_or_replaced() {
+    let source = dataset(DType::U8, &[3], &[4, 5], 0);
+    let folder = tempfile::tempdir().unwrap();
+    let force = WriteOptions { force: true, ..WriteOptions::default() };
+    for ending in FORMATS {
+        let path = folder.path().join(format!("out.{ending}"));
+        std::fs::write(&path, b"mine").unwrap();
+        let error = write(&source, &path, &WriteOptions::default()).unwrap_err();
+        assert!(error.to_string().contains("the output exists"), "{error}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        for _ in 0..2 {
+            write(&source, &path, &force).unwrap();
+        }
+        let written = open(&path, &OpenOptions::default()).unwrap();
+        let error = write(&written, &path, &force).unwrap_err();
+        assert!(error.to_string().contains("the output is one of the input files"), "{error}");
+        check_source(written.source().as_ref()).unwrap();
+    }
+    let within = folder.path().join("out.zarr").join("copy.zarr");
+    let options = OpenOptions::default();
+    let read = open(folder.path().join("out.zarr"), &options).unwrap();
+    let error = write(&read, &within, &force).unwrap_err();
+    assert!(error.to_string().contains("within the folder"), "{error}");
+    // A folder with other things in it is nothing to replace.
+    let precious = folder.path().join("precious.zarr");
+    std::fs::create_dir(&precious).unwrap();
+    std::fs::write(precious.join("thesis.txt"), b"words").unwrap();
+    let error = write(&source, &precious, &force).unwrap_err();
+    assert!(error.to_string().contains("without Zarr arrays"), "{error}");
+    assert_eq!(std::fs::read(precious.join("thesis.txt")).unwrap(), b"words");
+    let nowhere = folder.path().join("nowhere").join("out.npy");
+    assert_eq!(write(&source, &nowhere, &force).unwrap_err().kind(), ErrorKind::Io);
+}
+
+#[test]
+fn what_was_left_by_a_killed_run_is_removed() {
+    let source = dataset(DType::U8, &[3], &[4, 5], 0);
+    let folder = tempfile::tempdir().unwrap();
+    let left = |name: &str| folder.path().join(format!("{name}.framefold-part"));
+    std::fs::write(left(".out.h5.1-2"), b"half").unwrap();
+    std::fs::create_dir(left(".out.h5.3-4")).unwrap();
+    std::fs::write(left(".other.h5.1-2"), b"half").unwrap();
+    let held = std::fs::File::create(left(".out.h5.5-6")).unwrap();
+    held.lock().unwrap();
+    write(&source, &folder.path().join("out.h5"), &WriteOptions::default()).unwrap();
+    let kept = [".other.h5.1-2.framefold-part", ".out.h5.5-6.framefold-part", "out.h5"];
+    assert_eq!(names(folder.path()), kept);
+}
+
+#[test]
+fn options_that_do_not_fit_are_refused() {
+    let source = dataset(DType::U16, &[3], &[4, 5], 0);
+    let folder = tempfile::tempdir().unwrap();
+    let refuse = |name: &str, options: WriteOptions, words: &str| {
+        let error = write(&source, &folder.path().join(name), &options).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains(words), "{error}");
+        assert!(names(folder.path()).is_empty());
+    };
+    let default = WriteOptions::default;
+    refuse("out.tif", default(), "does not end in");
+    refuse("out.npy", WriteOptions { chunks: Some(vec![1, 4, 5]), ..default() }, "neither chunks");
+    refuse("out.h5", WriteOptions { chunks: Some(vec![1, 4]), ..default() }, "not of the axes");
+    refuse("out.h5", WriteOptions { chunks: Some(vec![1, 0, 5]), ..default() }, "length of 0");
+    refuse("out.zarr", WriteOptions { level: Some(23), ..default() }, "no level 23");
+    refuse("out.npy", WriteOptions { dtype: Some(DType::Bool), ..default() }, "cannot be written");
+    let roi = Some(Arc::new(Roi::try_new(vec![true; 4]).unwrap()));
+    refuse("out.zarr", WriteOptions { roi, ..default() }, "4 positions");
+}
