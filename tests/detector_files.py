@@ -11,6 +11,17 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
+#: The number of each dtype in SPE files.
+SPE_TYPES = {
+    "float32": 0,
+    "int32": 1,
+    "int16": 2,
+    "uint16": 3,
+    "float64": 5,
+    "uint8": 6,
+    "uint32": 8,
+}
+
 
 def write_blo(path: Path, data: Array) -> None:
     """Square frames of uint8 or uint16 as a NanoMEGAS blockfile."""
@@ -120,3 +131,38 @@ def write_frms6(path: Path, data: Array, dark: Array | None = None, per_file: in
         f"gain = 1\nsignalframes = {len(frames)}\nstemimagesize = {rows}x{columns}\n"
         'readoutmode = "bin: 1, windowing: 1 x 1 "\n'
     )
+
+
+def write_spe(
+    path: Path,
+    data: Array,
+    *,
+    version: float = 2.5,
+    n_frames: int | None = None,
+    gap: int = 0,
+) -> None:
+    """Frames as WinView (below version 3) or LightField writes them, ``gap`` bytes between them."""
+    header = bytearray(4100)
+    struct.pack_into("<f", header, 10, 0.25)
+    header[20:29] = b"22Jul2015"
+    struct.pack_into("<H", header, 42, data.shape[-1])
+    struct.pack_into("<h", header, 108, SPE_TYPES[data.dtype.name])
+    header[172:178] = b"094018"
+    header[200:205] = b"a note"[:5]
+    struct.pack_into("<H", header, 656, data.shape[-2])
+    struct.pack_into("<i", header, 1446, len(data) if n_frames is None else n_frames)
+    struct.pack_into("<f", header, 1992, version)
+    struct.pack_into("<I", header, 2996, 0x01234567)
+    body = b"".join(
+        frame.astype(frame.dtype.newbyteorder("<")).tobytes() + bytes(gap) for frame in data
+    )
+    if version >= 3:
+        struct.pack_into("<Q", header, 678, 4100 + len(body))
+        size = data[0].nbytes
+        body += (
+            f'<SpeFormat version="3.0"><DataFormat><DataBlock type="Frame" count="{len(data)}" '
+            f'size="{size}" stride="{size + gap}"><DataBlock type="Region" count="1" size="{size}" '
+            f'stride="{size}" height="{data.shape[1]}" width="{data.shape[2]}"/></DataBlock>'
+            "</DataFormat></SpeFormat>"
+        ).encode()
+    path.write_bytes(header + body)

@@ -18,6 +18,7 @@ import h5py
 import hdf5plugin
 import numpy as np
 import sparse_files
+import tifffile
 import vendor_files
 import zarr
 import zarr.codecs as codecs
@@ -309,6 +310,47 @@ def zarr_(folder: Path) -> None:
         save("zarr", "group", Path(each), "scan.zarr/zarr.json")
 
 
+def tiff(folder: Path) -> None:
+    """Byte orders, sizes of offsets, compressions, tiles, and other programs' descriptions."""
+    data = pixels("uint16", (6, 8), (5,))
+    kinds: dict[str, dict[str, Any]] = {
+        "plain": {"photometric": "minisblack"},
+        "big": {"bigtiff": True, "byteorder": ">"},
+        "deflate": {"compression": "zlib", "predictor": 2, "rowsperstrip": 4},
+        "lzw": {"compression": "lzw"},
+        "packbits": {"compression": "packbits"},
+        "zstd": {"compression": "zstd", "byteorder": ">", "predictor": 2},
+        "tiles": {"tile": (16, 16), "compression": "zlib"},
+        "imagej": {"imagej": True},
+        "ome": {"ome": True},
+    }
+    for name, options in kinds.items():
+        tifffile.imwrite(folder / "scan.tif", data, **options)
+        save("tiff", name, folder, "scan.tif")
+    floats = data.astype("float32")
+    tifffile.imwrite(folder / "scan.tif", floats, compression="zlib", predictor=3)
+    save("tiff", "floats", folder, "scan.tif")
+    for name in ("scan.tif", "scan-2.tif"):
+        tifffile.imwrite(folder / name, data[0])
+    save("tiff", "stack", folder, "scan.tif", choices={1: 64})
+
+
+def prz(folder: Path) -> None:
+    """Stored and compressed, with what is known of the data."""
+    known = np.array('[{"type": "4D", "electron_gun.voltage": 80000}]')
+    for name, write in (("stored", np.savez), ("deflated", np.savez_compressed)):
+        with (folder / "scan.prz").open("wb") as file:
+            write(file, data=pixels("uint16", (4, 5)), meta_data_json=known)
+        save("prz", name, folder, "scan.prz")
+
+
+def spe(folder: Path) -> None:
+    """Both kinds of headers."""
+    for name, options in (("winview", {}), ("xml", {"version": 3.0, "gap": 6})):
+        detector_files.write_spe(folder / "scan.spe", pixels("uint16", (4, 5), (6,)), **options)
+        save("spe", name, folder, "scan.spe")
+
+
 def detect() -> None:
     """The beginning of one input of each format, and noise."""
     for folder in sorted(CORPUS.iterdir()):
@@ -335,6 +377,9 @@ FORMATS = {
     "raw_csr": raw_csr,
     "hdf5": hdf5,
     "zarr": zarr_,
+    "tiff": tiff,
+    "prz": prz,
+    "spe": spe,
 }
 
 

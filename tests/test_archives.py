@@ -5,26 +5,17 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import struct
 import zipfile
 
 import numpy as np
 import pytest
+from detector_files import SPE_TYPES, write_spe
 from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
 
 BACKENDS = ["mmap", "buffered"]
-SPE_TYPES = {
-    "float32": 0,
-    "int32": 1,
-    "int16": 2,
-    "uint16": 3,
-    "float64": 5,
-    "uint8": 6,
-    "uint32": 8,
-}
 
 
 def random(shape, dtype="uint16", seed=1):
@@ -139,33 +130,6 @@ def test_bombs_are_refused(ctx, tmp_path):
         ctx.open(path)
 
 
-def write_spe(path, data, *, version=2.5, n_frames=None, gap=0):
-    header = bytearray(4100)
-    struct.pack_into("<f", header, 10, 0.25)
-    header[20:29] = b"22Jul2015"
-    struct.pack_into("<H", header, 42, data.shape[-1])
-    struct.pack_into("<h", header, 108, SPE_TYPES[data.dtype.name])
-    header[172:178] = b"094018"
-    header[200:205] = b"a note"[:5]
-    struct.pack_into("<H", header, 656, data.shape[-2])
-    struct.pack_into("<i", header, 1446, len(data) if n_frames is None else n_frames)
-    struct.pack_into("<f", header, 1992, version)
-    struct.pack_into("<I", header, 2996, 0x01234567)
-    body = b"".join(
-        frame.astype(frame.dtype.newbyteorder("<")).tobytes() + bytes(gap) for frame in data
-    )
-    if version >= 3:
-        struct.pack_into("<Q", header, 678, 4100 + len(body))
-        size = data[0].nbytes
-        body += (
-            f'<SpeFormat version="3.0"><DataFormat><DataBlock type="Frame" count="{len(data)}" '
-            f'size="{size}" stride="{size + gap}"><DataBlock type="Region" count="1" size="{size}" '
-            f'stride="{size}" height="{data.shape[1]}" width="{data.shape[2]}"/></DataBlock>'
-            "</DataFormat></SpeFormat>"
-        ).encode()
-    path.write_bytes(header + body)
-
-
 @pytest.mark.parametrize("dtype", SPE_TYPES)
 @pytest.mark.parametrize("version", [2.5, 3.0])
 def test_spe_files(ctx, tmp_path, dtype, version):
@@ -205,6 +169,13 @@ def test_spe_files_that_are_cut_or_lie(ctx, tmp_path):
             path.write_bytes(damaged)
             error = problem(lambda: frames_of(ctx, ctx.open(path, nav_shape=(2,))))
             assert "bug in framefold" not in error
+    write_spe(path, data, version=3.0, gap=6)
+    whole = path.read_bytes()
+    for length in range(4100 + 76, len(whole), 37):
+        # Only the end knows that frames are 76 bytes apart, not 70.
+        path.write_bytes(whole[:length])
+        with pytest.raises(BadFileError):
+            ctx.open(path)
     write_spe(path, data, version=3.0)
     content = path.read_bytes().replace(
         b'<DataBlock type="Region"', b'<DataBlock type="Region"/><DataBlock type="Region"'

@@ -27,7 +27,7 @@ impl Folder {
         let parent =
             if in_memory.is_dir() { in_memory.to_path_buf() } else { std::env::temp_dir() };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("framefold-fuzz-{}-{number}", std::process::id()));
+        let path = parent.join(format!("fuzzed-{}-{number}", std::process::id()));
         fs::create_dir(&path)?;
         Ok(Folder(path))
     }

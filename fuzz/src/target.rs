@@ -28,6 +28,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "empad", main: "scan.xml" },
     Target { name: "raw_csr", main: "scan.toml" },
     Target { name: "zarr", main: "scan.zarr/zarr.json" },
+    Target { name: "tiff", main: "scan.tif" },
+    Target { name: "prz", main: "scan.prz" },
+    Target { name: "spe", main: "scan.spe" },
     Target { name: "raw", main: "scan.raw" },
 ];
 

@@ -85,7 +85,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let axis = |at: usize| usize::from(fields.u16(at).unwrap_or(0));
     let mut native = [axis(656), axis(42)];
     let version = fields.f32(1992).unwrap_or(0.0);
-    let footer = if version >= 3.0 { Footer::read(&storage, &fields)? } else { None };
+    let footer = (version >= 3.0).then(|| Footer::read(&storage, &fields)).transpose()?;
     if let Some(shape) = footer.as_ref().and_then(|footer| footer.shape) {
         native = shape;
     }
@@ -150,12 +150,23 @@ struct Footer {
 
 impl Footer {
     /// # Errors
-    /// `BadFile` if it is not there or no XML; `Unsupported` for several regions.
-    fn read(storage: &Storage, fields: &Fields<'_>) -> Result<Option<Footer>> {
+    /// `BadFile` if it is not there, no XML, or says nothing of frames; without it, nobody knows how
+    /// far apart they are. `Unsupported` for several regions.
+    fn read(storage: &Storage, fields: &Fields<'_>) -> Result<Footer> {
         let at = fields.i64(678).map_or(0, i64::cast_unsigned);
+        let bad =
+            |what: String| {
+                storage.locate(Error::bad_file(what).with_offset(678).with_hint(
+                    "copy the file again, or save it again with the program that wrote it",
+                ))
+            };
         let len = storage.len().saturating_sub(at);
         if at == 0 || len == 0 || len > xml::MAX_LEN {
-            return Ok(None);
+            return Err(bad(format!(
+                "files of this version end with a description in XML, here at byte {at}; the file \
+                 has {} bytes",
+                storage.len()
+            )));
         }
         let bytes = read_header(storage, "the XML", at, usize::try_from(len).unwrap_or(0))?;
         let root = Element::parse(&bytes).map_err(|error| storage.locate(error))?;
@@ -163,7 +174,8 @@ impl Footer {
         let of = |kind: &'static str| {
             blocks.iter().filter(move |block| block.attribute("type") == Some(kind))
         };
-        let Some(frame) = of("Frame").next() else { return Ok(None) };
+        let nothing = || bad("the description in XML does not say where frames are".to_owned());
+        let frame = of("Frame").next().ok_or_else(nothing)?;
         if of("Region").count() > 1 {
             return Err(storage.locate(
                 Error::unsupported("the frames have several regions of the sensor")
@@ -174,11 +186,11 @@ impl Footer {
         let number = |element: &Element, name: &str| element.attribute(name)?.parse::<u64>().ok();
         let (Some(n_frames), Some(stride)) = (number(frame, "count"), number(frame, "stride"))
         else {
-            return Ok(None);
+            return Err(nothing());
         };
         let axis =
             |name: &str| number(of("Region").next()?, name).and_then(|n| usize::try_from(n).ok());
         let shape = axis("height").zip(axis("width")).map(|(height, width)| [height, width]);
-        Ok(Some(Footer { at, n_frames, stride, shape }))
+        Ok(Footer { at, n_frames, stride, shape })
     }
 }

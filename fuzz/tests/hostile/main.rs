@@ -37,5 +37,6 @@ macro_rules! targets {
 }
 
 targets! {
-    detect npy hdf5 blo seq tvips ser k2is dm frms6 mib mrc empad raw_csr zarr raw
+    detect npy hdf5 blo seq tvips ser k2is dm frms6 mib mrc empad raw_csr zarr tiff prz spe
+    raw
 }

@@ -52,8 +52,9 @@ fn wrong_calls() {
     assert_eq!(bench.call("convert scan.npy --to raw_csr s.toml").code, 0);
     let before = bench.names();
     for (line, words) in [
-        ("convert scan.npy s.toml", &["--to"][..]),
-        ("convert scan.npy --to hdf5 s.toml", &["'hdf5'", "raw_csr"]),
+        ("convert scan.npy s.toml", &["'s.toml'", "exists", "--force"][..]),
+        ("convert scan.npy s.unknown", &["does not end in .npy"]),
+        ("convert scan.npy --to dm s.dm4", &["'dm'", "raw_csr"]),
         ("convert scan.npy --to raw_csr", &["<OUT>"]),
         ("convert scan.npy --to raw_csr s.toml", &["'s.toml'", "exists", "--force"]),
         ("convert s.toml --to raw_csr s.toml --force", &["one of the input files"]),

@@ -40,7 +40,19 @@ impl Cast {
 
     /// Whether no value can be lost, so that nothing has to be looked at.
     fn is_safe(self) -> bool {
-        DType::promote(self.from, self.to) == self.to
+        // Promotion takes double precision for what is between 64 bits and a float.
+        let rounded = self.too_large().is_some() && !self.to.is_integer();
+        !rounded && DType::promote(self.from, self.to) == self.to
+    }
+
+    /// The least value above all of integers that double precision cannot tell apart; such values
+    /// round to it, and would come back as the largest integer.
+    fn too_large(self) -> Option<f64> {
+        match self.from {
+            DType::U64 => Some(2f64.powi(64)),
+            DType::I64 => Some(2f64.powi(63)),
+            _ => None,
+        }
     }
 
     /// Holds a converted tile against the original; errors come with the frame within the tile.
@@ -107,7 +119,10 @@ impl Cast {
         let kept = |i: usize| {
             let (a, b) = (then[i], now[i]);
             let same = a == b || (a.is_nan() && b.is_nan());
-            let exact = exact.as_ref().is_none_or(|exact| exact.get(i).copied().unwrap_or(false));
+            let exact = exact.as_ref().is_none_or(|exact| {
+                exact.get(i).copied().unwrap_or(false)
+                    && self.too_large().is_none_or(|limit| b < limit)
+            });
             let near = (a - b).abs() < 1.0 || (a - b).abs() <= a.abs() / 256.0;
             (same && exact) || (self.lossy && self.to != DType::Bool && near)
         };
@@ -190,6 +205,9 @@ mod tests {
             check(&[2u8], DType::Bool, lossy).unwrap_err();
         }
         check(&[(1u64 << 60) + 1], DType::F64, false).unwrap_err();
+        check(&[u64::MAX], DType::F64, false).unwrap_err();
+        check(&[i64::MAX], DType::C128, false).unwrap_err();
+        check(&[u64::MAX], DType::F64, true).unwrap();
         check(&[(1u64 << 60) + 1], DType::C64, false).unwrap_err();
         check(&[0.1f64], DType::F32, false).unwrap_err();
         check(&[0.1f64], DType::C64, false).unwrap_err();

@@ -86,7 +86,8 @@ proptest! {
         let n_axes = nav.len() + sig.len();
         let plain = format == 0;
         let options = WriteOptions {
-            chunks: chunk.filter(|_| !plain).map(|chunk| chunk[..n_axes].to_vec()),
+            // Positions that are no rectangle become one axis.
+            chunks: chunk.filter(|_| !plain && roi.is_none()).map(|chunk| chunk[..n_axes].to_vec()),
             compression: (!plain).then_some(compression.1),
             roi: roi.map(|_| Arc::new(Roi::try_new(mask.clone()).unwrap())),
             threads: std::num::NonZeroUsize::new(2),
