@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
+import time
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
-
-from framefold.executor._dask_trays import MappedTrays
 
 
 class State(Enum):
@@ -26,8 +24,7 @@ class Batch:
 
     indices: list[int]
     future: Any
-    #: When that was, by the clock of the feed.
-    since: float
+    since: float = field(default_factory=time.monotonic)
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
 
@@ -55,12 +52,6 @@ class Hand:
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
-    #: Whether it is known if it can take part.
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Whether it may leave large results in shared memory, and whether it does.
-    may_share: bool = True
-    shares: bool = False
-    trays: MappedTrays = field(default_factory=MappedTrays)
     #: How often a connection broke while it prepared the run.
     n_broken: int = 0
 
