@@ -274,6 +274,12 @@ def hdf5(folder: Path) -> None:
                 )
                 part.attrs["image_nr_low"] = 3 * number - 2
     save("hdf5", "dectris", folder, "scan.h5")
+    # More links than a header holds; most lead nowhere.
+    with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
+        for number in range(1, 10):
+            link = h5py.ExternalLink(f"scan_{number}.h5", "entry/data/data")
+            file[f"entry/data/data_{number:06}"] = link
+    save("hdf5", "dectris-many", folder, "scan.h5")
     for path in folder.glob("scan_*.h5"):
         path.unlink()
     with h5py.File(folder / "scan.h5", "w", libver="latest") as file:

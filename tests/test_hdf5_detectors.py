@@ -53,6 +53,30 @@ def test_files_of_a_detector_that_link_to_others(tmp_path):
         ctx.open(master)
 
 
+@pytest.mark.parametrize("libver", [None, "latest"])
+@pytest.mark.parametrize("n_files", [8, 9, 300])
+def test_as_many_files_as_a_long_scan_has(tmp_path, n_files, libver):
+    """Beyond eight links, libhdf5 keeps them elsewhere in the file."""
+    frames = values((n_files, 2, 4, 5), "u2")
+    with h5py.File(tmp_path / "s_master.h5", "w", libver=libver) as master:
+        for number in range(1, n_files + 1):
+            link = h5py.ExternalLink(f"s_data_{number:06}.h5", "/entry/data/data")
+            master[f"entry/data/data_{number:06}"] = link
+    for number, part in enumerate(frames, 1):
+        with h5py.File(tmp_path / f"s_data_{number:06}.h5", "w") as file:
+            file["entry/data/data"] = part
+    ctx = ff.Context()
+    master = tmp_path / "s_master.h5"
+    dataset = ctx.open(master, nav_shape=(2 * n_files,))
+    assert np.array_equal(read(dataset), frames.reshape(-1, 4, 5))
+    for missing in (3, n_files):
+        (tmp_path / f"s_data_{missing:06}.h5").unlink()
+    dataset = ctx.open(master, nav_shape=(2 * n_files,))
+    there = np.arange(2 * n_files) // 2
+    assert np.array_equal(dataset.valid_mask, (there != 2) & (there != n_files - 1))
+    assert all(f"{missing:06}" in str(dataset.warnings) for missing in (3, n_files))
+
+
 MASKS = ["detectorSpecific/pixel_mask", "pixel_mask", "threshold_1_channel/pixel_mask"]
 
 

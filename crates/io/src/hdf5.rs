@@ -25,6 +25,7 @@ mod frames;
 mod headers;
 mod index;
 mod library;
+mod links;
 mod mapping;
 mod metadata;
 mod pixel_mask;

@@ -1,10 +1,9 @@
 //! Which data set of a file holds the frames: by name, by what writers are known to do, or by size.
 
 use super::library::{Library, translate};
+use super::links;
 use framefold_core::{Error, Result, checked_product};
 use hdf5_reader::group::Group;
-use hdf5_reader::messages::HdfMessage;
-use hdf5_reader::messages::link::LinkTarget;
 use hdf5_reader::{Attribute, Dataset};
 use std::collections::{BTreeMap, HashSet};
 
@@ -40,7 +39,7 @@ impl Found {
 pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
     if let Some(path) = named {
         let path = path.trim_matches('/');
-        return match library.group(path).map(|group| numbered(&group, path)) {
+        return match library.group(path).map(|group| numbered(&group, path)).transpose()? {
             Some(Some(found)) => Ok(found),
             Some(None) => {
                 let mut all = Listing::default();
@@ -59,8 +58,9 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
     if let Some(found) = hyperspy(library)? {
         return Ok(found);
     }
-    let eiger = library.group("entry/data").and_then(|group| numbered(&group, "entry/data"));
-    if let Some(found) = eiger {
+    if let Some(group) = library.group("entry/data")
+        && let Some(found) = numbered(&group, "entry/data")?
+    {
         return Ok(found);
     }
     if let Some(path) = nexus(library) {
@@ -143,15 +143,16 @@ fn signal_axes(group: &Group) -> Option<Vec<usize>> {
 }
 
 /// DECTRIS: links `data_000001` and so on, most often to other files.
-fn numbered(group: &Group, path: &str) -> Option<Found> {
+///
+/// # Errors
+/// `BadFile` if the links are damaged.
+fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
     let mut names: Vec<String> = vec![];
     // Links that lead nowhere are not listed; these messages have them all.
-    let links = |name: &str| name.starts_with("data_");
     if let Ok((_, datasets)) = group.member_names() {
         names.extend(datasets);
     }
-    names.extend(external_names(group));
-    names.retain(|name| links(name));
+    names.extend(links::external(group)?);
     let mut numbered: Vec<(u64, String)> = names
         .into_iter()
         .filter_map(|name| Some((name.strip_prefix("data_")?.parse().ok()?, name)))
@@ -160,24 +161,7 @@ fn numbered(group: &Group, path: &str) -> Option<Found> {
     numbered.dedup();
     let parts: Vec<_> =
         numbered.into_iter().map(|(n, name)| (format!("{path}/{name}"), Some(n))).collect();
-    (!parts.is_empty()).then_some(Found { dialect: "DECTRIS", parts, sig_axes: None })
-}
-
-fn external_names(group: &Group) -> Vec<String> {
-    let header = hdf5_reader::object_header::ObjectHeader::parse_at_storage(
-        group.storage(),
-        group.address(),
-        group.offset_size(),
-        group.length_size(),
-    );
-    let messages = header.map(|header| header.messages).unwrap_or_default();
-    let names = messages.into_iter().filter_map(|message| match message {
-        HdfMessage::Link(link) if matches!(link.target, LinkTarget::External { .. }) => {
-            Some(link.name)
-        }
-        _ => None,
-    });
-    names.collect()
+    Ok((!parts.is_empty()).then_some(Found { dialect: "DECTRIS", parts, sig_axes: None }))
 }
 
 /// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array.
