@@ -353,6 +353,27 @@ def test_chunks_at_the_edge_that_went_through_no_filter(tmp_path, index, plain_e
         assert np.array_equal(found, data), (index, filter_)
 
 
+@pytest.mark.parametrize("early", [False, True])
+@pytest.mark.parametrize("most", [(5, 7, 8), (9, 7, 8), (5, 20, 8), (6, 8, 17), (50, 40, 30)])
+def test_arrays_that_may_grow_up_to_a_limit(tmp_path, most, early):
+    """Lists of a fixed length number the chunks of the largest shape that there may be."""
+    path = tmp_path / "a.h5"
+    data = values((5, 7, 8), "u2")
+    plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    plist.set_chunk((2, 3, 5))
+    if early:
+        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+    with h5py.File(path, "w", libver="latest") as file:
+        space = h5py.h5s.create_simple(data.shape, most)
+        made = h5py.Dataset(h5py.h5d.create(file.id, b"x", h5py.h5t.STD_U16LE, space, plist))
+        made[...] = data
+    ctx = ff.Context()
+    assert np.array_equal(read(ctx.open(path)), data)
+    with h5py.File(path, "a") as file:
+        file["x"].resize((3, 7, 6))
+    assert np.array_equal(read(ctx.open(path)), data[:3, :, :6])
+
+
 def library():
     """The C library that h5py has loaded."""
     for line in Path("/proc/self/maps").read_text().splitlines():

@@ -48,14 +48,15 @@ impl Index<'_> {
                 Ok(vec![single_chunk_entry(address, *filtered_size, *filters, shape.len())])
             }
             Some(ChunkIndexing::Implicit) => {
-                collect_implicit_chunk_entries(address, shape, dims, self.size, None, storage.len())
+                let room = self.room();
+                collect_implicit_chunk_entries(address, room, dims, self.size, None, storage.len())
             }
             Some(ChunkIndexing::FixedArray { .. }) => collect_fixed_array_chunk_entries_storage(
                 storage,
                 address,
                 offset_size,
                 length_size,
-                shape,
+                self.room(),
                 dims,
                 None,
             ),
@@ -83,6 +84,16 @@ impl Index<'_> {
             ),
         };
         entries.map_err(|error| translate(&error))
+    }
+
+    /// The shape by which lists of fixed length number chunks: the largest that the array may get.
+    fn room(&self) -> &[u64] {
+        let shape = self.dataset.shape();
+        let holds_it = |max: &&[u64]| {
+            max.len() == shape.len()
+                && max.iter().zip(shape).all(|(&max, &len)| max >= len && max != u64::MAX)
+        };
+        self.dataset.max_dims().filter(holds_it).unwrap_or(shape)
     }
 }
 
