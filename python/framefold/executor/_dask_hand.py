@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from framefold.executor._dask_trays import MappedTrays
 
 
 class State(Enum):
@@ -24,7 +26,8 @@ class Batch:
 
     indices: list[int]
     future: Any
-    since: float = field(default_factory=time.monotonic)
+    #: When that was, by the clock of the feed.
+    since: float
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
 
@@ -52,6 +55,12 @@ class Hand:
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
+    #: Whether it is known if it can take part.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Whether it may leave large results in shared memory, and whether it does.
+    may_share: bool = True
+    shares: bool = False
+    trays: MappedTrays = field(default_factory=MappedTrays)
     #: How often a connection broke while it prepared the run.
     n_broken: int = 0
 
