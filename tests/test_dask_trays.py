@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import signal
+import traceback
 
 import numpy as np
 import pytest
@@ -53,8 +56,11 @@ class Large(UDF):
 
 def in_memory(pid):
     """How many pieces of shared memory of framefold a process has."""
-    links = (f"/proc/{pid}/fd/{name}" for name in os.listdir(f"/proc/{pid}/fd"))
-    return sum("memfd:framefold" in os.readlink(link) for link in links if os.path.islink(link))
+    n = 0
+    for name in os.listdir(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it is closed meanwhile
+            n += "memfd:framefold" in os.readlink(f"/proc/{pid}/fd/{name}")
+    return n
 
 
 def test_workers_here_share_memory(local, connected, inline, tmp_path, monkeypatch):  # noqa: F811
@@ -157,6 +163,79 @@ def test_trays_grow_and_are_used_again():
         assert table.take(mapped.merged()).number == 2
         table.put_back(table._all[2])
         del memory, found
+
+
+def test_another_process_may_have_the_same_numbers():
+    """A worker that begins anew at the address that it had."""
+    mapped = trays.MappedTrays()
+    for value in (3, 4):
+        memory = trays.Trays().take([])
+        memory.add([memoryview(np.full(10, value, dtype=np.uint8))])
+        assert memory.number == 1
+        assert mapped.memory(memory.told())[:10].tolist() == [value] * 10
+    # And what the first one was told means nothing to the next.
+    assert trays.Trays().take([1]).number == 1
+
+
+def test_nothing_is_kept_after_the_end():
+    before = in_memory(os.getpid())
+    table, mapped = trays.Trays(), trays.MappedTrays()
+    tray = table.take([])
+    tray.add([memoryview(np.arange(10, dtype=np.uint8))])
+    told = tray.told()
+    memory = mapped.memory(told)
+    assert in_memory(os.getpid()) == before + 2
+    mapped.close()
+    table.close()
+    assert memory[:10].tolist() == list(range(10))  # as long as somebody has it
+    del memory
+    assert in_memory(os.getpid()) == before
+    with pytest.raises(FileNotFoundError, match="has ended"):
+        mapped.memory(told)
+    table.put_back(tray)
+    assert table.take([1]).number == 1
+
+
+@pytest.mark.parametrize("end", ["complete", "closed", "failing here", "failing there"])
+def test_no_memory_is_left_where_exceptions_are_kept(local, inline, tmp_path, end):  # noqa: F811
+    """Their frames refer to each other; nothing waits for these to be collected."""
+    merged = []
+
+    class Ends(Large):
+        def merge(self, dest, src):
+            super().merge(dest, src)
+            merged.append(1)
+            if end == "failing here" and len(merged) == 10:
+                raise KeyError("merge")
+
+    dataset = raw_file(inline, tmp_path, shape=SHAPE, num_partitions=21)
+    udfs = [Ends(), PerFrame(raise_late)] if end == "failing there" else [Ends()]
+    processes = [os.getpid(), *local_processes(local.executor)]
+    before = [in_memory(pid) for pid in processes]
+    caught = None
+    gc.disable()
+    try:
+        with local.run_udf_iter(dataset, udfs) as steps:
+            for _ in steps:
+                if end == "closed":
+                    break
+    except (KeyError, ZeroDivisionError) as error:
+        caught = error
+    try:
+        assert (caught is not None) == end.startswith("failing")
+        if caught is not None:
+            traceback.clear_frames(caught.__traceback__)  # those of merging have partial results
+        assert eventually(lambda: [in_memory(pid) for pid in processes] == before)
+    finally:
+        gc.enable()
+
+
+def raise_late(frame):
+    if frame > 30:
+        try:
+            raise ValueError("first")
+        except ValueError as error:
+            raise ZeroDivisionError from error
 
 
 def test_frames(local, inline):  # noqa: F811

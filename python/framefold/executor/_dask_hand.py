@@ -34,7 +34,7 @@ class Batch:
 
 @dataclass(eq=False)
 class Hand:
-    """A worker.
+    """A worker, from when it is asked to take part until it is gone, or everything begins anew.
 
     Attributes
     ----------
@@ -48,6 +48,8 @@ class Hand:
 
     address: str
     n_threads: int
+    #: Large results that it leaves in shared memory.
+    trays: MappedTrays
     state: State = State.IDLE
     reason: str = ""
     run: Any = None
@@ -60,24 +62,25 @@ class Hand:
     #: Whether it may leave large results in shared memory, and whether it does.
     may_share: bool = True
     shares: bool = False
-    trays: MappedTrays = field(default_factory=MappedTrays)
+    #: Whether somebody has cancelled what it had, or that is lost: everything is to begin anew.
+    is_spoilt: bool = False
     #: How often a connection broke while it prepared the run.
     n_broken: int = 0
 
     @property
     def takes_part(self) -> bool:
         """Whether it gets partitions, now or soon."""
-        return self.state in (State.PREPARING, State.USABLE) and not self.is_late
+        would = self.state in (State.PREPARING, State.USABLE)
+        return would and not (self.is_late or self.is_spoilt)
 
-    def release(self) -> None:
-        """Let the cluster forget what the worker has of the run."""
-        for future in (*(batch.future for batch in self.batches), self.answer, self.run):
-            if future is not None:
-                future.release()
+    @property
+    def things(self) -> list[Any]:
+        """All that there is of the run because of this worker."""
+        return [*(batch.future for batch in self.batches), self.answer, self.run, self.trays]
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many batches more it can have."""
-        if self.state is not State.USABLE or self.is_late:
+        if self.state is not State.USABLE or not self.takes_part:
             return 0
         # What kills a worker is only known if it has one partition at a time.
         most = 1 if careful else self.n_threads * n_ahead

@@ -52,13 +52,17 @@ class Memory:
     def __init__(self, number: int) -> None:
         self.number = number
         self._descriptor = _shared.allocate(0)
-        weakref.finalize(self, os.close, self._descriptor)
+        self._close = weakref.finalize(self, os.close, self._descriptor)
         self._size = 0
         self._end = 0
 
     def clear(self) -> None:
         """Begin anew."""
         self._end = 0
+
+    def close(self) -> None:
+        """Let go of the memory; the client keeps what it has mapped."""
+        self._close()
 
     def add(self, arrays: Sequence[memoryview]) -> Places:
         """Write arrays behind those before; says where.
@@ -99,7 +103,8 @@ class Trays:
     def take(self, merged: Sequence[int]) -> Memory:
         """An empty tray; the arrays of those in ``merged`` are not needed any more."""
         with self._lock:
-            self._free += merged
+            # Numbers of a process that was here before mean nothing.
+            self._free += (number for number in merged if number in self._all)
             if self._free:
                 tray = self._all[self._free.pop()]
                 tray.clear()
@@ -111,7 +116,16 @@ class Trays:
     def put_back(self, tray: Memory) -> None:
         """It is empty, or nobody is going to be told of it."""
         with self._lock:
-            self._free.append(tray.number)
+            if tray.number in self._all:
+                self._free.append(tray.number)
+
+    def close(self) -> None:
+        """Let go of all of them; nobody is busy with one."""
+        with self._lock:
+            for tray in self._all.values():
+                tray.close()
+            self._all.clear()
+            self._free.clear()
 
 
 class MappedTrays:
@@ -119,7 +133,8 @@ class MappedTrays:
 
     def __init__(self) -> None:
         self._slots = MappedSlots()
-        self._sizes: dict[int, int] = {}
+        self._mapped: dict[int, Tray] = {}
+        self._closed = False
 
     def memory(self, tray: Tray) -> Bytes:
         """What is in a tray; it is in use for as long as anybody refers to that array.
@@ -127,20 +142,30 @@ class MappedTrays:
         Raises
         ------
         OSError
-            If it cannot be opened: the worker has died, or this process may not.
+            If it cannot be opened: the worker has died, or this process may not. Or if all of them
+            are closed.
         """
+        if self._closed:
+            raise FileNotFoundError("the run has ended")
         descriptors = []
-        if self._sizes.get(tray.number, 0) < tray.len_bytes:
+        # A worker that began anew may have the same address, and other memory.
+        if self._mapped.get(tray.number) != tray:
             descriptor = os.open(f"/proc/{tray.process}/fd/{tray.descriptor}", os.O_RDWR)
             about = os.fstat(descriptor)
             if (about.st_dev, about.st_ino) != tray.file:
                 os.close(descriptor)
                 raise FileNotFoundError(f"the memory of process {tray.process} is gone")
             descriptors.append(descriptor)
-            self._sizes[tray.number] = tray.len_bytes
+            self._mapped[tray.number] = tray
         filled: Filled = tray.number, tray.len_bytes, [], bool(descriptors)
         return self._slots.lend(filled, descriptors)[0]
 
     def merged(self) -> list[int]:
         """The numbers of trays that nobody refers to any more, once."""
         return self._slots.returned()
+
+    def close(self) -> None:
+        """Let go of all memory that nobody refers to, and open none any more."""
+        self._closed = True
+        self._mapped.clear()
+        self._slots = MappedSlots()

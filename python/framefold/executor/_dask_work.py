@@ -12,6 +12,7 @@ import pickle
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -87,8 +88,11 @@ class Planned:
         self.shares = shares
 
 
-#: The runs on this worker.
+#: The runs on this worker; they come on any thread.
 _here: weakref.WeakSet[Shipped] = weakref.WeakSet()
+_here_lock = threading.Lock()
+#: The latest runs that were ended early: what belongs to them may come late.
+_over: deque[str] = deque(maxlen=1000)
 
 
 class Shipped:
@@ -131,7 +135,9 @@ class Shipped:
         self._changes = 0
         self._trays: Trays | None = None
         self.n_busy = 0
-        _here.add(self)
+        with _here_lock:
+            _here.add(self)
+            self._cancelled = self.number in _over
 
     def __getstate__(self) -> Any:
         return self._sent
@@ -169,12 +175,12 @@ class Shipped:
             try:
                 dataset = self._open()
             except BaseException as exception:
-                return Planned("unreadable", _failures.pack(exception))
+                return Planned("unreadable", _packed(exception))
             try:
                 told = _job.fingerprint(self._plan(dataset))
             except BaseException as exception:
                 exception.add_note("raised while framefold prepared a run on a Dask worker")
-                return Planned("failed", _failures.pack(exception))
+                return Planned("failed", _packed(exception))
             shares = share and self._sent[6] is not None and self._sent[6] == machine()
             if shares and self._trays is None:
                 self._trays = Trays()
@@ -208,7 +214,7 @@ class Shipped:
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
-            return Answer([], (None, _failures.pack(exception)))
+            return Answer([], (None, _packed(exception)))
         tray = None if self._trays is None else self._trays.take(merged)
         results: list[Result] = []
         left = list(reversed(indices))
@@ -238,8 +244,7 @@ class Shipped:
         try:
             run.plan.work(take, give)
         except BaseException as exception:
-            failure = left[-1] if left else None, _failures.pack(exception)
-            exception.__traceback__ = None  # and with it all that the frames refer to
+            failure = left[-1] if left else None, _packed(exception)
         if tray is None:
             return Answer(results, failure)
         told = tray.told()
@@ -252,6 +257,11 @@ class Shipped:
         self._cancelled = True
         if self._run is not None:
             self._run.plan.cancel()
+
+    def close(self) -> None:
+        """Let go of shared memory, once nothing is processed any more and nothing can be."""
+        if self._trays is not None:
+            self._trays.close()
 
     def _open(self) -> Any:
         if self._run is not None:
@@ -277,9 +287,27 @@ class Shipped:
             return run
 
 
+def _packed(exception: BaseException) -> _failures.Packed:
+    """An exception as it is sent; the frames that it has come through let go of what they have."""
+    packed = _failures.pack(exception)
+    seen: set[int] = set()
+    chain: list[BaseException | None] = [exception]
+    while chain:
+        each = chain.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            chain += each.__cause__, each.__context__
+            if isinstance(each, BaseExceptionGroup):
+                chain += each.exceptions
+    return packed
+
+
 async def stop(number: str, patience: float) -> bool:
     """End a run on this worker; returns whether user code stopped in time."""
-    runs = [shipped for shipped in list(_here) if shipped.number == number]
+    with _here_lock:
+        _over.append(number)
+        runs = [shipped for shipped in _here if shipped.number == number]
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience
@@ -287,6 +315,8 @@ async def stop(number: str, patience: float) -> bool:
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.01)
+    for shipped in runs:
+        shipped.close()
     return True
 
 

@@ -9,6 +9,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -372,8 +373,10 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
     """Have a run forgotten; if it was ended early, wait for it."""
     import asyncio
 
+    from framefold.executor._dask_courier import CANCELLED
+
     loop: Any = client.loop
-    ending = feed.end()
+    ending = feed.end(complete=complete)
     try:
         ended = asyncio.run_coroutine_threadsafe(ending, loop.asyncio_loop)
     except RuntimeError:  # the client is closed, and its loop with it
@@ -381,10 +384,8 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
         return
     # The garbage collector may run this on any thread.
     if not complete and not client.asynchronous:
-        try:
+        with suppress(TimeoutError, *CANCELLED):  # it goes on, or the client is closed
             ended.result(LEAVING)
-        except (TimeoutError, asyncio.CancelledError):
-            ended.cancel()
 
 
 def _close(process: int, things: tuple[Any, ...]) -> None:
