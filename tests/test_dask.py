@@ -433,7 +433,9 @@ def test_a_script_needs_no_guard(tmp_path, how):
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines.count("helping") == 4
+    # Lines of several processes can run into each other where streams are not buffered; and on a
+    # busy machine, another worker may do again what everything waits for.
+    assert done.stdout.count("helping") >= 4
     assert "[60. 60. 60. 60.]" in lines
     assert done.stderr == ""
     pids = next(line for line in lines if line.startswith("pids")).split()[1:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -37,6 +38,7 @@ from dask_cases import (
     sleep_with_the_lock,
     sleepy,
 )
+from distributed import client as dask_client
 
 import framefold as ff
 from framefold.exceptions import (
@@ -116,9 +118,14 @@ def test_a_worker_that_is_killed(local, tmp_path):  # noqa: F811
     assert_usable(local)
 
 
-def test_a_function_that_kills_its_worker(local):  # noqa: F811
+@pytest.mark.parametrize("len_bytes", [0, 100_000])
+def test_a_function_that_kills_its_worker(local, len_bytes):  # noqa: F811
+    # Large ones lie on workers, and die with them.
+    ballast = os.urandom(len_bytes)
+
     def kill(frame):
         if frame == 2:
+            assert len(ballast) == len_bytes
             os.kill(os.getpid(), signal.SIGKILL)
 
     with pytest.raises(WorkerError, match="died while processing partition 1 of PerFrame, 3 times"):
@@ -236,6 +243,49 @@ def test_large_parameters_survive_a_worker(local, tmp_path):  # noqa: F811
     sums = results[1]["sum"].raw_data
     assert sums[0] == 300_000
     assert set(sums) == {300_000, 600_000}
+
+
+def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkeypatch):  # noqa: F811
+    scatter = dask_client.scatter_to_workers
+    cluster = local.executor.client.cluster
+    gone_ones = []
+
+    async def then_gone(*arguments):
+        told = await scatter(*arguments)
+        if not gone_ones:
+            gone_ones.extend(*told[1].values())
+            cluster.replace(gone_ones)
+            while gone_ones[0] in cluster.scheduler.workers:
+                await asyncio.sleep(0.01)
+        return told
+
+    monkeypatch.setattr(dask_client, "scatter_to_workers", then_gone)
+    results = local.run_udf(frames(local), Sums(offset=np.full(100_000, 3.0)))
+    assert set(results["sum"].raw_data) == {300_000}
+    assert gone_ones
+    assert_usable(local)
+
+
+def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F811
+    scatter = dask_client.scatter_to_workers
+    sent = threading.Event()
+
+    async def late(*arguments):
+        # Longer than the end of a run waits for what is under way.
+        await asyncio.sleep(1.5)
+        told = await scatter(*arguments)
+        sent.set()
+        return told
+
+    monkeypatch.setattr(dask_client, "scatter_to_workers", late)
+    steps = local.run_udf_iter(frames(local), Sums(offset=np.full(100_000, 3.0)))
+    closer = threading.Timer(0.3, steps.close)
+    closer.start()
+    with pytest.raises(UDFRunCancelled):
+        next(steps)
+    closer.join()
+    assert sent.wait(20)
+    assert_usable(local)
 
 
 class Sums(UDF):

@@ -11,6 +11,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -96,6 +97,13 @@ class Runs:
         return "done"
 
 
+def ready_processes(executor):
+    """The processes of workers that the scheduler knows."""
+    cluster = executor.client.cluster
+    known = set(cluster.scheduler.aliases)
+    return [each._process.pid for each in list(cluster.workers.values()) if each.name in known]
+
+
 def test_stress():
     seed = int(os.environ.get("FRAMEFOLD_SEED", time.time_ns() % 10**9))
     print("seed", seed)
@@ -110,10 +118,12 @@ def test_stress():
             thread.start()
         while time.monotonic() < deadline:
             time.sleep(1 + 2 * rng.random())
-            pids = local_processes(ctx.executor)
-            workers.update(pids)
-            os.kill(rng.choice(pids), signal.SIGKILL)
-            kills += 1
+            workers.update(local_processes(ctx.executor))
+            # Those that die again and again before they are ready are given up.
+            if pids := ready_processes(ctx.executor):
+                with suppress(ProcessLookupError):  # it has died by itself
+                    os.kill(rng.choice(pids), signal.SIGKILL)
+                    kills += 1
         for thread in threads:
             thread.join(120)
             assert not thread.is_alive(), seed

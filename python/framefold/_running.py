@@ -181,6 +181,7 @@ def _steps(
         with closing(_partials(run)) as partials:
             for partial, in_progress in partials:
                 results.merge(partial)
+                del partial  # its memory can be used again
                 progress.merged(results.n_merged, in_progress)
                 yield
     finally:

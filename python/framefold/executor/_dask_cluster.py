@@ -24,6 +24,7 @@ import psutil  # which distributed needs, too
 from distributed import Scheduler, SpecCluster
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
+from distributed.diagnostics.plugin import SchedulerPlugin
 
 from framefold.executor._workers import _environment
 
@@ -121,14 +122,15 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     async def _watch(self) -> None:
         failed = 0
         while failed < FAILED_STARTS:
-            was_ready = False
             while self._process is not None and self._process.poll() is None:
-                was_ready = was_ready or self._is_known()
                 await asyncio.sleep(POLL)
             if self._process is None or self.status != Status.running:
                 return
-            failed = 0 if was_ready else failed + 1
-            if failed < FAILED_STARTS:
+            failed = 0 if self._was_ready() else failed + 1
+            # The scheduler refuses a second worker of a name that it has not missed yet.
+            while self._is_known() and self.status == Status.running:
+                await asyncio.sleep(POLL)
+            if failed < FAILED_STARTS and self.status == Status.running:
                 self._launch()
 
     def _is_known(self) -> bool:
@@ -136,12 +138,48 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         cluster = getattr(self, "_cluster", lambda: None)()
         return cluster is not None and self.name in cluster.scheduler.aliases
 
+    def _was_ready(self) -> bool:
+        """Whether the scheduler has come to know the process that has ended."""
+        cluster = getattr(self, "_cluster", lambda: None)()
+        if cluster is None or self.name not in cluster.arrivals.names:
+            return False
+        cluster.arrivals.names.remove(self.name)
+        return True
+
+
+class Arrivals(SchedulerPlugin):  # type: ignore[misc] # distributed has no types
+    """The names of workers that have come: looking now and then would miss those that die soon."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """A worker has come."""
+        self.names.add(scheduler.workers[worker].name)
+
 
 class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no types
     """A scheduler in this process, and the workers of a specification."""
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.arrivals = Arrivals()
+        super().__init__(*args, **options)
+
+    async def _start(self) -> None:
+        await super()._start()
+        self.scheduler.add_plugin(self.arrivals)
+
     #: Removes temporary files, if there are any.
     clean: Callable[[], object] | None = None
+
+    def _update_worker_status(self, op: str, msg: Any) -> None:
+        if op == "remove":
+            known = self.scheduler_info["workers"].get(msg, {})
+            if isinstance(self.workers.get(known.get("name")), LocalWorker):
+                # Dask would end a worker for good that does not come back within 15 seconds.
+                super(SpecCluster, self)._update_worker_status(op, msg)
+                return
+        super()._update_worker_status(op, msg)
 
     def replace(self, addresses: list[str]) -> None:
         """End these workers at once; others are started in their place."""

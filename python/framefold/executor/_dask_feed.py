@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import operator
 import pickle
-import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -21,9 +20,11 @@ from distributed import Client, Future, KilledWorker
 from framefold.exceptions import WorkerError
 from framefold.executor import _dask_messages as messages
 from framefold.executor import _dask_work, _failures
-from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done, release
+from framefold.executor._clock import Clock
+from framefold.executor._dask_belongings import Belongings, Carried
+from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
 from framefold.executor._dask_hand import Batch, Hand, State
-from framefold.executor._dask_tasks import ClusterTasks
+from framefold.executor._dask_tasks import BATCH_BYTES, N_TRIED, SHARED_BYTES, ClusterTasks
 from framefold.executor._tasks import ATTEMPTS
 
 #: How often to look for workers that came or went, in seconds.
@@ -77,7 +78,9 @@ class Feed:
     ) -> None:
         self._client = client
         self._courier = Courier(client, shipment.number, replace)
+        self._things = Belongings(client, shipment.number)
         self._run = shipment
+        self._data = Carried(self._things, shipment.data)
         self._tasks = tasks
         self._timeout = timeout
         self._startup_timeout = startup_timeout
@@ -87,15 +90,14 @@ class Feed:
         self._coroutines: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
-        self._bringing = asyncio.Lock()
-        #: The run, or the future of it where it is large.
-        self._blob: bytes | Future | None = None
-        #: The latest parameters with their number.
+        #: The latest parameters with their number, and as they are passed to tasks.
+        self._parameters: tuple[int, Carried] | None = None
         self._changes: tuple[int, bytes | Future] | None = None
         self._n_changes = 0
         self._was_usable = False
         self._looked = float("-inf")
-        self._had_worker = time.monotonic()
+        self._clock = Clock(most=2 * POLL)
+        self._had_worker = self._clock.seconds
         self._ended = False
 
     # What the merging thread asks for, on the loop.
@@ -112,27 +114,28 @@ class Feed:
 
     def update(self, data: bytes) -> None:
         """Send these parameters along from now on."""
-        self._n_changes += 1
-        self._start(self._change(self._n_changes, data))
+        if not self._ended:
+            self._n_changes += 1
+            self._start(self._change(self._n_changes, data))
 
-    async def end(self) -> None:
+    async def end(self, *, complete: bool) -> None:
         """Forget the run; returns when no worker is busy with it any more, as far as possible."""
         if self._ended:
             return
         self._ended = True
-        busy = [hand.address for hand in self._hands.values() if hand.batches]
-        for hand in self._hands.values():
-            hand.release()
-        release(self._blob)
-        self._forget_changes()
+        asked = [hand for hand in self._hands.values() if hand.run is not None]
+        busy = [h.address for h in asked if h.batches or h.state is State.PREPARING]
+        # Others may have begun with what was taken from them.
+        idle = [] if complete else [h.address for h in asked if h.address not in busy]
+        self._things.close()
         self.merged()
+        if (busy or idle) and self._client.status == "running":
+            await self._courier.stop(busy, idle)
         if self._coroutines:
             # They end with their futures, but for results that are on their way.
             await asyncio.wait(self._coroutines, timeout=PATIENCE)
         for coroutine in self._coroutines:
             coroutine.cancel()
-        if busy and self._client.status == "running":
-            await self._courier.stop(busy)
 
     # The loop.
 
@@ -140,9 +143,12 @@ class Feed:
         try:
             while not self._ended:
                 self._changed.clear()
+                self._clock.tick()
                 if self._client.status != "running":
                     raise messages.lost_scheduler(self._run.names, self._address)
                 await self._look_around()
+                if self._ended:
+                    break
                 self._hand_out()
                 self._enforce_timeout()
                 with suppress(TimeoutError):
@@ -157,17 +163,21 @@ class Feed:
 
     async def _look_around(self) -> None:
         """Take notice of workers that come and go."""
-        now = time.monotonic()
+        now = self._clock.seconds
         if now < self._looked + POLL:
             return
         self._looked = now
         async with asyncio.timeout(ANSWER):
             n_threads = await self._client.nthreads()
+        if self._ended:
+            return
         for address, n in n_threads.items():
             if address not in self._hands:
-                self._hands[address] = Hand(address, n)
+                self._hands[address] = Hand(address, n, self._things.map_trays())
         for address in [address for address in self._hands if address not in n_threads]:
-            self._bury(self._hands.pop(address))
+            self._let_go(self._hands.pop(address), blamed=True)
+        for hand in [hand for hand in self._hands.values() if hand.is_spoilt]:
+            self._begin_anew(hand)
         self._invite()
         self._check_hope(now)
 
@@ -182,6 +192,7 @@ class Feed:
                 hand.state = State.PREPARING
                 n_threads += hand.n_threads
                 self._start(self._prepare(hand))
+        self._tasks.set_n_threads(n_threads)
 
     def _check_hope(self, now: float) -> None:
         """Fail if no worker can take part."""
@@ -195,17 +206,30 @@ class Feed:
             raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
 
     async def _prepare(self, hand: Hand) -> None:
-        """Have a worker open the data set and plan the run."""
+        """Have a worker open the data set, plan the run, and process a first batch."""
+        hand.settled.clear()
+        batch: Batch | None = None
         try:
-            data = await self._data()
+            data = await self._data.argument()
+            await self._bring_changes()
             if self._ended or hand.state is State.GONE:
                 return
-            submit = self._courier.submit
-            hand.run = submit(hand.address, "run", pickle.loads, data)
-            hand.answer = submit(hand.address, "plan", operator.call, hand.run, "prepare")
-            kind, told = await hand.answer
-        except CANCELLED:
-            self._reset(hand)
+            hand.run = self._things.submit(hand.address, "run", pickle.loads, data)
+            # What workers die of has to be known; and others go on while a late one prepares.
+            together = not self._tasks.is_careful and self._tasks.seconds is None
+            indices = self._take() if together else []
+            hand.answer = self._submit(hand, "begin", indices)
+            if indices:
+                batch = Batch(indices, hand.answer, self._clock.seconds)
+                hand.batches.append(batch)
+            if len(indices) == N_TRIED:
+                # There is enough for everybody: then nobody waits for the next ones.
+                for _ in range(hand.n_threads):
+                    if more := self._take():
+                        self._give(hand, more)
+            planned: _dask_work.Planned = await hand.answer
+        except CANCELLED as error:
+            self._spoil(hand, error)
             return
         except KilledWorker:
             self._exclude(hand, "it died while it prepared the run")
@@ -213,7 +237,7 @@ class Feed:
             # A connection broke: to this worker, or to one that died with data of the run.
             hand.n_broken += 1
             if hand.n_broken < ATTEMPTS:
-                self._reset(hand)
+                self._spoil(hand, error)
                 return
             self._exclude(hand, f"{type(error).__name__}: {error}")
         except ModuleNotFoundError as error:
@@ -221,50 +245,97 @@ class Feed:
         except Exception as error:
             self._exclude(hand, f"{type(error).__name__}: {error}")
         else:
-            if kind == "planned":
-                if told != self._run.fingerprint:
-                    both = self._run.fingerprint, told
-                    other = messages.planned_differently(self._run.names, hand.address, *both)
-                    self._tasks.fail(None, other)
-                hand.state = State.USABLE
-                self._was_usable = True
-            elif kind == "other version":
-                here = self._run.version
-                self._exclude(hand, f"framefold {told} is installed there, {here} here")
-            else:
-                exception = _failures.unpack(told)
-                if kind == "failed":
-                    self._tasks.fail(None, exception)
-                self._exclude(hand, f"{exception}")
-        release(hand.answer)
+            if self._hands.get(hand.address) is hand:
+                self._heed(hand, planned, batch)
+        finally:
+            hand.settled.set()
+        if hand.state is not State.USABLE:
+            self._lose(hand)
+        self._things.release(hand.answer)
         self._changed.set()
 
-    async def _data(self) -> bytes | Future:
-        """The run as an argument of tasks."""
-        async with self._bringing:
-            if self._blob is None or getattr(self._blob, "status", "") in ("cancelled", "lost"):
-                self._blob = await self._courier.argument(self._run.data)
-                if self._ended:
-                    release(self._blob)
-            return self._blob
+    def _heed(self, hand: Hand, planned: _dask_work.Planned, batch: Batch | None) -> None:
+        """See to what a worker says about a run."""
+        told: Any = planned.told
+        if planned.kind == "planned":
+            if told != self._run.fingerprint:
+                both = self._run.fingerprint, told
+                other = messages.planned_differently(self._run.names, hand.address, *both)
+                self._tasks.fail(None, other)
+            hand.state = State.USABLE
+            hand.shares = planned.shares
+            self._was_usable = True
+            if batch in hand.batches:
+                hand.batches.remove(batch)
+                answer = planned.answer or _dask_work.Answer([])
+                self._keep(hand, answer, batch.indices)
+        elif planned.kind == "other version":
+            here = self._run.version
+            self._exclude(hand, f"framefold {told} is installed there, {here} here")
+        else:
+            exception = _failures.unpack(told)
+            if planned.kind == "failed":
+                self._tasks.fail(None, exception)
+            self._exclude(hand, f"{exception}")
+
+    def _lose(self, hand: Hand) -> None:
+        """Have others process what was sent to a worker along with the run."""
+        batches, hand.batches = hand.batches, []
+        for batch in batches:
+            self._things.release(batch.future)
+            if not self._ended:
+                self._put_back(batch.indices)
 
     async def _change(self, number: int, data: bytes) -> None:
-        argument = await self._courier.argument(data)
-        if self._ended or (self._changes is not None and self._changes[0] > number):
-            release(argument)
+        carried = Carried(self._things, data)
+        argument = await carried.argument()
+        if self._parameters is not None and self._parameters[0] > number:
+            carried.release()
             return
-        self._forget_changes()
+        if self._parameters is not None:
+            self._parameters[1].release()
+        self._parameters = number, carried
         self._changes = number, argument
 
-    def _forget_changes(self) -> None:
-        if self._changes is not None:
-            release(self._changes[1])
+    async def _bring_changes(self) -> None:
+        """Send parameters again if they are lost."""
+        if self._parameters is not None:
+            number, carried = self._parameters
+            argument = await carried.argument()
+            if self._parameters[0] == number:
+                self._changes = number, argument
 
-    def _reset(self, hand: Hand) -> None:
-        """Begin anew with a worker, if it is not gone: somebody has cancelled everything."""
-        if not self._ended and hand.state is not State.GONE:
-            hand.release()
-            hand.state = State.IDLE
+    def _spoil(self, hand: Hand, error: BaseException) -> None:
+        """Begin anew with a worker if it turns out that it is not gone.
+
+        The run has ended, or the worker is gone, or somebody has cancelled everything.
+        """
+        error.__traceback__ = None  # the future has it, and the frames have the future
+        hand.is_spoilt = True
+        self._changed.set()
+
+    def _begin_anew(self, hand: Hand, *, careful: bool = True) -> None:
+        """Forget all that was sent to a worker, and ask it once more."""
+        if self._ended or self._hands.get(hand.address) is not hand:
+            return
+        if not careful:
+            self._lose(hand)
+        self._let_go(hand)
+        trays, may_share = self._things.map_trays(), hand.may_share
+        anew = Hand(hand.address, hand.n_threads, trays, may_share=may_share)
+        anew.n_broken = hand.n_broken
+        self._hands[hand.address] = anew
+
+    def _let_go(self, hand: Hand, *, blamed: bool = False) -> None:
+        """Have others process what a worker has."""
+        hand.state = State.GONE
+        things = hand.things
+        for batch in list(hand.batches):
+            alone = len(batch.indices) == 1 and batch.future.status != "finished"
+            self._lost(hand, batch, blamed=blamed and alone)
+        self._things.release(*things)
+        hand.settled.set()
+        self._merged.set()
 
     def _exclude(self, hand: Hand, reason: str) -> None:
         hand.state, hand.reason = State.EXCLUDED, reason
@@ -277,24 +348,34 @@ class Feed:
         # For those that plan the run, something is to be left.
         tasks.set_n_threads(sum(hand.n_threads for hand in hands if hand.takes_part))
         usable = [hand for hand in hands if hand.state is State.USABLE]
+        tasks.batch_bytes = SHARED_BYTES if all(hand.shares for hand in usable) else BATCH_BYTES
         usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
         for n_ahead in range(1, tasks.n_ahead + 1):
             for hand in usable:
                 while hand.room(n_ahead, careful=tasks.is_careful) > 0:
-                    taken = (tasks.take() for _ in range(tasks.batch_size))
-                    indices = [index for index in taken if index is not None]
+                    indices = self._take()
                     if not indices:
                         self._try_again_elsewhere(usable)
                         return
-                    self._give(hand, sorted(indices))
+                    self._give(hand, indices)
+
+    def _take(self) -> list[int]:
+        """The next batch."""
+        taken = (self._tasks.take() for _ in range(self._tasks.batch_size))
+        return sorted(index for index in taken if index is not None)
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
-        arguments = (hand.run, "process", indices, self._changes, self._tasks.budget)
-        # Dask finds futures in tuples, too.
-        future = self._courier.submit(hand.address, "partitions", operator.call, *arguments)
-        batch = Batch(indices, future)
+        batch = Batch(indices, self._submit(hand, "process", indices), self._clock.seconds)
         hand.batches.append(batch)
         self._start(self._follow(hand, batch))
+
+    def _submit(self, hand: Hand, verb: str, indices: list[int]) -> Future:
+        # Dask finds futures in tuples, too.
+        rest: tuple[Any, ...] = self._changes, self._tasks.budget, hand.trays.merged()
+        if verb == "begin":
+            rest = hand.may_share, *rest
+        arguments = (hand.run, verb, indices, *rest)
+        return self._things.submit(hand.address, "partitions", operator.call, *arguments)
 
     async def _follow(self, hand: Hand, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""
@@ -306,12 +387,11 @@ class Feed:
                     self._merged.clear()
                     await self._merged.wait()
             answer: _dask_work.Answer = await batch.future
-        except CANCELLED:
-            # The run ends, the worker is gone, or somebody has cancelled all tasks.
-            if not self._ended and batch in hand.batches:
-                self._lost(hand, batch, blamed=False)
-                self._reset(hand)
+            await hand.settled.wait()
+        except CANCELLED as error:
+            self._spoil(hand, error)
         except Exception as error:
+            await hand.settled.wait()
             if batch not in hand.batches:
                 return  # the worker is gone
             if isinstance(error, KilledWorker):
@@ -323,30 +403,44 @@ class Feed:
             if batch in hand.batches:
                 hand.batches.remove(batch)
                 hand.is_late = False
-                self._keep(answer, batch.indices)
+                self._keep(hand, answer, batch.indices)
         finally:
-            release(batch.future)
+            if batch not in hand.batches:  # or else others have to do it first
+                self._things.release(batch.future)
             self._changed.set()
 
-    def _keep(self, answer: _dask_work.Answer, indices: list[int]) -> None:
-        given = [(i, (data, large), n, s) for i, n, s, data, large in answer.results]
-        self._tasks.give(given)
+    def _keep(self, hand: Hand, answer: _dask_work.Answer, indices: list[int]) -> None:
+        if self._ended:
+            return
+        try:
+            # In a frame of its own, as exceptions refer to those that they come through.
+            self._give_results(hand, answer)
+        except MemoryError as error:
+            self._tasks.fail(indices[0], error)
+            return
+        except OSError:
+            # The worker is gone; or this process may not, and then it is not asked to again.
+            hand.may_share = False
+            self._put_back(indices)
+            self._begin_anew(hand, careful=False)
+            return
         if answer.failure is not None:
-            index, packed = answer.failure
-            self._tasks.fail(index, _failures.unpack(packed))
-        for index in indices[len(answer.results) :]:
+            failed, packed = answer.failure
+            self._tasks.fail(failed, _failures.unpack(packed))
+        self._put_back(indices[len(answer.results) :])
+
+    def _give_results(self, hand: Hand, answer: _dask_work.Answer) -> None:
+        given: list[Any] = []
+        memory = None if answer.tray is None else hand.trays.memory(answer.tray)
+        for index, len_bytes, seconds, data, where in answer.results:
+            large = where if memory is None else [memory[start : start + n] for start, n in where]
+            given.append((index, (data, large), len_bytes, seconds))
+        self._tasks.give(given)
+
+    def _put_back(self, indices: list[int]) -> None:
+        for index in indices:
             if self._tasks.is_open(index) and not self._has(index):
                 self._tasks.put_back(index)
-
-    def _bury(self, hand: Hand) -> None:
-        """Have the partitions of a worker that is gone processed by others."""
-        hand.state = State.GONE
-        for batch in list(hand.batches):
-            blamed = len(batch.indices) == 1 and batch.future.status != "finished"
-            self._lost(hand, batch, blamed=blamed)
-            release(batch.future)
-        hand.release()
-        self._merged.set()
 
     def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
         hand.batches.remove(batch)
@@ -366,15 +460,18 @@ class Feed:
 
         The one that has it may be slow, busy for others, or out of reach.
         """
-        tasks, now = self._tasks, time.monotonic()
+        tasks, now = self._tasks, self._clock.seconds
         waited_for = tasks.next_to_merge
-        having = [(h, b) for h in usable for b in h.batches if waited_for in b.indices]
-        idle = [hand for hand in usable if not hand.batches and not hand.is_late]
+        hands = self._hands.values()
+        having = [(h, b) for h in hands for b in h.batches if waited_for in b.indices]
+        idle = [hand for hand in usable if hand.takes_part and not hand.batches]
         if not having or not idle or any(batch.is_copied for _, batch in having):
             return
         hand, batch = having[0]
         late = LATE_FIRST
-        if tasks.seconds is not None:
+        if hand.state is State.PREPARING and self._was_usable:
+            late = LATE  # others have planned the run meanwhile
+        elif tasks.seconds is not None:
             late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
         if now > batch.since + late:
             batch.is_copied = hand.is_late = True
@@ -388,7 +485,7 @@ class Feed:
             return
         for hand in self._hands.values():
             for batch in hand.batches:
-                if time.monotonic() > batch.since + self._timeout:
+                if self._clock.seconds > batch.since + self._timeout:
                     index, names = batch.indices[0], self._run.names
                     error = messages.took_too_long(names, index, self._timeout, hand.address)
                     self._tasks.fail(index, error)
@@ -398,4 +495,10 @@ class Feed:
     def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._coroutines.add(task)
-        task.add_done_callback(self._coroutines.discard)
+        task.add_done_callback(self._ended_one)
+
+    def _ended_one(self, task: asyncio.Task[None]) -> None:
+        """Nobody waits for a coroutine: what it raises would be lost, and the run would hang."""
+        self._coroutines.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._tasks.fail(None, error)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import time
+import asyncio
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from framefold.executor._dask_trays import MappedTrays
 
 
 class State(Enum):
@@ -24,14 +26,15 @@ class Batch:
 
     indices: list[int]
     future: Any
-    since: float = field(default_factory=time.monotonic)
+    #: When that was, by the clock of the feed.
+    since: float
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
 
 
 @dataclass(eq=False)
 class Hand:
-    """A worker.
+    """A worker, from when it is asked to take part until it is gone, or everything begins anew.
 
     Attributes
     ----------
@@ -45,6 +48,8 @@ class Hand:
 
     address: str
     n_threads: int
+    #: Large results that it leaves in shared memory.
+    trays: MappedTrays
     state: State = State.IDLE
     reason: str = ""
     run: Any = None
@@ -52,23 +57,30 @@ class Hand:
     batches: list[Batch] = field(default_factory=list)
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
+    #: Whether it is known if it can take part.
+    settled: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Whether it may leave large results in shared memory, and whether it does.
+    may_share: bool = True
+    shares: bool = False
+    #: Whether somebody has cancelled what it had, or that is lost: everything is to begin anew.
+    is_spoilt: bool = False
     #: How often a connection broke while it prepared the run.
     n_broken: int = 0
 
     @property
     def takes_part(self) -> bool:
         """Whether it gets partitions, now or soon."""
-        return self.state in (State.PREPARING, State.USABLE) and not self.is_late
+        would = self.state in (State.PREPARING, State.USABLE)
+        return would and not (self.is_late or self.is_spoilt)
 
-    def release(self) -> None:
-        """Let the cluster forget what the worker has of the run."""
-        for future in (*(batch.future for batch in self.batches), self.answer, self.run):
-            if future is not None:
-                future.release()
+    @property
+    def things(self) -> list[Any]:
+        """All that there is of the run because of this worker."""
+        return [*(batch.future for batch in self.batches), self.answer, self.run, self.trays]
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many batches more it can have."""
-        if self.state is not State.USABLE or self.is_late:
+        if self.state is not State.USABLE or not self.takes_part:
             return 0
         # What kills a worker is only known if it has one partition at a time.
         most = 1 if careful else self.n_threads * n_ahead

@@ -26,6 +26,7 @@ async def _work(scheduler: str, options: dict[str, object]) -> None:
 
     if dask.config.get("logging", None) is None:
         dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
+    dask.config.set({"distributed.worker.profile.enabled": False})
     from distributed import Worker
 
     from framefold.executor import _dask_work  # noqa: F401 - while there is nothing to do

@@ -7,8 +7,9 @@ import uuid
 
 from framefold import _engine
 from framefold._planning import Run
-from framefold.executor import _failures, _job, _shared
+from framefold.executor import _failures, _job, _kept, _shared
 from framefold.executor._dask_feed import Shipment
+from framefold.executor._dask_trays import machine
 from framefold.executor._dask_work import Shipped
 from framefold.udf.base import UDF
 
@@ -27,15 +28,17 @@ def ship(run: Run) -> Shipment:
     number = uuid.uuid4().hex[:12]
     contents = _job.contents(run)
     try:
-        dataset, _ = _shared.dumps_by_value(contents.pop("dataset"), share=False)
+        dataset, _ = _shared.dumps_by_value(_kept.sent(contents.pop("dataset")), share=False)
         rest, _ = _shared.dumps_by_value(contents, share=False)
     except MemoryError:
         raise
     except Exception as error:
         raise _failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
-    shipped = Shipped(number, VERSION, dataset, rest, _job.environment())
+    fingerprint = _job.fingerprint(run)
+    checksum, here = _job.checksum(fingerprint), machine()
+    shipped = Shipped(number, VERSION, dataset, rest, _job.environment(), checksum, here)
     data = pickle.dumps(shipped, 5)
-    return Shipment(number, data, VERSION, _job.fingerprint(run), _job.names(run))
+    return Shipment(number, data, VERSION, fingerprint, _job.names(run))
 
 
 def udfs_of(run: Run) -> list[UDF | None]:

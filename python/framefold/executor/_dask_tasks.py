@@ -16,13 +16,15 @@ from framefold.executor._tasks import WAITING_BYTES, Tasks
 #: A batch is work for so many seconds, where partitions are shorter.
 BATCH_SECONDS = 0.25
 #: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
-LEAST_SECONDS = 0.02
-#: How many partitions to try in so many seconds, before it is known how long they take.
-N_TRIED = 8
+LEAST_SECONDS = 0.03
+#: How many partitions to try, and for how many seconds, before it is known how long they take.
+N_TRIED, TRYING_SECONDS = 8, 0.06
 #: A worker gives back what it has not begun after so many seconds.
 MOST_SECONDS = 1.0
 #: Its results take no more than so many bytes, if it is more than one partition.
 BATCH_BYTES = 1 << 20
+#: The same where results are left in shared memory.
+SHARED_BYTES = 16 << 20
 #: It is no more than so many partitions.
 MOST_IN_BATCH = 256
 #: Where batches take longer than this, in seconds, none waits at the worker for its turn.
@@ -45,6 +47,9 @@ class ClusterTasks(Tasks):
         self._collected = 0
         self._careful = one_by_one
         self._size_known = False
+        self._stopped = False
+        #: How large the results of a batch may be.
+        self.batch_bytes = BATCH_BYTES
 
     def set_n_threads(self, n_threads: int) -> None:
         """So many threads of workers take part now."""
@@ -74,8 +79,8 @@ class ClusterTasks(Tasks):
         share = -(-self.n_left // self._n_workers)
         if self._seconds is None:
             return max(1, min(N_TRIED, share // 2))
-        # Enough is left for the others to have as many.
-        most = max(share // 2, min(share, round(LEAST_SECONDS / max(self._seconds, 1e-6))))
+        # Something is left for when others are slower than this one.
+        most = max(2 * share // 3, min(share, round(LEAST_SECONDS / max(self._seconds, 1e-6))))
         return max(1, min(most, self._full_batch))
 
     @property
@@ -83,13 +88,13 @@ class ClusterTasks(Tasks):
         """How many partitions to send at a time where there are enough."""
         if self._careful or self._seconds is None:
             return 1
-        most = min(MOST_IN_BATCH, BATCH_BYTES // self._largest)
+        most = min(MOST_IN_BATCH, self.batch_bytes // self._largest)
         return max(1, min(most, round(BATCH_SECONDS / max(self._seconds, 1e-6))))
 
     @property
     def budget(self) -> tuple[float, int]:
         """After how many seconds and bytes a worker is to give back what it has not begun."""
-        return (LEAST_SECONDS if self._seconds is None else MOST_SECONDS), BATCH_BYTES
+        return (TRYING_SECONDS if self._seconds is None else MOST_SECONDS), self.batch_bytes
 
     @property
     def n_ahead(self) -> int:
@@ -112,6 +117,8 @@ class ClusterTasks(Tasks):
     def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
         """Keep results until they are collected; those that came before are left out."""
         with self._news:
+            if self._stopped:
+                return
             fresh = [
                 result
                 for result in results
@@ -137,6 +144,12 @@ class ClusterTasks(Tasks):
         result = super().collect(index, check)
         self._collected = index + 1
         return result
+
+    def stop(self, reason: str) -> None:
+        """Hand out nothing more, and keep nothing that comes."""
+        with self._news:
+            self._stopped = True
+            super().stop(reason)
 
     def _window(self) -> int:
         at_hand = self._n_workers * self.at_hand

@@ -12,6 +12,7 @@ import pickle
 import threading
 import time
 import weakref
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,13 +22,16 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _failures, _job, _shared
+from framefold.executor._dask_trays import Machine, Tray, Trays, machine
 from framefold.executor._serving import _flush
+from framefold.executor._shared import Places
 
 if TYPE_CHECKING:
     from framefold._planning import Run
 
-#: What came of a partition: its number, size in bytes, seconds that it took, pickle, large arrays.
-Result = tuple[int, int, float, bytes, list[npt.NDArray[np.uint8]]]
+#: What came of a partition: its number, size in bytes, seconds that it took, pickle, and large
+#: arrays or where they are in the tray.
+Result = tuple[int, int, float, bytes, "list[npt.NDArray[np.uint8]] | Places"]
 
 
 class Answer:
@@ -41,19 +45,54 @@ class Answer:
         Of the partitions that were processed.
     failure
         The partition that failed, None for all of them, and the exception.
+    tray
+        What holds large arrays, if they are not in the results.
     """
 
     def __init__(
         self,
         results: list[Result],
         failure: tuple[int | None, _failures.Packed] | None = None,
+        tray: Tray | None = None,
     ) -> None:
         self.results = results
         self.failure = failure
+        self.tray = tray
 
 
-#: The runs on this worker.
+class Planned:
+    """What a worker made of a run, and what came of its first batch.
+
+    Parameters
+    ----------
+    kind
+        ``planned``, ``other version``, ``unreadable`` or ``failed``.
+    told
+        The fingerprint of the plan, the version, or an exception.
+    answer
+        What came of the first batch, if the plan is the right one.
+    shares
+        Whether large results are left in shared memory.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        told: str | _failures.Packed,
+        answer: Answer | None = None,
+        shares: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.told = told
+        self.answer = answer
+        self.shares = shares
+
+
+#: The runs on this worker; they come on any thread.
 _here: weakref.WeakSet[Shipped] = weakref.WeakSet()
+_here_lock = threading.Lock()
+#: The latest runs that were ended early: what belongs to them may come late.
+_over: deque[str] = deque(maxlen=1000)
 
 
 class Shipped:
@@ -69,6 +108,10 @@ class Shipped:
         Pickles of the data set, and of what else :func:`framefold.executor._job.plan` takes.
     environment
         Where modules are found.
+    checksum
+        Of the fingerprint that the plan has to have.
+    machine
+        Where the client is.
     """
 
     def __init__(
@@ -78,8 +121,10 @@ class Shipped:
         dataset: bytes,
         rest: bytes,
         environment: tuple[list[str], bool],
+        checksum: int,
+        machine: Machine | None,
     ) -> None:
-        self._sent = number, version, dataset, rest, environment
+        self._sent = number, version, dataset, rest, environment, checksum, machine
         self._begin()
 
     def _begin(self) -> None:
@@ -88,8 +133,11 @@ class Shipped:
         self._run: Run | None = None
         self._cancelled = False
         self._changes = 0
+        self._trays: Trays | None = None
         self.n_busy = 0
-        _here.add(self)
+        with _here_lock:
+            _here.add(self)
+            self._cancelled = self.number in _over
 
     def __getstate__(self) -> Any:
         return self._sent
@@ -99,7 +147,7 @@ class Shipped:
         self._begin()
 
     def __call__(self, verb: str, *arguments: Any) -> Any:
-        """What tasks call: ``prepare`` or ``process``."""
+        """What tasks call: ``begin`` or ``process``."""
         with self._lock:
             self.n_busy += 1
         try:
@@ -109,33 +157,44 @@ class Shipped:
                 self.n_busy -= 1
             _flush()
 
-    def prepare(self) -> tuple[str, str | _failures.Packed]:
-        """Open the data set and plan the run.
+    def begin(self, indices: Sequence[int], share: bool, *batch: Any) -> Planned:
+        """Open the data set, plan the run, and process the first batch.
 
-        Returns
-        -------
-        tuple
-            ``planned`` and the fingerprint of the plan, ``other version`` and which one, or
-            ``unreadable`` or ``failed`` and an exception.
+        Parameters
+        ----------
+        indices
+            The partitions, or none.
+        share
+            Whether to leave large results in shared memory, if the client is on this machine.
+        batch
+            What else :meth:`process` takes.
         """
         if self._sent[1] != _engine.__version__:
-            return "other version", _engine.__version__
+            return Planned("other version", _engine.__version__)
         with self._lock:
             try:
                 dataset = self._open()
             except BaseException as exception:
-                return "unreadable", _failures.pack(exception)
+                return Planned("unreadable", _packed(exception))
             try:
-                return "planned", _job.fingerprint(self._plan(dataset))
+                told = _job.fingerprint(self._plan(dataset))
             except BaseException as exception:
                 exception.add_note("raised while framefold prepared a run on a Dask worker")
-                return "failed", _failures.pack(exception)
+                return Planned("failed", _packed(exception))
+            shares = share and self._sent[6] is not None and self._sent[6] == machine()
+            if shares and self._trays is None:
+                self._trays = Trays()
+        answer = None
+        if indices and _job.checksum(told) == self._sent[5]:
+            answer = self.process(indices, *batch)
+        return Planned("planned", told, answer, self._trays is not None)
 
     def process(
         self,
         indices: Sequence[int],
         changes: tuple[int, bytes] | None,
         budget: tuple[float, int],
+        merged: Sequence[int] = (),
     ) -> Answer:
         """Process partitions, in order, until one fails or the budget is used up.
 
@@ -147,11 +206,16 @@ class Shipped:
             The latest changes of parameters with their number, if there are any.
         budget
             Seconds, and bytes of results.
+        merged
+            The numbers of trays that can be used again.
         """
+        if self._sent[1] != _engine.__version__:
+            return Answer([])  # which the client is told by :meth:`begin`
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
-            return Answer([], (None, _failures.pack(exception)))
+            return Answer([], (None, _packed(exception)))
+        tray = None if self._trays is None else self._trays.take(merged)
         results: list[Result] = []
         left = list(reversed(indices))
         started = begun = time.monotonic()
@@ -169,23 +233,35 @@ class Shipped:
             size += partial.len_bytes
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
-            buffers = [np.frombuffer(view, np.uint8) for view in large]
-            results.append((index, len_bytes, time.monotonic() - begun, data, buffers))
+            if tray is None:
+                where: Any = [np.frombuffer(view, np.uint8) for view in large]
+            else:
+                where = tray.add(large)
+            results.append((index, len_bytes, time.monotonic() - begun, data, where))
             left.pop()
 
+        failure = None
         try:
             run.plan.work(take, give)
         except BaseException as exception:
-            failure = left[-1] if left else None, _failures.pack(exception)
-            exception.__traceback__ = None  # and with it all that the frames refer to
+            failure = left[-1] if left else None, _packed(exception)
+        if tray is None:
             return Answer(results, failure)
-        return Answer(results)
+        told = tray.told()
+        if told is None and self._trays is not None:
+            self._trays.put_back(tray)
+        return Answer(results, failure, told)
 
     def cancel(self) -> None:
         """End what is being processed, within one frame or tile."""
         self._cancelled = True
         if self._run is not None:
             self._run.plan.cancel()
+
+    def close(self) -> None:
+        """Let go of shared memory, once nothing is processed any more and nothing can be."""
+        if self._trays is not None:
+            self._trays.close()
 
     def _open(self) -> Any:
         if self._run is not None:
@@ -211,9 +287,27 @@ class Shipped:
             return run
 
 
+def _packed(exception: BaseException) -> _failures.Packed:
+    """An exception as it is sent; the frames that it has come through let go of what they have."""
+    packed = _failures.pack(exception)
+    seen: set[int] = set()
+    chain: list[BaseException | None] = [exception]
+    while chain:
+        each = chain.pop()
+        if each is not None and id(each) not in seen:
+            seen.add(id(each))
+            each.__traceback__ = None
+            chain += each.__cause__, each.__context__
+            if isinstance(each, BaseExceptionGroup):
+                chain += each.exceptions
+    return packed
+
+
 async def stop(number: str, patience: float) -> bool:
     """End a run on this worker; returns whether user code stopped in time."""
-    runs = [shipped for shipped in list(_here) if shipped.number == number]
+    with _here_lock:
+        _over.append(number)
+        runs = [shipped for shipped in _here if shipped.number == number]
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience
@@ -221,6 +315,8 @@ async def stop(number: str, patience: float) -> bool:
         if time.monotonic() > deadline:
             return False
         await asyncio.sleep(0.01)
+    for shipped in runs:
+        shipped.close()
     return True
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
+from framefold.executor import _kept
 from framefold.executor._failures import OtherwiseError, cannot_be_sent
 from framefold.executor._shared import Parcel
 
@@ -31,7 +32,8 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
         If something of it cannot be pickled; names it.
     """
     try:
-        return Parcel({**contents(run), "outside": outside})
+        dataset = _kept.sent(run.dataset)
+        return Parcel({**contents(run), "dataset": dataset, "outside": outside})
     except (MemoryError, OSError):
         raise
     except Exception as error:
@@ -104,6 +106,11 @@ def fingerprint(run: Run) -> str:
     """What has to be the same on both sides, for people to read."""
     partitions = zlib.crc32(repr(run.partitions).encode())
     return f"{run.plan.explain()}frames      of partitions {partitions:08x}\n"
+
+
+def checksum(fingerprint: str) -> int:
+    """Tells fingerprints apart."""
+    return zlib.crc32(fingerprint.encode())
 
 
 def difference(ours: str, theirs: str) -> str:

@@ -81,9 +81,7 @@ def allocate(len_bytes: int) -> int:
     LimitError
         If there is not so much.
     """
-    # Memory is only taken when it is written to, and where it ends then, so does some process.
-    if len_bytes > available_memory():
-        raise _too_much(len_bytes)
+    check_available(len_bytes)
     descriptor = os.memfd_create("framefold", os.MFD_CLOEXEC)
     try:
         os.truncate(descriptor, max(1, len_bytes))
@@ -91,6 +89,19 @@ def allocate(len_bytes: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def check_available(len_bytes: int) -> None:
+    """See whether there is so much memory.
+
+    Raises
+    ------
+    LimitError
+        If not.
+    """
+    # Memory is only taken when it is written to, and where it ends then, so does some process.
+    if len_bytes > available_memory():
+        raise _too_much(len_bytes)
 
 
 def _too_much(len_bytes: int) -> LimitError:

@@ -9,6 +9,7 @@ import pickle
 import threading
 import weakref
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ __all__ = ["DaskJobExecutor", "cluster_spec"]
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 5.0
+#: For how long messages to the scheduler of a local cluster wait for others, in seconds.
+INTERVAL = 0.001
 
 
 class DaskJobExecutor(JobExecutor):
@@ -190,6 +193,9 @@ class DaskJobExecutor(JobExecutor):
         except BaseException:
             cluster.close()
             raise
+        # Messages are cheap here, and what they say is waited for: Dask collects them for 10 ms.
+        if hasattr(client.scheduler_comm, "interval"):
+            client.scheduler_comm.interval = INTERVAL
         executor._replace = cluster.replace
         executor._owns(client, cluster)
         return executor
@@ -367,8 +373,10 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
     """Have a run forgotten; if it was ended early, wait for it."""
     import asyncio
 
+    from framefold.executor._dask_courier import CANCELLED
+
     loop: Any = client.loop
-    ending = feed.end()
+    ending = feed.end(complete=complete)
     try:
         ended = asyncio.run_coroutine_threadsafe(ending, loop.asyncio_loop)
     except RuntimeError:  # the client is closed, and its loop with it
@@ -376,10 +384,8 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
         return
     # The garbage collector may run this on any thread.
     if not complete and not client.asynchronous:
-        try:
+        with suppress(TimeoutError, *CANCELLED):  # it goes on, or the client is closed
             ended.result(LEAVING)
-        except (TimeoutError, asyncio.CancelledError):
-            ended.cancel()
 
 
 def _close(process: int, things: tuple[Any, ...]) -> None:

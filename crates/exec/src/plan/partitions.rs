@@ -32,6 +32,9 @@ const SMALLEST_SPARSE_BYTES: u64 = 256 << 10;
 const FEWEST_SPARSE: u64 = 8;
 /// A partition holds at least this many times the bytes that merging it touches.
 const WORK_PER_MERGE: u64 = 4;
+/// It should hold this many times as many, as far as there are enough partitions all the same: in
+/// worker processes, results are made, shared and merged with memory that no cache has.
+const WORK_PER_MERGE_WANTED: u64 = 64;
 /// The same where bands can make up for fewer runs of frames.
 const WORK_PER_MERGE_OF_BANDS: u64 = 32;
 
@@ -147,6 +150,14 @@ impl Work {
         if total / target < FEWEST {
             why = format!("at least {FEWEST}, so that slow user code runs on all cores");
         }
+        let merged = bytes(self.merged_bytes);
+        let fewer = format!("fewer, because {merged} of result buffers are merged after each");
+        let wanted = total / self.merged_bytes.saturating_mul(WORK_PER_MERGE_WANTED).max(1);
+        let wanted = wanted.max(total / LARGEST_BYTES).max(FEWEST);
+        if wanted < runs {
+            runs = wanted;
+            why.clone_from(&fewer);
+        }
         let mut fewest = FEWEST_WITH_LARGE_BUFFERS;
         let few_bytes = (total / SMALLEST_SPARSE_BYTES).max(FEWEST_SPARSE);
         if self.quick && few_bytes < runs {
@@ -159,8 +170,7 @@ impl Work {
         let few = merges.max(fewest);
         if few < runs && !whole {
             runs = few;
-            let merged = bytes(self.merged_bytes);
-            why = format!("fewer, because {merged} of result buffers are merged after each");
+            why = fewer;
         }
         let deep = (self.n_frames / self.depth).max(FEWEST_OF_DEEP_SOURCES);
         if self.depth > 1 && deep < runs && !whole {
@@ -255,7 +265,10 @@ mod tests {
     fn counts_follow_the_job_alone() {
         let runs = |work: Work| work.plain(false).runs;
         // 2 GiB of 128 KiB frames with a small result: several MiB each.
-        assert_eq!(runs(work(16384, 128 << 10, 256 << 10)), 256);
+        assert_eq!(runs(work(16384, 128 << 10, 4)), 256);
+        // With results of two and four frames: merging stays a small share.
+        assert_eq!(runs(work(16384, 128 << 10, 256 << 10)), 128);
+        assert_eq!(runs(work(16384, 128 << 10, 512 << 10)), 64);
         // 64 frames of 4096² uint16 with a 64 MiB sum: limited by merging.
         assert_eq!(runs(work(64, 32 << 20, 64 << 20)), 16);
         // Few data: still enough for many cores.
