@@ -429,6 +429,22 @@ def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     if not with_cupy:
         monkeypatch.setattr(devices, "cupy_installed", lambda: False)
         return machine
+    for name, module in modules().items():
+        monkeypatch.setitem(sys.modules, name, module)
+    return machine
+
+
+def install_for_processes(monkeypatch, folder, n_devices=1):
+    """The same for worker processes, too, which find the stand-in in ``folder`` on the path."""
+    source = "import sys, fake_cupy\nsys.modules.update(fake_cupy.modules())\n"
+    for name in ("cupy", "cupyx"):
+        (folder / f"{name}.py").write_text(source)
+    monkeypatch.syspath_prepend(folder)
+    return install(monkeypatch, n_devices)
+
+
+def modules():
+    """The modules of the stand-in by name."""
     cupy = types.ModuleType("cupy")
     cupy.cuda = types.ModuleType("cupy.cuda")
     for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
@@ -445,6 +461,4 @@ def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix = csr_matrix, csc_matrix, coo_matrix
     cupyx, scipy = types.ModuleType("cupyx"), types.ModuleType("cupyx.scipy")
     cupyx.scipy, scipy.sparse = scipy, sparse
-    for module in (cupy, cupy.cuda, cupyx, scipy, sparse):
-        monkeypatch.setitem(sys.modules, module.__name__, module)
-    return machine
+    return {module.__name__: module for module in (cupy, cupy.cuda, cupyx, scipy, sparse)}

@@ -192,6 +192,17 @@ def test_plain_cuda_knows_its_device(ctx, data):
     np.testing.assert_array_equal(result["sum"].data, data.sum(axis=(2, 3)))
 
 
+def test_worker_processes(data):
+    with ff.Context.make_with("processes", cpus=1, gpus=[0, 0]) as context:
+        dataset = context.load("memory", data=data, num_partitions=6)
+        alone = context.run_udf(dataset=dataset, udf=Spectrum())["power"].data
+        expected = (np.abs(np.fft.fft2(data)) ** 2).sum(axis=(0, 1))
+        np.testing.assert_allclose(alone, expected, rtol=1e-4)
+        mixed = context.run_udf(dataset=dataset, udf=SumSigUDF(), backends=("numpy", "cupy"))
+        np.testing.assert_array_equal(mixed["intensity"].data, data.sum(axis=(2, 3)))
+        assert set(mixed["ran"].raw_data) <= {"numpy cpu", "cupy cuda"}
+
+
 def test_memory_is_given_back(ctx, data):
     dataset = ctx.load("memory", data=data, num_partitions=3)
     pool = cupy.get_default_memory_pool()

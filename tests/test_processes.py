@@ -276,8 +276,14 @@ def test_names_of_the_reference():
     assert PipelinedExecutor(spec).n_workers == 2
     assert PipelinedExecutor.make_local().n_workers == ProcessJobExecutor().n_workers
     assert isinstance(ff.Context.make_with("pipelined", cpus=3).executor, ProcessJobExecutor)
-    with pytest.raises(InvalidArgumentError, match="use no GPU"):
-        PipelinedExecutor.make_spec(cpus=1, cudas=1)
+    spec = PipelinedExecutor.make_spec(cpus=1, cudas=[2, 2], has_cupy=True)
+    assert [worker["name"] for worker in spec] == ["cuda-2", "cuda-2-1", "cpu-0"]
+    assert [worker["has_cupy"] for worker in spec] == [True, True, False]
+    executor = PipelinedExecutor(spec)
+    assert (executor.gpus, executor.n_workers, executor.gpus_only) == ((2, 2), 1, False)
+    assert PipelinedExecutor(spec[:2]).gpus_only
+    with pytest.raises(InvalidArgumentError, match="cudas is -1"):
+        PipelinedExecutor.make_spec(cpus=1, cudas=-1)
 
 
 @pytest.mark.parametrize(

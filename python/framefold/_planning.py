@@ -20,12 +20,17 @@ from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from framefold._cuda.placement import Workers
     from framefold._cuda.worker import CpuWorker, DeviceWorker
     from framefold._partial_results import UDFResultDict
     from framefold.executor.base import JobExecutor
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import Bridge
+
+    #: Says who takes part in a run of UDFs that take these formats.
+    FindWorkers = Callable[[Sequence[tuple[str, ...]]], Workers]
 
 
 class Run:
@@ -83,13 +88,27 @@ class Run:
     @property
     def n_workers(self) -> int:
         """How many partitions are processed at a time."""
-        n_devices, n_cpus = len(self.devices), 0
-        if self._workers is None or self._workers.cpus:
-            # Each device keeps a core busy that feeds it.
-            n_cpus = max(1, available_cores() - n_devices) if self.threads is None else self.threads
         if self.threads == 0:
             return 1
-        return max(1, min(n_devices + n_cpus, len(self._partitions)))
+        return max(1, min(len(self.devices) + self.n_cpus, len(self._partitions)))
+
+    @property
+    def n_cpus(self) -> int:
+        """How many workers without a device there are at most."""
+        if self._workers is not None and not self._workers.cpus:
+            return 0
+        # Each device keeps a core busy that feeds it.
+        n_cores = max(1, available_cores() - len(self.devices))
+        return n_cores if self.threads is None else self.threads
+
+    @property
+    def workers(self) -> Workers | None:
+        """Who takes part, and what UDFs get where, for others that plan the same run."""
+        if self._workers is None:
+            return None
+        gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
+        formats = tuple(each.array_backend for each in gets if each is not None)
+        return self._workers._replace(elsewhere=True, formats=formats)
 
     @property
     def devices(self) -> tuple[int, ...]:
@@ -98,13 +117,18 @@ class Run:
 
     def places(self) -> list[DeviceWorker | CpuWorker]:
         """One place for each worker, those with a device first."""
+        with_device = self.devices[: self.n_workers]
+        without = [None] * (self.n_workers - len(with_device))
+        return [self.place(device) for device in (*with_device, *without)]
+
+    def place(self, device: int | None) -> DeviceWorker | CpuWorker:
+        """Where a worker with that device works, or one without, if devices take part."""
         from framefold._cuda.worker import CpuWorker, DeviceWorker
 
+        if device is None:
+            return CpuWorker()
         gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
-        on_cupy = any(each is not None and each.on_cupy for each in gets)
-        n_workers = self.n_workers
-        with_device = [DeviceWorker(device, on_cupy) for device in self.devices[:n_workers]]
-        return [*with_device, *(CpuWorker() for _ in range(n_workers - len(with_device)))]
+        return DeviceWorker(device, any(each is not None and each.on_cupy for each in gets))
 
     def wrap(
         self, buffers: _engine._ResultLists, valid: npt.NDArray[np.bool_]
@@ -180,8 +204,7 @@ def plan_run(
     threads: int | None,
     corrections: CorrectionSet | None = None,
     backends: Any = None,
-    gpus: int | tuple[int, ...] | None = None,
-    gpus_only: bool = False,
+    find_workers: FindWorkers | None = None,
     cuts: list[int] | None = None,
 ) -> Run:
     """Plan a run; reads no pixel.
@@ -194,8 +217,9 @@ def plan_run(
         Of the executor.
     corrections, backends
         As for :meth:`framefold.Context.run_udf`.
-    gpus, gpus_only
-        Of the executor.
+    find_workers
+        Of the executor: who takes part, asked if a UDF takes a format of CUDA. This process and
+        its devices if None.
     cuts
         The numbers of selected frames at which partitions begin; the planner's choice if None.
     """
@@ -219,7 +243,7 @@ def plan_run(
     # Corrected pixels are dense, whatever they were before.
     corrects = correction_set is not None and correction_set.have_corrections()
     native_formats = (NUMPY,) if corrects else dataset.native_backends
-    workers = _assign_formats(udfs, bridges, native_formats, allowed, gpus, gpus_only)
+    workers = _assign_formats(udfs, bridges, native_formats, allowed, find_workers)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
     depth = None
     if workers is not None and workers.devices:
@@ -237,8 +261,7 @@ def _assign_formats(
     bridges: Sequence[Bridge | None],
     native: tuple[str, ...],
     allowed: tuple[str, ...] | None,
-    gpus: int | tuple[int, ...] | None,
-    gpus_only: bool,
+    find_workers: FindWorkers | None,
 ) -> Workers | None:
     """Tell each UDF in Python which array formats it gets; who takes part, if devices do."""
     in_python = [bridge for bridge in bridges if bridge is not None]
@@ -256,14 +279,16 @@ def _assign_formats(
     if not CUDA_BACKENDS.isdisjoint(f for wish in wishes for f in wish):
         from framefold._cuda import placement
 
-        workers = placement.find_workers(wishes, gpus, gpus_only)
+        workers = (find_workers or placement.find_workers)(wishes)
     if allowed is not None:
         for udf in on_kernels:
             there = {"why_no_device": workers.why_none} if workers else {}
             asked = asked_for(udf)
             on_device = workers is not None and bool(workers.devices)
             on_device = on_device and CUDA_BACKENDS.issuperset(set(asked) & set(allowed))
-            usable(type(udf).__name__, asked, allowed, "cuda" if on_device else "cpu", **there)
+            elsewhere = workers is not None and workers.elsewhere
+            kind = "cuda" if on_device else "cpu"
+            usable(type(udf).__name__, asked, allowed, kind, **there, elsewhere=elsewhere)
     if not in_python:
         return None
     if workers is None:

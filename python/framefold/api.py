@@ -107,8 +107,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             devices.
         gpus
             How many CUDA devices to use, or their numbers, for UDFs that take arrays of CUDA;
-            all there are if None. A number that is named twice gets two threads. ``'inline'``
-            uses the first.
+            all there are if None. A number that is named twice gets two threads or processes.
+            ``'inline'`` uses the first.
         plot_class
             As for the class.
         snooze_timeout
@@ -535,8 +535,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
                 f"Context.load"
             )
         executor = self.executor
-        gpus = executor.gpus, executor.gpus_only
-        run = plan_run(dataset, udf, roi, executor.threads, corrections, backends, *gpus)
+        options = corrections, backends, executor.find_workers
+        run = plan_run(dataset, udf, roi, executor.threads, *options)
         run.executor, run.backends = executor, backends
         return run
 

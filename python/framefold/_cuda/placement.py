@@ -43,6 +43,10 @@ class Workers(NamedTuple):
     devices: tuple[int, ...] = ()
     #: Why there are no devices, for messages.
     why_none: str = ""
+    #: Whether they are other processes, which may have other libraries.
+    elsewhere: bool = False
+    #: What each UDF in Python gets on devices, if that is known already.
+    formats: Formats = ()
 
 
 class OnDevice(NamedTuple):
@@ -65,7 +69,9 @@ class OnDevice(NamedTuple):
         return None if tiles is None else tiles.max_depth(self.array_backend, frames, sig)
 
 
-def find_workers(wishes: Sequence[Formats], gpus: Gpus, devices_only: bool = False) -> Workers:
+def find_workers(
+    wishes: Sequence[Formats], gpus: Gpus = None, devices_only: bool = False
+) -> Workers:
     """Who takes part in a run of UDFs that take these formats.
 
     Looks for devices only if a UDF takes a CUDA format. A UDF that takes nothing else keeps
@@ -91,8 +97,12 @@ def find_workers(wishes: Sequence[Formats], gpus: Gpus, devices_only: bool = Fal
         return Workers(why_none=system.why_no_device() or "there is no CUDA device")
     if takes <= CUPY_BACKENDS and not system.has_cupy():
         return Workers(why_none=f"CuPy cannot be imported; {INSTALL}")
-    needed = any(wish and not CPU_BACKENDS.intersection(wish) for wish in wishes)
-    return Workers(not (needed or chosen or devices_only), devices)
+    return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
+
+
+def needs_devices(wishes: Sequence[Formats]) -> bool:
+    """Whether any UDF takes formats of CUDA only."""
+    return any(wish and not CPU_BACKENDS.intersection(wish) for wish in wishes)
 
 
 def _picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
@@ -128,9 +138,10 @@ def assign(
         _formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
     if not workers.devices:
         return
-    wishes = [_wish(bridge, allowed, workers) for bridge in bridges]
-    there = (*native, CUPY_SCIPY_CSR) if SCIPY_CSR in native else native
-    chosen = _formats.choose(there, wishes)
+    chosen = workers.formats
+    if not chosen:
+        there = (*native, CUPY_SCIPY_CSR) if SCIPY_CSR in native else native
+        chosen = _formats.choose(there, [_wish(bridge, allowed, workers) for bridge in bridges])
     if not workers.cpus:
         for bridge, format_ in zip(bridges, chosen, strict=True):
             bridge.array_backend = format_
@@ -191,7 +202,8 @@ def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:
     fit = asked if allowed is None else tuple(format_ for format_ in asked if format_ in allowed)
     if CUDA_BACKENDS.intersection(fit):
         try:
-            return _formats.usable(bridge.name, asked, allowed, "cuda")
+            elsewhere = workers.elsewhere
+            return _formats.usable(bridge.name, asked, allowed, "cuda", elsewhere=elsewhere)
         except (UnsupportedError, MissingLibraryError):
             if not CPU_BACKENDS.intersection(fit):
                 raise

@@ -67,6 +67,12 @@ def get_device_class() -> Literal["cpu", "cuda"]:
     return "cpu" if get_use_cuda() is None else "cuda"
 
 
+def environment_of(device: int) -> dict[str, str]:
+    """The environment variables of a process that is to work on that CUDA device."""
+    unset = {f"{prefix}_USE_{kind}": "" for prefix in _PREFIXES for kind in ("CUDA", "CPU")}
+    return {**unset, f"{_PREFIXES[0]}_USE_CUDA": str(device)}
+
+
 @contextmanager
 def working_on(device: int | None) -> Iterator[None]:
     """Tell this thread that it works on a CUDA device, or on the CPU."""

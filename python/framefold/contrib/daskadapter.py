@@ -96,7 +96,7 @@ def make_dask_array(
     frame_bytes = prod(sig) * max(dataset.dtype.itemsize, wanted.itemsize if wanted else 0)
     chunks = _nav_chunks(grid, max(1, BLOCK_BYTES // max(1, frame_bytes)))
     cuts = _firsts(grid, chunks)
-    run = plan_run(dataset, udf, mask, 0, gpus=0, cuts=cuts)
+    run = plan_run(dataset, udf, mask, 0, cuts=cuts)
     graph = Graph(tasks.DelayedRun(run))
     bridge = run.bridges[0]
     assert bridge is not None

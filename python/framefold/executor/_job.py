@@ -54,6 +54,7 @@ def contents(run: Run) -> dict[str, Any]:
         "corrections": run.corrections,
         "backends": run.backends,
         "cuts": run.cuts,
+        "workers": run.workers,
     }
 
 
@@ -89,8 +90,9 @@ def plan(shipped: dict[str, Any]) -> Run:
     if outside is not None:
         _compare(outside, udfs)
     rest = shipped["corrections"], shipped["backends"]
-    cuts = shipped["cuts"]
-    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, cuts=cuts)
+    cuts, workers = shipped["cuts"], shipped["workers"]
+    known = None if workers is None else lambda _wishes: workers
+    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
 
 
 def _compare(outside: dict[str, int], udfs: Sequence[UDF]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
 from multiprocessing import Pipe
@@ -26,12 +27,12 @@ FAILED_STARTS = 3
 
 
 class Pool:
-    """Up to ``n_workers`` processes, started when there is work.
+    """Processes that are started when there is work.
 
     Parameters
     ----------
     n_workers
-        How many.
+        How many there are at most on the CPU; those with a CUDA device are as many as runs want.
     timeout
         How many seconds a partition may take; None for any.
     startup_timeout
@@ -185,7 +186,7 @@ class Pool:
         """Give all workers something to do: first those that have nothing."""
         self._start_workers()
         for worker in sorted(self._workers, key=lambda worker: len(worker.queue)):
-            task = self._next_tasks(len(worker.queue))
+            task = self._next_tasks(worker)
             if task is None:
                 continue
             job, indices = task
@@ -194,16 +195,19 @@ class Pool:
             except OSError:
                 self._bury(worker)
 
-    def _next_tasks(self, n_queued: int) -> tuple[Job, list[int]] | None:
-        """Partitions of the run whose turn it is, for a worker that has so many already."""
+    def _next_tasks(self, worker: Worker) -> tuple[Job, list[int]] | None:
+        """Partitions of the run whose turn it is, for a worker."""
+        n_queued = len(worker.queue)
         for job in list(self._jobs.values()):
+            if not self._takes_part(worker, job):
+                continue
             tasks = job.tasks
             missing = tasks.at_hand - n_queued
             # Not one by one: messages cost more than short partitions.
             if missing <= 0 or (n_queued > 1 and missing < n_queued):
                 continue
             # Enough is left for the others to have as many.
-            missing = min(missing, max(1, tasks.n_left // (2 * self.n_workers)))
+            missing = min(missing, max(1, tasks.n_left // (2 * job.n_workers)))
             indices = [index for _ in range(missing) if (index := tasks.take()) is not None]
             if indices:
                 # The others come first now.
@@ -211,15 +215,35 @@ class Pool:
                 return job, indices
         return None
 
+    def _takes_part(self, worker: Worker, job: Job) -> bool:
+        if worker.device is not None:
+            return worker.device in job.devices
+        others = (other for other in self._workers if other.device is None)
+        n_cpus = sum(job.number in other.jobs for other in others)
+        return job.number in worker.jobs or n_cpus < job.n_cpus
+
     def _start_workers(self) -> None:
-        partitions = sum(job.tasks.n_partitions for job in self._jobs.values())
-        while len(self._workers) < min(self.n_workers, partitions):
+        there = Counter(worker.device for worker in self._workers)
+        # Those with a device are few, and take longest to start.
+        missing = sorted((self._wanted() - there).elements(), key=lambda device: device is None)
+        for device in missing:
             try:
-                self._workers.append(Worker())
+                self._workers.append(Worker(device))
             except OSError as error:
                 if not self._workers:
                     self._fail_all(f"a worker process could not be started: {error}")
                 return
+
+    def _wanted(self) -> Counter[int | None]:
+        """How many workers the runs can use of each device, and how many without one."""
+        wanted: Counter[int | None] = Counter()
+        n_cpus = 0
+        for job in self._jobs.values():
+            devices = job.devices[: job.tasks.n_partitions]
+            wanted |= Counter(devices)
+            n_cpus += min(job.n_cpus, job.tasks.n_partitions - len(devices))
+        wanted[None] = min(self.n_workers, n_cpus)
+        return wanted
 
     def _fail_all(self, reason: str) -> None:
         for job in self._jobs.values():

@@ -63,12 +63,14 @@ class Remote:
         self._udfs = _udfs(run)
         #: The next partition to be collected.
         self.next = first
-        self._tasks = Tasks(run.plan.n_partitions, pool.n_workers, first)
+        devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
+        self._tasks = Tasks(run.plan.n_partitions, n_cpus + len(devices), first)
         fingerprint = _job.fingerprint(run)
         parcel = _job.ship(run, outside)
         names, environment = _job.names(run), _job.environment()
         number = next(_numbers)
-        self._job = Job(number, collects, parcel, environment, self._tasks, fingerprint, names)
+        about = self._tasks, fingerprint, names, n_cpus, devices
+        self._job = Job(number, collects, parcel, environment, *about)
 
     def begin(self) -> None:
         """Have workers process what they can; :meth:`end` has to be called, come what may."""

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any
 
@@ -34,13 +34,17 @@ LARGE = 32 << 10
 class Job:
     """A run, planned here."""
 
-    def __init__(self, number: int, run: Run, collects: bool, shares_memory: bool) -> None:
+    def __init__(
+        self, number: int, run: Run, collects: bool, shares_memory: bool, device: int | None
+    ) -> None:
         self.number = number
         self.run = run
         #: Whether results of short partitions may wait for each other.
         self.collects = collects
         self.shares_memory = shares_memory
         self.slots = Slots()
+        #: What this worker is in a run in which CUDA devices take part.
+        self.place = run.place(device) if run.devices else None
 
 
 class Outbox:
@@ -87,10 +91,19 @@ class Outbox:
 
 
 class Server:
-    """The messages of one worker process, and what is done about them."""
+    """The messages of one worker process, and what is done about them.
 
-    def __init__(self, channel: Channel) -> None:
+    Parameters
+    ----------
+    channel
+        To the main process.
+    device
+        The number of its CUDA device; None for a worker on the CPU.
+    """
+
+    def __init__(self, channel: Channel, device: int | None = None) -> None:
         self._channel = channel
+        self._device = device
         self._inbox: SimpleQueue[Any] = SimpleQueue()
         self._put_back: deque[Any] = deque()
         self._jobs: dict[int, Job] = {}
@@ -158,7 +171,7 @@ class Server:
             return
         with self._lock:
             if number not in self._dropped:
-                self._jobs[number] = Job(number, run, collects, bool(descriptors))
+                self._jobs[number] = Job(number, run, collects, bool(descriptors), self._device)
         self._channel.send(("planned", number, told))
 
     def _process(self, number: int, first: Any) -> None:
@@ -190,7 +203,8 @@ class Server:
             taken = None
 
         try:
-            job.run.plan.work(take, give)
+            with nullcontext() if job.place is None else job.place.active():
+                job.run.plan.work(take, give)
             outbox.send()
         except BaseException as exception:
             outbox.send()
@@ -224,13 +238,15 @@ class Server:
             job = self._jobs.pop(number, None)
             self._dropped.discard(number)
         shares_memory = job is not None and (job.shares_memory or job.slots.in_use)
+        if job is not None and job.place is not None:
+            job.place.close()
         del job
         if shares_memory:
             gc.collect()  # UDF, meta data and run refer to each other, and to that memory
         self._channel.send(("stopped", number))
 
 
-def serve(handle: int, lifeline: int) -> None:
+def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     """Work for the process at the other end of the channel until it is gone."""
     _end_with(lifeline)
     _restore_environment()
@@ -239,7 +255,7 @@ def serve(handle: int, lifeline: int) -> None:
         faulthandler.enable()  # says what Python was doing when compiled code broke
     gc.collect()
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
-    server = Server(connect(handle))
+    server = Server(connect(handle), device)
     threading.Thread(target=server.read, name="framefold-reader", daemon=True).start()
     # Whether the main process went away while it was sent something, the reader finds out.
     with suppress(BrokenPipeError, ConnectionResetError):

@@ -1,4 +1,7 @@
-"""A worker process: ``python -m framefold.executor._worker HANDLE LIFELINE``."""
+"""A worker process: ``python -m framefold.executor._worker DEVICE HANDLE LIFELINE``.
+
+The device is -1 for a worker on the CPU.
+"""
 
 from __future__ import annotations
 
@@ -7,4 +10,5 @@ import sys
 from framefold.executor._serving import serve
 
 if __name__ == "__main__":
-    serve(int(sys.argv[1]), int(sys.argv[2]))
+    device, handle, lifeline = map(int, sys.argv[1:])
+    serve(handle, lifeline, None if device < 0 else device)

@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from framefold.common.backend import environment_of
 from framefold.executor._channel import GIVEN_PATH, start
 from framefold.executor._slots import MappedSlots
 from framefold.executor._tasks import Tasks
@@ -45,6 +46,14 @@ class Job(NamedTuple):
     fingerprint: str
     #: The names of the UDFs.
     names: str
+    #: How many workers without a CUDA device take part, and the devices of the others.
+    n_cpus: int
+    devices: tuple[int, ...] = ()
+
+    @property
+    def n_workers(self) -> int:
+        """How many workers take part."""
+        return self.n_cpus + len(self.devices)
 
 
 class Assigned:
@@ -63,14 +72,20 @@ class Assigned:
 class Worker:
     """A process, and what it has to do. Used by the pool's thread alone.
 
+    Parameters
+    ----------
+    device
+        The number of its CUDA device; None for a worker on the CPU.
+
     Raises
     ------
     OSError
         If the process cannot be started.
     """
 
-    def __init__(self) -> None:
-        self._started = start(_command(), _environment())
+    def __init__(self, device: int | None = None) -> None:
+        self._started = start(_command(device), _environment(device))
+        self.device = device
         self.channel = self._started.channel
         self.began = time.monotonic()
         self.ready = False
@@ -148,13 +163,16 @@ class Worker:
         self._started.close(disown=True)
 
 
-def _command() -> list[str]:
+def _command(device: int | None) -> list[str]:
     flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
-    return [sys.executable, *flags, "-P", "-m", "framefold.executor._worker"]
+    number = str(-1 if device is None else device)
+    return [sys.executable, *flags, "-P", "-m", "framefold.executor._worker", number]
 
 
-def _environment() -> dict[str, str]:
+def _environment(device: int | None = None) -> dict[str, str]:
     environment = dict(os.environ)
+    if device is not None:
+        environment.update(environment_of(device))
     environment.update(dict.fromkeys(ONE_THREAD, "1"))
     # Framefold and NumPy may come from anywhere on the path.
     given = environment.get("PYTHONPATH")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from framefold import _engine
+    from framefold._cuda.placement import Workers
     from framefold._partial_results import UDFResultDict
     from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
@@ -34,6 +35,12 @@ class JobExecutor:
     threads: int | None = None
     gpus: int | tuple[int, ...] | None = None
     gpus_only: bool = False
+
+    def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
+        """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
+        from framefold._cuda.placement import find_workers
+
+        return find_workers(wishes, self.gpus, self.gpus_only)
 
     def has_own_loop(self, run: Run) -> bool:
         """Whether :meth:`partials` gives the partial results of this run."""

@@ -64,22 +64,22 @@ def make_executor(
         from framefold.executor.integration import get_dask_integration_executor
 
         return get_dask_integration_executor()
-    if name in ("processes", "pipelined", "dask", "dask-make-default"):
+    if name in ("dask", "dask-make-default"):
         if gpus if isinstance(gpus, int) else list(gpus or ()):
             raise ExecutorSpecException(
                 f"gpus is {gpus!r}, but worker processes use the CPU only; leave it out, or use "
                 f"'threads'"
             )
-        if name.startswith("dask"):
-            from framefold.executor.dask import DaskJobExecutor, cluster_spec
+        from framefold.executor.dask import DaskJobExecutor, cluster_spec
 
-            return DaskJobExecutor.make_local(
-                None if cpus is None else cluster_spec(cpus),
-                client_kwargs={"set_as_default": name == "dask-make-default"},
-            )
+        return DaskJobExecutor.make_local(
+            None if cpus is None else cluster_spec(cpus),
+            client_kwargs={"set_as_default": name == "dask-make-default"},
+        )
+    if name in ("processes", "pipelined"):
         from framefold.executor.processes import ProcessJobExecutor
 
-        return ProcessJobExecutor(_count(cpus))
+        return ProcessJobExecutor(_count(cpus), gpus=gpus)
     return InlineJobExecutor(gpus)
 
 

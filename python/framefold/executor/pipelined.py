@@ -27,7 +27,8 @@ class PipelinedExecutor(ProcessJobExecutor):
     Parameters
     ----------
     spec
-        From :meth:`make_spec`: one entry for each worker. One for each core if None.
+        From :meth:`make_spec`: one entry for each worker, whose ``device_kind`` and, with
+        ``"CUDA"``, ``device_id`` count. One for each core and each CUDA device if None.
     pin_workers
         Accepted and of no effect: the system decides which core a worker runs on.
     startup_timeout
@@ -56,39 +57,48 @@ class PipelinedExecutor(ProcessJobExecutor):
         if early_setup is not None:
             raise UnsupportedError("early_setup: no function can be run in workers; leave it out")
         if main_process_gpu is not None and main_process_gpu is not False:
-            raise UnsupportedError("main_process_gpu: no GPU is used; leave it out")
-        n_workers = None if spec is None else len(spec)
-        super().__init__(n_workers, timeout=timeout, startup_timeout=startup_timeout)
+            raise UnsupportedError(
+                "main_process_gpu: partial results are merged on the CPU; leave it out"
+            )
+        n_workers, devices = None, None
+        if spec is not None:
+            devices = [each["device_id"] for each in spec if each["device_kind"] == "CUDA"]
+            n_workers = len(spec) - len(devices)
+        super().__init__(n_workers, gpus=devices, timeout=timeout, startup_timeout=startup_timeout)
 
     @classmethod
     def make_local(  # type: ignore[override] # the reference system's own
         cls, main_process_gpu: int | bool | None = None, **options: Any
     ) -> PipelinedExecutor:
-        """One worker for each core; ``options`` are those of the class."""
+        """One worker for each core and device; ``options`` are those of the class."""
         return cls(main_process_gpu=main_process_gpu, **options)
 
     @staticmethod
     def make_spec(
         cpus: int | Iterable[int], cudas: int | Iterable[int] = (), has_cupy: bool = False
     ) -> list[WorkerSpec]:
-        """One entry for each of ``cpus``, a number or an iterable.
+        """One entry for each of ``cudas`` and ``cpus``, which are numbers or iterables.
 
-        Raises
-        ------
-        InvalidArgumentError
-            If ``cudas`` names devices: workers use none.
+        A CUDA device that is named twice gets two workers. ``has_cupy`` is only noted: CuPy is
+        used where it is installed.
         """
-        n_devices = cudas if isinstance(cudas, int) else len(list(cudas))
-        if n_devices:
-            raise InvalidArgumentError("cudas: worker processes use no GPU; pass an empty list")
-        ids = range(cpus) if isinstance(cpus, int) else list(cpus)
-        return [
-            WorkerSpec(
-                name=f"cpu-{device}",
-                device_id=device,
-                device_kind="CPU",
-                worker_idx=index,
-                has_cupy=has_cupy,
-            )
-            for index, device in enumerate(ids)
-        ]
+        kinds = ("CUDA", _listed(cudas, "cudas"), has_cupy), ("CPU", _listed(cpus, "cpus"), False)
+        spec: list[WorkerSpec] = []
+        for kind, devices, with_cupy in kinds:
+            for place, device in enumerate(devices):
+                repeated = devices[:place].count(device)
+                worker = WorkerSpec(
+                    name=f"{kind.lower()}-{device}" + (f"-{repeated}" if repeated else ""),
+                    device_id=device,
+                    device_kind=kind,
+                    worker_idx=len(spec),
+                    has_cupy=with_cupy,
+                )
+                spec.append(worker)
+        return spec
+
+
+def _listed(devices: int | Iterable[int], name: str) -> list[int]:
+    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
+        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
+    return list(range(devices)) if isinstance(devices, int) else list(devices)

@@ -6,10 +6,11 @@ import os
 import sys
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import JobExecutor, Partials
+from framefold.executor.base import JobExecutor, Partials, checked_gpus
 
 if TYPE_CHECKING:
     from framefold._planning import Run
@@ -31,7 +32,12 @@ class ProcessJobExecutor(JobExecutor):
     Parameters
     ----------
     n_workers
-        How many processes; as many as this one may use cores if None.
+        How many processes; as many as this one may use cores if None. With devices, those that
+        work on the CPU; 0 to run what can run on devices on devices alone.
+    gpus
+        The CUDA devices for UDFs that take arrays of CUDA, each with a process of its own: how
+        many, or the numbers of devices; a number that is named twice gets two processes. All
+        there are if None. They are started with the first run that uses devices.
     timeout
         How many seconds a partition may take. A worker that takes longer is ended, and the run
         fails with :class:`~framefold.exceptions.WorkerTimeoutError`. Any time if None.
@@ -43,15 +49,21 @@ class ProcessJobExecutor(JobExecutor):
         self,
         n_workers: int | None = None,
         *,
+        gpus: int | Iterable[int] | None = None,
         timeout: float | None = None,
         startup_timeout: float = 60.0,
     ) -> None:
-        if n_workers is not None and n_workers < 1:
-            raise InvalidArgumentError(f"n_workers is {n_workers}; use 1 or more")
+        self.gpus = checked_gpus(gpus)
+        self.gpus_only = n_workers == 0 and self.gpus not in (None, 0, ())
+        if n_workers is not None and n_workers < 1 and not self.gpus_only:
+            raise InvalidArgumentError(
+                f"n_workers is {n_workers}; use 1 or more, or 0 together with gpus"
+            )
         for name, seconds in (("timeout", timeout), ("startup_timeout", startup_timeout)):
             if seconds is not None and not seconds > 0:
                 raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
-        self.threads = n_workers
+        # What cannot run on devices is run on as many processes as there are cores.
+        self.threads = None if self.gpus_only else n_workers
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         self._begin()
@@ -69,7 +81,7 @@ class ProcessJobExecutor(JobExecutor):
 
     @property
     def n_workers(self) -> int:
-        """How many processes there are at most."""
+        """How many processes work on the CPU at most."""
         from framefold._planning import available_cores
 
         return available_cores() if self.threads is None else self.threads
@@ -92,7 +104,12 @@ class ProcessJobExecutor(JobExecutor):
         """Where the partitions of a run are processed, and why."""
         if not _needs_python(run):
             return "executor    threads: all UDFs run on native kernels, which need no processes\n"
-        return f"executor    up to {self.n_workers} worker processes\n"
+        n_cpus = min(run.n_cpus, self.n_workers)
+        if not run.devices:
+            return f"executor    up to {n_cpus} worker processes\n"
+        devices = ", ".join(map(str, run.devices))
+        cpus = f"up to {n_cpus} worker processes on the CPU, and " if n_cpus else ""
+        return f"executor    {cpus}one for each of the CUDA devices {devices}\n"
 
     def has_own_loop(self, run: Run) -> bool:
         """Whether any UDF of the run is written in Python."""

@@ -101,6 +101,8 @@ def usable(
     allowed: Formats | None = None,
     device_class: str = "cpu",
     why_no_device: str = "",
+    *,
+    elsewhere: bool = False,
 ) -> Formats:
     """Those of the formats that can be had.
 
@@ -117,6 +119,8 @@ def usable(
         :data:`CUDA_BACKENDS`.
     why_no_device
         Why the run has no worker with a CUDA device, for messages.
+    elsewhere
+        Whether workers with a CUDA device are other processes, where CuPy is or is not installed.
 
     Raises
     ------
@@ -126,7 +130,8 @@ def usable(
         If only a library is in the way.
     """
     in_the_way = {
-        format_: _obstacle(format_, allowed, device_class, why_no_device) for format_ in asked
+        format_: _obstacle(format_, allowed, device_class, why_no_device, elsewhere)
+        for format_ in asked
     }
     left = tuple(format_ for format_, obstacle in in_the_way.items() if obstacle is None)
     if left:
@@ -269,7 +274,11 @@ def _best_rank(native: Formats, wish: Formats) -> Formats:
 
 
 def _obstacle(
-    format_: str, allowed: Formats | None, device_class: str, why_no_device: str
+    format_: str,
+    allowed: Formats | None,
+    device_class: str,
+    why_no_device: str,
+    elsewhere: bool,
 ) -> str | None:
     """Why a format cannot be had; None if it can."""
     if allowed is not None and format_ not in allowed:
@@ -279,7 +288,7 @@ def _obstacle(
         why = f" ({why_no_device})" if why_no_device and not on_cpu else ""
         return f"needs a {'CPU' if on_cpu else 'CUDA'} worker, and this run has none{why}"
     for library in _libraries(format_):
-        if not _installed(library):
+        if not (elsewhere and library == "cupy") and not _installed(library):
             return f"needs {library}, which is not installed"
     return None
 
