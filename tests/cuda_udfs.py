@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+import time
 
 import fake_cupy
 import numpy as np
 
-from framefold.common.backend import get_device_class, get_use_cuda
+from framefold.common.backend import get_device_class, get_use_cpu, get_use_cuda
 from framefold.udf import UDF
 
 NAV, SIG = (5, 6), (7, 9)
@@ -79,6 +81,79 @@ class Frames(Sums):
 class Partitions(Sums):
     def process_partition(self, partition):
         self.add(partition, partition.shape[0])
+
+
+class Meeting(Tiles):
+    """Waits in each worker until so many have begun, which leave a file each in a folder."""
+
+    def __init__(self, formats, folder, n_workers, keep=None, gate=None, tile_bytes=400):
+        UDF.__init__(
+            self,
+            formats=formats,
+            folder=folder,
+            n_workers=n_workers,
+            keep=keep,
+            gate=gate,
+            tile_bytes=tile_bytes,
+        )
+
+    def get_task_data(self):
+        folder = self.params.folder
+        (folder / str(os.getpid())).touch()
+        deadline = time.monotonic() + 60
+        while len(list(folder.iterdir())) < self.params.n_workers:
+            assert time.monotonic() < deadline, "the others did not begin"
+            time.sleep(0.01)
+        return {}
+
+
+class Where(UDF):
+    """What a worker says about itself."""
+
+    def __init__(self, formats):
+        super().__init__(formats=formats)
+
+    def get_backends(self):
+        return self.params.formats
+
+    def get_result_buffers(self):
+        return {"told": self.buffer("nav", dtype=object), "pid": self.buffer("nav", dtype=int)}
+
+    def process_frame(self, frame):
+        self.results.told[0] = (
+            get_use_cuda(),
+            get_use_cpu(),
+            os.environ.get("FRAMEFOLD_USE_CUDA"),
+            os.environ.get("LIBERTEM_USE_CUDA"),
+            os.environ.get("CUDA_VISIBLE_DEVICES"),
+        )
+        self.results.pid[:] = os.getpid()
+        if self.meta.array_backend == CUPY:
+            assert fake_cupy.machine.device == get_use_cuda()
+
+
+class Memory(Tiles):
+    """What earlier runs have left on the device, and whether CuPy gave its own memory back."""
+
+    def get_result_buffers(self):
+        return {
+            **super().get_result_buffers(),
+            "left": self.buffer("single", dtype="int64"),
+            "freed": self.buffer("nav", dtype=object),
+        }
+
+    def preprocess(self):
+        if self.meta.slice is not None:
+            gc.collect()
+            # What is there belongs to this partition's own buffers.
+            own = sum(array.nbytes for array in (self.results.each, self.results.total))
+            self.results.left[:] = fake_cupy.machine.live_bytes() - own
+            self.results.freed[:] = " ".join(name for name, _ in fake_cupy.machine.freed_pools)
+
+    def merge(self, dest, src):
+        super().merge(dest, src)
+        dest.left[:] = np.maximum(dest.left, src.left)
+        dest.freed[:] = src.freed
 
 
 def check(result, data):

@@ -203,6 +203,15 @@ def test_worker_processes(data):
         assert set(mixed["ran"].raw_data) <= {"numpy cpu", "cupy cuda"}
 
 
+def test_dask_workers(data):
+    pytest.importorskip("distributed")
+    with ff.Context.make_with("dask", cpus=1, gpus=1) as context:
+        dataset = context.load("memory", data=data, num_partitions=6)
+        alone = context.run_udf(dataset=dataset, udf=Spectrum())["power"].data
+        expected = (np.abs(np.fft.fft2(data)) ** 2).sum(axis=(0, 1))
+        np.testing.assert_allclose(alone, expected, rtol=1e-4)
+
+
 def test_memory_is_given_back(ctx, data):
     dataset = ctx.load("memory", data=data, num_partitions=3)
     pool = cupy.get_default_memory_pool()

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import gc
 import os
-import time
 
 import fake_cupy
 import numpy as np
 import pytest
-from cuda_udfs import CUPY, NAV, SIG, Tiles, check, ran
+from cuda_udfs import CUPY, NAV, SIG, Meeting, Memory, Tiles, Where, check, ran
 from process_cases import PerFrame, frames, gone, hard_limit  # noqa: F401 - a fixture
 from sparse_files import counts
 
 import framefold as ff
-from framefold.common.backend import get_use_cpu, get_use_cuda
+from framefold.common.backend import get_use_cuda
 from framefold.exceptions import InvalidArgumentError, LimitError, UnsupportedError
 from framefold.executor.processes import ProcessJobExecutor
-from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit", "machine")
 
@@ -57,79 +54,6 @@ def load(context, data, n):
     return context.load("memory", data=data, num_partitions=n)
 
 
-class Meeting(Tiles):
-    """Waits in each worker until so many have begun, which leave a file each in a folder."""
-
-    def __init__(self, formats, folder, n_workers, keep=None, gate=None, tile_bytes=400):
-        UDF.__init__(
-            self,
-            formats=formats,
-            folder=folder,
-            n_workers=n_workers,
-            keep=keep,
-            gate=gate,
-            tile_bytes=tile_bytes,
-        )
-
-    def get_task_data(self):
-        folder = self.params.folder
-        (folder / str(os.getpid())).touch()
-        deadline = time.monotonic() + 60
-        while len(list(folder.iterdir())) < self.params.n_workers:
-            assert time.monotonic() < deadline, "the others did not begin"
-            time.sleep(0.01)
-        return {}
-
-
-class Environment(UDF):
-    """What a worker says about itself."""
-
-    def __init__(self, formats):
-        super().__init__(formats=formats)
-
-    def get_backends(self):
-        return self.params.formats
-
-    def get_result_buffers(self):
-        return {"told": self.buffer("nav", dtype=object), "pid": self.buffer("nav", dtype=int)}
-
-    def process_frame(self, frame):
-        self.results.told[0] = (
-            get_use_cuda(),
-            get_use_cpu(),
-            os.environ.get("FRAMEFOLD_USE_CUDA"),
-            os.environ.get("LIBERTEM_USE_CUDA"),
-            os.environ.get("CUDA_VISIBLE_DEVICES"),
-        )
-        self.results.pid[:] = os.getpid()
-        if self.meta.array_backend == CUPY:
-            assert fake_cupy.machine.device == get_use_cuda()
-
-
-class Memory(Tiles):
-    """What earlier runs have left on the device, and whether CuPy gave its own memory back."""
-
-    def get_result_buffers(self):
-        return {
-            **super().get_result_buffers(),
-            "left": self.buffer("single", dtype="int64"),
-            "freed": self.buffer("nav", dtype=object),
-        }
-
-    def preprocess(self):
-        if self.meta.slice is not None:
-            gc.collect()
-            # What is there belongs to this partition's own buffers.
-            own = sum(array.nbytes for array in (self.results.each, self.results.total))
-            self.results.left[:] = fake_cupy.machine.live_bytes() - own
-            self.results.freed[:] = " ".join(name for name, _ in fake_cupy.machine.freed_pools)
-
-    def merge(self, dest, src):
-        super().merge(dest, src)
-        dest.left[:] = np.maximum(dest.left, src.left)
-        dest.freed[:] = src.freed
-
-
 def test_workers_of_both_kinds_share_a_run(both, data, tmp_path):
     dataset = load(both, data, 6)
     result = both.run_udf(dataset, Meeting(("numpy", CUPY), tmp_path, 3))
@@ -149,13 +73,13 @@ def test_a_udf_for_devices_alone_keeps_the_cpu_out(both, data, tmp_path):
         check(result, data)
     assert ran(only) == ran(either) == {"cupy 0 cuda", "cupy 1 cuda"}
     assert ran(cpu) == {"numpy 0 cuda", "numpy 1 cuda"}
-    plain = both.run_udf(load(both, data, 4), Environment(("cuda", "numpy")), backends="cuda")
+    plain = both.run_udf(load(both, data, 4), Where(("cuda", "numpy")), backends="cuda")
     assert {told[:3] for told in plain["told"].raw_data} <= {(0, None, "0"), (1, None, "1")}
 
 
 def test_what_takes_no_format_of_cuda_runs_on_the_cpu(both, data):
-    with_device = both.run_udf(load(both, data, 6), Environment((CUPY,)))
-    without = both.run_udf(load(both, data, 6), Environment(("numpy",)))
+    with_device = both.run_udf(load(both, data, 6), Where((CUPY,)))
+    without = both.run_udf(load(both, data, 6), Where(("numpy",)))
     assert not set(with_device["pid"].data.flat) & set(without["pid"].data.flat)
     assert set(without["told"].raw_data) == {(None, None, None, None, None)}
     restricted = both.run_udf(load(both, data, 6), Tiles(("numpy", CUPY)), backends="numpy")
@@ -185,12 +109,12 @@ def test_environment_of_workers(monkeypatch, data):
     monkeypatch.setenv("LIBERTEM_USE_CUDA", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,7")
     with ff.Context.make_with("processes", cpus=1) as context:
-        result = context.run_udf(load(context, data, 2), Environment(("numpy", CUPY)))
+        result = context.run_udf(load(context, data, 2), Where(("numpy", CUPY)))
         # As in other executors, a device that is set is the only worker.
         assert set(result["told"].raw_data) == {(1, None, "1", "", "4,7")}
         monkeypatch.setenv("LIBERTEM_USE_CUDA", "")
         monkeypatch.setenv("FRAMEFOLD_USE_CPU", "0")
-        result = context.run_udf(load(context, data, 2), Environment(("numpy", CUPY)))
+        result = context.run_udf(load(context, data, 2), Where(("numpy", CUPY)))
         assert {told[0] for told in result["told"].raw_data} <= {1, None}
         assert "CUDA" not in context.explain(load(context, data, 2), Tiles(("numpy", CUPY)))
 

@@ -361,7 +361,16 @@ def test_specifications():
     spec = cluster_spec([0, 3], name="here", preload=["json"], options={"nthreads": 2})
     assert list(spec) == ["here-cpu-0", "here-cpu-3"]
     options = spec["here-cpu-3"]["options"]["options"]
-    assert options == {"nthreads": 2, "memory_limit": 0, "preload": ["json"]}
+    resources = {"CPU": 2, "compute": 2, "ndarray": 2}
+    expected = {"nthreads": 2, "memory_limit": 0, "preload": ["json"], "resources": resources}
+    assert options == expected
+    spec = cluster_spec(0, [1, 1], has_cupy=True)
+    assert list(spec) == ["default-cuda-1", "default-cuda-1-0"]
+    options = spec["default-cuda-1"]["options"]
+    assert options["device"] == 1
+    assert options["options"]["resources"] == {"CUDA": 1, "compute": 1, "ndarray": 1}
+    options = cluster_spec(1, 1, options={"resources": {"own": 3}})["default-cuda-0"]["options"]
+    assert options["options"]["resources"] == {"own": 3}
 
 
 @pytest.mark.parametrize(
@@ -369,10 +378,10 @@ def test_specifications():
     [
         (lambda: cluster_spec(0), "at least one worker"),
         (lambda: cluster_spec(-2), "cpus is -2"),
-        (lambda: cluster_spec(1, cudas=1), "use the CPU only"),
+        (lambda: cluster_spec(1, cudas=-1), "cudas is -1"),
         (lambda: DaskJobExecutor("tcp://127.0.0.1:1"), "client is a str"),
         (lambda: DaskJobExecutor.make_local(main_process_gpu=0), "merged on the CPU"),
-        (lambda: ff.Context.make_with("dask", gpus=1), "use the CPU only"),
+        (lambda: ff.Context.make_with("dask", gpus=99), "gpus is 99, and CUDA devices there are"),
         (lambda: ff.Context.make_with("dask-integration", cpus=1), "cannot be chosen"),
     ],
 )

@@ -127,8 +127,13 @@ class Run:
 
         if device is None:
             return CpuWorker()
+        return DeviceWorker(device, self.on_cupy)
+
+    @property
+    def on_cupy(self) -> bool:
+        """Whether any UDF gets arrays of CuPy on devices."""
         gets = [bridge.on_device for bridge in self.bridges if bridge is not None]
-        return DeviceWorker(device, any(each is not None and each.on_cupy for each in gets))
+        return any(each is not None and each.on_cupy for each in gets)
 
     def wrap(
         self, buffers: _engine._ResultLists, valid: npt.NDArray[np.bool_]

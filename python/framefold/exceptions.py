@@ -41,6 +41,10 @@ class MissingLibraryError(FramefoldError, ImportError):
 class LimitError(FramefoldError, MemoryError):
     """A size limit was exceeded."""
 
+    def __reduce__(self) -> tuple[type[LimitError], tuple[object, ...], dict[str, object]]:
+        # Dask's way to send exceptions fails for those that derive from MemoryError.
+        return type(self), self.args, self.__dict__
+
 
 class FileAccessError(FramefoldError, OSError):
     """The operating system refused."""

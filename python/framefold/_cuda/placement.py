@@ -92,7 +92,7 @@ def find_workers(
     if takes <= CUPY_BACKENDS and gpus is None and not system.cupy_installed():
         return Workers(why_none=f"CuPy is not installed; {INSTALL}")
     found = system.cuda_ids()
-    devices = _picked(found, gpus)
+    devices = picked(found, gpus)
     if not devices:
         return Workers(why_none=system.why_no_device() or "there is no CUDA device")
     if takes <= CUPY_BACKENDS and not system.has_cupy():
@@ -100,13 +100,23 @@ def find_workers(
     return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
 
 
+def devices_by_default() -> tuple[int, ...]:
+    """The devices to start workers for where nobody says which; none without CuPy."""
+    asked_for, ask_cpu = _configured()
+    if ask_cpu is not None or not system.cupy_installed():
+        return ()
+    return (
+        tuple(system.cuda_ids()) if asked_for is None else picked(system.cuda_ids(), (asked_for,))
+    )
+
+
 def needs_devices(wishes: Sequence[Formats]) -> bool:
     """Whether any UDF takes formats of CUDA only."""
     return any(wish and not CPU_BACKENDS.intersection(wish) for wish in wishes)
 
 
-def _picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
-    """The devices of those found that are asked for."""
+def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
+    """The devices of those found that are asked for; an error if there are fewer."""
     if gpus is None:
         return tuple(found)
     there = ", ".join(map(str, found)) or f"none ({system.why_no_device()})"

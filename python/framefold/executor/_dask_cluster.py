@@ -49,10 +49,15 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         Of the worker.
     options
         For :class:`distributed.Worker`.
+    device
+        The number of its CUDA device; None for a worker on the CPU.
     """
 
-    def __init__(self, scheduler: str, name: str, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, scheduler: str, name: str, options: Mapping[str, Any], device: int | None = None
+    ) -> None:
         super().__init__()
+        self._device = device
         self.name = name
         self._options = {"dashboard": False, **options, "name": name}
         self._scheduler = scheduler
@@ -97,7 +102,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             self._process = subprocess.Popen(
                 [*command, "-1"],
                 stdin=subprocess.DEVNULL,
-                env=_environment(),
+                env=_environment(self._device),
                 creationflags=group,
             )
             return
@@ -106,7 +111,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             self._process = subprocess.Popen(
                 [*command, str(reading)],
                 stdin=subprocess.DEVNULL,
-                env=_environment(),
+                env=_environment(self._device),
                 pass_fds=[reading],
                 process_group=0,
             )

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
-from framefold.executor import _failures, _job, _shared
+from framefold.executor import _dask_devices, _failures, _job, _shared
 from framefold.executor._dask_trays import Machine, Tray, Trays, machine
 from framefold.executor._serving import _flush
 from framefold.executor._shared import Places
@@ -131,6 +131,7 @@ class Shipped:
         self.number = self._sent[0]
         self._lock = threading.Lock()
         self._run: Run | None = None
+        self._places: _dask_devices.Places | None = None
         self._cancelled = False
         self._changes = 0
         self._trays: Trays | None = None
@@ -178,6 +179,8 @@ class Shipped:
                 return Planned("unreadable", _packed(exception))
             try:
                 told = _job.fingerprint(self._plan(dataset))
+            except _dask_devices.MissingDeviceError as exception:
+                return Planned("unreadable", _packed(exception))
             except BaseException as exception:
                 exception.add_note("raised while framefold prepared a run on a Dask worker")
                 return Planned("failed", _packed(exception))
@@ -242,7 +245,8 @@ class Shipped:
 
         failure = None
         try:
-            run.plan.work(take, give)
+            with _dask_devices.working(self._places):
+                run.plan.work(take, give)
         except BaseException as exception:
             failure = left[-1] if left else None, _packed(exception)
         if tray is None:
@@ -259,9 +263,11 @@ class Shipped:
             self._run.plan.cancel()
 
     def close(self) -> None:
-        """Let go of shared memory, once nothing is processed any more and nothing can be."""
+        """Let go of shared memory and of devices, once nothing is processed any more and nothing can be."""
         if self._trays is not None:
             self._trays.close()
+        if self._places is not None:
+            self._places.close()
 
     def _open(self) -> Any:
         if self._run is not None:
@@ -271,7 +277,9 @@ class Shipped:
 
     def _plan(self, dataset: Any) -> Run:
         if self._run is None:
-            self._run = _job.plan({**pickle.loads(self._sent[3]), "dataset": dataset})
+            run = _job.plan({**pickle.loads(self._sent[3]), "dataset": dataset})
+            self._places = _dask_devices.places(run, self)
+            self._run = run
         if self._cancelled:
             raise UDFRunCancelled("the run was cancelled")
         return self._run

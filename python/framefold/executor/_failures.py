@@ -37,6 +37,8 @@ class OtherwiseError(WorkerError):
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
+    # All of that is in the text. Dask would send these along, which can be of any class.
+    exception.__traceback__ = exception.__cause__ = exception.__context__ = None
     try:
         data, _ = _shared.dumps_by_value(exception, share=False)
         pickle.loads(data)

@@ -25,7 +25,9 @@ from framefold.executor.base import JobExecutor, Partials
 if TYPE_CHECKING:
     from distributed import Client
 
+    from framefold._cuda.placement import Workers
     from framefold._planning import Run
+    from framefold.executor._dask_devices import Resources
     from framefold.executor._dask_feed import Feed
     from framefold.executor._dask_tasks import ClusterTasks
 
@@ -90,6 +92,8 @@ class DaskJobExecutor(JobExecutor):
         self._closed = False
         self._process = os.getpid()
         self._replace: Callable[[list[str]], None] | None = None
+        #: Of each worker of a cluster that is about to come up, its resources.
+        self._specified: list[Resources] | None = None
         self._finish: weakref.finalize[Any, Any] | None = None
 
     @classmethod
@@ -158,8 +162,8 @@ class DaskJobExecutor(JobExecutor):
         Parameters
         ----------
         spec
-            The workers, from :func:`cluster_spec`; one process with one thread for each core if
-            None.
+            The workers, from :func:`cluster_spec`; one process with one thread for each core, and
+            one for each CUDA device if CuPy is installed, if None.
         cluster_kwargs
             For :class:`distributed.SpecCluster`.
         client_kwargs
@@ -180,11 +184,13 @@ class DaskJobExecutor(JobExecutor):
                 f"CPU; leave it out"
             )
         distributed = import_distributed()
+        from framefold._cuda.placement import devices_by_default
         from framefold._planning import available_cores
-        from framefold.executor import _dask_cluster
+        from framefold.executor import _dask_cluster, _dask_devices
 
         if spec is None:
-            spec = cluster_spec(range(available_cores()), preload=preload)
+            cudas = devices_by_default()
+            spec = cluster_spec(range(available_cores()), cudas, bool(cudas), preload=preload)
         cluster = _dask_cluster.start(spec, cluster_kwargs or {})
         try:
             options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
@@ -197,6 +203,7 @@ class DaskJobExecutor(JobExecutor):
         if hasattr(client.scheduler_comm, "interval"):
             client.scheduler_comm.interval = INTERVAL
         executor._replace = cluster.replace
+        executor._specified = _dask_devices.in_spec(spec)
         executor._owns(client, cluster)
         return executor
 
@@ -222,6 +229,17 @@ class DaskJobExecutor(JobExecutor):
             return "executor    threads: all UDFs run on native kernels, which need no workers\n"
         n_threads = self.client.nthreads()
         return f"executor    {len(n_threads)} Dask workers with {sum(n_threads.values())} threads\n"
+
+    def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
+        """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
+        from framefold.executor import _dask_devices
+
+        there = self._specified
+        if there is None:
+            self._on_loop()  # or it says why not
+            there = _dask_devices.in_cluster(self.client, self._startup_timeout)
+        scheduler: Any = self.client.scheduler
+        return _dask_devices.find_workers(wishes, there, scheduler.address)
 
     def has_own_loop(self, run: Run) -> bool:
         """Whether workers process the run."""
@@ -315,15 +333,18 @@ def cluster_spec(
     options: Mapping[str, Any] | None = None,
     preload: Sequence[str] | None = None,
 ) -> dict[str, Any]:
-    """Workers for :meth:`DaskJobExecutor.make_local`: one process for each CPU.
+    """Workers for :meth:`DaskJobExecutor.make_local`: a process for each CPU and CUDA device.
 
     Parameters
     ----------
     cpus
         How many workers, or an iterable with one entry for each.
     cudas
-        Not available: none. Dask workers use the CPU only.
-    has_cupy, num_service
+        How many CUDA devices, or the numbers of devices; one that is named twice gets two workers.
+    has_cupy
+        Whether workers with a device have the resource ``ndarray``; CuPy is used where it is
+        installed.
+    num_service
         Accepted and of no effect.
     name
         Names of workers begin with it.
@@ -331,24 +352,33 @@ def cluster_spec(
         For :class:`distributed.Worker`. Each has one thread if ``nthreads`` is not given.
     preload
         Modules that workers import when they start.
-    """
-    if len(_numbers(cudas, "cudas")):
-        raise InvalidArgumentError(
-            f"cudas is {cudas!r}, but Dask workers use the CPU only; leave it out, or use the "
-            f"executor 'threads'"
-        )
-    from framefold.executor._dask_cluster import LocalWorker
 
-    numbers = _numbers(cpus, "cpus")
-    if not numbers:
+    Notes
+    -----
+    Workers have the resources of the reference system: ``CPU`` or ``CUDA``, ``compute``, and
+    ``ndarray``.
+    """
+    from framefold.executor._dask_cluster import LocalWorker
+    from framefold.executor._dask_devices import tags
+
+    numbers, devices = _numbers(cpus, "cpus"), _numbers(cudas, "cudas")
+    if not numbers and not devices:
         raise InvalidArgumentError("cpus is 0; a cluster needs at least one worker")
     given = {"nthreads": 1, "memory_limit": 0, **(options or {})}
     if preload:
         given["preload"] = list(preload)
-    return {
-        f"{name}-cpu-{number}": {"cls": LocalWorker, "options": {"options": given}}
+    n_threads = given["nthreads"]
+    on_cpu = {"resources": tags(n_threads, cuda=False, ndarray=True), **given}
+    on_cuda = {"resources": tags(n_threads, cuda=True, ndarray=has_cupy), **given}
+    spec: dict[str, Any] = {
+        f"{name}-cpu-{number}": {"cls": LocalWorker, "options": {"options": on_cpu}}
         for number in numbers
     }
+    for place, device in enumerate(devices):
+        repeated = devices[:place].count(device)
+        key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
+        spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
+    return spec
 
 
 def import_distributed() -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
-from framefold.executor.base import JobExecutor
+from framefold.executor.base import JobExecutor, checked_gpus
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
@@ -65,15 +65,10 @@ def make_executor(
 
         return get_dask_integration_executor()
     if name in ("dask", "dask-make-default"):
-        if gpus if isinstance(gpus, int) else list(gpus or ()):
-            raise ExecutorSpecException(
-                f"gpus is {gpus!r}, but worker processes use the CPU only; leave it out, or use "
-                f"'threads'"
-            )
-        from framefold.executor.dask import DaskJobExecutor, cluster_spec
+        from framefold.executor.dask import DaskJobExecutor
 
         return DaskJobExecutor.make_local(
-            None if cpus is None else cluster_spec(cpus),
+            _cluster_spec(cpus, checked_gpus(gpus)),
             client_kwargs={"set_as_default": name == "dask-make-default"},
         )
     if name in ("processes", "pipelined"):
@@ -81,6 +76,18 @@ def make_executor(
 
         return ProcessJobExecutor(_count(cpus), gpus=gpus)
     return InlineJobExecutor(gpus)
+
+
+def _cluster_spec(
+    cpus: int | Iterable[int] | None, gpus: int | tuple[int, ...] | None
+) -> dict[str, Any]:
+    from framefold._cuda.placement import devices_by_default, picked
+    from framefold._planning import available_cores
+    from framefold.executor.dask import cluster_spec
+    from framefold.utils.devices import cuda_ids
+
+    devices = devices_by_default() if gpus is None else picked(cuda_ids() if gpus else [], gpus)
+    return cluster_spec(available_cores() if cpus is None else cpus, devices, bool(devices))
 
 
 def _count(cpus: int | Iterable[int] | None) -> int | None:
