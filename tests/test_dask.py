@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -43,6 +44,7 @@ from framefold.executor.integration import get_dask_integration_executor
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
+from framefold.udf.record import RecordUDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
@@ -207,6 +209,20 @@ def test_parameters_change(connected):  # noqa: F811
     assert levels[0] == 1
     assert levels[-1] == 7
     assert set(levels) == {1, 7}
+
+
+def test_a_file_that_is_written_is_whole(local, inline, tmp_path):  # noqa: F811
+    def fail(frame):
+        if frame == 38:
+            raise KeyError("a late frame")
+
+    dataset = frames(inline)
+    for action, left in ((fail, []), (int, ["frames.npy"])):
+        udfs = [RecordUDF(tmp_path / "frames.npy"), PerFrame(action)]
+        with pytest.raises(KeyError) if action is fail else nullcontext():
+            local.run_udf(dataset, udfs)
+        assert os.listdir(tmp_path) == left
+    assert np.load(tmp_path / "frames.npy").shape == (40, 4, 4)
 
 
 def test_two_runs_from_one_event_loop(connected, inline, tmp_path):  # noqa: F811

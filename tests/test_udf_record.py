@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -95,8 +97,9 @@ def test_a_replaced_file_lives_on_for_its_readers(ctx, dataset, data, tmp_path):
 
 def test_two_recordings_cannot_share_a_file(ctx, dataset, tmp_path):
     path = tmp_path / "frames.npy"
-    with pytest.raises(FileAccessError, match="already"):
+    with pytest.raises(FileAccessError, match="another run is writing it"):
         ctx.run_udf(dataset, [RecordUDF(path), RecordUDF(path)])
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_planning_makes_no_file(ctx, dataset, tmp_path):
@@ -158,3 +161,139 @@ def test_doing_nothing(ctx, dataset, params, expected):
     assert ctx.run_udf(dataset, cls(**params)) == {}
     assert ctx.run_udf(dataset, NoOpUDF(**params)) == {}
     assert cls.seen == {np.dtype(expected)}
+
+
+@pytest.fixture(params=["inline", "threads", "processes", "auto", "delayed"])
+def anywhere(request):
+    if request.param == "delayed":
+        pytest.importorskip("dask")
+        return ff.Context.make_with("delayed")
+    return request.getfixturevalue(f"on_{request.param}")
+
+
+def _context(name):
+    @pytest.fixture(scope="module", name=f"on_{name}")
+    def make():
+        with ff.Context.make_with(name, cpus=2) as context:
+            yield context
+
+    return make
+
+
+on_inline, on_threads, on_processes, on_auto = map(
+    _context, ("inline", "threads", "processes", "auto")
+)
+
+
+class FailsAtFrame(UDF):
+    """Fails late, or does not, and says which files there are."""
+
+    def __init__(self, folder, last=None):
+        super().__init__(folder=folder, last=last)
+
+    def get_result_buffers(self):
+        return {"files": self.buffer("nav", dtype=object)}
+
+    def process_frame(self, frame):
+        self.results.files[:] = " ".join(sorted(os.listdir(self.params.folder)))
+        if self.meta.slice.origin[0] == self.params.last:
+            raise KeyError("a late frame")
+
+
+@pytest.mark.parametrize("old", [None, b"precious"])
+def test_the_file_appears_when_it_is_complete(anywhere, data, tmp_path, old):
+    path = tmp_path / "frames.npy"
+    if old is not None:
+        path.write_bytes(old)
+    dataset = anywhere.load("memory", data=data, num_partitions=5)
+    record = RecordUDF(path, overwrite=old is not None)
+    with pytest.raises(KeyError, match="a late frame"):
+        _, result = anywhere.run_udf(dataset, [record, FailsAtFrame(str(tmp_path), 37)])
+    assert os.listdir(tmp_path) == ([] if old is None else ["frames.npy"])
+    assert old is None or path.read_bytes() == old
+    _, result = anywhere.run_udf(dataset, [record, FailsAtFrame(str(tmp_path))])
+    before = "frames.npy.part" if old is None else "frames.npy frames.npy.part"
+    assert set(result["files"].data.flat) == {before}
+    assert os.listdir(tmp_path) == ["frames.npy"]
+    assert np.array_equal(np.load(path), data)
+
+
+@pytest.mark.parametrize("n_steps", [0, 1, 4])
+def test_a_cancelled_run_leaves_no_file(anywhere, data, tmp_path, n_steps):
+    dataset = anywhere.load("memory", data=data, num_partitions=5)
+    steps = anywhere.run_udf_iter(dataset, RecordUDF(tmp_path / "frames.npy"))
+    for _ in range(n_steps):
+        next(steps)
+    assert os.listdir(tmp_path) == ["frames.npy.part"]
+    steps.close()
+    assert os.listdir(tmp_path) == []
+
+
+def test_steps_that_are_never_taken_leave_no_file(on_inline, data, tmp_path):
+    dataset = on_inline.load("memory", data=data, num_partitions=5)
+    steps = on_inline.run_udf_iter(dataset, RecordUDF(tmp_path / "frames.npy"))
+    del steps
+    gc.collect()
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_last_step_finds_the_file(anywhere, data, tmp_path):
+    dataset = anywhere.load("memory", data=data, num_partitions=5)
+    steps = anywhere.run_udf_iter(dataset, RecordUDF(tmp_path / "frames.npy"))
+    for _ in range(5):
+        next(steps)
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+    steps.close()
+    assert os.listdir(tmp_path) == ["frames.npy"]
+
+
+def test_what_came_meanwhile_is_not_replaced(on_threads, data, tmp_path, monkeypatch):
+    path = tmp_path / "frames.npy"
+    dataset = on_threads.load("memory", data=data, num_partitions=5)
+
+    def unsupported(*_):
+        raise OSError(errno.EPERM, "no links here")
+
+    for link in (os.link, unsupported):
+        monkeypatch.setattr("framefold.udf._whole_file.os.link", link)
+        path.unlink(missing_ok=True)
+        steps = on_threads.run_udf_iter(dataset, RecordUDF(path))
+        next(steps)
+        path.write_bytes(b"precious")
+        with pytest.raises(FileAccessError, match="overwrite=True"):
+            list(steps)
+        assert path.read_bytes() == b"precious"
+        assert os.listdir(tmp_path) == ["frames.npy"]
+        path.unlink()
+        on_threads.run_udf(dataset, RecordUDF(path))
+        assert np.array_equal(np.load(path), data)
+
+
+def test_two_runs_cannot_write_one_file(on_threads, data, tmp_path):
+    path = tmp_path / "frames.npy"
+    dataset = on_threads.load("memory", data=data, num_partitions=5)
+    first = on_threads.run_udf_iter(dataset, RecordUDF(path))
+    next(first)
+    with pytest.raises(FileAccessError, match="another run is writing it; wait for it"):
+        on_threads.run_udf(dataset, RecordUDF(path))
+    list(first)
+    assert np.array_equal(np.load(path), data)
+    assert os.listdir(tmp_path) == ["frames.npy"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of files")
+def test_what_a_killed_process_left_is_written_anew(on_threads, data, tmp_path):
+    (tmp_path / "frames.npy.part").write_bytes(b"half a file")
+    dataset = on_threads.load("memory", data=data, num_partitions=5)
+    on_threads.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
+    assert np.array_equal(np.load(tmp_path / "frames.npy"), data)
+    assert os.listdir(tmp_path) == ["frames.npy"]
+
+
+def test_one_of_two_files_fails_at_the_start(on_threads, data, tmp_path):
+    dataset = on_threads.load("memory", data=data, num_partitions=5)
+    with pytest.raises(FileAccessError, match="No such file"):
+        on_threads.run_udf(
+            dataset, [RecordUDF(tmp_path / "one.npy"), RecordUDF(tmp_path / "missing" / "two.npy")]
+        )
+    assert os.listdir(tmp_path) == []

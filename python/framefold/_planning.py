@@ -174,6 +174,26 @@ class Run:
             roi=self._flat_roi,
         )
 
+    def end(self, *, complete: bool) -> None:
+        """Tell UDFs that the run is over, and whether everything is merged; the first time counts.
+
+        Raises
+        ------
+        FramefoldError
+            If a UDF cannot bring to an end what it does: then it is as if the run had failed.
+        """
+        failure: Exception | None = None
+        for bridge in self.bridges:
+            if bridge is None or bridge.ending is None:
+                continue
+            ending, bridge.ending = bridge.ending, None
+            try:
+                ending(complete and failure is None)
+            except Exception as error:
+                failure = failure or error
+        if failure is not None:
+            raise failure
+
     def update_parameters(self, parameters: Sequence[Mapping[str, Any]]) -> None:
         """Change parameters of the UDFs for all partitions that are not begun yet."""
         if len(parameters) != len(self.udfs):

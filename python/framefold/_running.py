@@ -48,7 +48,11 @@ class ResultGenerator(Iterator[UDFResults]):
 
     def __init__(self, run: Run, progress: RunProgress, plots: RunPlots | None = None) -> None:
         self._run = run
-        self._results = run.plan.results()
+        try:
+            self._results = run.plan.results()
+        except BaseException:
+            run.end(complete=False)
+            raise
         self._steps = _steps(run, self._results, progress)
         self._plots = plots
         self._lock = threading.RLock()
@@ -134,6 +138,7 @@ class ResultGenerator(Iterator[UDFResults]):
                 self._closing = True
             else:
                 self._steps.close()
+                self._run.end(complete=False)  # if it never began
 
     def throw(self, exc: BaseException) -> UDFResults:
         """Stop the run, and raise ``exc``."""
@@ -182,10 +187,14 @@ def _steps(
             for partial, in_progress in partials:
                 results.merge(partial)
                 del partial  # its memory can be used again
+                if results.n_merged == len(run.partitions):
+                    run.end(complete=True)
                 progress.merged(results.n_merged, in_progress)
                 yield
+        run.end(complete=True)
     finally:
         progress.end()
+        run.end(complete=False)
 
 
 Partials = Generator[tuple[_engine.Partial, int], None, None]

@@ -288,8 +288,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             told.start()
             try:
                 lists, valid = run.plan.run(run.threads, told.engine_callback(run.n_workers))
+                run.end(complete=True)
             finally:
                 told.end()
+                run.end(complete=False)
             results = run.wrap(lists, valid)
         return result_of(results, single)
 

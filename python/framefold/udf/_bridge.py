@@ -92,6 +92,8 @@ class Bridge:
         self.on_device: OnDevice | None = None
         #: The copy that merges, once there is one.
         self.main_side: weakref.ref[UDF] | None = None
+        #: What is called when the run is over, with whether it is complete.
+        self.ending: Callable[[bool], None] | None = None
 
     def asked_for(self) -> Formats:
         """The array formats that the UDF takes."""
@@ -330,6 +332,7 @@ class MergeTask:
         named = inspect.signature(self.udf.merge).parameters.keys()
         self._merge_by_name = named >= {"dest", "src"}
         self.udf.preprocess()
+        bridge.ending = self.udf._at_end()
 
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""

@@ -69,4 +69,7 @@ class UDFRunner:
             ``preprocess`` and ``get_results`` have run; no element of kind ``nav`` is valid.
         """
         run = plan_run(dataset, udfs, roi, 0)
-        return UDFResults(run.wrap(*run.plan.results().snapshot()), run.damage(0))
+        try:
+            return UDFResults(run.wrap(*run.plan.results().snapshot()), run.damage(0))
+        finally:
+            run.end(complete=False)

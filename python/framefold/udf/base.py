@@ -269,6 +269,13 @@ class UDF(BackendConstants):
         """
         return {}
 
+    def _at_end(self) -> Callable[[bool], None] | None:
+        """What is to be called when the run is over, with whether it is complete.
+
+        Asked for on the main side, after :meth:`preprocess`.
+        """
+        return None
+
     def cleanup(self) -> None:
         """Release what a partition held; runs after each partition."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import math
 import os
-from contextlib import suppress
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import FileAccessError
+from framefold.udf._whole_file import BusyError, WholeFile, part_of
 from framefold.udf.base import UDF
 
 
@@ -21,8 +22,11 @@ class RecordUDF(UDF):
 
     Where corrections or another UDF of the same run ask for a wider dtype, in that one. The file
     has the shape of the data set; with a ROI, ``(n_selected, *sig)``. Positions without data are
-    0. Space for all of it is taken at the start, where the file system can do
-    that, so that a full disk shows at once. A run that fails leaves an incomplete file.
+    0. Space for all of it is taken at the start, where the file system can do that, so that a full
+    disk shows at once.
+
+    Until all data are written, it is another file beside it, ``<filename>.part``. That goes if the
+    run fails or is cancelled, and a file that was there before stays as it was.
 
     Parameters
     ----------
@@ -55,12 +59,31 @@ class RecordUDF(UDF):
         if meta.slice is None:
             shape, roi = meta.dataset_shape, meta.roi
             nav = tuple(shape.nav) if roi is None else (int(np.count_nonzero(roi)),)
-            path = self.params.filename
-            create_npy(path, (*nav, *shape.sig), meta.input_dtype, self.params.overwrite)
+            full, dtype = (*nav, *shape.sig), meta.input_dtype
+
+            def make(part: str) -> None:
+                new_npy(part, full, dtype)
+
+            self._file = _file_of(self.params.filename, make, self.params.overwrite)
+
+    def _at_end(self) -> Callable[[bool], None] | None:
+        """Gives the file its name, or removes it."""
+        file: WholeFile | None = self.__dict__.get("_file")
+        path = self.params.filename
+        if file is None:
+            return None  # a class derived from this one writes in its own way
+
+        def end(complete: bool) -> None:
+            try:
+                file.end(complete)
+            except OSError as error:
+                raise _refused(path, error) from error
+
+        return end
 
     def get_task_data(self) -> dict[str, Any]:
         """The frames in the file; partitions write to different ones."""
-        mapped = np.lib.format.open_memmap(self.params.filename, mode="r+")
+        mapped = np.lib.format.open_memmap(part_of(self.params.filename), mode="r+")
         return {"frames": mapped.reshape((-1, *self.meta.dataset_shape.sig))}
 
     def process_tile(self, tile: Any) -> None:
@@ -70,29 +93,14 @@ class RecordUDF(UDF):
             self.task_data.frames[place.get()] = tile
 
 
-def create_npy(
-    path: str, shape: tuple[int, ...], dtype: np.dtype[Any], overwrite: bool = False
-) -> None:
-    """Make a .npy file full of zeros, and take the space for it where that can be done.
-
-    A file that is replaced lives on for those who have it open.
-
-    Raises
-    ------
-    FileAccessError
-        If the file exists, cannot be made, or does not fit the disk.
-    """
+def _file_of(path: str, make: Callable[[str], None], overwrite: bool) -> WholeFile:
     try:
-        if overwrite:
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        new_npy(path, shape, dtype)
-    except FileExistsError as error:
-        raise _refusal(
-            path, "there is such a file already", "choose another name, or use overwrite=True"
-        ) from error
+        return WholeFile(path, make, overwrite)
+    except BusyError as error:
+        hint = f"wait for it, choose another name, or remove '{part_of(path)}' if it is not so"
+        raise _refusal(path, "another run is writing it", hint) from error
     except OSError as error:
-        raise _refusal(path, error.strerror or str(error), None) from error
+        raise _refused(path, error) from error
 
 
 def new_npy(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -101,7 +109,7 @@ def new_npy(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtyp
     Raises
     ------
     OSError
-        If it exists, cannot be made, or does not fit the disk; no file is left then.
+        If it exists, cannot be made, or does not fit the disk; no new file is left then.
     """
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
@@ -126,6 +134,13 @@ def _take_space(file: BinaryIO, len_bytes: int) -> None:
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS):
                 raise
+
+
+def _refused(path: str, error: OSError) -> FileAccessError:
+    if isinstance(error, FileExistsError):
+        hint = "choose another name, or use overwrite=True"
+        return _refusal(path, "there is such a file already", hint)
+    return _refusal(path, error.strerror or str(error), None)
 
 
 def _refusal(path: str, reason: str, hint: str | None) -> FileAccessError:

@@ -33,6 +33,9 @@ def empty_results(
     from framefold._planning import plan_run
 
     run = plan_run(dataset, udf, roi, threads=0)
-    with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
-        (buffers,) = run.wrap(*run.plan.results().snapshot())
+    try:
+        with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
+            (buffers,) = run.wrap(*run.plan.results().snapshot())
+    finally:
+        run.end(complete=False)
     return buffers, run.damage(0)
