@@ -38,6 +38,7 @@ def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
     # All of that is in the text. Dask would send these along, which can be of any class.
+    kept = exception.__traceback__, exception.__cause__, exception.__context__
     exception.__traceback__ = exception.__cause__ = exception.__context__ = None
     try:
         data, _ = _shared.dumps_by_value(exception, share=False)
@@ -49,6 +50,7 @@ def pack(exception: BaseException) -> Packed:
             told.add_note(note)
         told.add_note(f"{type(exception).__qualname__} itself cannot be sent between processes")
         data = pickle.dumps(told)
+    exception.__traceback__, exception.__cause__, exception.__context__ = kept
     return data, text
 
 

@@ -56,6 +56,8 @@ class Pool:
         self._stopping: dict[int, threading.Event] = {}
         self._workers: list[Worker] = []
         self._failed_starts = 0
+        #: Whether a run has come, or a worker gone, since all were there that are wanted.
+        self._may_miss_workers = False
 
     # What other threads call.
 
@@ -165,6 +167,7 @@ class Pool:
                 self._updates.pop(job.number, None)
         for job in arrived:
             self._jobs[job.number] = job
+            self._may_miss_workers = True
         for job, gone in left:
             self._jobs.pop(job.number, None)
             job.parcel.close()
@@ -202,13 +205,15 @@ class Pool:
             if not self._takes_part(worker, job):
                 continue
             tasks = job.tasks
-            missing = tasks.at_hand - n_queued
+            # A device may be many times as fast as a core: then nobody knows what to hold ready.
+            at_hand = min(2, tasks.at_hand) if job.devices and job.n_cpus else tasks.at_hand
+            missing = at_hand - n_queued
             # Not one by one: messages cost more than short partitions.
             if missing <= 0 or (n_queued > 1 and missing < n_queued):
                 continue
             # Enough is left for the others to have as many.
             missing = min(missing, max(1, tasks.n_left // (2 * job.n_workers)))
-            indices = [index for _ in range(missing) if (index := tasks.take()) is not None]
+            indices = tasks.take_some(missing)
             if indices:
                 # The others come first now.
                 self._jobs[job.number] = self._jobs.pop(job.number)
@@ -223,6 +228,8 @@ class Pool:
         return job.number in worker.jobs or n_cpus < job.n_cpus
 
     def _start_workers(self) -> None:
+        if not self._may_miss_workers:
+            return
         there = Counter(worker.device for worker in self._workers)
         # Those with a device are few, and take longest to start.
         missing = sorted((self._wanted() - there).elements(), key=lambda device: device is None)
@@ -233,6 +240,7 @@ class Pool:
                 if not self._workers:
                     self._fail_all(f"a worker process could not be started: {error}")
                 return
+        self._may_miss_workers = False
 
     def _wanted(self) -> Counter[int | None]:
         """How many workers the runs can use of each device, and how many without one."""
@@ -340,6 +348,7 @@ class Pool:
     def _bury(self, worker: Worker, *, blamed: bool = True) -> None:
         """Have the tasks of a worker that has ended done by others."""
         self._workers.remove(worker)
+        self._may_miss_workers = True
         # Of several, the one that it was busy with need not be the first.
         blamed = blamed and worker.ready and len(worker.queue) == 1
         busy = worker.is_busy

@@ -27,8 +27,8 @@ from framefold.executor._slots import Slots
 #: How long user code may take to end when the main process is gone, in seconds.
 LAST_CHANCE = 1.0
 #: Results of short partitions wait for each other: for so many seconds, and so many bytes.
-LATEST = 0.02
-LARGE = 32 << 10
+LATEST = 0.04
+LARGE = 256 << 10
 
 
 class Job:

@@ -22,7 +22,7 @@ ATTEMPTS = 3
 #: Where partitions take longer than this, in seconds, a worker gets one at a time.
 SHORT = 0.05
 #: Shorter ones are sent several at a time: work for so many seconds, but no more than so many.
-AT_HAND = 0.05
+AT_HAND = 0.1
 MOST_AT_HAND = 32
 #: Memory for large partial results costs more than messages: few are made ahead.
 LARGE = 64 << 10
@@ -66,18 +66,20 @@ class Tasks:
 
     def take(self) -> int | None:
         """The next partition to process; None if there is none for now."""
+        return next(iter(self.take_some(1)), None)
+
+    def take_some(self, n: int) -> list[int]:
+        """The next ``n`` partitions to process, or fewer if there are fewer for now."""
         with self._news:
             if self._failure is not None:
-                return None
-            if self._again:
-                return heapq.heappop(self._again)
-            if self._next >= self._limit:
-                return None
-            self._waits = self._next >= self._merged + self._window()
-            if self._waits:
-                return None
-            self._next += 1
-            return self._next - 1
+                return []
+            taken = [heapq.heappop(self._again) for _ in range(min(n, len(self._again)))]
+            open_until = self._merged + self._window()
+            stop = max(self._next, min(self._next + n - len(taken), self._limit, open_until))
+            self._waits = len(taken) < n and self._next < self._limit and stop >= open_until
+            taken.extend(range(self._next, stop))
+            self._next = stop
+            return taken
 
     @property
     def n_left(self) -> int:
