@@ -263,7 +263,7 @@ class Shipped:
             self._run.plan.cancel()
 
     def close(self) -> None:
-        """Let go of shared memory and of devices, once nothing is processed any more and nothing can be."""
+        """Let go of shared memory and devices, once nothing is processed or can be."""
         if self._trays is not None:
             self._trays.close()
         if self._places is not None:
