@@ -74,11 +74,12 @@ class Tasks:
             if self._failure is not None:
                 return []
             taken = [heapq.heappop(self._again) for _ in range(min(n, len(self._again)))]
-            open_until = self._merged + self._window()
-            stop = max(self._next, min(self._next + n - len(taken), self._limit, open_until))
-            self._waits = len(taken) < n and self._next < self._limit and stop >= open_until
-            taken.extend(range(self._next, stop))
-            self._next = stop
+            wanted = min(self._next + n - len(taken), self._limit)
+            if wanted > self._next:
+                stop = max(self._next, min(wanted, self._merged + self._window()))
+                self._waits = stop < wanted
+                taken.extend(range(self._next, stop))
+                self._next = stop
             return taken
 
     @property
