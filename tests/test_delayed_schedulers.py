@@ -5,6 +5,8 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -123,7 +125,7 @@ from pathlib import Path
 sys.path[:0] = [sys.argv[1]]
 import framefold as ff
 from distributed import Client, LocalCluster
-from test_delayed_schedulers import KINDS, check
+from test_delayed_schedulers import KINDS, check, check_progress_on_workers
 from framefold.contrib.daskadapter import make_dask_array
 
 
@@ -138,8 +140,51 @@ if __name__ == "__main__":
         assert workers == []
         sums = array.sum(axis=(-1, -2)).compute(workers=workers)
         assert (sums == inline.run_udf(dataset, ff.SumSigUDF())["intensity"].data).all()
+        check_progress_on_workers(ctx)
     print("the same")
 """
+
+
+def check_progress_on_workers(ctx):
+    """Partitions are told of one by one, by workers; nobody listens any more in the end."""
+    from framefold.executor import _delayed_progress
+
+    data = scan("uint16")
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=6)
+    heard, other = Recorder(), Recorder()
+    results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=heard)
+    others = ctx.run_udf(dataset=dataset, udf=Slow(), progress=other)
+    with ThreadPoolExecutor() as pool:
+        both = [pool.submit(getattr, of["total"], "data") for of in (results, others)]
+        for each in both:
+            assert np.array_equal(each.result(60), data.sum(axis=(2, 3)))
+    for recorder in (heard, other):
+        kinds = [kind for kind, _ in recorder.states]
+        assert kinds[0] == "start"
+        assert kinds[-1] == "end"
+        counts = [state.num_part_complete for kind, state in recorder.states if kind == "update"]
+        assert counts == sorted(set(counts))
+        assert counts[-1] == 6
+        # The last events may come after the result.
+        assert len(counts) > 2
+        assert recorder.states[-1][1].num_frames_complete == 42
+
+    class Breaks(Recorder):
+        def update(self, state):
+            raise KeyError("the reporter")
+
+    results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=Breaks())
+    with pytest.raises(KeyError, match="the reporter"):
+        _ = results["total"].data
+    assert all(not listeners for listeners in _delayed_progress._listeners.values())
+
+
+class Slow(PerFrame):
+    """Gives events time to arrive."""
+
+    def process_frame(self, frame):
+        time.sleep(0.01)
+        super().process_frame(frame)
 
 
 def test_a_cluster(tmp_path):

@@ -22,6 +22,7 @@ from framefold import _engine
 from framefold.common.buffers import ArrayWithMask, _no_value
 from framefold.exceptions import WorkerError
 from framefold.executor import _job, _shared
+from framefold.executor._delayed_progress import tell_clients
 from framefold.executor._failures import cannot_be_sent
 
 if TYPE_CHECKING:
@@ -39,8 +40,10 @@ _here: weakref.WeakValueDictionary[str, DelayedRun] = weakref.WeakValueDictionar
 class DelayedRun:
     """A run, as tasks know it: planned again in processes that it was sent to."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, *, tells: bool = False) -> None:
         self.key = uuid.uuid4().hex
+        #: Whether clients hear of each partition.
+        self._tells = tells
         self._lock = threading.Lock()
         self._run: Run | None = run
         self._sent: tuple[Any, ...] | None = None
@@ -60,7 +63,7 @@ class DelayedRun:
         with self._lock:
             if self._run is None:
                 assert self._sent is not None
-                _, version, environment, fingerprint, data = self._sent
+                _, version, environment, fingerprint, data, _ = self._sent
                 if version != _engine.__version__:
                     raise WorkerError(
                         f"framefold {version} planned the run, but this worker has "
@@ -90,10 +93,12 @@ class DelayedRun:
             valid[start:stop] = True
         return valid
 
-    def count(self) -> None:
-        """One more partition was processed."""
+    def count(self, index: int) -> None:
+        """Partition ``index`` was processed."""
         with self._lock:
             self.n_processed += 1
+        if self._tells:
+            tell_clients(self.key, index)
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._sent is None:
@@ -108,7 +113,7 @@ class DelayedRun:
                 raise cannot_be_sent(list(run.udfs), value["dataset"], error) from error
             environment = _job.environment()
             version, fingerprint = _engine.__version__, _job.fingerprint(run)
-            self._sent = self.key, version, environment, fingerprint, data
+            self._sent = self.key, version, environment, fingerprint, data, self._tells
         return _received, self._sent
 
 
@@ -121,6 +126,7 @@ def _received(key: str, *rest: Any) -> DelayedRun:
     received._lock = threading.Lock()
     received._run = None
     received._sent = (key, *rest)
+    received._tells = rest[-1]
     received.n_processed = 0
     return _here.setdefault(key, received)
 
@@ -147,7 +153,7 @@ class Process(Task):
         run = delayed.run
         with run.dataset._with_blocks(run.partitions[index], run.roi, blocks):
             parts = run.plan.run_partition(index).take_parts()
-        delayed.count()
+        delayed.count(index)
         return parts
 
 

@@ -78,7 +78,7 @@ class DelayedJobExecutor(JobExecutor):
         outlines = [outlines_of(run, index) for index in range(len(run.udfs))]
         if not all(outlines):
             return None
-        return _results(DelayedRun(run), outlines, progress)
+        return _results(DelayedRun(run, tells=progress is not None), outlines, progress)
 
     @staticmethod
     def get_resources_from_udfs(
