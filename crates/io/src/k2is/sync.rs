@@ -34,7 +34,7 @@ pub(super) struct Sectors {
 pub(super) fn align(set: &FileSet) -> Result<Sectors> {
     let sectors: Vec<_> = set.sectors.iter().map(Sector::try_new).collect::<Result<_>>()?;
     let latest = sectors.iter().map(Sector::first).max().unwrap_or(0);
-    for sector in sectors.iter().filter(|sector| sector.end() <= latest) {
+    if let Some(sector) = sectors.iter().find(|sector| sector.end() <= latest) {
         let error = Error::bad_file(format!(
             "the file ends with block {}, but that of another sector begins with block {latest}",
             sector.end().saturating_sub(1)
@@ -226,6 +226,7 @@ pub(super) fn check(header: &Header, index: u64, frame: u32, stored: u64) -> Res
 }
 
 #[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
 mod tests {
     use super::*;
 

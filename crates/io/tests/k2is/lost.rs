@@ -1,5 +1,7 @@
 //! Sets of which blocks were lost, written twice, or cut while they were recorded.
 
+#![expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+
 use crate::round_trip::check;
 use crate::writer::{BLOCK, Set, save};
 use framefold_core::{Dataset, ErrorKind, FrameIndices, Presence, TilingScheme};
