@@ -94,21 +94,27 @@ impl Sectors {
         Ok(())
     }
 
-    /// The first frame whose last block has the shutter's flag.
+    /// The first frame whose last block has the shutter's flag, whether it is complete or not.
     pub(super) fn first_with_shutter(&mut self) -> Result<Option<u64>> {
-        let Some(sector) = self.sectors.first() else { return Ok(None) };
-        for frame in self.present.iter().cloned().flatten() {
+        let mut is_unknown = false;
+        for frame in 0..self.n_frames {
             // The flag stays on once it is; in the first frame, not all blocks need have it.
-            if sector.header(self.number(frame, PER_FRAME - 1))?.shutter {
-                if frame > 0 && self.present.iter().any(|range| range.start == frame) {
+            let number = self.number(frame, PER_FRAME - 1);
+            let Some(sector) = self.sectors.iter().find(|s| s.place(number).is_some()) else {
+                is_unknown = true;
+                continue;
+            };
+            if sector.header(number)?.shutter {
+                if is_unknown {
                     self.warnings.push(format!(
-                        "frame {} is missing, the last one before the shutter's flag: the scan \
-                         may begin earlier; give sync_offset if you know",
+                        "nothing is left of frame {}, the last one before the shutter's flag: the \
+                         scan may begin earlier; give sync_offset if you know",
                         frame - 1
                     ));
                 }
                 return Ok(Some(frame));
             }
+            is_unknown = false;
         }
         Ok(None)
     }

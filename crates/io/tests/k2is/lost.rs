@@ -186,11 +186,19 @@ fn numbers_that_begin_anew_are_counted_on() {
 #[test]
 fn a_loss_before_the_shutter_opens_is_pointed_out() {
     let recorded = Recorded::new(3);
-    let lose = |blocks: &mut Vec<Vec<u8>>| drop(blocks.remove(70));
-    recorded.with(&[2], lose, |dataset| {
+    // Of all sectors, the block that would have the flag.
+    let lose = |blocks: &mut Vec<Vec<u8>>| drop(blocks.remove(95));
+    recorded.with(&[0, 1, 2, 3, 4, 5, 6, 7], lose, |dataset| {
         expect(dataset, &[0..2, 3..5]);
         assert_eq!(dataset.sync_offset(), 2);
         assert!(warnings(dataset).contains("may begin earlier"), "{}", warnings(dataset));
+    });
+    // Others tell when the shutter opened.
+    let lose = |blocks: &mut Vec<Vec<u8>>| drop(blocks.remove(127));
+    recorded.with(&[0, 5], lose, |dataset| {
+        expect(dataset, &[0..3, 4..5]);
+        assert_eq!(dataset.sync_offset(), 2);
+        assert!(!warnings(dataset).contains("may begin earlier"), "{}", warnings(dataset));
     });
     // Elsewhere, it does not matter.
     let lose = |blocks: &mut Vec<Vec<u8>>| drop(blocks.remove(5));
