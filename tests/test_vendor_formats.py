@@ -245,6 +245,15 @@ def test_k2is(ctx, tmp_path):
     assert np.array_equal(dataset.valid_mask, [[False, True]])
     series = write_k2is(tmp_path, "Series_", data[:2], idle=1)
     assert np.array_equal(frames_of(ctx, ctx.open(series)), data[1:2])
+    # A block of frame 2 was lost: others stay where they are.
+    sector = tmp_path / "Capture_5.bin"
+    blocks = np.fromfile(sector, np.uint8).reshape(-1, 22360)
+    np.delete(blocks, 70, axis=0).tofile(sector)
+    dataset = ctx.load("k2is", gtg, nav_shape=(1, 3))
+    assert np.array_equal(dataset.valid_mask, [[True, False, True]])
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    assert np.array_equal(total, data[1] + data[3])
+    assert any("1 of 4 frames were lost (2)" in warning for warning in dataset.warnings)
     (tmp_path / "Capture_3.bin").unlink()
     with pytest.raises(FramefoldError, match=r"7 \.bin files"):
         ctx.load("k2is", gtg)

@@ -23,17 +23,19 @@
 //! The `.gtg` file has the tags of a DM file (`dm::tags`) without an image. `SI Dimensions.Size Y`
 //! and `Size X` are the scan shape; where they are not there, the set is a series in time.
 //!
-//! How sectors are aligned is said in `sync`. Frames before the shutter became active are skipped.
+//! How sectors are aligned is said in `sync`, and how lost blocks are found in `sector`: frames of
+//! which a block is not in the files are missing. Frames before the shutter became active are skipped.
 //! The shutter's flag comes one frame late, so that position p of a scan is frame p + S − 1 for a
 //! `sync_offset` S of 1 or more, which is by default the number of frames before the first one with
 //! the flag. Series begin at the first frame with the flag, and S counts frames from the first one.
 //!
-//! Known writer: DigitalMicrograph with the K2 IS. Limits: no K3; where blocks were lost within
-//! the data, reading the frames concerned is an error. Of real data, the pixels of one block were
+//! Known writer: DigitalMicrograph with the K2 IS. Limits: no K3; blocks whose header is damaged but
+//! that are in their place give an error when they are read. Of real data, the pixels of one block were
 //! at hand: everything else is proved on sets that the tests write.
 
 mod block;
 mod reader;
+mod sector;
 mod set;
 mod source;
 mod sync;
@@ -84,9 +86,9 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let set = set::find(path, options)?;
     let tags = dm::tags::Tags::read(&crate::Storage::open(&set.gtg, crate::Backend::Buffered)?)
         .map_err(|error| error.with_path(&set.gtg).with_format(FORMAT.name))?;
-    let sectors = sync::align(&set)?;
+    let mut sectors = sync::align(&set)?;
     let n_frames = sectors.n_frames;
-    let flagged = sync::first_with_shutter(&sectors)?;
+    let flagged = sectors.first_with_shutter()?;
     let scan = scan_shape(&tags);
     let mut warnings = sectors.warnings.clone();
     let skipped = flagged.unwrap_or_else(|| {

@@ -13,6 +13,7 @@
 
 mod meta;
 mod place;
+mod shard;
 mod store;
 
 use crate::archive::{Archive, MAGIC};

@@ -5,6 +5,9 @@
 #[path = "k2is/hostile.rs"]
 mod hostile;
 #[cfg(test)]
+#[path = "k2is/lost.rs"]
+mod lost;
+#[cfg(test)]
 #[expect(dead_code, reason = "there are no whole sets")]
 #[path = "support/real_files.rs"]
 mod real_files;

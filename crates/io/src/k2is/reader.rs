@@ -1,19 +1,28 @@
 //! One worker's way through the blocks of a set.
 
-use super::block::{self, COLUMNS, Header, LEN, PER_FRAME, ROW_LEN, ROWS, SECTOR_COLUMNS};
+use super::block::{self, COLUMNS, Header, LEN, ROW_LEN, ROWS, SECTOR_COLUMNS};
+use super::sector::{Place, Sector};
 use super::source::K2Source;
 use super::{FRAME, sync, unpack};
 use framefold_core::{
     DType, DataSource, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice,
     TileFrames,
 };
+use framefold_simd::prefetch;
 use std::ops::Range;
+
+/// So many bytes of a block are asked for before it is its turn: as far as unpacking looks ahead.
+const PREFETCHED: u64 = (block::HEADER_LEN + unpack::AHEAD) as u64;
+/// Of how many frames the ids are remembered.
+const REMEMBERED: u64 = 256;
 
 pub(super) struct K2Reader<'s> {
     source: &'s K2Source,
     scratch: Scratch,
     /// A block of a buffered file.
     buffer: Vec<u8>,
+    /// Frames, and what their headers call them.
+    ids: Vec<Option<(u64, u32)>>,
 }
 
 /// Part of a frame.
@@ -25,19 +34,17 @@ struct Part {
 
 impl<'s> K2Reader<'s> {
     pub(super) fn try_new(source: &'s K2Source) -> Result<Self> {
-        for sector in &source.sectors {
+        for sector in &source.sectors.sectors {
             sector.storage.prepare()?;
         }
-        Ok(K2Reader { source, scratch: Scratch::new(), buffer: Vec::new() })
+        let ids = (0..REMEMBERED).map(|_| None).collect();
+        Ok(K2Reader { source, scratch: Scratch::new(), buffer: Vec::new(), ids })
     }
 
     fn decode_frame(&mut self, frame: u64, sig: &SigSlice, out: &mut [u16]) -> Result<()> {
-        let number = self.number(frame)?;
-        if self.source.info().sig_shape == FRAME
-            && let ([row, column], [n_rows, n_columns]) = (sig.origin(), sig.shape())
-        {
-            let part = Part { rows: *row..row + n_rows, columns: *column..column + n_columns };
-            return self.decode_part(frame, number, &part, out);
+        let id = self.id(frame)?;
+        if let Some(part) = self.part_of(sig) {
+            return self.decode_part(frame, id, &part, out);
         }
         // Frames of another shape, one piece of a row after the other.
         let mut rest = out;
@@ -48,32 +55,54 @@ impl<'s> K2Reader<'s> {
                 let n = (FRAME[1] - column).min(run.end - at);
                 let (now, later) = rest.split_at_mut_checked(n).ok_or_else(too_small)?;
                 let part = Part { rows: row..row + 1, columns: column..column + n };
-                self.decode_part(frame, number, &part, now)?;
+                self.decode_part(frame, id, &part, now)?;
                 (at, rest) = (at + n, later);
             }
         }
         Ok(())
     }
 
-    /// The number that all blocks of a frame have.
-    fn number(&self, frame: u64) -> Result<u32> {
-        let sector = self.source.sectors.first();
-        let sector = sector.ok_or_else(|| Error::bug("a set without sectors"))?;
-        let header = sector.header(frame * PER_FRAME);
-        header.map(|header| header.frame).map_err(|error| error.with_frame(frame))
+    /// A slice of frames that have the shape of the detector.
+    fn part_of(&self, sig: &SigSlice) -> Option<Part> {
+        let is_native = self.source.info().sig_shape == FRAME;
+        let ([row, column], [n_rows, n_columns]) = (sig.origin(), sig.shape()) else { return None };
+        let part = Part { rows: *row..row + n_rows, columns: *column..column + n_columns };
+        is_native.then_some(part)
+    }
+
+    /// What all blocks of a frame call it.
+    fn id(&mut self, frame: u64) -> Result<u32> {
+        let slot = usize::try_from(frame % REMEMBERED).unwrap_or(0);
+        if let Some((_, id)) = self.ids.get(slot).copied().flatten().filter(|(of, _)| *of == frame)
+        {
+            return Ok(id);
+        }
+        let sector = self.sector(0)?;
+        let header = sector.header(self.source.sectors.number(frame, 0));
+        let id = header.map_err(|error| error.with_frame(frame))?.frame;
+        if let Some(known) = self.ids.get_mut(slot) {
+            *known = Some((frame, id));
+        }
+        Ok(id)
+    }
+
+    fn sector(&self, index: usize) -> Result<&'s Sector> {
+        let sector = self.source.sectors.sectors.get(index);
+        sector.ok_or_else(|| Error::bug("a column beyond the last sector"))
     }
 
     /// Decodes a part of a frame, block by block.
-    fn decode_part(&mut self, frame: u64, number: u32, part: &Part, out: &mut [u16]) -> Result<()> {
+    fn decode_part(&mut self, frame: u64, id: u32, part: &Part, out: &mut [u16]) -> Result<()> {
         let width = part.columns.len();
-        for half in part.rows.start / ROWS..part.rows.end.div_ceil(ROWS) {
+        for half in part.halves() {
             let first_row = half * ROWS;
             let rows = part.rows.start.max(first_row)..part.rows.end.min(first_row + ROWS);
-            for column_block in part.columns.start / COLUMNS..part.columns.end.div_ceil(COLUMNS) {
+            // As they lie in the file: from right to left.
+            for column_block in part.column_blocks().rev() {
                 let first_column = column_block * COLUMNS;
                 let columns = part.columns.start.max(first_column)
                     ..part.columns.end.min(first_column + COLUMNS);
-                let place = Place { frame, number, half, column_block };
+                let place = BlockOf { frame, id, half, column_block };
                 let within = Part {
                     rows: rows.start - first_row..rows.end - first_row,
                     columns: columns.start - first_column..columns.end - first_column,
@@ -90,19 +119,17 @@ impl<'s> K2Reader<'s> {
     /// Decodes a part of a block into rows that are `width` apart.
     fn decode_block(
         &mut self,
-        place: Place,
+        place: BlockOf,
         part: &Part,
         out: &mut [u16],
         width: usize,
     ) -> Result<()> {
-        let sector = place.column_block * COLUMNS / SECTOR_COLUMNS;
-        let sector = self.source.sectors.get(sector);
-        let sector = sector.ok_or_else(|| Error::bug("a column beyond the last sector"))?;
-        let of_sector = place.column_block % (SECTOR_COLUMNS / COLUMNS);
-        // Each half comes from right to left.
-        let index = SECTOR_COLUMNS / COLUMNS * (place.half + 1) - 1 - of_sector;
-        let index = u64::try_from(index).unwrap_or(u64::MAX);
-        let offset = sector.offset_of(place.frame * PER_FRAME + index);
+        let sector = self.sector(place.sector())?;
+        let number = self.source.sectors.number(place.frame, place.index());
+        let Some(Place { offset, stored }) = sector.place(number) else {
+            let error = Error::bug(format!("block {number}, which was lost, was asked for"));
+            return Err(sector.storage.locate(error).with_frame(place.frame));
+        };
         let located =
             |error: Error| sector.storage.locate(error).with_offset(offset).with_frame(place.frame);
         let bytes = match sector.storage.bytes(offset..offset + LEN) {
@@ -114,23 +141,66 @@ impl<'s> K2Reader<'s> {
             }
         };
         let header = Header::parse(bytes).ok_or_else(|| located(block::not_a_block(bytes)))?;
-        sync::check(&header, index, place.number).map_err(located)?;
+        sync::check(&header, place.index(), place.id, stored).map_err(located)?;
         let rows = bytes
             .get(block::HEADER_LEN + part.rows.start * ROW_LEN..)
             .and_then(|bytes| bytes.get(..part.rows.len() * ROW_LEN))
             .ok_or_else(|| Error::bug("rows beyond the end of a block"))?;
         unpack::rows(self.source.simd, rows, part.columns.clone(), out, width).ok_or_else(too_small)
     }
+
+    /// Asks for the start of the block with which a part of a frame begins: it lies far from that
+    /// of the frame before.
+    fn announce(&self, frame: u64, part: &Part) {
+        let (Some(half), Some(column_block)) =
+            (part.halves().next(), part.column_blocks().next_back())
+        else {
+            return;
+        };
+        let place = BlockOf { frame, id: 0, half, column_block };
+        let number = self.source.sectors.number(frame, place.index());
+        if let Ok(sector) = self.sector(place.sector())
+            && let Some(Place { offset, .. }) = sector.place(number)
+            && let Some(bytes) = sector.storage.bytes(offset..offset.saturating_add(PREFETCHED))
+        {
+            prefetch(bytes);
+        }
+    }
+}
+
+impl Part {
+    /// The halves of the frame that it is in.
+    fn halves(&self) -> Range<usize> {
+        self.rows.start / ROWS..self.rows.end.div_ceil(ROWS)
+    }
+
+    /// The columns of blocks that it is in.
+    fn column_blocks(&self) -> Range<usize> {
+        self.columns.start / COLUMNS..self.columns.end.div_ceil(COLUMNS)
+    }
 }
 
 /// A block of a frame.
 #[derive(Clone, Copy)]
-struct Place {
+struct BlockOf {
     frame: u64,
     /// What its header calls the frame.
-    number: u32,
+    id: u32,
     half: usize,
     column_block: usize,
+}
+
+impl BlockOf {
+    fn sector(&self) -> usize {
+        self.column_block * COLUMNS / SECTOR_COLUMNS
+    }
+
+    /// Which of the blocks of its sector and frame it is: each half comes from right to left.
+    fn index(&self) -> u64 {
+        let of_sector = self.column_block % (SECTOR_COLUMNS / COLUMNS);
+        let index = SECTOR_COLUMNS / COLUMNS * (self.half + 1) - 1 - of_sector;
+        u64::try_from(index).unwrap_or(u64::MAX)
+    }
 }
 
 impl FrameReader for K2Reader<'_> {
@@ -145,9 +215,13 @@ impl FrameReader for K2Reader<'_> {
         let result = (|| {
             let out: &mut [u16] = bytemuck::try_cast_slice_mut(scratch.prepare(len_bytes))
                 .map_err(|_| Error::bug("a buffer that is not aligned"))?;
-            for (frame, out) in frames.iter().zip(out.chunks_exact_mut(len)) {
+            let part = self.part_of(sig);
+            for ((i, frame), out) in frames.iter().enumerate().zip(out.chunks_exact_mut(len)) {
                 if frame >= self.source.info().n_frames {
                     return Err(Error::bug("a frame beyond the last was read").with_frame(frame));
+                }
+                if let (Some(part), Some(next)) = (&part, frames.get(i + 1)) {
+                    self.announce(next, part);
                 }
                 self.decode_frame(frame, sig, out)?;
             }
@@ -162,7 +236,7 @@ impl FrameReader for K2Reader<'_> {
 
     fn verify(&mut self) -> Result<()> {
         let format = self.source.info().format;
-        let mut sectors = self.source.sectors.iter();
+        let mut sectors = self.source.sectors.sectors.iter();
         sectors
             .try_for_each(|sector| sector.storage.verify())
             .map_err(|error| error.with_format(format))

@@ -2,7 +2,7 @@
 
 use super::reader::K2Reader;
 use super::set::FileSet;
-use super::sync::{Sector, Sectors};
+use super::sync::Sectors;
 use super::{FORMAT, block};
 use framefold_core::{
     ByteOrder, DType, DataSource, FrameReader, MetadataList, Presence, Quantity, Result,
@@ -14,7 +14,7 @@ use framefold_simd::Simd;
 #[derive(Debug)]
 pub(super) struct K2Source {
     info: SourceInfo,
-    pub(super) sectors: Vec<Sector>,
+    pub(super) sectors: Sectors,
     pub(super) simd: Simd,
 }
 
@@ -42,7 +42,10 @@ impl K2Source {
             format: FORMAT.name,
             paths: std::iter::once(set.gtg.clone()).chain(files).collect(),
             n_frames: sectors.n_frames,
-            presence: Presence::All,
+            presence: match sectors.present.as_slice() {
+                [all] if all.start == 0 => Presence::All,
+                present => Presence::Ranges(present.to_vec()),
+            },
             base_shape,
             sig_shape,
             nav_shape,
@@ -53,7 +56,7 @@ impl K2Source {
             details,
             warnings,
         };
-        K2Source { info, sectors: sectors.sectors, simd: Simd::best() }
+        K2Source { info, sectors, simd: Simd::best() }
     }
 }
 

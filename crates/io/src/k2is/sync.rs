@@ -1,209 +1,249 @@
-//! Aligns the sectors: where complete frames begin in each file, and how many there are.
+//! Aligns the sectors: with which block complete frames begin, and which of them are in all files.
 //!
-//! Files begin where the recording of their sector happened to begin. The first block is found by
-//! its mark, which repeats after the length of a block. All sectors are then moved on to the block
-//! number at which the last of them begins, and on from there to the first block of the next frame,
-//! unless a frame begins right there. Frames end where the shortest file does.
+//! Files begin where the recording of their sector happened to begin. Frames are counted from the
+//! first block number on that all files have, and that begins a frame by its place in it. Frames
+//! end where the shortest file does. Frames of which blocks were lost are missing.
 
-use super::block::{self, Header, PER_FRAME};
+use super::block::{Header, PER_FRAME};
+use super::sector::Sector;
 use super::set::FileSet;
-use crate::Storage;
 use framefold_core::{Error, Result};
+use std::ops::Range;
 
-/// How far the first block is looked for.
-const SEARCHED: u64 = 1 << 20;
+/// How many ranges of missing frames a warning names.
+const SHOWN: usize = 4;
 
-/// Files with frames that begin at known places.
+/// Files with frames that begin at known blocks.
 #[derive(Debug)]
 pub(super) struct Sectors {
     pub(super) sectors: Vec<Sector>,
-    /// Complete frames, the same in all of them; at least 1.
+    /// The number of the first block of frame 0.
+    pub(super) first_block: u64,
+    /// Frames, missing ones in between included.
     pub(super) n_frames: u64,
+    /// Those that are complete in all files: ascending, none of them empty.
+    pub(super) present: Vec<Range<u64>>,
     pub(super) warnings: Vec<String>,
-}
-
-/// The file of one sector.
-#[derive(Clone, Debug)]
-pub(super) struct Sector {
-    pub(super) storage: Storage,
-    /// The offset of the first block of the first complete frame.
-    pub(super) start: u64,
-}
-
-impl Sector {
-    /// Where a block begins, counted from the first complete frame on. Blocks that are in the file
-    /// are within 64 bits.
-    pub(super) fn offset_of(&self, block: u64) -> u64 {
-        self.start.saturating_add(block.saturating_mul(block::LEN))
-    }
-
-    fn n_blocks(&self) -> u64 {
-        self.storage.len().saturating_sub(self.start) / block::LEN
-    }
-
-    /// Reads the header of a block.
-    ///
-    /// # Errors
-    /// `BadFile` if there is none.
-    pub(super) fn header(&self, block: u64) -> Result<Header> {
-        let mut bytes = [0; block::HEADER_LEN];
-        let offset = self.offset_of(block);
-        self.storage.read_at(offset, &mut bytes)?;
-        Header::parse(&bytes)
-            .ok_or_else(|| self.storage.locate(block::not_a_block(&bytes)).with_offset(offset))
-    }
 }
 
 /// Finds the complete frames of all sectors.
 ///
 /// # Errors
-/// `BadFile` that names the file if one has no block, sectors do not overlap, or the blocks at the
+/// `BadFile` that names the file if one has no block, sectors do not overlap, or the blocks of the
 /// first and the last frame do not fit together.
 pub(super) fn align(set: &FileSet) -> Result<Sectors> {
-    let mut sectors = Vec::new();
-    for storage in &set.sectors {
-        let start = first_block(storage)?;
-        sectors.push(Sector { storage: storage.clone(), start });
+    let sectors: Vec<_> = set.sectors.iter().map(Sector::try_new).collect::<Result<_>>()?;
+    let latest = sectors.iter().map(Sector::first).max().unwrap_or(0);
+    if let Some(sector) = sectors.iter().find(|sector| sector.end() <= latest) {
+        let error = Error::bad_file(format!(
+            "the file ends with block {}, but that of another sector begins with block {latest}",
+            sector.end().saturating_sub(1)
+        ));
+        return Err(sector.storage.locate(error).with_hint("the files are not from one recording"));
     }
-    let mut firsts = Vec::new();
-    for sector in &sectors {
-        firsts.push(u64::from(sector.header(0)?.block));
-    }
-    let latest = firsts.iter().copied().max().unwrap_or(0);
-    for (sector, first) in sectors.iter_mut().zip(firsts) {
-        move_on(sector, latest - first, Some(latest))?;
-    }
-    let to_frame = blocks_to_frame(&sectors)?;
-    for sector in &mut sectors {
-        move_on(sector, to_frame, None)?;
-    }
-    let n_frames = sectors.iter().map(|sector| sector.n_blocks() / PER_FRAME).min().unwrap_or(0);
-    let Some(last) = n_frames.checked_sub(1) else {
+    let begin = frame_from(&sectors, latest)?;
+    let end = sectors.iter().map(Sector::end).min().unwrap_or(0);
+    let whole = 0..end.saturating_sub(begin) / PER_FRAME;
+    let present = without(whole, lost(&sectors, begin));
+    let (Some(first), Some(last)) = (present.first().cloned(), present.last().cloned()) else {
         let error = Error::bad_file("the files do not hold one complete frame that is in all 8");
-        return Err(match sectors.iter().min_by_key(|sector| sector.n_blocks()) {
+        return Err(match sectors.iter().min_by_key(|sector| sector.end()) {
             Some(sector) => sector.storage.locate(error),
             None => error,
         }
         .with_hint("the recording was stopped too early, or the files are truncated"));
     };
-    for frame in [0, last] {
-        check_frame(&sectors, frame)?;
+    let mut sectors = Sectors {
+        first_block: begin,
+        n_frames: last.end,
+        warnings: sectors.iter().flat_map(|sector| sector.warnings.clone()).collect(),
+        present,
+        sectors,
+    };
+    for frame in [first.start, last.end - 1] {
+        sectors.check(frame)?;
     }
-    let mut warnings = Vec::new();
-    let longest = sectors.iter().map(Sector::n_blocks).max().unwrap_or(0) / PER_FRAME;
-    if longest > n_frames + 1 {
-        warnings.push(format!(
-            "only the first {n_frames} frames are in all files; one of them has {longest}"
-        ));
-    }
-    Ok(Sectors { sectors, n_frames, warnings })
+    sectors.warn_of_missing_frames();
+    Ok(sectors)
 }
 
-/// The offset of the first whole block.
-fn first_block(storage: &Storage) -> Result<u64> {
-    let header_len = block::HEADER_LEN as u64;
-    let searched = storage.len().min(SEARCHED + header_len);
-    let mut bytes = vec![0; usize::try_from(searched).unwrap_or(0)];
-    storage.read_at(0, &mut bytes)?;
-    for (at, window) in (0u64..).zip(bytes.windows(block::HEADER_LEN)) {
-        if window[0] != 0xFF || Header::parse(window).is_none() {
-            continue;
-        }
-        let next = at + block::LEN;
-        let mut header = [0; block::HEADER_LEN];
-        let repeats = match next + header_len {
-            end if end <= storage.len() => {
-                storage.read_at(next, &mut header)?;
-                Header::parse(&header).is_some()
+impl Sectors {
+    /// The number of a block.
+    pub(super) fn number(&self, frame: u64, index: u64) -> u64 {
+        // Blocks of frames that are there have numbers within 64 bits.
+        self.first_block.saturating_add(frame.saturating_mul(PER_FRAME)).saturating_add(index)
+    }
+
+    /// Checks that the blocks of a frame are of one frame in all sectors, and in order.
+    fn check(&self, frame: u64) -> Result<()> {
+        let mut id = None;
+        for sector in &self.sectors {
+            for index in 0..PER_FRAME {
+                let number = self.number(frame, index);
+                let header = sector.header(number)?;
+                let id = *id.get_or_insert(header.frame);
+                let place = sector.place(number);
+                check(&header, index, id, place.map_or(number, |place| place.stored)).map_err(
+                    |error| {
+                        let error = sector.storage.locate(error).with_frame(frame);
+                        error.with_offset(place.map_or(0, |place| place.offset))
+                    },
+                )?;
             }
-            // A single block has no neighbour.
-            _ => next <= storage.len(),
+        }
+        Ok(())
+    }
+
+    /// The first frame whose last block has the shutter's flag, whether it is complete or not.
+    pub(super) fn first_with_shutter(&mut self) -> Result<Option<u64>> {
+        let mut is_unknown = false;
+        for frame in 0..self.n_frames {
+            // The flag stays on once it is; in the first frame, not all blocks need have it.
+            let number = self.number(frame, PER_FRAME - 1);
+            let Some(sector) = self.sectors.iter().find(|s| s.place(number).is_some()) else {
+                is_unknown = true;
+                continue;
+            };
+            if sector.header(number)?.shutter {
+                if is_unknown {
+                    self.warnings.push(format!(
+                        "nothing is left of frame {}, the last one before the shutter's flag: the \
+                         scan may begin earlier; give sync_offset if you know",
+                        frame - 1
+                    ));
+                }
+                return Ok(Some(frame));
+            }
+            is_unknown = false;
+        }
+        Ok(None)
+    }
+
+    fn warn_of_missing_frames(&mut self) {
+        let n_present: u64 = self.present.iter().map(|range| range.end - range.start).sum();
+        let n_missing = self.n_frames - n_present;
+        if n_missing > 0 {
+            let gaps = without(0..self.n_frames, self.present.clone());
+            let n_gaps = gaps.len();
+            let gaps = gaps.into_iter().map(|gap| match gap.end - gap.start {
+                1 => gap.start.to_string(),
+                _ => format!("{} to {}", gap.start, gap.end - 1),
+            });
+            let mut shown: Vec<_> = gaps.take(SHOWN).collect();
+            if n_gaps > SHOWN {
+                shown.push("…".to_owned());
+            }
+            self.warnings.push(format!(
+                "blocks of {n_missing} of {} frames were lost ({}): these frames are missing",
+                self.n_frames,
+                shown.join(", ")
+            ));
+        }
+        let longest = self.sectors.iter().map(Sector::end).max().unwrap_or(0);
+        let longest = longest.saturating_sub(self.first_block) / PER_FRAME;
+        if longest > self.n_frames + 1 {
+            self.warnings.push(format!(
+                "only the first {} frames are in all files; one of them has {longest}",
+                self.n_frames
+            ));
+        }
+    }
+}
+
+/// The number of the first block from `earliest` on that begins a frame.
+fn frame_from(sectors: &[Sector], earliest: u64) -> Result<u64> {
+    let mut begin = None;
+    for sector in sectors {
+        let first = sector.first();
+        let header = sector.header(first)?;
+        let Some(index) = header.index() else {
+            let error = Error::bad_file(format!(
+                "block {first} is at no place where blocks of a sector are"
+            ));
+            return Err(sector.storage.locate(error).with_hint("the file is damaged"));
         };
-        if repeats {
-            return Ok(at);
+        // Of the block that begins the frame, as a remainder.
+        let phase = (first % PER_FRAME + PER_FRAME - index) % PER_FRAME;
+        let wanted = (phase + PER_FRAME - earliest % PER_FRAME) % PER_FRAME;
+        let number = earliest.saturating_add(wanted);
+        let expected = *begin.get_or_insert(number);
+        if number != expected {
+            let error = Error::bad_file(format!(
+                "frames begin with block {number}, expected {expected} as in the first sector"
+            ));
+            return Err(sector.storage.locate(error).with_hint(
+                "the files are not from one recording, or blocks were lost at their start",
+            ));
         }
     }
-    let error = Error::bad_file(format!(
-        "there is no block (FF FF 00 55) in the first {searched} bytes of the file"
-    ));
-    Err(storage.locate(error).with_hint("this is not the data of a sector of a K2"))
+    Ok(begin.unwrap_or(earliest))
 }
 
-/// Moves the start on by some blocks, to the one with the number `expected`.
-fn move_on(sector: &mut Sector, n_blocks: u64, expected: Option<u64>) -> Result<()> {
-    if n_blocks >= sector.n_blocks() {
-        let error = Error::bad_file(format!(
-            "the file ends {} blocks after its first one, but {n_blocks} are needed to reach the \
-             frames of the other sectors",
-            sector.n_blocks()
-        ));
-        return Err(sector.storage.locate(error).with_hint("the files are not from one recording"));
-    }
-    let found = sector.header(n_blocks)?.block;
-    sector.start = sector.offset_of(n_blocks);
-    if let Some(expected) = expected.filter(|&expected| expected != u64::from(found)) {
-        let error = Error::bad_file(format!(
-            "the block has the number {found}, expected {expected}: blocks were lost"
-        ));
-        return Err(sector.storage.locate(error).with_offset(sector.start));
-    }
-    Ok(())
-}
-
-/// The blocks from the common start to the next begin of a frame.
-fn blocks_to_frame(sectors: &[Sector]) -> Result<u64> {
-    let mut to_frame = 0;
+/// The frames, counted from the block `begin` on, of which some block is in no run.
+fn lost(sectors: &[Sector], begin: u64) -> Vec<Range<u64>> {
+    let frame = |number: u64| number.saturating_sub(begin) / PER_FRAME;
+    let mut lost = Vec::new();
     for sector in sectors {
-        let first = sector.header(0)?;
-        for block in 1..PER_FRAME.min(sector.n_blocks()) {
-            if sector.header(block)?.frame != first.frame {
-                to_frame = to_frame.max(block);
-                break;
+        for pair in sector.runs().windows(2) {
+            let [before, after] = pair else { continue };
+            if before.end() < after.first && after.first > begin {
+                lost.push(frame(before.end())..frame(after.first - 1) + 1);
             }
         }
     }
-    Ok(to_frame)
+    lost.sort_unstable_by_key(|range| range.start);
+    lost
 }
 
-/// Checks that the blocks of a frame are of one frame in all sectors, and in order.
-fn check_frame(sectors: &[Sector], frame: u64) -> Result<()> {
-    let mut number = None;
-    for sector in sectors {
-        for index in 0..PER_FRAME {
-            let block = frame * PER_FRAME + index;
-            let header = sector.header(block)?;
-            let expected = *number.get_or_insert(header.frame);
-            check(&header, index, expected).map_err(|error| {
-                sector.storage.locate(error).with_offset(sector.offset_of(block)).with_frame(frame)
-            })?;
+/// What is left of a range without others, which are in the order of their starts.
+fn without(whole: Range<u64>, lost: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    let (mut left, mut start) = (Vec::new(), whole.start);
+    for gap in lost {
+        if gap.start > start {
+            left.push(start..gap.start.min(whole.end));
+        }
+        start = start.max(gap.end);
+        if start >= whole.end {
+            return left;
         }
     }
-    Ok(())
+    if start < whole.end {
+        left.push(start..whole.end);
+    }
+    left
 }
 
-/// Checks that a block is at its place in the frame with this number.
-pub(super) fn check(header: &Header, index: u64, frame: u32) -> Result<()> {
-    if header.index() == Some(index) && header.frame == frame {
+/// Checks that a block is at its place in the frame with this number, and has its own number.
+pub(super) fn check(header: &Header, index: u64, frame: u32, stored: u64) -> Result<()> {
+    let is_at_place = header.index() == Some(index) && u64::from(header.block) == stored;
+    if is_at_place && header.frame == frame {
         return Ok(());
     }
+    let found = match header.index() {
+        Some(index) => format!("number {index}"),
+        None => "at no place".to_owned(),
+    };
     Err(Error::bad_file(format!(
-        "block {} is number {:?} of frame {}, expected number {index} of frame {frame}: blocks \
-         were lost while recording",
-        header.block,
-        header.index(),
-        header.frame
+        "block {} is {found} of frame {}, expected block {stored}, number {index} of frame \
+         {frame}: blocks were lost while recording, or the file is damaged",
+        header.block, header.frame
     ))
     .with_hint("leave these frames out with a region of interest, or record the data again"))
 }
 
-/// The first frame whose last block has the shutter's flag.
-pub(super) fn first_with_shutter(sectors: &Sectors) -> Result<Option<u64>> {
-    let Some(sector) = sectors.sectors.first() else { return Ok(None) };
-    for frame in 0..sectors.n_frames {
-        // The flag stays on once it is; in the first frame, not all blocks need have it.
-        if sector.header(frame * PER_FRAME + PER_FRAME - 1)?.shutter {
-            return Ok(Some(frame));
-        }
+#[cfg(test)]
+#[expect(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_left_of_a_range() {
+        let left = |lost: &[Range<u64>]| without(0..10, lost.to_vec());
+        assert_eq!(left(&[]), [0..10]);
+        assert_eq!(left(&[2..3, 2..5, 7..8]), [0..2, 5..7, 8..10]);
+        assert_eq!(left(&[0..1, 9..20]), [1..9]);
+        assert_eq!(left(&[3..30]), [0..3]);
+        assert_eq!(left(&[0..6, 1..2, 4..10]), []);
+        assert_eq!(left(&[12..13]), [0..10]);
     }
-    Ok(None)
 }

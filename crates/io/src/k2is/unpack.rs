@@ -7,7 +7,7 @@ use framefold_simd::{Simd, prefetch_beyond, run};
 use std::ops::Range;
 
 /// How far ahead of the row at hand memory is asked for.
-const AHEAD: usize = 1 << 10;
+pub(super) const AHEAD: usize = 1 << 10;
 
 /// Unpacks `columns` of the rows of a block into rows that are `width` apart; `None` if the lengths
 /// do not fit.

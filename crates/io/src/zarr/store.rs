@@ -2,6 +2,7 @@
 
 use super::meta::Meta;
 use super::place::Place;
+use super::shard::{Sharding, Version};
 use crate::archive::Archive;
 use crate::chunked::{ChunkStore, Stored};
 use framefold_core::{Error, Result};
@@ -11,18 +12,16 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The index of a file with more chunks than this is no index.
-const MOST_CHUNKS: usize = 1 << 24;
 /// Files that were deflated in an archive and decode to more are refused.
 const LARGEST_DECODED: u64 = 1 << 31;
-/// What the index says of a chunk that was never written.
-const ABSENT: u64 = u64::MAX;
 
 /// The chunks of one array.
 #[derive(Debug)]
 pub(super) struct Folder {
     place: Place,
     meta: Meta,
+    /// How chunks are found in files of several.
+    sharding: Option<Sharding>,
     /// Chunks along each axis.
     grid: Vec<usize>,
     /// The longest that a stored chunk may be.
@@ -37,7 +36,8 @@ impl Folder {
         let size = u64::try_from(meta.dtype.dtype.size()).unwrap_or(u64::MAX);
         // What cannot be compressed grows a little.
         let longest = cells.saturating_mul(size).saturating_mul(2).saturating_add(1 << 16);
-        Folder { place: place.clone(), meta, grid, longest }
+        let sharding = meta.shards.as_ref().map(|shards| Sharding::new(shards, &meta.chunk));
+        Folder { place: place.clone(), meta, sharding, grid, longest }
     }
 
     /// The place of a chunk in the grid. Chunks are counted in the order of the geometry, which has
@@ -71,53 +71,16 @@ impl Folder {
     /// The file of a chunk, and where in it the chunk lies.
     fn find(&self, index: u64) -> Result<Option<(Opened<'_>, Range<u64>)>> {
         let place = self.place(index);
-        let Some(shards) = &self.meta.shards else {
+        let Some(sharding) = &self.sharding else {
             let Some(file) = self.open(&self.name(&place))? else { return Ok(None) };
             let len = file.len();
             return Ok(Some((file, 0..len)));
         };
-        let per_file =
-            shards.shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
-        let per_file: Vec<usize> = per_file.collect();
-        let outer: Vec<usize> = place.iter().zip(&per_file).map(|(at, n)| at / n).collect();
-        let within = place.iter().zip(&per_file).fold(0, |flat, (at, n)| flat * n + at % n);
-        let n_chunks = per_file.iter().fold(1usize, |product, &n| product.saturating_mul(n));
-        let Some(mut file) = self.open(&self.name(&outer))? else { return Ok(None) };
-        let (len, path) = (file.len(), self.place.file(&self.name(&outer)));
-        if n_chunks > MOST_CHUNKS {
-            return Err(
-                Error::bad_file(format!("the file should hold {n_chunks} chunks")).with_path(path)
-            );
-        }
-        let index_len = 16 * n_chunks + if shards.checked { 4 } else { 0 };
-        let index_bytes = u64::try_from(index_len).unwrap_or(u64::MAX);
-        let at_end = shards.at_end;
-        let short = || {
-            Error::bad_file(format!("the file has {len} bytes, its index alone {index_len}"))
-                .with_path(&path)
-                .with_hint("the file is cut short; copy it again")
-        };
-        let start = if at_end { len.checked_sub(index_bytes).ok_or_else(short)? } else { 0 };
-        let mut index = vec![0; index_len];
-        file.read(start, &mut index)?;
-        if shards.checked {
-            crate::codec::check_crc32c(&index).map_err(|error| error.with_path(&path))?;
-        }
-        let word = |i: usize| {
-            let bytes = index.get(8 * i..).and_then(|bytes| bytes.first_chunk());
-            bytes.map_or(ABSENT, |bytes| u64::from_le_bytes(*bytes))
-        };
-        let (offset, n) = (word(2 * within), word(2 * within + 1));
-        if (offset, n) == (ABSENT, ABSENT) {
-            return Ok(None);
-        }
-        match offset.checked_add(n).filter(|&end| end <= len) {
-            Some(end) => Ok(Some((file, offset..end))),
-            None => Err(Error::bad_file(format!(
-                "a chunk of {n} bytes should begin at byte {offset}, but the file has {len}"
-            ))
-            .with_path(path)),
-        }
+        let name = self.name(&sharding.file_of(&place));
+        let Some(mut file) = self.open(&name)? else { return Ok(None) };
+        let found = sharding.find(&place, file.version(), |start, out| file.read(start, out));
+        let range = found.map_err(|error| error.with_path(self.place.file(&name)))?;
+        Ok(range.map(|range| (file, range)))
     }
 }
 
@@ -132,11 +95,7 @@ impl Folder {
     /// The place of the file that holds a chunk in the grid of files.
     fn place_of_file(&self, index: u64) -> Vec<usize> {
         let place = self.place(index);
-        let per_file = self.meta.shards.as_ref().map(|shards| &shards.shape);
-        per_file.map_or(place.clone(), |shape| {
-            let lens = shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
-            place.iter().zip(lens).map(|(at, n)| at / n.max(1)).collect()
-        })
+        self.sharding.as_ref().map_or(place.clone(), |sharding| sharding.file_of(&place))
     }
 
     /// Opens a file; `None` if it was never written.
@@ -146,7 +105,7 @@ impl Folder {
             Place::Folder(folder) => {
                 let path = folder.join(name);
                 let found = open(&path)?;
-                return Ok(found.map(|(file, len)| Opened::File(path, file, len)));
+                return Ok(found.map(|(file, version)| Opened::File(path, file, version)));
             }
         };
         let name = format!("{prefix}{name}");
@@ -159,18 +118,15 @@ impl Folder {
 
     /// The longest that a file may be.
     fn longest_file(&self) -> u64 {
-        let shards = self.meta.shards.as_ref().map_or(1, |shards| {
-            let lens =
-                shards.shape.iter().zip(&self.meta.chunk).map(|(outer, inner)| outer / inner);
-            lens.fold(1u64, |n, len| n.saturating_mul(u64::try_from(len).unwrap_or(u64::MAX)))
-        });
+        let n_chunks = self.sharding.as_ref().map_or(1, Sharding::n_chunks);
+        let shards = u64::try_from(n_chunks).unwrap_or(u64::MAX);
         self.longest.saturating_mul(shards).min(LARGEST_DECODED)
     }
 }
 
 /// A file that holds chunks.
 enum Opened<'a> {
-    File(PathBuf, File, u64),
+    File(PathBuf, File, Version),
     /// Bytes of an archive.
     Member(&'a Archive, Range<u64>),
     /// Bytes that were decoded from an archive.
@@ -180,9 +136,16 @@ enum Opened<'a> {
 impl Opened<'_> {
     fn len(&self) -> u64 {
         match self {
-            Opened::File(_, _, len) => *len,
+            Opened::File(_, _, version) => version.len,
             Opened::Member(_, place) => place.end - place.start,
             Opened::Decoded(_, bytes) => u64::try_from(bytes.len()).unwrap_or(u64::MAX),
+        }
+    }
+
+    fn version(&self) -> Version {
+        match self {
+            Opened::File(_, _, version) => *version,
+            _ => Version { len: self.len(), changed: None },
         }
     }
 
@@ -248,12 +211,13 @@ impl ChunkStore for Folder {
 }
 
 /// Opens the file of a chunk; `None` if the chunk was never written.
-fn open(path: &Path) -> Result<Option<(File, u64)>> {
+fn open(path: &Path) -> Result<Option<(File, Version)>> {
     let failed = |error| Error::io("open the file of a chunk", error).with_path(path);
     // Asked first: opening a named pipe would wait for a writer for ever.
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => {
-            File::open(path).map(|f| Some((f, meta.len()))).map_err(failed)
+            let version = Version { len: meta.len(), changed: meta.modified().ok() };
+            File::open(path).map(|file| Some((file, version))).map_err(failed)
         }
         Ok(_) => Err(Error::bad_file("a chunk is not a regular file").with_path(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -1,7 +1,7 @@
 //! Sets that are cut, incomplete, or have lost blocks.
 
 use crate::writer::{BLOCK, Set, save};
-use framefold_core::{Dataset, ErrorKind, FrameIndices, Result, TilingScheme};
+use framefold_core::{Dataset, ErrorKind, FrameIndices, Presence, Result, TilingScheme};
 use framefold_io::{Backend, OpenOptions, detect, open, open_as};
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,11 @@ fn every_byte_of_a_header_may_lie() {
             let before = write(at, value);
             if let Ok(dataset) = open_as("k2is", &gtg, &OpenOptions::default()) {
                 let mut reader = dataset.source().reader().unwrap();
-                let frame = FrameIndices::Run(0..1);
+                let first = match &dataset.source().info().presence {
+                    Presence::All => 0,
+                    Presence::Ranges(ranges) => ranges[0].start,
+                };
+                let frame = FrameIndices::Run(first..first + 1);
                 assert!(reader.read(frame, &scheme.slices()[3]).is_ok());
             }
             write(at, before);

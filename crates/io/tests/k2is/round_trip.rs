@@ -13,7 +13,7 @@ fn backends() -> [OpenOptions; 2] {
 }
 
 /// Checks every pixel of a slice of some frames.
-fn check(source: &dyn DataSource, frames: &FrameIndices<'_>, slice: &SigSlice) {
+pub fn check(source: &dyn DataSource, frames: &FrameIndices<'_>, slice: &SigSlice) {
     let mut reader = source.reader().unwrap();
     let tile = reader.read(frames.clone(), slice).unwrap();
     let bytes = tile.frames.as_bytes();
