@@ -84,10 +84,11 @@ class ClusterTasks(Tasks):
         """
         if self._careful:
             return 1
-        share = math.ceil((self.n_left + in_hand) / self._n_workers - has)
+        n_open = self.n_left + len(self._again) + in_hand
+        share = math.ceil(n_open / self._n_workers - has)
         if self._seconds is None:
             return max(1, min(N_TRIED, share // 2))
-        if share <= 0:
+        if share <= 0 and has:
             return 0
         # Something is left for when others are slower than this one.
         most = max(2 * share // 3, min(share, round(LEAST_SECONDS / max(self._seconds, 1e-6))))
