@@ -141,7 +141,7 @@ def sleepy(_frame):
 class Cluster:
     """A scheduler and workers, started as users start them."""
 
-    def __init__(self, folder, n_workers, scheduler_environment=None):
+    def __init__(self, folder, n_workers, scheduler_environment=None, *, nanny=False):
         port_file = folder / "scheduler.json"
         command = [sys.executable, "-m", "dask", "scheduler", "--port", "0", "--no-dashboard"]
         self.log = open(folder / "cluster.log", "w")  # noqa: SIM115 - closed at the end
@@ -153,11 +153,12 @@ class Cluster:
             raise AssertionError("the scheduler did not start")
         self.address = json.loads(port_file.read_text())["address"]
         for _ in range(n_workers):
-            self.add_worker()
+            self.add_worker(nanny=nanny)
 
-    def add_worker(self, environment=None):
+    def add_worker(self, environment=None, *, nanny=False):
         command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]
         command += ["--no-dashboard", "--death-timeout", "20"]
+        command += [] if nanny else ["--no-nanny"]
         self.start([*command, "--local-directory", str(self.folder)], environment)
 
     def start(self, command, environment):

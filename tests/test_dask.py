@@ -37,6 +37,7 @@ from dask_cases import (
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.executor._dask_tasks import ClusterTasks
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.executor.inline import InlineJobExecutor
@@ -404,6 +405,24 @@ def test_specifications():
 def test_options(make, match):
     with pytest.raises((InvalidArgumentError, UnsupportedError), match=match):
         make()
+
+
+def test_nobody_takes_more_than_a_share():
+    tasks = ClusterTasks(128)
+    tasks.set_n_threads(2)
+    first = [tasks.take() for _ in range(32)]
+    assert first == list(range(32))
+    tasks.give([(index, None, 1000, 0.003) for index in range(8)])
+    # 96 are left, and 24 are being processed: 60 each.
+    assert tasks.batch_size(8, 24) == 2 * 52 // 3
+    assert tasks.batch_size(16, 24) == 2 * 44 // 3
+    assert tasks.batch_size(60, 24) == tasks.batch_size(90, 24) == 0
+    # What came back is processed by somebody, even if it is all there is.
+    while tasks.take() is not None:
+        pass
+    tasks.put_back(31)
+    assert tasks.batch_size(0, 0) == 1
+    assert tasks.take() == 31
 
 
 def test_timeouts_are_positive(local):  # noqa: F811

@@ -91,39 +91,44 @@ def test_the_scheduler_goes_away(inline, tmp_path):  # noqa: F811
                 ctx.run_udf(frames(inline), Level())
 
 
-def test_workers_with_nannies(inline, tmp_path):  # noqa: F811
+@pytest.fixture(scope="module")
+def nannies(tmp_path_factory):
+    """A cluster whose worker is looked after by a nanny."""
+    with Cluster(tmp_path_factory.mktemp("cluster"), n_workers=1, nanny=True) as cluster:
+        yield cluster
+
+
+def test_workers_with_nannies(nannies, inline, tmp_path):  # noqa: F811
     def kill_once(frame):
         if frame == 11 and not (tmp_path / "killed").exists():
             (tmp_path / "killed").touch()
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Cluster(tmp_path, n_workers=1) as cluster:
-        executor = DaskJobExecutor.connect(cluster.address, timeout=5.0)
-        with ff.Context(executor=executor) as ctx:
-            results = ctx.run_udf(frames(inline), [PerFrame(kill_once), Numbers()])
-            assert (tmp_path / "killed").exists()
-            assert results[1]["number"].data.tolist() == list(range(40))
-            pid = int(results[0]["pid"].data[-1])
-            # The nanny is asked to replace a worker that is kept busy.
-            with pytest.raises(WorkerTimeoutError, match="partition 0 took longer"):
-                ctx.run_udf(frames(inline), PerFrame(sleep_in_python))
-            assert gone([pid])
-            assert_usable(ctx)
+    executor = DaskJobExecutor.connect(nannies.address, timeout=5.0)
+    with ff.Context(executor=executor) as ctx:
+        results = ctx.run_udf(frames(inline), [PerFrame(kill_once), Numbers()])
+        assert (tmp_path / "killed").exists()
+        assert results[1]["number"].data.tolist() == list(range(40))
+        pid = int(results[0]["pid"].data[-1])
+        # The nanny is asked to replace a worker that is kept busy.
+        with pytest.raises(WorkerTimeoutError, match="partition 0 took longer"):
+            ctx.run_udf(frames(inline), PerFrame(sleep_in_python))
+        assert gone([pid])
+        assert_usable(ctx)
 
 
-def test_everything_is_restarted(inline, tmp_path):  # noqa: F811
-    with Cluster(tmp_path, n_workers=1) as cluster:
-        executor = DaskJobExecutor.connect(cluster.address)
-        with ff.Context(executor=executor) as ctx:
-            restart = threading.Timer(1.0, executor.client.restart)
-            with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
-                next(steps)
-                restart.start()
-                for results in steps:
-                    last = results
-            restart.join()
-            assert last.damage.data.all()
-            assert len(set(last[0]["pid"].data.tolist())) == 2
+def test_everything_is_restarted(nannies, inline):  # noqa: F811
+    executor = DaskJobExecutor.connect(nannies.address)
+    with ff.Context(executor=executor) as ctx:
+        restart = threading.Timer(1.0, executor.client.restart)
+        with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
+            next(steps)
+            restart.start()
+            for results in steps:
+                last = results
+        restart.join()
+        assert last.damage.data.all()
+        assert len(set(last[0]["pid"].data.tolist())) == 2
 
 
 WITHOUT_FRAMEFOLD = """

@@ -217,7 +217,7 @@ class Feed:
             hand.run = self._things.submit(hand.address, "run", pickle.loads, data)
             # What workers die of has to be known; and others go on while a late one prepares.
             together = not self._tasks.is_careful and self._tasks.seconds is None
-            indices = self._take() if together else []
+            indices = self._take(self._tasks.batch_size()) if together else []
             hand.answer = self._submit(hand, "begin", indices)
             if indices:
                 batch = Batch(indices, hand.answer, self._clock.seconds)
@@ -225,7 +225,7 @@ class Feed:
             if len(indices) == N_TRIED:
                 # There is enough for everybody: then nobody waits for the next ones.
                 for _ in range(hand.n_threads):
-                    if more := self._take():
+                    if more := self._take(self._tasks.batch_size()):
                         self._give(hand, more)
             planned: _dask_work.Planned = await hand.answer
         except CANCELLED as error:
@@ -353,15 +353,19 @@ class Feed:
         for n_ahead in range(1, tasks.n_ahead + 1):
             for hand in usable:
                 while hand.room(n_ahead, careful=tasks.is_careful) > 0:
-                    indices = self._take()
+                    in_hand = sum(other.n_partitions for other in hands)
+                    n_wanted = tasks.batch_size(hand.n_partitions / hand.n_threads, in_hand)
+                    if not n_wanted:
+                        break
+                    indices = self._take(n_wanted)
                     if not indices:
                         self._try_again_elsewhere(usable)
                         return
                     self._give(hand, indices)
 
-    def _take(self) -> list[int]:
+    def _take(self, n_wanted: int) -> list[int]:
         """The next batch."""
-        taken = (self._tasks.take() for _ in range(self._tasks.batch_size))
+        taken = (self._tasks.take() for _ in range(n_wanted))
         return sorted(index for index in taken if index is not None)
 
     def _give(self, hand: Hand, indices: list[int]) -> None:

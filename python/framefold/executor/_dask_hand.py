@@ -74,6 +74,11 @@ class Hand:
         return would and not (self.is_late or self.is_spoilt)
 
     @property
+    def n_partitions(self) -> int:
+        """How many it has."""
+        return sum(len(batch.indices) for batch in self.batches)
+
+    @property
     def things(self) -> list[Any]:
         """All that there is of the run because of this worker."""
         return [*(batch.future for batch in self.batches), self.answer, self.run, self.trays]

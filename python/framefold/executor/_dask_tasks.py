@@ -8,6 +8,7 @@ workers for as long as too many wait here to be merged.
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -71,14 +72,24 @@ class ClusterTasks(Tasks):
         """The first partition that is not merged."""
         return self._merged
 
-    @property
-    def batch_size(self) -> int:
-        """How many partitions to send at a time."""
+    def batch_size(self, has: float = 0, in_hand: int = 0) -> int:
+        """How many partitions to send at a time; 0 if others are to have what is left.
+
+        Parameters
+        ----------
+        has
+            How many partitions each thread of this worker has.
+        in_hand
+            How many all workers have.
+        """
         if self._careful:
             return 1
-        share = -(-self.n_left // self._n_workers)
+        n_open = self.n_left + len(self._again) + in_hand
+        share = math.ceil(n_open / self._n_workers - has)
         if self._seconds is None:
             return max(1, min(N_TRIED, share // 2))
+        if share <= 0 and has:
+            return 0
         # Something is left for when others are slower than this one.
         most = max(2 * share // 3, min(share, round(LEAST_SECONDS / max(self._seconds, 1e-6))))
         return max(1, min(most, self._full_batch))
@@ -104,7 +115,7 @@ class ClusterTasks(Tasks):
     @property
     def at_hand(self) -> int:
         """How many partitions each thread should have."""
-        return max(self._full_batch, self.batch_size) * self.n_ahead
+        return max(self._full_batch, self.batch_size()) * self.n_ahead
 
     def may_fetch(self, index: int) -> bool:
         """Whether the result of a partition may be brought here."""

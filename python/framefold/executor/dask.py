@@ -125,7 +125,7 @@ class DaskJobExecutor(JobExecutor):
         distributed = import_distributed()
         options = {"set_as_default": False, **(client_kwargs or {})}
         try:
-            client = distributed.Client(scheduler_uri, *args, **options)
+            client = _connected(distributed.Client, scheduler_uri, *args, **options)
         except (OSError, TimeoutError) as error:
             raise WorkerError(
                 f"no Dask scheduler answers at {scheduler_uri} ({type(error).__name__}: {error}); "
@@ -379,6 +379,22 @@ def cluster_spec(
         key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
         spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
     return spec
+
+
+def _connected(cls: Any, *args: Any, **options: Any) -> Client:
+    """A client; if it cannot connect, nothing is left of it.
+
+    It would close itself as garbage: on any thread, such as that of the next client's event loop,
+    which then cannot start, as whoever starts it has the lock that closing takes.
+    """
+    client = cls.__new__(cls)
+    try:
+        client.__init__(*args, **options)
+    except BaseException:
+        with suppress(Exception):
+            client.close()
+        raise
+    return client
 
 
 def import_distributed() -> Any:
