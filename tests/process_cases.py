@@ -61,9 +61,9 @@ def eventually(condition, patience=10.0):
 
 
 def shm():
-    """The names of shared memory in use; semaphores are those of other programs."""
+    """The names of shared memory in use, without semaphores and what ``make fuzz`` has there."""
     names = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else ()
-    return {name for name in names if not name.startswith("sem.")}
+    return {name for name in names if not name.startswith(("sem.", "fuzzed-"))}
 
 
 def open_files():
