@@ -210,6 +210,15 @@ def test_without_devices_the_cpu_does_it(monkeypatch, data, name):
         ctx.run_udf(load(ctx, data, 2), Tiles())
 
 
+def test_delayed_runs_use_the_cpu(monkeypatch, data):
+    pytest.importorskip("dask.array", reason="dask is not installed")
+    fake_cupy.install(monkeypatch)
+    ctx = ff.Context.make_with("delayed")
+    assert ran(ctx.run_udf(load(ctx, data, 2), Tiles(("numpy", CUPY)))) == {"numpy None cpu"}
+    with pytest.raises(UnsupportedError, match=r"delayed runs use the CPU alone"):
+        ctx.run_udf(load(ctx, data, 2), Tiles())
+
+
 def test_what_is_missing_is_named(ctx, monkeypatch, dataset):
     fake_cupy.install(monkeypatch, with_cupy=False)
     with pytest.raises(UnsupportedError, match=r"CuPy is not installed.*cupy-cuda12x"):

@@ -17,6 +17,7 @@ from framefold.udf.base import UDF
 if TYPE_CHECKING:
     import dask.array as da
 
+    from framefold._cuda.placement import Workers
     from framefold._partial_results import UDFResultDict
     from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
@@ -48,8 +49,13 @@ class DelayedJobExecutor(JobExecutor):
         If Dask is not installed.
     """
 
-    #: Tasks run on the CPU.
     gpus = 0
+
+    def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
+        """Tasks run on the CPU."""
+        from framefold._cuda.placement import Workers
+
+        return Workers(why_none="delayed runs use the CPU alone; use another executor")
 
     def __init__(self) -> None:
         require("dask.array", "DelayedJobExecutor", "delayed results")
