@@ -6,6 +6,8 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pytest
+from real_files import real_data
 
 import framefold as ff
 from framefold import _engine
@@ -37,3 +39,36 @@ def test_data_in_memory_have_none():
     dataset = ff.Context().load("memory", data=np.zeros((2, 2, 4, 4)))
     assert dataset.metadata == {}
     assert dataset.metadata_units == {}
+
+
+def test_extended_headers_of_mrc_files():
+    """What mrcfile finds in the same record, in the units that are documented here."""
+    mrcfile = pytest.importorskip("mrcfile", reason="mrcfile reads the same record")
+    path = real_data() / "MRC" / "rosettasciio" / "HAADFscan.mrc"
+    if not path.exists():
+        pytest.skip(f"{path} is not there; see FRAMEFOLD_TEST_DATA")
+    with mrcfile.open(path, permissive=True) as file:
+        record = file.indexed_extended_header[0]
+    found = ff.Context().open(path).metadata
+    scaled = {
+        "acceleration_voltage": ("HT", 1e-3),
+        "stage_alpha": ("Alpha tilt", 1),
+        "stage_beta": ("Beta tilt", 1),
+        "stage_x": ("X-Stage", 1e6),
+        "stage_y": ("Y-Stage", 1e6),
+        "stage_z": ("Z-Stage", 1e6),
+        "camera_length": ("Camera length", 1e3),
+        "convergence_angle": ("Convergence angle", 1e3),
+    }
+    for name, (field, scale) in scaled.items():
+        assert found[name] == pytest.approx(float(record[field]) * scale), name
+    assert found["microscope"] == record["Microscope type"].decode()
+    assert found["software"].split() == [
+        record[name].decode() for name in ("Application", "Application version")
+    ]
+    assert found["detector"] == record["STEM Detector name"].decode()
+    days = float(record["Timestamp"])
+    recorded = np.datetime64("1899-12-30") + np.timedelta64(round(days * 86400), "s")
+    assert found["recorded_at"] == str(recorded)
+    # Bits say that these mean nothing, or they are of a camera that saw nothing.
+    assert not {"magnification", "binning_x", "exposure_time", "defocus"} & set(found)

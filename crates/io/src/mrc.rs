@@ -22,10 +22,11 @@
 //!
 //! The shape of a scan is not in the file. Movies of Direct Electron come with a text file that
 //! tells it, see `direct_electron`. Known writers: IMOD, SerialEM, Velox, mrcfile, ncempy, DE
-//! Server. Limits: modes 3 (complex of i16) and 101 (4 bits) are refused; extended headers are not
-//! read; rows are delivered as they are stored, whatever the axis numbers say.
+//! Server. Limits: modes 3 (complex of i16) and 101 (4 bits) are refused; of extended headers, only
+//! those in `fei` are read; rows are delivered as they are stored, whatever the axis numbers say.
 
 mod direct_electron;
+mod fei;
 mod header;
 
 use crate::detect::{Format, Prefix, Verdict};
@@ -75,7 +76,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let count = FrameCount::try_new(storage.len(), first_pixel, frame, frame)?;
     let (n_frames, warning) = count.promised(header.n_images, frame);
     let mut warnings: Vec<String> = warning.into_iter().collect();
-    let mut metadata = header.metadata();
+    let mut metadata = header.metadata(&storage)?;
     let mut details = header.details();
     let mut nav_shape = vec![usize::try_from(n_frames).unwrap_or(usize::MAX)];
     match direct_electron::find(path) {

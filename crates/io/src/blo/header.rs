@@ -1,7 +1,7 @@
 //! The header of a BLO file.
 
 use crate::Storage;
-use crate::fields::{Fields, read_header};
+use crate::fields::{Fields, iso_date, read_header};
 use framefold_core::{ByteOrder, DType, Error, MetadataList, Quantity, Result};
 
 /// What a file starts with.
@@ -170,45 +170,9 @@ fn metadata(fields: &Fields<'_>, note: &str) -> MetadataList {
     facts
 }
 
-/// The date of a spreadsheet, in days since 1899-12-30, as `2014-12-13T14:32:01`.
-fn iso_date(serial: f64) -> Option<String> {
-    // From 1927 to 2173: what lies outside was never filled in.
-    if !(10_000.0..100_000.0).contains(&serial) {
-        return None;
-    }
-    let seconds = (serial * 86_400.0).round() as i64;
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Days since 0000-03-01: years that end with the day that only some of them have.
-    let days = days + 693_899;
-    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day_of_year = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    Some(format!(
-        "{:04}-{month:02}-{day_of_month:02}T{:02}:{:02}:{:02}",
-        era * 400 + year + next,
-        second / 3600,
-        second / 60 % 60,
-        second % 60
-    ))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn dates_count_from_1899() {
-        // NumPy: datetime64('1899-12-30') + days.
-        assert_eq!(iso_date(25_569.0).unwrap(), "1970-01-01T00:00:00");
-        assert_eq!(iso_date(36_585.0).unwrap(), "2000-02-29T00:00:00");
-        assert_eq!(iso_date(36_586.5).unwrap(), "2000-03-01T12:00:00");
-        assert_eq!(iso_date(45_657.999_988_425_93).unwrap(), "2024-12-31T23:59:59");
-        assert_eq!(iso_date(0.0), None);
-        assert_eq!(iso_date(f64::NAN), None);
-    }
 
     #[test]
     fn the_note_tells_the_bits() {

@@ -1,5 +1,6 @@
 //! The header of an MRC file.
 
+use super::fei;
 use crate::Storage;
 use crate::fields::{Fields, read_header};
 use framefold_core::{ByteOrder, DType, Error, MetadataList, Quantity, Result, StoredDType};
@@ -136,12 +137,24 @@ impl Header {
         [self.rows, self.columns].map(|axis| usize::try_from(axis).unwrap_or(usize::MAX))
     }
 
-    pub(super) fn metadata(&self) -> MetadataList {
+    /// What this header says, and the extended one in `storage`.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(super) fn metadata(&self, storage: &Storage) -> Result<MetadataList> {
         let mut facts = MetadataList::new();
+        let there = storage.len().saturating_sub(1024).min(self.extended_bytes);
+        if usize::try_from(there).is_ok_and(|there| there >= fei::LEN) {
+            let mut bytes = vec![0; fei::LEN];
+            storage.read_at(1024, &mut bytes)?;
+            if let Some(record) = fei::Record::parse(&self.extended_type, &bytes) {
+                record.add_to(&mut facts);
+            }
+        }
         facts.positive(Quantity::ImageStepX, self.step_nm.0);
         facts.positive(Quantity::ImageStepY, self.step_nm.1);
         facts.text(Quantity::Title, self.label.as_str());
-        facts
+        Ok(facts)
     }
 
     pub(super) fn details(&self) -> Vec<(String, String)> {
