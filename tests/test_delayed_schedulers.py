@@ -153,20 +153,21 @@ def check_progress_on_workers(ctx):
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=6)
     heard, other = Recorder(), Recorder()
     results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=heard)
-    others = ctx.run_udf(dataset=dataset, udf=Slow(), progress=other)
+    fewer = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+    others = ctx.run_udf(dataset=fewer, udf=Slow(), progress=other)
     with ThreadPoolExecutor() as pool:
         both = [pool.submit(getattr, of["total"], "data") for of in (results, others)]
         for each in both:
             assert np.array_equal(each.result(60), data.sum(axis=(2, 3)))
-    for recorder in (heard, other):
+    for recorder, n_partitions in ((heard, 6), (other, 3)):
         kinds = [kind for kind, _ in recorder.states]
         assert kinds[0] == "start"
         assert kinds[-1] == "end"
         counts = [state.num_part_complete for kind, state in recorder.states if kind == "update"]
         assert counts == sorted(set(counts))
-        assert counts[-1] == 6
+        assert counts[-1] == n_partitions
         # The last events may come after the result.
-        assert len(counts) > 2
+        assert len(counts) > 1
         assert recorder.states[-1][1].num_frames_complete == 42
 
     class Breaks(Recorder):
