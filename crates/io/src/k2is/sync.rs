@@ -199,8 +199,9 @@ fn lost(sectors: &[Sector], begin: u64) -> Vec<Range<u64>> {
 fn without(whole: Range<u64>, lost: Vec<Range<u64>>) -> Vec<Range<u64>> {
     let (mut left, mut start) = (Vec::new(), whole.start);
     for gap in lost {
-        if gap.start > start {
-            left.push(start..gap.start.min(whole.end));
+        let end = gap.start.min(whole.end);
+        if end > start {
+            left.push(start..end);
         }
         start = start.max(gap.end);
         if start >= whole.end {
