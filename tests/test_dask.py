@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 from contextlib import nullcontext
 
 import numpy as np
@@ -37,6 +38,8 @@ from dask_cases import (
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.executor._dask_belongings import Belongings
+from framefold.executor._dask_hand import Batch, Hand
 from framefold.executor._dask_tasks import ClusterTasks
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
@@ -412,7 +415,7 @@ def test_nobody_takes_more_than_a_share():
     tasks.set_n_threads(2)
     first = [tasks.take() for _ in range(32)]
     assert first == list(range(32))
-    tasks.give([(index, None, 1000, 0.003) for index in range(8)])
+    tasks.give([(index, None, 1000, 0.0015) for index in range(8)])
     # 96 are left, and 24 are being processed: 60 each.
     assert tasks.batch_size(8, 24) == 2 * 52 // 3
     assert tasks.batch_size(16, 24) == 2 * 44 // 3
@@ -423,6 +426,48 @@ def test_nobody_takes_more_than_a_share():
     tasks.put_back(31)
     assert tasks.batch_size(0, 0) == 1
     assert tasks.take() == 31
+
+
+def test_a_worker_does_first_what_it_got_first(local, inline, tmp_path):  # noqa: F811
+    local.run_udf(raw_file(inline, tmp_path), Level())  # there are workers now
+    client, (address, *_) = local.executor.client, local.executor.client.nthreads()
+
+    async def order():
+        things = Belongings(client, "order")
+        try:
+            futures = [things.submit(address, "time", time.monotonic_ns) for _ in range(40)]
+            return [await future for future in futures]
+        finally:
+            things.close()
+
+    begun = client.sync(order)
+    assert begun == sorted(begun)
+
+
+def test_what_a_worker_has_left_goes_by_the_time():
+    hand = Hand("tcp://somewhere", 1, trays=None)
+    hand.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.5)]
+    assert hand.n_to_do(12.0, None) == 6
+    assert hand.n_to_do(10.0, 0.5) == 6
+    assert hand.n_to_do(11.0, 0.5) == 4
+    # It is not done with the last one.
+    assert hand.n_to_do(20.0, 0.5) == 2.5
+    hand.done_with(hand.batches[0], 11.5)
+    assert hand.n_to_do(11.5, 0.5) == 2
+    assert hand.n_to_do(12.0, 0.5) == 1
+    two = Hand("tcp://somewhere", 2, trays=None)
+    two.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.0)]
+    assert two.n_to_do(10.5, 0.5) == 4
+
+
+def test_batches_grow_with_the_number_of_workers():
+    tasks = ClusterTasks(100_000)
+    sizes = []
+    for n_threads in (1, 2, 10, 20, 25, 1000):
+        tasks.set_n_threads(n_threads)
+        tasks.give([(len(sizes), None, 1000, 0.01)])
+        sizes.append(tasks.batch_size())
+    assert sizes == [6, 6, 10, 20, 25, 25]
 
 
 def test_timeouts_are_positive(local):  # noqa: F811

@@ -60,6 +60,8 @@ class Belongings:
                 pure=False,
                 workers=[address],
                 allow_other_workers=False,
+                # In this order: a first batch that waits for the next one holds up the run.
+                fifo_timeout=0,
             )
         )
 

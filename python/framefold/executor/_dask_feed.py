@@ -266,7 +266,7 @@ class Feed:
             hand.shares = planned.shares
             self._was_usable = True
             if batch in hand.batches:
-                hand.batches.remove(batch)
+                hand.done_with(batch, self._clock.seconds)
                 answer = planned.answer or _dask_work.Answer([])
                 self._keep(hand, answer, batch.indices)
         elif planned.kind == "other version":
@@ -350,11 +350,13 @@ class Feed:
         usable = [hand for hand in hands if hand.state is State.USABLE]
         tasks.batch_bytes = SHARED_BYTES if all(hand.shares for hand in usable) else BATCH_BYTES
         usable.sort(key=lambda hand: len(hand.batches) / hand.n_threads)
+        now = self._clock.seconds
         for n_ahead in range(1, tasks.n_ahead + 1):
             for hand in usable:
                 while hand.room(n_ahead, careful=tasks.is_careful) > 0:
-                    in_hand = sum(other.n_partitions for other in hands)
-                    n_wanted = tasks.batch_size(hand.n_partitions / hand.n_threads, in_hand)
+                    in_hand = sum(other.n_to_do(now, tasks.seconds) for other in hands)
+                    has = hand.n_to_do(now, tasks.seconds) / hand.n_threads
+                    n_wanted = tasks.batch_size(has, in_hand)
                     if not n_wanted:
                         break
                     indices = self._take(n_wanted)
@@ -405,7 +407,7 @@ class Feed:
             self._tasks.fail(first, messages.broken(self._run.names, hand.address, error))
         else:
             if batch in hand.batches:
-                hand.batches.remove(batch)
+                hand.done_with(batch, self._clock.seconds)
                 hand.is_late = False
                 self._keep(hand, answer, batch.indices)
         finally:

@@ -55,6 +55,8 @@ class Hand:
     run: Any = None
     answer: Any = None
     batches: list[Batch] = field(default_factory=list)
+    #: When the last one that it was done with came back.
+    since: float = 0.0
     #: Whether another worker was faster with what this one has had for long.
     is_late: bool = False
     #: Whether it is known if it can take part.
@@ -77,6 +79,28 @@ class Hand:
     def n_partitions(self) -> int:
         """How many it has."""
         return sum(len(batch.indices) for batch in self.batches)
+
+    def n_to_do(self, now: float, seconds: float | None) -> float:
+        """How many it has not processed yet, as far as the time since its last batch tells.
+
+        Parameters
+        ----------
+        now
+            By the clock of the feed.
+        seconds
+            That a partition takes; None if that is not known.
+        """
+        left = float(self.n_partitions)
+        for batch in self.batches[: self.n_threads] if seconds else ():
+            done = (now - max(batch.since, self.since)) / seconds if seconds else 0.0
+            # It has not come back, so it is not quite done.
+            left -= max(0.0, min(done, len(batch.indices) - 0.5))
+        return left
+
+    def done_with(self, batch: Batch, now: float) -> None:
+        """A batch came back."""
+        self.batches.remove(batch)
+        self.since = now
 
     @property
     def things(self) -> list[Any]:

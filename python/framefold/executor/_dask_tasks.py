@@ -14,8 +14,10 @@ from typing import Any
 
 from framefold.executor._tasks import WAITING_BYTES, Tasks
 
-#: A batch is work for so many seconds, where partitions are shorter.
-BATCH_SECONDS = 0.25
+#: A batch is work for so many seconds for each thread of all workers, where partitions are shorter:
+#: the more threads there are, the more tasks would come at the same time. And for no fewer and no
+#: more than these, as nothing of a batch is merged before all of it is done.
+SECONDS_PER_THREAD, SHORT_BATCH, LONG_BATCH = 0.01, 0.06, 0.25
 #: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
 LEAST_SECONDS = 0.03
 #: How many partitions to try, and for how many seconds, before it is known how long they take.
@@ -72,13 +74,13 @@ class ClusterTasks(Tasks):
         """The first partition that is not merged."""
         return self._merged
 
-    def batch_size(self, has: float = 0, in_hand: int = 0) -> int:
+    def batch_size(self, has: float = 0, in_hand: float = 0) -> int:
         """How many partitions to send at a time; 0 if others are to have what is left.
 
         Parameters
         ----------
         has
-            How many partitions each thread of this worker has.
+            How many partitions each thread of this worker has before it.
         in_hand
             How many all workers have.
         """
@@ -100,7 +102,8 @@ class ClusterTasks(Tasks):
         if self._careful or self._seconds is None:
             return 1
         most = min(MOST_IN_BATCH, self.batch_bytes // self._largest)
-        return max(1, min(most, round(BATCH_SECONDS / max(self._seconds, 1e-6))))
+        wanted = min(max(SHORT_BATCH, SECONDS_PER_THREAD * self._n_workers), LONG_BATCH)
+        return max(1, min(most, round(wanted / max(self._seconds, 1e-6))))
 
     @property
     def budget(self) -> tuple[float, int]:
