@@ -68,7 +68,7 @@ pub struct Requirements {
     pub formats: Vec<ArrayFormat>,
     /// The number of frames a tile should hold; `None` leaves it to the planner.
     pub tile_depth: Option<usize>,
-    /// The largest useful size of a tile in bytes; `None` leaves it to the planner.
+    /// The largest useful size of a tile in bytes; `None` for no more than fits the cache.
     pub tile_bytes: Option<usize>,
     /// The most frames that a tile may hold, because each of them takes memory that the planner
     /// does not know of; `None` for no limit. Whole partitions are as deep as they are.

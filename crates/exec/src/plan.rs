@@ -116,7 +116,8 @@ impl Plan {
                 ", ending where frames that are stored together do ({together} at a time)"
             ));
         }
-        let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, options)?;
+        let lent = formats::lends(dataset);
+        let tiles = tiling::choose(info, &jobs, &requirements, frame, &cuts, lent, options)?;
         let bands = bands::cut(&tiles, cuts.n_bands)?;
         let tiling = tiles.scheme;
         let corrected = match dataset.corrections() {

@@ -33,6 +33,7 @@ from framefold.udf._declarations import (
     tiling_wishes,
 )
 from framefold.udf._formats import Formats, asked_for, layout
+from framefold.udf._memory import keep_memory
 from framefold.udf._results import check_omitted, final_results
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
@@ -70,6 +71,7 @@ class Bridge:
         corrections: CorrectionSet | None = None,
     ) -> None:
         check_round_trip(udf)
+        keep_memory()
         self.udf = udf
         self.corrections = corrections
         self.shape = shape
@@ -113,6 +115,8 @@ class Bridge:
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         method = self.method = processing_method(udf)
         depth, total_size = tiling_wishes(udf) if method == "tile" else (None, None)
+        if method == "tile" and total_size is None:
+            total_size = sys.maxsize  # None is for what fits the cache
         how = self.layout or layout(self.array_backend)
         return method, preferred_dtype(udf), depth, total_size, how, self._max_depth()
 

@@ -93,7 +93,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         n_slices: plan.tiling.slices().len(),
         why_tiling: reasons.tiling.clone(),
         corrections: plan.dataset.corrections().map(|_| corrections(plan)),
-        zero_copy: info.lends && plan.dataset.corrections().is_none(),
+        zero_copy: super::formats::lends(&plan.dataset),
         udfs: udfs.collect(),
     }
 }

@@ -24,6 +24,11 @@ pub(super) fn choose(
     udfs.iter().zip(requirements).map(format).collect()
 }
 
+/// Whether tiles are views of memory that holds the data, and nothing is corrected in them.
+pub(super) fn lends(dataset: &Dataset) -> bool {
+    dataset.source().info().lends && dataset.corrections().is_none()
+}
+
 /// How much of a frame there is to read.
 #[derive(Clone, Copy)]
 pub(super) enum FrameSize {

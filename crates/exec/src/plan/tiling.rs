@@ -1,6 +1,7 @@
 //! How large tiles are.
 //!
-//! A tile fits the cache in the widest dtype that any UDF gets it in. Whole frames are kept
+//! A tile fits the cache in the widest dtype that any UDF gets it in; where nothing has to be read or
+//! converted, UDFs that ask for large tiles get larger ones. Whole frames are kept
 //! together as long as they fit; larger frames are cut into slices of whole rows (or of
 //! whatever unit the format prefers), several frames deep. Smaller ones are cut, too, where a UDF
 //! asks for more frames at a time than fit as a whole.
@@ -16,6 +17,9 @@ use std::sync::Arc;
 
 /// What fits a core's share of the cache together with a slice of a result buffer.
 const TILE_BYTES: usize = 1 << 20;
+/// The same for UDFs that ask for more, of pixels that lie in memory as the UDFs get them: nothing
+/// is to stay in the cache between one pass over a tile and the next, and each call has its price.
+const LENT_TILE_BYTES: usize = 4 << 20;
 /// How many frames deep a tile of part of a frame should be.
 const SLICED_DEPTH: usize = 32;
 /// Parts of a frame that are shorter than this make reading inefficient.
@@ -33,6 +37,7 @@ pub(super) fn choose(
     requirements: &[Requirements],
     frame: FrameSize,
     cuts: &Cuts,
+    lent: bool,
     options: &PlanOptions,
 ) -> Result<Tiles> {
     let sig = &info.sig_shape;
@@ -53,8 +58,10 @@ pub(super) fn choose(
         .chain([info.dtype.dtype.size()])
         .max()
         .unwrap_or(1);
-    let budget =
-        requirements.iter().filter_map(|r| r.tile_bytes).fold(TILE_BYTES, usize::min).max(1);
+    let as_it_lies = lent && jobs.iter().all(|(job, _)| job.input_dtype == info.dtype.dtype);
+    let large = if as_it_lies && method == Method::Tile { LENT_TILE_BYTES } else { TILE_BYTES };
+    let most = |r: &Requirements| r.tile_bytes.map_or(TILE_BYTES, |bytes| bytes.min(large));
+    let budget = requirements.iter().map(most).min().unwrap_or(TILE_BYTES).max(1);
     let frame_bytes = sig.iter().product::<usize>().saturating_mul(pixel_bytes).max(1);
     // Deep tiles are for those who can take parts of frames; whole frames come as deep as fits.
     let wanted_depth = requirements.iter().filter_map(|r| r.tile_depth).max().unwrap_or(1);

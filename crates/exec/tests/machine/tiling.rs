@@ -1,9 +1,9 @@
-//! What a plan makes of the depth that a UDF asks for.
+//! What a plan makes of the depth and the size of tiles that a UDF asks for.
 
 use crate::differential::{EXECUTORS, bits, run_on};
 use framefold_core::{
-    Accumulator, BufferDecl, DType, Dataset, JobMeta, Merger, Method, NativeArray, Partition,
-    Requirements, Result, RunMeta, SourceInfo, TypedVec, Udf,
+    Accumulator, BufferDecl, DType, Dataset, InputDType, JobMeta, Merger, Method, NativeArray,
+    Partition, Requirements, Result, RunMeta, SourceInfo, TypedVec, Udf,
 };
 use framefold_exec::{Executor, Plan, PlanOptions};
 use framefold_kernels::Sum;
@@ -17,6 +17,8 @@ struct Wishes {
     method: Option<Method>,
     depth: Option<usize>,
     max_depth: Option<usize>,
+    bytes: Option<usize>,
+    input: Option<DType>,
 }
 
 impl Udf for Wishes {
@@ -28,7 +30,8 @@ impl Udf for Wishes {
         let plain = self.sum.requirements(source)?;
         let method = self.method.unwrap_or(plain.method);
         let (tile_depth, max_depth) = (self.depth, self.max_depth);
-        Ok(Requirements { method, tile_depth, max_depth, ..plain })
+        let input = self.input.map_or(plain.input.clone(), InputDType::Shared);
+        Ok(Requirements { method, input, tile_depth, tile_bytes: self.bytes, max_depth, ..plain })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -46,16 +49,20 @@ impl Udf for Wishes {
 
 /// 64 frames of 128 KiB.
 fn dataset() -> Result<Dataset> {
+    dataset_with(MemoryOptions::default())
+}
+
+fn dataset_with(options: MemoryOptions) -> Result<Dataset> {
     let values: Vec<u16> =
         (0..64usize << 16).map(|i| (i.wrapping_mul(2_654_435_761) >> 9) as u16).collect();
     let frames = NativeArray::try_new(&[64, 128, 512], TypedVec::U16(values))?;
-    let source = MemorySource::try_new(frames, MemoryOptions::default())?;
+    let source = MemorySource::try_new(frames, options)?;
     Dataset::try_new(Arc::new(source), None, 0)
 }
 
 fn udf(method: Method, depth: Option<usize>) -> Arc<dyn Udf> {
     let sum = Sum { dtype: DType::F64 };
-    Arc::new(Wishes { sum, method: Some(method), depth, max_depth: None })
+    Arc::new(Wishes { sum, method: Some(method), depth, ..Wishes::default() })
 }
 
 fn plan(udfs: Vec<Arc<dyn Udf>>) -> Result<Plan> {
@@ -111,6 +118,33 @@ fn no_tile_is_deeper_than_one_of_the_udfs_can_bear() {
     }
     let plan = plan(vec![shallow(Method::Frame, Some(0)), udf(Method::Frame, None)]).unwrap();
     assert_eq!(plan.tiling().depth(), 1);
+}
+
+#[test]
+fn large_tiles_are_for_pixels_that_lie_in_memory_as_they_are_wanted() {
+    const ALL: Option<usize> = Some(usize::MAX);
+    let wishes = |bytes, input| {
+        let all = Wishes { depth: Some(32), bytes, input, ..Wishes::default() };
+        Arc::new(all) as Arc<dyn Udf>
+    };
+    let copied = MemoryOptions { lends: false, ..MemoryOptions::default() };
+    for (udfs, options, rows) in [
+        (vec![wishes(ALL, None)], MemoryOptions::default(), 128),
+        (vec![wishes(ALL, Some(DType::U16))], MemoryOptions::default(), 128),
+        (vec![wishes(ALL, None)], copied, 32),
+        (vec![wishes(ALL, Some(DType::F32))], MemoryOptions::default(), 16),
+        (vec![wishes(Some(1 << 20), None)], MemoryOptions::default(), 32),
+        // Others in the same run want what fits the cache.
+        (vec![wishes(ALL, None), wishes(None, None)], MemoryOptions::default(), 32),
+        (vec![wishes(ALL, None), udf(Method::Frame, None)], MemoryOptions::default(), 128),
+    ] {
+        let told = format!("{} UDFs, {options:?}", udfs.len());
+        let dataset = dataset_with(options).unwrap();
+        let options = PlanOptions { num_partitions: Some(1), ..PlanOptions::default() };
+        let plan = Plan::try_new(&dataset, udfs, None, &options).unwrap();
+        assert_eq!(plan.tiling().tile_shape(), [rows, 512], "{told}");
+        assert!(plan.tiling().depth() * rows <= 32 * 128, "{told}");
+    }
 }
 
 #[test]
