@@ -102,22 +102,27 @@ pub(crate) fn iso_date(serial: f64) -> Option<String> {
         return None;
     }
     let seconds = (serial * 86_400.0).round() as i64;
+    Some(iso_seconds(seconds - 25_569 * 86_400))
+}
+
+/// Seconds since 1970-01-01, as `2014-12-13T14:32:01`. Years are those that a file may have.
+pub(crate) fn iso_seconds(seconds: i64) -> String {
     let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
     // Days since 0000-03-01: years that end with the day that only some of them have.
-    let days = days + 693_899;
+    let days = days.saturating_add(719_468);
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
     let month = (5 * day_of_year + 2) / 153;
     let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
     let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    Some(format!(
+    format!(
         "{:04}-{month:02}-{day_of_month:02}T{:02}:{:02}:{:02}",
         era * 400 + year + next,
         second / 3600,
         second / 60 % 60,
         second % 60
-    ))
+    )
 }
 
 #[cfg(test)]
@@ -133,6 +138,8 @@ mod tests {
         assert_eq!(iso_date(45_657.999_988_425_93).unwrap(), "2024-12-31T23:59:59");
         assert_eq!(iso_date(0.0), None);
         assert_eq!(iso_date(f64::NAN), None);
+        assert_eq!(iso_seconds(1_435_776_075), "2015-07-01T18:41:15");
+        assert_eq!(iso_seconds(951_782_400), "2000-02-29T00:00:00");
     }
 
     #[test]

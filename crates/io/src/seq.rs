@@ -15,14 +15,15 @@
 //! | 620 | u32 | 0: not compressed |
 //!
 //! Little endian. Frames begin at byte 8192 from version 5 on, at 1024 before, whatever the header
-//! says about its own length; each is its pixels, row by row, and something of no use here that
-//! begins with a time stamp. The number of frames that the header has is not true; the size of the
+//! says about its own length; each is its pixels, row by row, and something that begins with a
+//! time stamp, see `time_stamps`. The number of frames that the header has is not true; the size of the
 //! file is. Files beside it bring corrections, see `sidecars`. Known writers: StreamPix 6 and 8.
 //! Limits: no compressed and no coloured frames. Cameras that are split into a `_Top` and a
 //! `_Bottom` file give two data sets.
 
 mod bad_pixels;
 mod sidecars;
+mod time_stamps;
 
 use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::{Fields, read_header};
@@ -33,6 +34,7 @@ use framefold_core::{
 };
 use std::path::Path;
 use std::sync::Arc;
+use time_stamps::TimeStamp;
 
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
@@ -74,6 +76,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let sig_shape = sig_shape(&header.sig_shape(), options)?;
     let mut metadata = header.metadata.clone();
     let mut details = header.details.clone();
+    header.add_times(&storage, count.n_frames, &mut metadata, &mut details)?;
     let mut corrections = None;
     if options.enable_corrections != Some(false) {
         let found = sidecars::find(path, header.sig_shape()).map_err(|error| {
@@ -112,6 +115,7 @@ struct Header {
     height: u32,
     first_pixel: u64,
     stride: u64,
+    version: i32,
     metadata: MetadataList,
     details: Vec<(String, String)>,
 }
@@ -162,6 +166,7 @@ impl Header {
             height,
             first_pixel: if version >= 5 { 8192 } else { 1024 },
             stride: u64::from(number(580)?),
+            version,
             metadata: metadata(&fields),
             details: vec![("file version".to_owned(), version.to_string())],
         };
@@ -181,6 +186,30 @@ impl Header {
     fn frame_bytes(&self) -> u64 {
         let size = u64::try_from(self.stored.dtype.size()).unwrap_or(1);
         u64::from(self.width) * u64::from(self.height) * size
+    }
+
+    /// Adds when the first and the last of so many frames were recorded.
+    fn add_times(
+        &self,
+        storage: &Storage,
+        n_frames: u64,
+        metadata: &mut MetadataList,
+        details: &mut Vec<(String, String)>,
+    ) -> Result<()> {
+        let time = |frame: u64| {
+            let offset = frame.saturating_mul(self.stride).saturating_add(self.first_pixel);
+            let offset = offset.saturating_add(self.frame_bytes());
+            TimeStamp::read(storage, offset, self.stride - self.frame_bytes(), self.version)
+        };
+        let Some(first) = time(0)? else { return Ok(()) };
+        metadata.text(Quantity::RecordedAt, first.to_string().as_str());
+        let Some(last) = time(n_frames.saturating_sub(1))?.filter(|_| n_frames > 1) else {
+            return Ok(());
+        };
+        details.push(("last frame recorded at".to_owned(), last.to_string()));
+        let mean = last.since(first) / (n_frames - 1) as f64;
+        details.push(("mean time from frame to frame".to_owned(), format!("{mean:.6} s")));
+        Ok(())
     }
 
     fn sig_shape(&self) -> [usize; 2] {

@@ -172,3 +172,42 @@ fn corrections_that_do_not_fit_are_errors_that_name_the_way_out() {
         assert_eq!((error.kind(), error.path()), (ErrorKind::BadFile, Some(xml.as_path())));
     }
 }
+
+#[test]
+fn frames_know_when_they_were_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let frames = frames(DType::U16, 3, &[6, 5]);
+    let open = |version: i32, footer: usize, times: &[(u32, u16, u16)]| {
+        let mut whole = bytes(&frames, version, footer);
+        let first = if version >= 5 { 8192 } else { 1024 };
+        for (i, (seconds, milliseconds, microseconds)) in times.iter().enumerate() {
+            let at = first + i * (frames.frame_bytes() + footer) + frames.frame_bytes();
+            let mut stamp = seconds.to_le_bytes().to_vec();
+            stamp.extend(milliseconds.to_le_bytes());
+            stamp.extend(microseconds.to_le_bytes());
+            stamp.truncate(footer);
+            whole[at..at + stamp.len()].copy_from_slice(&stamp);
+        }
+        let dataset = plain("seq", &write(dir.path(), "scan.seq", &whole)).unwrap();
+        let info = dataset.source().info();
+        let found = info.metadata.get(Quantity::RecordedAt).cloned();
+        let details = info.details.iter().map(|(name, value)| format!("{name}: {value}"));
+        (found, details.collect::<Vec<_>>().join("; "))
+    };
+    let times = [(1_435_776_075, 775, 430), (1_435_776_075, 808, 227), (1_435_776_076, 775, 430)];
+    let text = |text: &str| Some(MetadataValue::Text(text.to_owned()));
+    let (found, details) = open(5, 99, &times);
+    assert_eq!(found, text("2015-07-01T18:41:15.775430Z"));
+    assert!(details.contains("last frame recorded at: 2015-07-01T18:41:16.775430Z"), "{details}");
+    assert!(details.contains("mean time from frame to frame: 0.500000 s"), "{details}");
+    // Before version 5, there are no microseconds.
+    assert_eq!(open(4, 99, &times).0, text("2015-07-01T18:41:15.775000Z"));
+    assert_eq!(open(4, 6, &times).0, text("2015-07-01T18:41:15.775000Z"));
+    // No room, or nothing that could be a time.
+    assert_eq!(open(5, 6, &times).0, None);
+    assert_eq!(open(5, 0, &[]).0, None);
+    assert_eq!(open(5, 8, &[]).0, None);
+    assert_eq!(open(5, 8, &[(1_435_776_075, 1000, 0)]).0, None);
+    let (found, details) = open(5, 8, &times[..1]);
+    assert!(found.is_some() && !details.contains("last frame"), "{details}");
+}
