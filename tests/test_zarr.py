@@ -119,6 +119,122 @@ def test_shards(tmp_path, location):
     assert dataset.meta["shard shape"] == "[3, 4, 12, 14]"
 
 
+@pytest.mark.parametrize("order", [(3, 1, 0, 2), (2, 3, 0, 1), (3, 2, 1, 0), (0, 1, 2, 3)])
+@pytest.mark.parametrize("shards", [None, (4, 6, 12, 14)])
+def test_transposed_chunks(tmp_path, order, shards):
+    from zarr.codecs import TransposeCodec
+
+    array = values((5, 7, 12, 14), "<u2")
+    zarr.create_array(
+        tmp_path / "a.zarr",
+        data=array,
+        chunks=(2, 3, 6, 7),
+        shards=shards,
+        filters=[TransposeCodec(order=order), TransposeCodec(order=(1, 0, 2, 3))],
+    )
+    dataset = ff.Context().open(tmp_path / "a.zarr")
+    assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("order", "CF")
+@pytest.mark.parametrize(
+    ("dtype", "astype"),
+    [("u2", "u2"), ("i8", "i2"), ("u1", "i4"), (">i4", ">i4"), ("f4", "f4"), ("f8", "f8")],
+)
+def test_differences_in_version_2(tmp_path, order, dtype, astype):
+    import numcodecs
+
+    array = (values((5, 7, 12, 14), "u2") % 100).astype(dtype)
+    path = tmp_path / "a.zarr"
+    stored = zarr.create_array(
+        path,
+        shape=array.shape,
+        dtype=dtype,
+        chunks=(2, 3, 6, 7),
+        order=order,
+        zarr_format=2,
+        filters=[numcodecs.Delta(np.dtype(dtype).str, np.dtype(astype).str)],
+        compressors=numcodecs.Zstd(),
+    )
+    stored[:] = array
+    dataset = ff.Context().open(path)
+    assert dataset.meta["codecs"] == "delta, Zstandard"
+    assert np.array_equal(read(dataset), stored[:])
+    assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["Delta", "Zlib", "GZip", "LZ4", "Zstd", "Blosc", "Shuffle"])
+def test_codecs_of_numcodecs_in_version_3(tmp_path, name):
+    codecs = pytest.importorskip("numcodecs.zarr3", reason="numcodecs writes them for version 3")
+    codec = getattr(codecs, name)
+    options = {"filters": [codec(dtype="<u2")]} if name == "Delta" else {"compressors": [codec()]}
+    array = values((5, 7, 12, 14), "<u2")
+    path = tmp_path / "a.zarr"
+    zarr.create_array(path, data=array, chunks=(2, 3, 6, 7), **options)
+    assert f"numcodecs.{name.lower()}" in (path / "zarr.json").read_text()
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+def test_digits_that_were_lost_before(tmp_path):
+    import numcodecs
+
+    array = np.linspace(0, 1, 5 * 7 * 12 * 14, dtype="f4").reshape(5, 7, 12, 14)
+    for codec in (numcodecs.Quantize(2, "<f4"), numcodecs.BitRound(5)):
+        path = tmp_path / f"{codec.codec_id}.zarr"
+        options = {"filters": [codec], "zarr_format": 2}
+        stored = zarr.create_array(
+            path, shape=array.shape, dtype="f4", chunks=(2, 3, 6, 7), **options
+        )
+        stored[:] = array
+        found = read(ff.Context().open(path))
+        assert np.array_equal(found, stored[:])
+        assert not np.array_equal(found, array)
+
+
+def test_codecs_that_are_not_read_are_named(tmp_path):
+    import numcodecs
+
+    array = values((4, 6, 8, 16), "u2")
+    ctx = ff.Context()
+    for number, options in enumerate(
+        [
+            {"filters": [numcodecs.FixedScaleOffset(0, 2, "<u2", "<u4")]},
+            {"filters": [numcodecs.AsType("<u2", "<u2")]},
+            {"compressors": numcodecs.BZ2()},
+            {"compressors": numcodecs.LZMA()},
+        ]
+    ):
+        path = tmp_path / f"{number}.zarr"
+        zarr.create_array(path, data=array, chunks=(1, 2, 8, 16), zarr_format=2, **options)
+        name = (options.get("filters") or [options.get("compressors")])[0].codec_id
+        with pytest.raises(FramefoldError, match=name):
+            ctx.load("zarr", path)
+    path = tmp_path / "delta.zarr"
+    delta = [numcodecs.Delta("<u2")]
+    zarr.create_array(path, data=array, chunks=(1, 2, 8, 16), zarr_format=2, filters=delta)
+    described = json.loads((path / ".zarray").read_text())
+    for change in ({"dtype": "<f4"}, {"dtype": ">u2"}, {"astype": "<f8"}, {"astype": "blue"}):
+        described["filters"] = [{"id": "delta", "dtype": "<u2", "astype": "<u2", **change}]
+        (path / ".zarray").write_text(json.dumps(described))
+        with pytest.raises(FramefoldError, match="delta"):
+            ctx.load("zarr", path)
+    # As many differences as elements, and no more.
+    described["filters"] = [{"id": "delta", "dtype": "<u2", "astype": "<u4"}]
+    (path / ".zarray").write_text(json.dumps(described))
+    with pytest.raises(FramefoldError):
+        read(ctx.load("zarr", path))
+    path = tmp_path / "turned.zarr"
+    zarr.create_array(path, data=array, chunks=(1, 2, 8, 16))
+    described = json.loads((path / "zarr.json").read_text())
+    for order in ([0, 1, 2], [0, 1, 2, 2], [0, 1, 2, 4], [-1, 0, 1, 2], "K", None, 7):
+        turned = {"name": "transpose", "configuration": {"order": order}}
+        changed = {**described, "codecs": [turned, *described["codecs"]]}
+        (path / "zarr.json").write_text(json.dumps(changed))
+        with pytest.raises(FramefoldError, match="transpose"):
+            ctx.load("zarr", path)
+
+
 def test_groups_hyperspy_and_what_is_named(tmp_path):
     array, larger = values((4, 3, 5, 6), "u2"), values((9, 9, 9, 9), "u2")
     for version in (2, 3):

@@ -8,6 +8,7 @@
 mod bitshuffle;
 mod blosc;
 mod blosclz;
+mod delta;
 mod encode;
 mod lz4;
 mod lzf;
@@ -17,6 +18,7 @@ mod predictor;
 mod reach;
 mod shuffle;
 
+pub(crate) use delta::Delta;
 pub(crate) use encode::{Encoder, Step};
 pub(crate) use predictor::Predictor;
 
@@ -66,6 +68,8 @@ pub(crate) enum Filter {
     PackBits,
     /// Differences of neighbours in a row.
     Predict(Predictor),
+    /// Differences of neighbours in the whole chunk.
+    Delta(Delta),
     /// One that the HDF5 library decodes.
     Library(FilterDescription, usize),
 }
@@ -250,6 +254,7 @@ impl Filter {
             | Filter::Bitshuffle { inner: Inner::Nothing, .. }
             | Filter::Predict(_) => Some(size),
             Filter::Fletcher32 | Filter::Crc32c => size.checked_add(4),
+            Filter::Delta(delta) => delta.size_after(size),
             _ => None,
         }
     }
@@ -300,6 +305,7 @@ impl Filter {
             Filter::Lzw => lzw::decode(stored, out, &mut tools.lzw),
             Filter::PackBits => packbits::decode(stored, out),
             Filter::Predict(predictor) => predictor.undo(stored, out),
+            Filter::Delta(delta) => delta.undo(stored, out),
             Filter::Library(description, size) => by_library(description, *size, stored, out),
             Filter::Fletcher32 | Filter::Crc32c => {
                 Err(Error::bug("a checksum was to be decoded as data"))
@@ -328,6 +334,7 @@ impl fmt::Display for Filter {
             Filter::Lzw => f.write_str("LZW"),
             Filter::PackBits => f.write_str("PackBits"),
             Filter::Predict(_) => f.write_str("predictor"),
+            Filter::Delta(_) => f.write_str("delta"),
             Filter::Library(description, _) => {
                 let name = match description.id {
                     4 => "SZIP",

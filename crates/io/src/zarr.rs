@@ -8,9 +8,9 @@
 //!
 //! Folders around it hold `.zgroup` or `zarr.json`. Endianness: as the dtype or the `bytes` codec
 //! says. All of it may be in one zip archive instead, whose members are read where they lie. Known
-//! writers: zarr-python, HyperSpy. Limits: no axes in an order other than C and Fortran, no codecs
-//! but those that HDF5 has, too. A chunk without a file is made of fill values; that is no damage.
+//! writers: zarr-python, HyperSpy. Limits: of codecs, those in `codecs`. A chunk without a file is made of fill values; that is no damage.
 
+mod codecs;
 mod meta;
 mod place;
 mod shard;
@@ -105,17 +105,12 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     crate::hdf5::check_sig_shape(options, &shape, &sig_shape)?;
     let nav_shape = Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1]);
 
-    // Chunks in Fortran order are those of an array with its axes back to front.
-    let last = shape.len() - 1;
+    // Chunks are those of an array that has its axes in the order of the chunk.
     let turned = |axes: &[usize]| -> Vec<usize> {
-        axes.iter().map(|&axis| if meta.fortran { last - axis } else { axis }).collect()
+        axes.iter().filter_map(|axis| meta.order.iter().position(|other| other == axis)).collect()
     };
     let order = |lens: &[usize]| -> Vec<usize> {
-        let mut lens = lens.to_vec();
-        if meta.fortran {
-            lens.reverse();
-        }
-        lens
+        meta.order.iter().filter_map(|&axis| lens.get(axis).copied()).collect()
     };
     let geometry = Geometry::try_new(&GeometrySpec {
         shape: order(&shape),

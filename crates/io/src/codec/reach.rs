@@ -55,6 +55,7 @@ impl Filter {
             | Filter::Crc32c
             | Filter::Predict(_)
             | Filter::Bitshuffle { inner: Inner::Nothing, .. } => 1,
+            Filter::Delta(delta) => delta.ratio(),
             Filter::Deflate | Filter::Gzip => DEFLATE,
             Filter::Lzf => LZF,
             Filter::Lzw => LZW,

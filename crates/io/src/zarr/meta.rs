@@ -1,7 +1,8 @@
 //! What the JSON beside an array says: shape, dtype, chunks and codecs, in versions 2 and 3.
 
+use super::codecs;
 use super::place::Place;
-use crate::codec::{Filter, Inner, Pipeline};
+use crate::codec::Pipeline;
 use framefold_core::{DType, Error, Result, StoredDType, checked_product};
 use serde_json::Value;
 
@@ -15,8 +16,8 @@ pub(super) struct Meta {
     pub(super) dtype: StoredDType,
     pub(super) fill: Vec<u8>,
     pub(super) pipeline: Pipeline,
-    /// Whether chunks are in Fortran order.
-    pub(super) fortran: bool,
+    /// The axes in the order in which they vary in a chunk, slowest first.
+    pub(super) order: Vec<usize>,
     pub(super) keys: Keys,
     /// Chunks of several files each, where that is how it is.
     pub(super) shards: Option<Shards>,
@@ -62,29 +63,31 @@ impl Meta {
     fn of_version_2(meta: &Value) -> Result<Meta> {
         let dtype = meta["dtype"].as_str().ok_or_else(|| not_numbers(&meta["dtype"]))?;
         let dtype = StoredDType::parse(dtype).map_err(|_| not_numbers(&meta["dtype"]))?;
-        let size = dtype.dtype.size();
+        let mut elements = dtype;
         let mut filters = Vec::new();
-        for filter in meta["filters"].as_array().into_iter().flatten() {
-            filters.push(codec(filter["id"].as_str().unwrap_or_default(), filter, size)?);
-        }
-        if meta["compressor"].is_object() {
-            let compressor = &meta["compressor"];
-            filters.push(codec(compressor["id"].as_str().unwrap_or_default(), compressor, size)?);
+        let compressor = Some(&meta["compressor"]).filter(|compressor| compressor.is_object());
+        for filter in meta["filters"].as_array().into_iter().flatten().chain(compressor) {
+            let name = filter["id"].as_str().unwrap_or_default();
+            match codecs::of_elements(name, filter, elements)? {
+                Some(found) => filters.extend(found.step(&mut elements)),
+                None => filters.push(codecs::of_bytes(name, filter, elements.dtype.size())?),
+            }
         }
         let separator = meta["dimension_separator"].as_str().unwrap_or(".");
-        let fortran = match meta["order"].as_str() {
-            None | Some("C") => false,
-            Some("F") => true,
+        let shape = lengths(meta, "shape")?;
+        let order = match meta["order"].as_str() {
+            None | Some("C") => (0..shape.len()).collect(),
+            Some("F") => (0..shape.len()).rev().collect(),
             Some(other) => return Err(unknown("order", other)),
         };
         Ok(Meta {
             version: 2,
-            shape: lengths(meta, "shape")?,
+            shape,
             chunk: lengths(meta, "chunks")?,
             dtype,
             fill: fill(&meta["fill_value"], dtype)?,
             pipeline: Pipeline(filters),
-            fortran,
+            order,
             keys: Keys { prefix: "", separator: separator.chars().next().unwrap_or('.') },
             shards: None,
         })
@@ -106,9 +109,9 @@ impl Meta {
             other => return Err(unknown("chunk key encoding", other.unwrap_or("none"))),
         };
         let separator = separator.and_then(|text| text.chars().next()).unwrap_or(default);
-        let mut codecs = meta["codecs"].as_array().cloned().unwrap_or_default();
+        let mut steps = meta["codecs"].as_array().cloned().unwrap_or_default();
         let mut shards = None;
-        if let [shard] = codecs.as_slice()
+        if let [shard] = steps.as_slice()
             && shard["name"] == "sharding_indexed"
         {
             let configuration = shard["configuration"].clone();
@@ -133,32 +136,18 @@ impl Meta {
                 )));
             }
             shards = Some(Shards { shape: std::mem::replace(&mut chunk, inner), at_end, checked });
-            codecs = configuration["codecs"].as_array().cloned().unwrap_or_default();
+            steps = configuration["codecs"].as_array().cloned().unwrap_or_default();
         }
-        let mut stored = None;
-        let mut filters = Vec::new();
-        for codec_ in &codecs {
-            let (name, options) =
-                (codec_["name"].as_str().unwrap_or_default(), &codec_["configuration"]);
-            match (name, stored) {
-                ("bytes", None) => {
-                    let order = if options["endian"] == "big" { ">" } else { "<" };
-                    stored = Some(StoredDType::parse(&format!("{order}{}", dtype.code()))?);
-                }
-                (_, Some(_)) => filters.push(codec(name, options, dtype.size())?),
-                _ => return Err(unknown("codec", name)),
-            }
-        }
-        let stored =
-            stored.ok_or_else(|| Error::bad_file("no codec turns the array into bytes"))?;
+        let shape = lengths(meta, "shape")?;
+        let (stored, order, filters) = codecs::chain(&steps, dtype, shape.len())?;
         Ok(Meta {
             version: 3,
-            shape: lengths(meta, "shape")?,
+            shape,
             chunk,
             dtype: stored,
             fill: fill(&meta["fill_value"], stored)?,
             pipeline: Pipeline(filters),
-            fortran: false,
+            order,
             keys: Keys { prefix, separator },
             shards,
         })
@@ -168,22 +157,6 @@ impl Meta {
     pub(super) fn n_cells(&self) -> u64 {
         checked_product(&self.shape).unwrap_or(0)
     }
-}
-
-/// The filter that a codec of that name is.
-fn codec(name: &str, options: &Value, size: usize) -> Result<Filter> {
-    let number = |key: &str| options[key].as_u64().and_then(|n| usize::try_from(n).ok());
-    Ok(match name {
-        "zlib" => Filter::Deflate,
-        "gzip" => Filter::Gzip,
-        "zstd" => Filter::Zstd,
-        "blosc" => Filter::Blosc,
-        "lz4" => Filter::SizedLz4,
-        "crc32c" => Filter::Crc32c,
-        "shuffle" => Filter::Shuffle { size: number("elementsize").unwrap_or(size) },
-        "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
-        other => return Err(unknown("codec", other)),
-    })
 }
 
 fn lengths(meta: &Value, name: &str) -> Result<Vec<usize>> {
@@ -261,7 +234,7 @@ fn not_numbers(dtype: &Value) -> Error {
         .with_hint("name another array by ds_path")
 }
 
-fn unknown(what: &str, name: &str) -> Error {
+pub(super) fn unknown(what: &str, name: &str) -> Error {
     Error::unsupported(format!("the {what} {name:?} is not known to framefold"))
         .with_hint("rewrite the array in C order with Blosc, Zstandard, gzip or no compressor")
 }

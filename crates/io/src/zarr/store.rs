@@ -41,15 +41,11 @@ impl Folder {
     }
 
     /// The place of a chunk in the grid. Chunks are counted in the order of the geometry, which has
-    /// axes back to front where chunks are in Fortran order.
+    /// its axes in the order of the chunk.
     fn place(&self, index: u64) -> Vec<usize> {
         let mut rest = usize::try_from(index).unwrap_or(usize::MAX);
         let mut place = vec![0; self.grid.len()];
-        let mut axes: Vec<usize> = (0..self.grid.len()).collect();
-        if !self.meta.fortran {
-            axes.reverse();
-        }
-        for axis in axes {
+        for &axis in self.meta.order.iter().rev() {
             if let (Some(at), Some(&n)) = (place.get_mut(axis), self.grid.get(axis)) {
                 *at = rest % n.max(1);
                 rest /= n.max(1);
