@@ -19,6 +19,7 @@ mod assemble;
 mod axes;
 mod chunk_table;
 mod dtype;
+mod emd;
 mod filters;
 mod find;
 mod frames;
@@ -28,12 +29,13 @@ mod library;
 mod links;
 mod mapping;
 mod metadata;
+mod nexus;
 mod pixel_mask;
 mod selection;
+mod values;
 mod virtual_set;
 
 pub(crate) use axes::{check_sig_shape, sig_axes};
-pub(crate) use metadata::{nanometres, per_nanometre};
 
 use crate::OpenOptions;
 use crate::detect::{Format, Prefix, Verdict};

@@ -43,6 +43,7 @@
 
 mod archive;
 mod blo;
+mod calibration;
 mod chunked;
 mod codec;
 mod composed;
@@ -55,6 +56,7 @@ mod files;
 mod frms6;
 mod geometry;
 mod hdf5;
+mod hyperspy;
 mod k2is;
 mod linear;
 mod memory;
@@ -74,6 +76,7 @@ mod storage;
 mod strided;
 mod tiff;
 mod tvips;
+mod units;
 mod write;
 mod xml;
 mod zarr;

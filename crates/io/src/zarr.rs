@@ -10,6 +10,7 @@
 //! says. All of it may be in one zip archive instead, whose members are read where they lie. Known
 //! writers: zarr-python, HyperSpy. Limits: of codecs, those in `codecs`. A chunk without a file is made of fill values; that is no damage.
 
+mod about;
 mod codecs;
 mod meta;
 mod place;
@@ -21,7 +22,7 @@ use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::detect::{Format, Prefix, Verdict};
 use crate::write::zarr as written;
 use crate::{Backend, OpenOptions, Storage};
-use framefold_core::{Dataset, Error, MetadataList, Presence, Quantity, Result, SourceInfo};
+use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
 use meta::Meta;
 use place::Place;
 use serde_json::Value;
@@ -94,8 +95,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     };
     let meta = found.meta;
     let shape = meta.shape.clone();
-    let attributes = attributes(&found.folder);
-    let told = signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
+    let attributes = about::attributes(&found.folder);
+    let told = about::signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
     let sig_axes = crate::hdf5::sig_axes(&shape, told.as_deref(), options)?;
     let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
     let lens = |axes: &[usize]| -> Vec<usize> {
@@ -125,6 +126,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
     ];
+    let (metadata, others) = about::read(&found.folder, &attributes);
+    details.extend(others);
     if let Some(shards) = &meta.shards {
         details.push(("shard shape".into(), format!("{:?}", shards.shape)));
     }
@@ -139,7 +142,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         dtype: meta.dtype,
         preferred_depth: 1,
         lends: false,
-        metadata: metadata(&attributes),
+        metadata,
         details,
         warnings: Vec::new(),
     };
@@ -240,43 +243,8 @@ fn walk(
     }
 }
 
-/// The axes that HyperSpy does not navigate.
-fn signal_axes(array: &Place) -> Option<Vec<usize>> {
-    if !array.is_called("data") {
-        return None;
-    }
-    let mut axes = vec![];
-    for number in 0.. {
-        let folder = array.parent()?.join(&format!("axis-{number}"));
-        let Ok(Some(attributes)) = folder.json(".zattrs") else { break };
-        if attributes["navigate"] == false {
-            axes.push(number);
-        }
-    }
-    (!axes.is_empty()).then_some(axes)
-}
-
-/// The attributes of an array of version 3; null if there are none.
-fn attributes(array: &Place) -> Value {
-    let description = array.json("zarr.json").ok().flatten().unwrap_or_default();
-    description["attributes"].clone()
-}
-
 /// The axes of a frame, where framefold wrote how many they are.
 fn last_axes(attributes: &Value, n_axes: usize) -> Option<Vec<usize>> {
     let n = usize::try_from(attributes[written::SIG_DIMS].as_u64()?).ok()?;
     Some((n_axes.checked_sub(n)?..n_axes).collect())
-}
-
-/// What framefold wrote about the experiment.
-fn metadata(attributes: &Value) -> MetadataList {
-    let mut list = MetadataList::new();
-    for &quantity in Quantity::ALL {
-        let fact = &attributes[written::METADATA][quantity.name()];
-        if fact["unit"].as_str().unwrap_or_default() == quantity.unit() {
-            list.text(quantity, fact["value"].as_str());
-            list.number(quantity, fact["value"].as_f64());
-        }
-    }
-    list
 }

@@ -1,7 +1,8 @@
 //! The images of a DM file: what they are, and which one is meant.
 
-use super::metadata::{Calibration, calibrations, of_image};
+use super::metadata::{calibrations, of_image};
 use super::tags::{Group, TagArray, Tags, Value};
+use crate::calibration::Calibration;
 use framefold_core::{DType, Error, MetadataList, Result, StoredDType};
 
 /// More images than this are not looked at; real files have a handful.

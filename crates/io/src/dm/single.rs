@@ -2,8 +2,8 @@
 
 use super::FORMAT;
 use super::images::{self, Image};
-use super::metadata::add_steps;
 use super::tags::Tags;
+use crate::calibration::add_steps;
 use crate::linear::frame_bytes;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};

@@ -4,9 +4,9 @@
 
 use super::FORMAT;
 use super::images::{self, Image};
-use super::metadata::add_steps;
 use super::single::{COLOURS, Order};
 use super::tags::Tags;
+use crate::calibration::add_steps;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, Result, StoredDType, checked_product};
 use std::path::PathBuf;

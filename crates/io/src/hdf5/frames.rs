@@ -100,8 +100,9 @@ impl Frames {
                 names.join(", ")
             ));
         }
-        let details = details(found, &arrays);
-        let metadata = metadata::read(library, found);
+        let (metadata, others) = metadata::read(library, found, &nav_axes, &sig_axes);
+        let mut details = details(found, &arrays);
+        details.extend(others);
         Ok(Frames {
             arrays,
             frames,

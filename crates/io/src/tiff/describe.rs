@@ -1,7 +1,7 @@
 //! What programs write into the description of the first page: ImageJ, OME and tifffile.
 
 use super::ifd::{Directory, tag};
-use crate::hdf5::{nanometres, per_nanometre};
+use crate::units::convert;
 use crate::xml::Element;
 use framefold_core::{MetadataList, Quantity, checked_product};
 
@@ -142,16 +142,11 @@ impl Description {
         for (step, unit, image, diffraction) in
             [(x, x_unit, ImageStepX, DiffractionStepX), (y, y_unit, ImageStepY, DiffractionStepY)]
         {
-            let unit = unit.replace("\\u00B5", "µ").replace("micron", "µm");
-            let length = match unit.as_str() {
-                "m" => Some(1e9),
-                "cm" => Some(1e7),
-                "mm" => Some(1e6),
-                other => nanometres(other),
-            };
-            self.metadata.positive(image, step.zip(length).map(|(step, length)| step * length));
-            let inverse = step.zip(per_nanometre(&unit));
-            self.metadata.positive(diffraction, inverse.map(|(step, inverse)| step * inverse));
+            let unit = unit.replace("\\u00B5", "µ");
+            for quantity in [image, diffraction] {
+                let step = step.and_then(|step| convert(step, &unit, quantity));
+                self.metadata.positive(quantity, step);
+            }
         }
     }
 }

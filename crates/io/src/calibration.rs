@@ -1,0 +1,115 @@
+//! How far apart neighbours on an axis are, as files tell it.
+
+use crate::units::convert;
+use framefold_core::{MetadataList, Quantity};
+
+/// One axis: the unit is spelled as in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Calibration {
+    pub(crate) step: f64,
+    /// Where the axis begins, if that is known.
+    pub(crate) offset: Option<f64>,
+    pub(crate) unit: String,
+}
+
+impl Calibration {
+    /// The axis with these values at its positions; `None` if they are not equally far apart.
+    pub(crate) fn of_values(values: &[f64], unit: &str) -> Option<Self> {
+        let (&[first, second], &last) = (values.first_chunk()?, values.last()?);
+        let step = (last - first) / (values.len() - 1) as f64;
+        let even = |pair: &[f64]| match pair {
+            [a, b] => (b - a - step).abs() <= 1e-3 * step.abs(),
+            _ => false,
+        };
+        let known = step.is_finite() && (second - first).is_finite() && step != 0.0;
+        let even = known && values.windows(2).all(even);
+        // An axis may count down; its positions are as far apart.
+        even.then(|| Calibration {
+            step: step.abs(),
+            offset: Some(first).filter(|_| step > 0.0),
+            unit: unit.to_owned(),
+        })
+    }
+}
+
+/// Adds the steps on the axes of the scan and on those of a frame, slowest first. What has a unit
+/// that is not known, or does not fit, comes back in the words of the file.
+pub(crate) fn add_steps(
+    facts: &mut MetadataList,
+    nav: &[Option<Calibration>],
+    sig: &[Option<Calibration>],
+) -> Vec<(String, String)> {
+    use Quantity as Q;
+    let mut others = vec![];
+    let mut add = |axis: usize, calibration: &Calibration, quantities: &[Quantity]| {
+        let Calibration { step, offset, unit } = calibration;
+        let fits = quantities.iter().find(|&&quantity| convert(*step, unit, quantity).is_some());
+        match fits {
+            Some(&quantity) => {
+                facts.positive(quantity, convert(*step, unit, quantity));
+                if quantity == Q::EnergyStep {
+                    let offset = offset.and_then(|offset| convert(offset, unit, Q::EnergyOffset));
+                    facts.number(Q::EnergyOffset, offset);
+                }
+            }
+            None if says_nothing(unit) || *step == 0.0 => {}
+            None => {
+                others.push((format!("step of axis {axis}"), format!("{step} {}", unit.trim())));
+            }
+        }
+    };
+    for ((axis, step), scan) in nav.iter().enumerate().rev().zip([Q::ScanStepX, Q::ScanStepY]) {
+        if let Some(step) = step {
+            add(axis, step, &[scan]);
+        }
+    }
+    let of_sig = [
+        [Q::DiffractionStepX, Q::AngleStepX, Q::EnergyStep, Q::ImageStepX],
+        [Q::DiffractionStepY, Q::AngleStepY, Q::EnergyStep, Q::ImageStepY],
+    ];
+    for ((axis, step), quantities) in sig.iter().enumerate().rev().zip(of_sig) {
+        if let Some(step) = step {
+            add(nav.len() + axis, step, &quantities);
+        }
+    }
+    others.sort();
+    others
+}
+
+/// Whether it is no unit: nothing, or that of counting.
+fn says_nothing(unit: &str) -> bool {
+    let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>".contains(c)).to_lowercase();
+    ["", "undefined", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_even_or_unknown() {
+        let of = |values: &[f64]| Calibration::of_values(values, "nm");
+        let step = |values: &[f64]| of(values).map(|axis| (axis.step, axis.offset));
+        assert_eq!(step(&[1.0, 1.5, 2.0]), Some((0.5, Some(1.0))));
+        assert_eq!(step(&[2.0, 1.5, 1.0]), Some((0.5, None)));
+        for uneven in [&[][..], &[1.0], &[0.0, 1.0, 4.0], &[1.0, 1.0], &[0.0, f64::NAN]] {
+            assert_eq!(step(uneven), None, "{uneven:?}");
+        }
+        assert_eq!(step(&[0.0, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn units_that_do_not_fit_are_told_as_they_are() {
+        let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
+        let mut facts = MetadataList::new();
+        let nav = [axis(2.0, "s"), axis(0.5, "A")];
+        let sig = [axis(1.5, "furlong"), axis(0.25, "1/nm")];
+        let none = add_steps(&mut facts, &[axis(1.0, "[]"), axis(1.0, "pixels")], &[]);
+        assert!(none.is_empty() && facts.is_empty());
+        let others = add_steps(&mut facts, &nav, &sig);
+        let facts: Vec<String> = facts.iter().map(|fact| fact.to_string()).collect();
+        assert_eq!(facts, ["0.05 nm", "0.25 1/nm"]);
+        let expected = [("step of axis 0", "2 s"), ("step of axis 2", "1.5 furlong")];
+        assert_eq!(others, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}

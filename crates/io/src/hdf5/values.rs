@@ -1,0 +1,61 @@
+//! Attributes and small data sets, whatever their dtype.
+
+use framefold_core::DType;
+use hdf5_reader::Dataset;
+use hdf5_reader::group::Group;
+
+/// What describes an axis or an experiment is no longer than this.
+const MOST_VALUES: u64 = 1 << 16;
+
+pub(super) fn attribute_number(group: &Group, name: &str) -> Option<f64> {
+    group.attribute(name).ok()?.read_as_f64().ok()
+}
+
+pub(super) fn attribute_text(group: &Group, name: &str) -> Option<String> {
+    group.attribute(name).ok()?.read_string().ok()
+}
+
+/// The text of a data set within a group.
+pub(super) fn text(group: &Group, name: &str) -> Option<String> {
+    group.dataset(name).ok()?.read_string().ok()
+}
+
+/// The single number of a data set within a group.
+pub(super) fn number(group: &Group, name: &str) -> Option<f64> {
+    match numbers(&group.dataset(name).ok()?)?.as_slice() {
+        &[number] => Some(number),
+        _ => None,
+    }
+}
+
+/// The unit that a data set says it has.
+pub(super) fn unit(dataset: &Dataset) -> Option<String> {
+    dataset.attribute("units").ok()?.read_string().ok()
+}
+
+/// All numbers of a data set that holds but a few.
+pub(super) fn numbers(dataset: &Dataset) -> Option<Vec<f64>> {
+    if dataset.num_elements().ok()? > MOST_VALUES {
+        return None;
+    }
+    let dtype = super::dtype::stored_dtype(dataset).ok()?.dtype;
+    let bytes = dataset.read_native_bytes().ok()?;
+    macro_rules! all {
+        ($type:ty) => {
+            bytes.as_chunks().0.iter().map(|bytes| <$type>::from_ne_bytes(*bytes) as f64).collect()
+        };
+    }
+    Some(match dtype {
+        DType::U8 => all!(u8),
+        DType::I8 => all!(i8),
+        DType::U16 => all!(u16),
+        DType::I16 => all!(i16),
+        DType::U32 => all!(u32),
+        DType::I32 => all!(i32),
+        DType::U64 => all!(u64),
+        DType::I64 => all!(i64),
+        DType::F32 => all!(f32),
+        DType::F64 => all!(f64),
+        _ => return None,
+    })
+}

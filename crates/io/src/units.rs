@@ -1,0 +1,164 @@
+//! Units as files spell them.
+//!
+//! Writers agree neither on symbols nor on words: `nm`, `nanometers`, `[n_m]`, `1/nm`, `$nm^{-1}$`
+//! and `nm⁻¹` are all in use. What is not in the table is not guessed.
+
+use framefold_core::Quantity;
+
+/// What a unit measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Length,
+    Time,
+    /// Of an electron, so that volts are electronvolts.
+    Energy,
+    Angle,
+    Current,
+}
+
+/// Symbols, and the words that they stand for, by how much of the unit of the SI (for energies:
+/// electronvolts) they are. `A` has two meanings; only what is asked for tells which.
+const UNITS: &[(Kind, f64, &[&str])] = &[
+    (Kind::Length, 1.0, &["m", "meter", "metre"]),
+    (Kind::Length, 1e-2, &["cm", "centimeter", "centimetre"]),
+    (Kind::Length, 1e-3, &["mm", "millimeter", "millimetre"]),
+    (Kind::Length, 1e-6, &["um", "micron", "micrometer", "micrometre"]),
+    (Kind::Length, 1e-9, &["nm", "nanometer", "nanometre"]),
+    (Kind::Length, 1e-10, &["A", "Å", "Ang", "ang", "angstrom", "ångström", "ångstrom"]),
+    (Kind::Length, 1e-12, &["pm", "picometer", "picometre"]),
+    (Kind::Time, 60.0, &["min", "minute"]),
+    (Kind::Time, 1.0, &["s", "sec", "second"]),
+    (Kind::Time, 1e-3, &["ms", "msec", "millisecond"]),
+    (Kind::Time, 1e-6, &["us", "usec", "microsecond"]),
+    (Kind::Time, 1e-9, &["ns", "nsec", "nanosecond"]),
+    (Kind::Energy, 1.0, &["eV", "ev", "V", "volt", "electronvolt"]),
+    (Kind::Energy, 1e-3, &["meV"]),
+    (Kind::Energy, 1e3, &["keV", "kev", "KeV", "kV", "kilovolt", "kiloelectronvolt"]),
+    (Kind::Energy, 1e6, &["MeV", "MV"]),
+    (Kind::Angle, 1.0, &["rad", "radian"]),
+    (Kind::Angle, 1e-3, &["mrad", "milliradian"]),
+    (Kind::Angle, 1e-6, &["urad", "microradian"]),
+    (Kind::Angle, std::f64::consts::PI / 180.0, &["deg", "Deg", "°", "degree"]),
+    (Kind::Current, 1.0, &["A", "Amp", "ampere"]),
+    (Kind::Current, 1e-6, &["uA"]),
+    (Kind::Current, 1e-9, &["nA"]),
+    (Kind::Current, 1e-12, &["pA"]),
+];
+
+/// `value` with the unit that the file spells `unit`, in the unit of `quantity`; `None` if that
+/// unit is not known, or measures something else.
+pub(crate) fn convert(value: f64, unit: &str, quantity: Quantity) -> Option<f64> {
+    let wanted = simplified(quantity.unit());
+    let (wanted, wanted_inverse) = parts(&wanted);
+    let (kind, scale) = one(wanted, None)?;
+    let unit = simplified(unit);
+    let (name, inverse) = parts(&unit);
+    if inverse != wanted_inverse {
+        return None;
+    }
+    let (_, found) = one(name, Some(kind))?;
+    if found == scale {
+        return Some(value);
+    }
+    Some(if inverse { value * (scale / found) } else { value * (found / scale) })
+}
+
+/// Without brackets, mathematical markup and the two micro signs of Unicode.
+fn simplified(unit: &str) -> String {
+    let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]()$\0".contains(c));
+    let unit = unit.replace("^{-1}", "^-1").replace("\\mu", "u").replace(['µ', 'μ'], "u");
+    unit.replace(['_', ' ', '{', '}'], "").replace('\u{212b}', "Å")
+}
+
+/// The unit itself, and whether it is one through that unit.
+fn parts(unit: &str) -> (&str, bool) {
+    let inverse = unit
+        .strip_prefix("1/")
+        .or_else(|| ["^-1", "⁻¹", "**-1", "-1"].iter().find_map(|power| unit.strip_suffix(power)));
+    inverse.map_or((unit, false), |unit| (unit, true))
+}
+
+/// The kind and the factor of a unit, among those of one kind.
+fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64)> {
+    let singular = name.strip_suffix('s').unwrap_or(name);
+    let fits = |known: &str| match known.chars().count() {
+        0..=2 => known == name,
+        3..=4 => [name, singular].contains(&known),
+        // Case tells symbols apart, and means nothing in words.
+        _ => [name, singular].iter().any(|name| known == name.to_lowercase()),
+    };
+    let row = UNITS.iter().find(|(of, _, names)| {
+        kind.is_none_or(|kind| kind == *of) && names.iter().any(|known| fits(known))
+    });
+    row.map(|(kind, factor, _)| (*kind, *factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_the_quantity_afterwards() {
+        use Quantity as Q;
+        for (value, unit, quantity, expected) in [
+            (75e-6, "m", Q::PixelSizeX, 75.0),
+            (0.075, "mm", Q::PixelSizeX, 75.0),
+            (75.0, "um", Q::PixelSizeX, 75.0),
+            (75.0, "µm", Q::PixelSizeX, 75.0),
+            (75.0, "\u{3bc}m", Q::PixelSizeX, 75.0),
+            (75.0, "Microns", Q::PixelSizeX, 75.0),
+            (75.0, "micrometres", Q::PixelSizeX, 75.0),
+            (5.0, "Å", Q::ScanStepX, 0.5),
+            (5.0, "A", Q::ScanStepX, 0.5),
+            (5.0, "Angstroms", Q::ScanStepX, 0.5),
+            (5.0, "[n_m]", Q::ScanStepX, 5.0),
+            (2.0, "ms", Q::ExposureTime, 0.002),
+            (2.0, "us", Q::ExposureTime, 2e-6),
+            (2.0, "seconds", Q::ExposureTime, 2.0),
+            (300_000.0, "eV", Q::AccelerationVoltage, 300.0),
+            (300.0, "keV", Q::AccelerationVoltage, 300.0),
+            (300.0, "kV", Q::AccelerationVoltage, 300.0),
+            (12.5, "keV", Q::EnergyStep, 12_500.0),
+            (180.0, "degrees", Q::AngleStepX, 3141.592_653_589_793),
+            (1.0, "rad", Q::ScanRotation, 57.295_779_513_082_32),
+            (2.0, "mrad", Q::AngleStepX, 2.0),
+            (2.0, "nA", Q::BeamCurrent, 2000.0),
+            (1e-12, "A", Q::BeamCurrent, 1.0),
+            (0.3, "m", Q::CameraLength, 300.0),
+            (2.0, "1/nm", Q::DiffractionStepX, 2.0),
+            (2.0, "1 / Å", Q::DiffractionStepX, 20.0),
+            (2.0, "A^-1", Q::DiffractionStepX, 20.0),
+            (2.0, "$nm^{-1}$", Q::DiffractionStepX, 2.0),
+            (2.0, "[n_m^-1]", Q::DiffractionStepX, 2.0),
+            (2.0, "Å⁻¹", Q::DiffractionStepX, 20.0),
+            (2e9, "1/m", Q::DiffractionStepX, 2.0),
+        ] {
+            let found = convert(value, unit, quantity).unwrap();
+            assert!((found / expected - 1.0).abs() < 1e-12, "{value} {unit}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_or_measures_something_else_is_nothing() {
+        use Quantity as Q;
+        for (unit, quantity) in [
+            ("", Q::ScanStepX),
+            ("px", Q::ScanStepX),
+            ("furlong", Q::ScanStepX),
+            ("s", Q::ScanStepX),
+            ("1/nm", Q::ScanStepX),
+            ("nm", Q::DiffractionStepX),
+            ("MM", Q::PixelSizeX),
+            ("NM", Q::PixelSizeX),
+            ("S", Q::ExposureTime),
+            ("mev", Q::EnergyStep),
+            ("m", Q::Magnification),
+            ("nS", Q::ExposureTime),
+        ] {
+            assert_eq!(convert(1.0, unit, quantity), None, "{unit:?}");
+        }
+        // A thousandth and a million are not the same.
+        assert_eq!(convert(1.0, "meV", Q::EnergyStep), Some(1e-3));
+        assert_eq!(convert(1.0, "MeV", Q::EnergyStep), Some(1e6));
+    }
+}
