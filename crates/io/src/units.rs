@@ -17,32 +17,33 @@ enum Kind {
 }
 
 /// Symbols, and the words that they stand for, by how much of the unit of the SI (for energies:
-/// electronvolts) they are. `A` has two meanings; only what is asked for tells which.
-const UNITS: &[(Kind, f64, &[&str])] = &[
-    (Kind::Length, 1.0, &["m", "meter", "metre"]),
-    (Kind::Length, 1e-2, &["cm", "centimeter", "centimetre"]),
-    (Kind::Length, 1e-3, &["mm", "millimeter", "millimetre"]),
-    (Kind::Length, 1e-6, &["um", "micron", "micrometer", "micrometre"]),
-    (Kind::Length, 1e-9, &["nm", "nanometer", "nanometre"]),
-    (Kind::Length, 1e-10, &["A", "Å", "Ang", "ang", "angstrom", "ångström", "ångstrom"]),
-    (Kind::Length, 1e-12, &["pm", "picometer", "picometre"]),
-    (Kind::Time, 60.0, &["min", "minute"]),
-    (Kind::Time, 1.0, &["s", "sec", "second"]),
-    (Kind::Time, 1e-3, &["ms", "msec", "millisecond"]),
-    (Kind::Time, 1e-6, &["us", "usec", "microsecond"]),
-    (Kind::Time, 1e-9, &["ns", "nsec", "nanosecond"]),
-    (Kind::Energy, 1.0, &["eV", "ev", "V", "volt", "electronvolt"]),
-    (Kind::Energy, 1e-3, &["meV"]),
-    (Kind::Energy, 1e3, &["keV", "kev", "KeV", "kV", "kilovolt", "kiloelectronvolt"]),
-    (Kind::Energy, 1e6, &["MeV", "MV"]),
-    (Kind::Angle, 1.0, &["rad", "radian"]),
-    (Kind::Angle, 1e-3, &["mrad", "milliradian"]),
-    (Kind::Angle, 1e-6, &["urad", "microradian"]),
-    (Kind::Angle, std::f64::consts::PI / 180.0, &["deg", "Deg", "°", "degree"]),
-    (Kind::Current, 1.0, &["A", "Amp", "ampere"]),
-    (Kind::Current, 1e-6, &["uA"]),
-    (Kind::Current, 1e-9, &["nA"]),
-    (Kind::Current, 1e-12, &["pA"]),
+/// electronvolts) they are: a number and a power of ten, so that results are rounded once. `A` has
+/// two meanings; only what is asked for tells which.
+const UNITS: &[(Kind, f64, i32, &[&str])] = &[
+    (Kind::Length, 1.0, 0, &["m", "meter", "metre"]),
+    (Kind::Length, 1.0, -2, &["cm", "centimeter", "centimetre"]),
+    (Kind::Length, 1.0, -3, &["mm", "millimeter", "millimetre"]),
+    (Kind::Length, 1.0, -6, &["um", "micron", "micrometer", "micrometre"]),
+    (Kind::Length, 1.0, -9, &["nm", "nanometer", "nanometre"]),
+    (Kind::Length, 1.0, -10, &["A", "Å", "Ang", "ang", "angstrom", "ångström", "ångstrom"]),
+    (Kind::Length, 1.0, -12, &["pm", "picometer", "picometre"]),
+    (Kind::Time, 60.0, 0, &["min", "minute"]),
+    (Kind::Time, 1.0, 0, &["s", "sec", "second"]),
+    (Kind::Time, 1.0, -3, &["ms", "msec", "millisecond"]),
+    (Kind::Time, 1.0, -6, &["us", "usec", "microsecond"]),
+    (Kind::Time, 1.0, -9, &["ns", "nsec", "nanosecond"]),
+    (Kind::Energy, 1.0, 0, &["eV", "ev", "V", "volt", "electronvolt"]),
+    (Kind::Energy, 1.0, -3, &["meV"]),
+    (Kind::Energy, 1.0, 3, &["keV", "kev", "KeV", "kV", "kilovolt", "kiloelectronvolt"]),
+    (Kind::Energy, 1.0, 6, &["MeV", "MV"]),
+    (Kind::Angle, 1.0, 0, &["rad", "radian"]),
+    (Kind::Angle, 1.0, -3, &["mrad", "milliradian"]),
+    (Kind::Angle, 1.0, -6, &["urad", "microradian"]),
+    (Kind::Angle, std::f64::consts::PI / 180.0, 0, &["deg", "Deg", "°", "degree"]),
+    (Kind::Current, 1.0, 0, &["A", "Amp", "ampere"]),
+    (Kind::Current, 1.0, -6, &["uA"]),
+    (Kind::Current, 1.0, -9, &["nA"]),
+    (Kind::Current, 1.0, -12, &["pA"]),
 ];
 
 /// `value` with the unit that the file spells `unit`, in the unit of `quantity`; `None` if that
@@ -50,17 +51,19 @@ const UNITS: &[(Kind, f64, &[&str])] = &[
 pub(crate) fn convert(value: f64, unit: &str, quantity: Quantity) -> Option<f64> {
     let wanted = simplified(quantity.unit());
     let (wanted, wanted_inverse) = parts(&wanted);
-    let (kind, scale) = one(wanted, None)?;
+    let (kind, wanted, wanted_power) = one(wanted, None)?;
     let unit = simplified(unit);
     let (name, inverse) = parts(&unit);
     if inverse != wanted_inverse {
         return None;
     }
-    let (_, found) = one(name, Some(kind))?;
-    if found == scale {
-        return Some(value);
-    }
-    Some(if inverse { value * (scale / found) } else { value * (found / scale) })
+    let (_, found, power) = one(name, Some(kind))?;
+    let (factor, power) = match inverse {
+        true => (wanted / found, wanted_power - power),
+        false => (found / wanted, power - wanted_power),
+    };
+    let value = value * factor;
+    Some(if power < 0 { value / 10f64.powi(-power) } else { value * 10f64.powi(power) })
 }
 
 /// Without brackets, mathematical markup and the two micro signs of Unicode.
@@ -78,8 +81,8 @@ fn parts(unit: &str) -> (&str, bool) {
     inverse.map_or((unit, false), |unit| (unit, true))
 }
 
-/// The kind and the factor of a unit, among those of one kind.
-fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64)> {
+/// The kind of a unit, its factor and its power of ten, among those of one kind.
+fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64, i32)> {
     let singular = name.strip_suffix('s').unwrap_or(name);
     let fits = |known: &str| match known.chars().count() {
         0..=2 => known == name,
@@ -87,10 +90,10 @@ fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64)> {
         // Case tells symbols apart, and means nothing in words.
         _ => [name, singular].iter().any(|name| known == name.to_lowercase()),
     };
-    let row = UNITS.iter().find(|(of, _, names)| {
+    let row = UNITS.iter().find(|(of, _, _, names)| {
         kind.is_none_or(|kind| kind == *of) && names.iter().any(|known| fits(known))
     });
-    row.map(|(kind, factor, _)| (*kind, *factor))
+    row.map(|(kind, factor, power, _)| (*kind, *factor, *power))
 }
 
 #[cfg(test)]
@@ -157,6 +160,8 @@ mod tests {
         ] {
             assert_eq!(convert(1.0, unit, quantity), None, "{unit:?}");
         }
+        assert_eq!(convert(0.5, "A", Q::ScanStepX), Some(0.05));
+        assert_eq!(convert(2.0, "us", Q::ExposureTime), Some(2e-6));
         // A thousandth and a million are not the same.
         assert_eq!(convert(1.0, "meV", Q::EnergyStep), Some(1e-3));
         assert_eq!(convert(1.0, "MeV", Q::EnergyStep), Some(1e6));
