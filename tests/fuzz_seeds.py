@@ -16,6 +16,7 @@ from typing import Any
 import detector_files
 import h5py
 import hdf5plugin
+import numcodecs
 import numpy as np
 import sparse_files
 import tifffile
@@ -291,6 +292,20 @@ def hdf5(folder: Path) -> None:
         entry["loop"] = h5py.SoftLink("/entry")
         entry["out"] = h5py.ExternalLink("../other.h5", "data")
     save("hdf5", "nexus", folder, "scan.h5")
+    # What tells units: of a detector and of axes, those of EMD among them.
+    with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
+        entry = file.create_group("entry")
+        entry.attrs["NX_class"] = "NXentry"
+        group = entry.create_group("data")
+        group.attrs.update({"NX_class": "NXdata", "axes": ["y", "x", "ky", "."]})
+        group["counts"] = data
+        for name, unit in (("y", "um"), ("x", "nm"), ("dim3", "A^-1"), ("ky", "mrad")):
+            group[name] = np.arange(2.0)
+            group[name].attrs["units"] = unit
+        detector = entry.create_group("instrument/detector")
+        detector["count_time"] = 0.5
+        detector["count_time"].attrs["units"] = "ms"
+    save("hdf5", "nexus-units", folder, "scan.h5")
 
 
 def zarr_(folder: Path) -> None:
@@ -303,7 +318,14 @@ def zarr_(folder: Path) -> None:
         "gzip-crc": {"compressors": [codecs.GzipCodec(), crc]},
         "blosc": {"compressors": codecs.BloscCodec()},
         "shards": {"shards": (2, 2, 6, 8)},
+        "transposed": {"filters": [codecs.TransposeCodec(order=(3, 0, 2, 1))]},
         "v2": {"zarr_format": 2, "compressors": None},
+        "v2-delta": {
+            "zarr_format": 2,
+            "order": "F",
+            "filters": [numcodecs.Delta("<u2", "|i1")],
+            "compressors": None,
+        },
     }
     for name, options in arrays.items():
         with tempfile.TemporaryDirectory() as each:

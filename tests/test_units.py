@@ -141,10 +141,9 @@ def test_emd(tmp_path, first):
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("name", ["s.hspy", "s.zspy"])
-def test_what_hyperspy_writes(tmp_path, name):
+def test_what_hyperspy_writes(tmp_path):
     hs = pytest.importorskip("hyperspy.api", reason="HyperSpy writes the file")
-    pytest.importorskip("zarr" if name == "s.zspy" else "h5py")
+    name = "s.hspy"
     signal = hs.signals.Signal2D(FRAMES)
     for axis, (scale, units) in zip(
         signal.axes_manager._axes,
@@ -179,6 +178,30 @@ def test_what_hyperspy_writes(tmp_path, name):
     other = ff.Context().open(tmp_path / f"other_{name}")
     assert "scan_step_x" not in other.metadata
     assert other.meta["step of axis 1"] == "5 parsec"
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_hyperspy_in_zarr(tmp_path, version):
+    """The groups of HyperSpy, which cannot write them with zarr 3 itself."""
+    zarr = pytest.importorskip("zarr", minversion="3.0", reason="zarr writes the folder")
+    root = zarr.open_group(tmp_path / "s.zspy", mode="w", zarr_format=version)
+    signal = root.create_group("Experiments/a")
+    signal.create_array("data", data=FRAMES)
+    for axis, (scale, units) in enumerate(
+        [(2.0, "µm"), (5.0, "parsec"), (0.25, r"$A^{-1}$"), (-1.5, "rad")]
+    ):
+        group = signal.create_group(f"axis-{axis}")
+        group.attrs.update({"scale": scale, "offset": 0.0, "units": units, "navigate": axis < 2})
+    signal.create_group("metadata/General").attrs.update({"title": "a title", "date": ""})
+    tem = signal.create_group("metadata/Acquisition_instrument/TEM")
+    tem.attrs.update({"beam_energy": 200, "microscope": "one"})
+    dataset = ff.Context().open(tmp_path / "s.zspy")
+    found = dict(dataset.metadata)
+    assert (found.pop("title"), found.pop("microscope")) == ("a title", "one")
+    expected = {"scan_step_y": 2000.0, "acceleration_voltage": 200.0}
+    expected |= {"diffraction_step_y": 2.5, "angle_step_x": 1500.0}
+    assert found == pytest.approx(expected)
+    assert dataset.meta["step of axis 1"] == "5 parsec"
 
 
 def test_spectra_of_hyperspy(tmp_path):

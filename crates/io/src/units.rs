@@ -122,7 +122,7 @@ mod tests {
             (300.0, "keV", Q::AccelerationVoltage, 300.0),
             (300.0, "kV", Q::AccelerationVoltage, 300.0),
             (12.5, "keV", Q::EnergyStep, 12_500.0),
-            (180.0, "degrees", Q::AngleStepX, 3141.592_653_589_793),
+            (180.0, "degrees", Q::AngleStepX, 3_141.592_653_589_793),
             (1.0, "rad", Q::ScanRotation, 57.295_779_513_082_32),
             (2.0, "mrad", Q::AngleStepX, 2.0),
             (2.0, "nA", Q::BeamCurrent, 2000.0),
