@@ -143,6 +143,23 @@ def test_every_dtype(tmp_path, dtype, name):
         assert dataset.warnings == []
 
 
+@pytest.mark.parametrize("names", [("re", "im"), ("Real", "Imag"), ("realFloat", "imagFloat")])
+def test_pairs_with_the_names_of_complex_numbers_are_such(tmp_path, names):
+    array = values((2, 3, 4), "<c8")
+    path = write(tmp_path / "a.h5", array.view([(name, "<f4") for name in names]))
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+@pytest.mark.parametrize("names", [("i", "r"), ("x", "y"), ("im", "re"), ("energy", "counts")])
+def test_other_pairs_of_numbers_are_not_complex(tmp_path, names):
+    pairs = values((2, 3, 4), "<c8").view([(name, "<f4") for name in names])
+    path = write(tmp_path / "a.h5", pairs)
+    with pytest.raises(FramefoldError, match="no data set of numbers"):
+        ff.Context().open(path)
+    with pytest.raises(FramefoldError, match=f"records with fields '{names[0]}', '{names[1]}'"):
+        ff.Context().open(path, ds_path="group/data")
+
+
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("chunks", [None, *CHUNKS])
 def test_roi_tiles_and_offsets(tmp_path, backend, chunks):

@@ -8,8 +8,8 @@
 //!
 //! Endianness: meta data little endian, pixels as their dtype says. Pixels lie in one run of
 //! bytes, or in chunks of one shape, each of which went through the same filters. Known writers:
-//! whatever uses libhdf5. Limits: no pixels in files without
-//! structure, no records but complex numbers.
+//! whatever uses libhdf5. Limits: no pixels in files without structure; of records, complex numbers
+//! alone: pairs of floats named `r` and `i`, or with names that begin with `re` and `im`.
 //!
 //! A library reads the meta data. It says where each chunk is, once; from then on workers read and
 //! decode them by themselves.

@@ -62,13 +62,21 @@ fn of_type(datatype: &Datatype, raw: Option<&[u8]>) -> Option<StoredDType> {
                 (DType::F64, 16) => DType::C128,
                 _ => return None,
             };
+            let is_complex = is_part(&real.name, "re") && is_part(&imaginary.name, "im");
             let half = u32::try_from(part.dtype.size()).ok()?;
             let fits = of_type(&imaginary.datatype, None) == Some(part)
                 && (real.byte_offset, imaginary.byte_offset) == (0, half);
-            fits.then_some(StoredDType { dtype, ..part })
+            (is_complex && fits).then_some(StoredDType { dtype, ..part })
         }
         _ => None,
     }
+}
+
+/// Whether a field of a record is named as that part of a complex number: by the first letter, as
+/// h5py does, or by a word, as in `imag` or Velox' `realFloat`. All other pairs are just pairs.
+fn is_part(name: &str, beginning: &str) -> bool {
+    let starts = |with: &str| name.get(..with.len()).is_some_and(|n| n.eq_ignore_ascii_case(with));
+    starts(beginning) || (name.len() == 1 && beginning.starts_with(&name.to_ascii_lowercase()))
 }
 
 fn integer(size: u8, signed: bool) -> Option<DType> {
@@ -122,12 +130,33 @@ fn describe(datatype: &Datatype) -> String {
             format!("floats of {size} bytes not as in IEEE 754")
         }
         Datatype::String { .. } => "strings".into(),
-        Datatype::Compound { .. } => "records".into(),
+        Datatype::Compound { fields, .. } => {
+            let names: Vec<_> = fields.iter().take(4).map(|field| field.name.as_str()).collect();
+            format!("records with fields '{}'", names.join("', '"))
+        }
         Datatype::VarLen { .. } => "of variable length".into(),
         Datatype::Reference { .. } => "references".into(),
         Datatype::Array { .. } => "arrays".into(),
         Datatype::Enum { .. } => "names for numbers".into(),
         Datatype::Opaque { .. } => "opaque".into(),
         Datatype::Bitfield { .. } => "fields of bits".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_complex_numbers_are_known_by_their_names() {
+        for (real, imaginary) in
+            [("r", "i"), ("re", "im"), ("Real", "Imag"), ("realFloatHalfOdd", "imagFloatHalfOdd")]
+        {
+            assert!(is_part(real, "re") && is_part(imaginary, "im"), "{real}, {imaginary}");
+            assert!(!is_part(real, "im") && !is_part(imaginary, "re"), "{real}, {imaginary}");
+        }
+        for name in ["", "x", "row", "id", "index", "\u{e9}"] {
+            assert!(!is_part(name, "re") && !is_part(name, "im"), "{name}");
+        }
     }
 }
