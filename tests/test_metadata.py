@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import struct
 from pathlib import Path
 
 import numpy as np
 import pytest
+from detector_files import write_mrc
 from real_files import real_data
+from vendor_files import write_dm
 
 import framefold as ff
 from framefold import _engine
@@ -72,3 +75,25 @@ def test_extended_headers_of_mrc_files():
     assert found["recorded_at"] == str(recorded)
     # Bits say that these mean nothing, or they are of a camera that saw nothing.
     assert not {"magnification", "binning_x", "exposure_time", "defocus"} & set(found)
+
+
+def test_lengths_on_the_axis_of_spectra_are_no_places(tmp_path):
+    """A wavelength in nm is not the width of a pixel on the specimen."""
+    data = np.zeros((5, 3, 4), dtype="float32")
+    steps = {}
+    for spectra in (False, True):
+        write_dm(tmp_path / "a.dm4", data, spectra=spectra)
+        found = ff.Context().open(tmp_path / "a.dm4").metadata
+        steps[spectra] = {name: found[name] for name in found if "_step_" in name}
+    assert steps[False] == {"scan_step_x": 2, "image_step_x": 2, "image_step_y": 2}
+    assert steps[True] == {"scan_step_x": 2, "scan_step_y": 2}
+
+
+def test_sizes_that_mrc_files_leave_undefined_are_left_out(tmp_path):
+    path = tmp_path / "a.mrc"
+    write_mrc(path, np.zeros((3, 4, 5), dtype="int16"))
+    content = bytearray(path.read_bytes())
+    for size, expected in ((25.0, 0.5), (1.4e-45, None), (float("nan"), None), (-5.0, None)):
+        struct.pack_into("<2f", content, 40, size, size)
+        path.write_bytes(content)
+        assert ff.Context().open(path).metadata.get("image_step_x") == expected

@@ -33,7 +33,8 @@ impl Calibration {
 }
 
 /// Adds the steps on the axes of the scan and on those of a frame, slowest first. What has a unit
-/// that is not known, or does not fit, comes back in the words of the file.
+/// that is not known, or does not fit, comes back in the words of the file. So does a length on the
+/// axis of frames that have but one: it may be a wavelength as well as a place.
 pub(crate) fn add_steps(
     facts: &mut MetadataList,
     nav: &[Option<Calibration>],
@@ -69,7 +70,8 @@ pub(crate) fn add_steps(
     ];
     for ((axis, step), quantities) in sig.iter().enumerate().rev().zip(of_sig) {
         if let Some(step) = step {
-            add(nav.len() + axis, step, &quantities);
+            let [no_lengths @ .., _] = &quantities;
+            add(nav.len() + axis, step, if sig.len() == 1 { no_lengths } else { &quantities });
         }
     }
     others.sort();
@@ -85,6 +87,7 @@ fn says_nothing(unit: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framefold_core::MetadataValue;
 
     #[test]
     fn steps_are_even_or_unknown() {
@@ -96,6 +99,17 @@ mod tests {
             assert_eq!(step(uneven), None, "{uneven:?}");
         }
         assert_eq!(step(&[0.0, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn lengths_on_the_axis_of_spectra_are_no_places() {
+        let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
+        let mut facts = MetadataList::new();
+        let others = add_steps(&mut facts, &[], &[axis(0.25, "nm")]);
+        assert!(facts.is_empty());
+        assert_eq!(others, [("step of axis 0".to_owned(), "0.25 nm".to_owned())]);
+        assert!(add_steps(&mut facts, &[], &[axis(0.5, "eV")]).is_empty());
+        assert_eq!(facts.get(Quantity::EnergyStep), Some(&MetadataValue::Number(0.5)));
     }
 
     #[test]

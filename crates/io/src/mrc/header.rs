@@ -85,7 +85,8 @@ impl Header {
         })?;
         let step_nm = |samples: usize, size: usize| {
             let samples = fields.i32(samples).filter(|&n| n > 0).map_or(0.0, f64::from);
-            let size = fields.f32(size).map_or(0.0, f64::from);
+            // Some programs leave what is no number of this world where nothing is known.
+            let size = fields.f32(size).filter(|size| size.is_normal()).map_or(0.0, f64::from);
             if samples > 0.0 && size > 0.0 { size / samples / 10.0 } else { 0.0 }
         };
         let has_label = fields.i32(220).is_some_and(|n| n > 0);
