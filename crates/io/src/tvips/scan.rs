@@ -31,7 +31,10 @@ pub(super) fn find(set: &FileSet) -> Result<Scan> {
     let mut search = Search::default();
     if set.header.version == 2 {
         for frame in 0..n_frames.min(MAX_FRAMES) {
-            let Some(bytes) = set.frame_header(frame, POSITION)? else { continue };
+            let Some(bytes) = set.frame_header(frame, POSITION)? else {
+                search.frames_are_missing |= search.origin;
+                continue;
+            };
             let number = |at: usize| {
                 let bytes = bytes.get(at..).and_then(|bytes| bytes.first_chunk());
                 bytes.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes))
@@ -53,6 +56,8 @@ struct Search {
     start: Option<u64>,
     /// The largest x of the first row.
     largest: f32,
+    /// Whether there are gaps since the origin, in which the first row may end.
+    frames_are_missing: bool,
     complete: bool,
 }
 
@@ -66,12 +71,26 @@ impl Search {
                 self.largest = x;
             }
             self.origin |= x == 0.0 && y == 0.0;
+        } else if let Some(width) = self.width_across_gaps(frame, x, y) {
+            self.largest = width - 1.0;
+            self.complete = true;
         } else if x < self.largest {
             self.complete = true;
         } else {
             self.largest = x;
         }
         self.complete
+    }
+
+    /// The width of rows, from a frame of a later row, if the first one may end in a gap.
+    fn width_across_gaps(&self, frame: u64, x: f32, y: f32) -> Option<f32> {
+        let passed = frame.checked_sub(self.start?)?;
+        if !self.frames_are_missing || y < 1.0 {
+            return None;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "no more than MAX_FRAMES are looked at")]
+        let width = (passed as f32 - x) / y;
+        (width.fract() == 0.0 && width > self.largest && width > x).then_some(width)
     }
 
     fn result(&self, n_frames: u64) -> Scan {
@@ -110,6 +129,23 @@ impl Search {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_may_end_where_frames_are_missing() {
+        let positions = (0..4u16).flat_map(|y| (0..5u16).map(move |x| (y, x)));
+        for gap in [2..4, 3..5, 4..6, 3..7, 2..9, 4..12, 2..11, 6..9, 3..20] {
+            let mut search = Search::default();
+            for (frame, (y, x)) in (0u64..).zip(positions.clone()) {
+                if gap.contains(&frame) {
+                    search.frames_are_missing = true;
+                } else if search.look_at(frame, x.into(), y.into()) {
+                    break;
+                }
+            }
+            let expected = if gap.end == 20 { vec![20] } else { vec![4, 5] };
+            assert_eq!(search.result(20).shape, expected, "{gap:?}");
+        }
+    }
 
     fn scan(positions: &[(u16, u16)]) -> (Vec<usize>, i64) {
         let mut search = Search::default();
