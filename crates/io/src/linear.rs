@@ -6,10 +6,11 @@
 
 mod copy;
 mod decoder;
+mod pieces;
 mod reader;
 
 pub(crate) use copy::{copy_pixels, normalise_in_place, swap_in_place};
-pub use decoder::{FrameDecoder, PlainDecoder};
+pub use decoder::{FrameDecoder, PieceDecoder, PlainDecoder, Unit};
 
 use crate::Storage;
 use framefold_core::{

@@ -68,11 +68,21 @@ impl SigLayout {
             return Cow::Borrowed(values);
         }
         let mut frame = vec![T::default(); self.len()];
-        let mut rest = values;
-        for run in self.tiling.slices().iter().flat_map(|s| s.runs(self.tiling.sig_shape())) {
-            let (here, later) = rest.split_at(run.len());
-            frame[run].copy_from_slice(here);
-            rest = later;
+        let sig = self.sig_shape();
+        // Row by row of slices that are neighbours: their rows are written one after the other, and
+        // each slice is read from its start to its end.
+        let last = sig.len() - 1;
+        let neighbours = |a: &SigSlice, b: &SigSlice| a.origin()[..last] == b.origin()[..last];
+        for slices in self.tiling.slices().chunk_by(neighbours) {
+            for (row, first) in slices[0].runs(sig).enumerate() {
+                let mut rest = &mut frame[first.start..];
+                for slice in slices {
+                    let n = if slices.len() == 1 { first.len() } else { slice.shape()[last] };
+                    let (here, later) = rest.split_at_mut(n);
+                    here.copy_from_slice(&values[self.starts[slice.index()] + row * n..][..n]);
+                    rest = later;
+                }
+            }
         }
         Cow::Owned(frame)
     }

@@ -13,6 +13,10 @@ use std::ops::Range;
 
 /// So many bytes of a block are asked for before it is its turn: as far as unpacking looks ahead.
 const PREFETCHED: u64 = (block::HEADER_LEN + unpack::AHEAD) as u64;
+/// So many frames are decoded side by side: memory is read faster from several pages at a time.
+const TOGETHER: usize = 8;
+/// The rows of a block that are decoded before it is the next frame's turn: about a KiB.
+const ROWS_AT_A_TIME: usize = 42;
 /// Of how many frames the ids are remembered.
 const REMEMBERED: u64 = 256;
 
@@ -124,33 +128,77 @@ impl<'s> K2Reader<'s> {
         out: &mut [u16],
         width: usize,
     ) -> Result<()> {
+        let simd = self.source.simd;
+        if let Some(rows) = self.lent_rows(place, &part.rows)? {
+            return unpack::rows(simd, rows, part.columns.clone(), out, width)
+                .ok_or_else(too_small);
+        }
         let sector = self.sector(place.sector())?;
-        let number = self.source.sectors.number(place.frame, place.index());
-        let Some(Place { offset, stored }) = sector.place(number) else {
-            let error = Error::bug(format!("block {number}, which was lost, was asked for"));
-            return Err(sector.storage.locate(error).with_frame(place.frame));
-        };
-        let located =
-            |error: Error| sector.storage.locate(error).with_offset(offset).with_frame(place.frame);
-        let bytes = match sector.storage.bytes(offset..offset + LEN) {
-            Some(bytes) => bytes,
-            None => {
-                self.buffer.resize(usize::try_from(LEN).unwrap_or(0), 0);
-                sector.storage.read_at(offset, &mut self.buffer)?;
-                &self.buffer
-            }
-        };
-        let header = Header::parse(bytes).ok_or_else(|| located(block::not_a_block(bytes)))?;
-        sync::check(&header, place.index(), place.id, stored).map_err(located)?;
-        let rows = bytes
-            .get(block::HEADER_LEN + part.rows.start * ROW_LEN..)
-            .and_then(|bytes| bytes.get(..part.rows.len() * ROW_LEN))
-            .ok_or_else(|| Error::bug("rows beyond the end of a block"))?;
-        unpack::rows(self.source.simd, rows, part.columns.clone(), out, width).ok_or_else(too_small)
+        let found = self.place(sector, place)?;
+        self.buffer.resize(usize::try_from(LEN).unwrap_or(0), 0);
+        sector.storage.read_at(found.offset, &mut self.buffer)?;
+        let rows = checked_rows(sector, found, place, &self.buffer, &part.rows)?;
+        unpack::rows(simd, rows, part.columns.clone(), out, width).ok_or_else(too_small)
     }
 
-    /// Asks for the start of the block with which a part of a frame begins: it lies far from that
-    /// of the frame before.
+    /// Where a block lies in its sector.
+    fn place(&self, sector: &Sector, block: BlockOf) -> Result<Place> {
+        let number = self.source.sectors.number(block.frame, block.index());
+        sector.place(number).ok_or_else(|| {
+            let error = Error::bug(format!("block {number}, which was lost, was asked for"));
+            sector.storage.locate(error).with_frame(block.frame)
+        })
+    }
+
+    /// Some rows of a block of a mapped file, as they are stored.
+    fn lent_rows(&self, block: BlockOf, rows: &Range<usize>) -> Result<Option<&'s [u8]>> {
+        let sector = self.sector(block.sector())?;
+        let place = self.place(sector, block)?;
+        match sector.storage.bytes(place.offset..place.offset + LEN) {
+            Some(bytes) => checked_rows(sector, place, block, bytes, rows).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Decodes the same part of several frames, at most [`TOGETHER`], if it is one of a block and the
+    /// file is mapped.
+    fn decode_together(&mut self, frames: &[u64], part: &Part, out: &mut [u16]) -> Result<bool> {
+        let (halves, columns) = (part.halves(), part.column_blocks());
+        if halves.len() != 1 || columns.len() != 1 {
+            return Ok(false);
+        }
+        for &frame in frames {
+            self.announce(frame, part);
+        }
+        let (half, column_block) = (halves.start, columns.start);
+        let rows = part.rows.start - half * ROWS..part.rows.end - half * ROWS;
+        let first_column = column_block * COLUMNS;
+        let columns = part.columns.start - first_column..part.columns.end - first_column;
+        let mut stored: [&[u8]; TOGETHER] = [&[]; TOGETHER];
+        for (&frame, stored) in frames.iter().zip(&mut stored) {
+            let id = self.id(frame)?;
+            let block = BlockOf { frame, id, half, column_block };
+            let Some(bytes) = self.lent_rows(block, &rows)? else { return Ok(false) };
+            *stored = bytes;
+        }
+        let (simd, width) = (self.source.simd, columns.len());
+        for first in (0..rows.len()).step_by(ROWS_AT_A_TIME) {
+            let last = rows.len().min(first + ROWS_AT_A_TIME);
+            let outs = out.chunks_exact_mut(rows.len() * width);
+            for (stored, out) in stored.iter().take(frames.len()).zip(outs) {
+                let stored = stored.get(first * ROW_LEN..last * ROW_LEN);
+                let out = out.get_mut(first * width..last * width);
+                stored
+                    .zip(out)
+                    .and_then(|(from, to)| unpack::rows(simd, from, columns.clone(), to, width))
+                    .ok_or_else(too_small)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Asks for the start of the block with which a part of a frame begins: it lies far from those
+    /// of other frames.
     fn announce(&self, frame: u64, part: &Part) {
         let (Some(half), Some(column_block)) =
             (part.halves().next(), part.column_blocks().next_back())
@@ -216,14 +264,21 @@ impl FrameReader for K2Reader<'_> {
             let out: &mut [u16] = bytemuck::try_cast_slice_mut(scratch.prepare(len_bytes))
                 .map_err(|_| Error::bug("a buffer that is not aligned"))?;
             let part = self.part_of(sig);
-            for ((i, frame), out) in frames.iter().enumerate().zip(out.chunks_exact_mut(len)) {
-                if frame >= self.source.info().n_frames {
+            let mut group = Vec::with_capacity(TOGETHER);
+            for (i, out) in out.chunks_mut(TOGETHER * len).enumerate() {
+                group.clear();
+                group.extend((i * TOGETHER..(i + 1) * TOGETHER).map_while(|i| frames.get(i)));
+                if let Some(&frame) = group.iter().find(|&&f| f >= self.source.info().n_frames) {
                     return Err(Error::bug("a frame beyond the last was read").with_frame(frame));
                 }
-                if let (Some(part), Some(next)) = (&part, frames.get(i + 1)) {
-                    self.announce(next, part);
+                if let Some(part) = &part
+                    && self.decode_together(&group, part, out)?
+                {
+                    continue;
                 }
-                self.decode_frame(frame, sig, out)?;
+                for (&frame, out) in group.iter().zip(out.chunks_exact_mut(len)) {
+                    self.decode_frame(frame, sig, out)?;
+                }
             }
             Ok(())
         })();
@@ -241,6 +296,25 @@ impl FrameReader for K2Reader<'_> {
             .try_for_each(|sector| sector.storage.verify())
             .map_err(|error| error.with_format(format))
     }
+}
+
+/// Some rows of a block, after a look at its header.
+fn checked_rows<'b>(
+    sector: &Sector,
+    place: Place,
+    block: BlockOf,
+    bytes: &'b [u8],
+    rows: &Range<usize>,
+) -> Result<&'b [u8]> {
+    let located = |error: Error| {
+        sector.storage.locate(error).with_offset(place.offset).with_frame(block.frame)
+    };
+    let header = Header::parse(bytes).ok_or_else(|| located(block::not_a_block(bytes)))?;
+    sync::check(&header, block.index(), block.id, place.stored).map_err(located)?;
+    bytes
+        .get(block::HEADER_LEN + rows.start * ROW_LEN..)
+        .and_then(|bytes| bytes.get(..rows.len() * ROW_LEN))
+        .ok_or_else(|| Error::bug("rows beyond the end of a block"))
 }
 
 fn too_small() -> Error {

@@ -87,6 +87,14 @@ mod avx2 {
     /// bytes for each pixel.
     #[target_feature(enable = "avx2")]
     pub(super) fn whole_rows(rows: &[[u8; ROW_LEN]], out: &mut [u16], width: usize) -> Option<()> {
+        if width == COLUMNS {
+            let out = out.as_chunks_mut::<COLUMNS>().0.get_mut(..rows.len())?;
+            for (i, row) in rows.iter().enumerate() {
+                prefetch_beyond(&row[..1], AHEAD);
+                store(unpack(row), &mut out[i]);
+            }
+            return Some(());
+        }
         for (row, out) in rows.iter().zip(out.chunks_mut(width)) {
             prefetch_beyond(row.get(..1)?, AHEAD);
             store(unpack(row), out.first_chunk_mut()?);

@@ -25,6 +25,35 @@ pub trait FrameDecoder: Send + Sync + Debug {
     /// # Errors
     /// `BadFile` if the bytes are not a valid frame. The run ends.
     fn decode(&self, stored: &[u8], sig: &SigSlice, out: &mut [u8]) -> Result<()>;
+
+    /// The way to decode the cells `sig` piece by piece, with the same result, if there is one: the
+    /// bytes of [`FrameDecoder::stored_range`] are units, each of which holds the next few cells.
+    /// Called once or more per tile; must be cheap. Frames are then read side by side, which is
+    /// faster, and nothing else changes; so `None` is always right.
+    fn by_pieces(&self, _sig: &SigSlice) -> Option<&dyn PieceDecoder> {
+        None
+    }
+}
+
+/// Decodes parts of a frame that are a run of units.
+pub trait PieceDecoder {
+    /// The size of a unit. Always the same.
+    fn unit(&self) -> Unit;
+
+    /// Writes the cells of some units to all of `out`, as [`FrameDecoder::decode`] does.
+    ///
+    /// # Errors
+    /// As [`FrameDecoder::decode`].
+    fn decode_piece(&self, stored: &[u8], out: &mut [u8]) -> Result<()>;
+}
+
+/// The size in bytes of the smallest piece that can be decoded by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unit {
+    /// In the file; not 0.
+    pub stored: usize,
+    /// In the tile; not 0.
+    pub decoded: usize,
 }
 
 /// Decodes a plain array in C order, in either byte order.
@@ -92,6 +121,25 @@ impl FrameDecoder for PlainDecoder {
             copy_pixels(self.stored, from, to);
             rest = after;
         }
+        Ok(())
+    }
+
+    fn by_pieces(&self, sig: &SigSlice) -> Option<&dyn PieceDecoder> {
+        sig.linear().map(|_| self as &dyn PieceDecoder)
+    }
+}
+
+impl PieceDecoder for PlainDecoder {
+    fn unit(&self) -> Unit {
+        let size = self.stored.dtype.size();
+        Unit { stored: size, decoded: size }
+    }
+
+    fn decode_piece(&self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        if stored.len() != out.len() {
+            return Err(wrong_length(stored.len()));
+        }
+        copy_pixels(self.stored, stored, out);
         Ok(())
     }
 }

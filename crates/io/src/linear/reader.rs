@@ -1,5 +1,6 @@
 //! One worker's way through a set of linear files.
 
+use super::pieces::{SHORTEST, TOGETHER, decode_together};
 use super::{LinearFile, LinearSource};
 use framefold_core::{
     DType, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
@@ -27,6 +28,28 @@ struct Run<'f> {
     /// Counted in the file.
     first: u64,
     n_frames: usize,
+}
+
+impl<'f> Run<'f> {
+    /// What is needed of the `i`-th frame, which lies in memory.
+    fn stored(&self, i: usize, slice: Slice<'_>) -> Result<&'f [u8]> {
+        let start = self.file.pixel(self.first + to_u64(i), slice.start)?;
+        let end = overflow(start.checked_add(to_u64(slice.len)))?;
+        self.file.storage.bytes(start..end).ok_or_else(|| {
+            let error = Error::bug("a frame lies outside of its file");
+            self.file.storage.locate(error).with_offset(start)
+        })
+    }
+
+    /// The error of the `i`-th frame, with its place.
+    fn locate(&self, i: usize, error: Error) -> Error {
+        let in_file = self.first + to_u64(i);
+        let error = error.with_frame(self.file.frames.start + in_file);
+        match self.file.pixel(in_file, 0) {
+            Ok(offset) => self.file.storage.locate(error).with_offset(offset),
+            Err(_) => self.file.storage.locate(error),
+        }
+    }
 }
 
 /// What one call asks for, in bytes.
@@ -141,17 +164,25 @@ impl<'s> LinearReader<'s> {
         Ok(())
     }
 
-    /// Decodes frames from a mapped file or from memory.
+    /// Decodes frames from a mapped file or from memory, several side by side where that helps.
     fn decode_in_place(&self, run: &Run<'_>, slice: Slice<'_>, out: &mut [u8]) -> Result<()> {
-        for (i, out) in out.chunks_exact_mut(slice.out_len).enumerate() {
-            let frame = run.first + to_u64(i);
-            let start = run.file.pixel(frame, slice.start)?;
-            let end = overflow(start.checked_add(to_u64(slice.len)))?;
-            let stored = run.file.storage.bytes(start..end).ok_or_else(|| {
-                let error = Error::bug("a frame lies outside of its file");
-                run.file.storage.locate(error).with_offset(start)
-            })?;
-            self.decode(run, i, stored, slice.sig, out)?;
+        let pieces = self.source.decoder.by_pieces(slice.sig).filter(|_| slice.len >= SHORTEST);
+        for (group, out) in out.chunks_mut(TOGETHER * slice.out_len).enumerate() {
+            let first = group * TOGETHER;
+            let n_frames = out.len() / slice.out_len;
+            let mut frames: [&[u8]; TOGETHER] = [&[]; TOGETHER];
+            for (i, stored) in frames.iter_mut().enumerate().take(n_frames) {
+                *stored = run.stored(first + i, slice)?;
+            }
+            let frames = frames.get(..n_frames).unwrap_or_default();
+            if let Some(decoder) = pieces {
+                decode_together(decoder, frames, out).map_err(|error| run.locate(first, error))?;
+                continue;
+            }
+            let outs = out.chunks_exact_mut(slice.out_len);
+            for ((i, stored), out) in frames.iter().enumerate().zip(outs) {
+                self.decode(run, first + i, stored, slice.sig, out)?;
+            }
         }
         Ok(())
     }
@@ -217,14 +248,8 @@ impl<'s> LinearReader<'s> {
         sig: &SigSlice,
         out: &mut [u8],
     ) -> Result<()> {
-        self.source.decoder.decode(stored, sig, out).map_err(|error| {
-            let in_file = run.first + to_u64(i);
-            let error = error.with_frame(run.file.frames.start + in_file);
-            match run.file.pixel(in_file, 0) {
-                Ok(offset) => run.file.storage.locate(error).with_offset(offset),
-                Err(_) => run.file.storage.locate(error),
-            }
-        })
+        let decoded = self.source.decoder.decode(stored, sig, out);
+        decoded.map_err(|error| run.locate(i, error))
     }
 }
 

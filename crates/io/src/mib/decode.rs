@@ -8,13 +8,14 @@ mod chips;
 mod frame;
 mod unpack;
 
-use super::layout::{Depth, RawLayout};
-use crate::FrameDecoder;
+use super::layout::{Chips, Depth, RawLayout};
+use crate::{FrameDecoder, PieceDecoder, Unit};
+use chips::Direction;
 use frame::{Frame, Part};
 use framefold_core::{Error, Result, SigSlice};
 use framefold_simd::Simd;
 use std::ops::Range;
-use unpack::{OneBit, SixBits, TwelveBits, TwentyFourBits, Unpack};
+use unpack::{OneBit, SixBits, TwelveBits, TwentyFourBits, Unpack, Words};
 
 /// Decodes frames of one layout.
 #[derive(Clone, Debug)]
@@ -118,6 +119,44 @@ impl FrameDecoder for RawDecoder {
         }
         .ok_or_else(|| Error::bug(format!("a raw frame does not fit {:?}, {sig:?}", self.layout)))
     }
+
+    /// Whole rows of the one chip of a detector lie one after the other, and are made of words.
+    fn by_pieces(&self, sig: &SigSlice) -> Option<&dyn PieceDecoder> {
+        let columns = self.layout.sig_shape()[1];
+        let cells = sig.linear()?;
+        let is_rows = cells.start % columns == 0 && cells.end % columns == 0;
+        (self.layout.chips == Chips::One && self.n_planes == 1 && is_rows)
+            .then_some(self as &dyn PieceDecoder)
+    }
+}
+
+impl PieceDecoder for RawDecoder {
+    fn unit(&self) -> Unit {
+        let depth = self.layout.depth;
+        Unit { stored: 8, decoded: depth.pixels_per_word() * depth.dtype().size() }
+    }
+
+    fn decode_piece(&self, stored: &[u8], out: &mut [u8]) -> Result<()> {
+        match self.layout.depth {
+            Depth::One => unpack_words(OneBit(self.simd), stored, out),
+            Depth::Six => unpack_words(SixBits(self.simd), stored, out),
+            Depth::Twelve => unpack_words(TwelveBits(self.simd), stored, out),
+            // Two images: never by pieces.
+            Depth::TwentyFour => None,
+        }
+        .ok_or_else(|| Error::bug(format!("some words of a frame do not fit {:?}", self.layout)))
+    }
+}
+
+/// Unpacks words as they are stored; `None` if the lengths do not fit.
+fn unpack_words<U: Unpack>(unpack: U, stored: &[u8], out: &mut [u8]) -> Option<()> {
+    let out: &mut [U::Pixel] = bytemuck::try_cast_slice_mut(out).ok()?;
+    let (words, rest) = stored.as_chunks();
+    if !rest.is_empty() || words.len().checked_mul(U::PER_WORD)? != out.len() {
+        return None;
+    }
+    unpack.unpack(Words { stored: words, lower: words, direction: Direction::Forward }, out);
+    Some(())
 }
 
 #[cfg(test)]

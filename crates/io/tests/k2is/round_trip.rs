@@ -74,6 +74,24 @@ fn sectors_are_aligned() {
     }
 }
 
+/// More frames than are decoded side by side, in parts of a block, of which some are odd.
+#[test]
+fn many_frames_of_parts_of_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let (gtg, _) = save(&Set::new(2, 0, None), dir.path());
+    let list: Vec<u64> = (0..19).map(|i| i * i % 2).collect();
+    for options in backends() {
+        let dataset = open(&gtg, &options).unwrap();
+        for (shape, index) in [([930, 16], 200), ([43, 16], 77), ([41, 5], 900), ([100, 24], 3)] {
+            let scheme = TilingScheme::try_new(&[ROWS, COLUMNS], &shape, 2).unwrap();
+            for n_frames in [1, 7, 8, 9, 19] {
+                let frames = FrameIndices::List(&list[..n_frames]);
+                check(dataset.source().as_ref(), &frames, &scheme.slices()[index]);
+            }
+        }
+    }
+}
+
 fn shown(path: &Path, options: &OpenOptions) -> (Vec<usize>, i64) {
     let dataset = open_as("k2is", path, options).unwrap();
     (dataset.shape().nav().to_vec(), dataset.sync_offset())

@@ -98,6 +98,32 @@ proptest! {
     }
 }
 
+/// Frames that are long enough, and as many, for several to be decoded side by side.
+#[test]
+fn longer_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    for (depth, shape) in [(1, [530, 64]), (6, [67, 72]), (12, [61, 44]), (24, [40, 52])] {
+        let mode = Mode::raw(depth, shape);
+        let path = dir.path().join("data.mib");
+        let frames = mode.noise(19, 5);
+        std::fs::write(&path, mode.file(1, &frames)).unwrap();
+        for backend in BACKENDS {
+            let dataset = open(&path, &OpenOptions { backend, ..alone() }).unwrap();
+            assert_eq!(read_all(&dataset), frames.concat(), "{depth} bits, {backend:?}");
+            let scheme = TilingScheme::try_new(&shape, &[shape[0] - 2, shape[1]], 2).unwrap();
+            let list = [0, 2, 3, 4, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18];
+            for sig in scheme.slices() {
+                let expected: Vec<u32> = list
+                    .iter()
+                    .flat_map(|&frame| frames[frame as usize][sig.linear().unwrap()].to_vec())
+                    .collect();
+                let found = read(&dataset, FrameIndices::List(&list), sig);
+                assert_eq!(found, expected, "{depth} bits, {backend:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn the_dtype_follows_the_depth() {
     let dir = tempfile::tempdir().unwrap();

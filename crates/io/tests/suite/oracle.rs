@@ -123,7 +123,7 @@ fn run_around(frame: u64, present: &[u64]) -> std::ops::Range<u64> {
     run
 }
 
-fn compare(
+pub fn compare(
     reader: &mut dyn FrameReader,
     indices: &FrameIndices<'_>,
     slice: &SigSlice,

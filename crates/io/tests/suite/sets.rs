@@ -1,8 +1,9 @@
 //! Sets of several files, with and without gaps, through a decoder or plain.
 
-use crate::oracle::{Frames, any_frames, any_questions, check};
+use crate::oracle::{Frames, any_frames, any_questions, check, compare};
 use framefold_core::{
-    DType, DataSource, Error, ErrorKind, MetadataList, Presence, Result, SigSlice,
+    DType, DataSource, Error, ErrorKind, FrameIndices, MetadataList, Presence, Result, SigSlice,
+    StoredDType, TilingScheme,
 };
 use framefold_io::{
     Backend, FrameDecoder, LinearFile, LinearSource, LinearSpec, Pixels, PlainDecoder, Storage,
@@ -96,6 +97,28 @@ proptest! {
         };
         prop_assert_eq!(&listed, &present);
         check(&source, &frames, &present, &ask);
+    }
+}
+
+/// Frames that are long enough, and as many, for several to be decoded side by side.
+#[test]
+fn longer_frames_at_odd_addresses() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.bin");
+    for dtype in ["|b1", "<u2", ">u2", "<f4", ">c8"] {
+        let frames = Frames::random(StoredDType::parse(dtype).unwrap(), 11, &[64, 67], 4);
+        std::fs::write(&path, [&[0xA5; 3][..], &frames.bytes].concat()).unwrap();
+        for backend in [Backend::Mmap, Backend::Buffered] {
+            let file = linear_file(&path, backend, 0..11, frames.frame_bytes());
+            let source = LinearSource::try_new(spec(&frames, vec![file])).unwrap();
+            let scheme = TilingScheme::try_new(&[64, 67], &[63, 67], 1).unwrap();
+            let mut reader = source.reader().unwrap();
+            for slice in scheme.slices() {
+                for run in [0..11, 1..10, 3..4] {
+                    compare(reader.as_mut(), &FrameIndices::Run(run), slice, &frames);
+                }
+            }
+        }
     }
 }
 

@@ -212,6 +212,53 @@ fn lengths_that_do_not_fit_are_errors() {
 }
 
 #[test]
+fn runs_of_words_are_pieces_of_whole_rows() {
+    for (depth, words) in [(Depth::One, 3), (Depth::Six, 5), (Depth::Twelve, 9)] {
+        let layout = layout(depth, words * depth.pixels_per_word(), 7, Chips::One);
+        let shape = layout.sig_shape();
+        let decoder = RawDecoder::try_new(layout, &shape).unwrap();
+        let stored: Vec<u8> =
+            (0..decoder.stored_len()).map(|i| (i * i / 3 % 256) as u8 & 0x0F).collect();
+        let expected = whole(&layout, &stored);
+        let scheme = TilingScheme::try_new(&shape, &[2, shape[1]], 1).unwrap();
+        assert!(scheme.slices().iter().all(|sig| decoder.by_pieces(sig).is_some()));
+        let halves = TilingScheme::try_new(&shape, &[1, shape[1].div_ceil(2)], 1).unwrap();
+        assert!(halves.slices().iter().all(|sig| decoder.by_pieces(sig).is_none()));
+        let pixel_bytes = depth.dtype().size();
+        for simd in Simd::all() {
+            let decoder = RawDecoder { simd, ..decoder.clone() };
+            let unit = decoder.unit();
+            for units in [1, 2, 7, 7 * words] {
+                let mut pixels = Vec::new();
+                for piece in stored.chunks(units * unit.stored) {
+                    let mut out = vec![0xAAAAu16; piece.len() / 8 * unit.decoded / 2];
+                    decoder.decode_piece(piece, bytemuck::cast_slice_mut(&mut out)).unwrap();
+                    let bytes: &[u8] = bytemuck::cast_slice(&out);
+                    pixels.extend(bytes.chunks(pixel_bytes).map(|pixel| match *pixel {
+                        [only] => u32::from(only),
+                        [first, second] => u32::from(u16::from_ne_bytes([first, second])),
+                        _ => unreachable!(),
+                    }));
+                }
+                assert_eq!(pixels, expected, "{depth:?}, {units} words, {simd:?}");
+            }
+            assert!(decoder.decode_piece(&stored[..8], &mut vec![0; unit.decoded - 1]).is_err());
+            assert!(decoder.decode_piece(&stored[..7], &mut vec![0; unit.decoded]).is_err());
+        }
+    }
+    // Two images, and chips side by side.
+    for layout in [
+        layout(Depth::TwentyFour, 8, 4, Chips::One),
+        layout(Depth::Six, 16, 4, Chips::Quad { gap: 0 }),
+    ] {
+        let shape = layout.sig_shape();
+        let decoder = RawDecoder::try_new(layout, &shape).unwrap();
+        let scheme = TilingScheme::try_new(&shape, &shape, 1).unwrap();
+        assert!(decoder.by_pieces(&scheme.slices()[0]).is_none());
+    }
+}
+
+#[test]
 fn only_the_rows_that_are_needed_are_asked_for() {
     let scheme = TilingScheme::try_new(&[514, 514], &[64, 514], 1).unwrap();
     let quad_layout = layout(Depth::Six, 256, 256, Chips::Quad { gap: 2 });
