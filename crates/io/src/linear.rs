@@ -14,7 +14,7 @@ pub use decoder::{FrameDecoder, PieceDecoder, PlainDecoder, Unit};
 
 use crate::Storage;
 use framefold_core::{
-    DataSource, Error, FrameReader, MetadataList, Presence, Result, SourceInfo, StoredDType,
+    DType, DataSource, Error, FrameReader, MetadataList, Presence, Result, SourceInfo, StoredDType,
     checked_product,
 };
 use reader::LinearReader;
@@ -131,13 +131,22 @@ impl LinearSource {
             nav_shape: spec.nav_shape,
             dtype: stored,
             preferred_depth: 1,
-            lends: as_stored && spec.files.iter().all(|file| file.storage.lends()),
+            lends: as_stored && spec.files.iter().all(|file| lies_aligned(file, stored.dtype)),
             metadata: spec.metadata,
             details: spec.details,
             warnings: spec.warnings,
         };
         Ok(LinearSource { info, files: spec.files, decoder, as_stored })
     }
+}
+
+/// Whether frames lie in memory, where arrays of their dtype can lie.
+fn lies_aligned(file: &LinearFile, dtype: DType) -> bool {
+    let first = file.storage.bytes(file.first_pixel..file.first_pixel.saturating_add(1));
+    let size = u64::try_from(dtype.size()).unwrap_or(u64::MAX);
+    let single = file.frames.end - file.frames.start == 1;
+    first.is_some_and(|bytes| (bytes.as_ptr() as usize).is_multiple_of(dtype.swap_size()))
+        && (single || file.stride.is_multiple_of(size))
 }
 
 impl DataSource for LinearSource {

@@ -44,7 +44,16 @@ fn read_all(dataset: &Dataset) -> Result<Vec<(u64, Vec<u8>)>> {
 }
 
 /// Holds a file with `frames` to the contract and to the oracle, with both backends.
-fn check(format: &str, path: &Path, frames: &Frames, ask: &Questions, lends: bool) {
+///
+/// `lends` is `None` where that depends on the address at which the frames begin.
+fn check(
+    format: &str,
+    path: &Path,
+    frames: &Frames,
+    ask: &Questions,
+    lends: impl Into<Option<bool>>,
+) {
+    let lends = lends.into();
     for backend in [Backend::Mmap, Backend::Buffered] {
         let options = OpenOptions { backend, ..OpenOptions::default() };
         let dataset = open_as(format, path, &options).unwrap();
@@ -52,6 +61,7 @@ fn check(format: &str, path: &Path, frames: &Frames, ask: &Questions, lends: boo
         assert_eq!(info.format, format);
         assert_eq!(info.n_frames, frames.n_frames as u64);
         assert_eq!(info.warnings, [] as [&str; 0]);
+        let lends = lends.unwrap_or(info.lends);
         assert_eq!(info.lends, lends && backend == Backend::Mmap);
         oracle::check(dataset.source().as_ref(), frames, &oracle::all(frames.n_frames), ask);
         framefold_testkit::check_source(dataset.source().as_ref()).unwrap();

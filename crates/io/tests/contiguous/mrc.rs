@@ -65,7 +65,8 @@ proptest! {
         let order = if big && dtype.size() > 1 { ByteOrder::Big } else { ByteOrder::Little };
         let frames = Frames::random(StoredDType { dtype, order }, n_frames, &sig, seed);
         let path = write(dir.path(), "scan.mrc", &bytes(&frames, extended, b"MAP "));
-        check("mrc", &path, &frames, &ask, order == ByteOrder::Little);
+        let lends = order == ByteOrder::Little && extended.is_multiple_of(dtype.swap_size());
+        check("mrc", &path, &frames, &ask, lends);
     }
 }
 

@@ -56,7 +56,7 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let frames = Frames::random(dtype.into(), n_frames, &sig, seed);
         let path = write(dir.path(), "scan.seq", &bytes(&frames, version, footer));
-        check("seq", &path, &frames, &ask, true);
+        check("seq", &path, &frames, &ask, n_frames == 1 || footer.is_multiple_of(dtype.size()));
     }
 }
 

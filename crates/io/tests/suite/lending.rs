@@ -41,6 +41,7 @@ fn lent(
     let address = tile.frames.as_bytes().as_ptr() as usize;
     let start = memory.bytes().as_ptr() as usize;
     let within = (start..start + memory.bytes().len()).contains(&address);
+    assert!(source.info().lends || !within);
     within.then(|| (address - start, tile.frames.stride()))
 }
 
@@ -80,8 +81,10 @@ fn foreign_byte_order_and_odd_addresses_are_copied() {
     assert_eq!(lent(&memory, array(&frames), FrameIndices::Run(0..2), whole), None);
     let native = MemoryArray { stored: DType::U32.into(), ..array(&frames) };
     assert!(lent(&memory, native.clone(), FrameIndices::Run(0..2), whole).is_some());
-    let odd = MemoryArray { shape: vec![7, 4, 6], offset_bytes: 2, ..native };
-    assert_eq!(lent(&memory, odd, FrameIndices::Run(0..2), whole), None);
+    let odd = MemoryArray { shape: vec![7, 4, 6], offset_bytes: 2, ..native.clone() };
+    assert_eq!(lent(&memory, odd.clone(), FrameIndices::Run(0..2), whole), None);
+    let lends = |array| MemorySource::try_new(memory.clone(), array).unwrap().info().lends;
+    assert_eq!([lends(native), lends(odd), lends(array(&frames))], [true, false, false]);
 }
 
 #[test]
