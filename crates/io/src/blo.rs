@@ -30,7 +30,7 @@ mod header;
 use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::{Fields, read_header};
 use crate::geometry::{FrameCount, sig_shape};
-use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
+use crate::{FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, Result, StoredDType};
 use header::{FRAME_HEADER, Header, MAGIC};
 use std::path::Path;
@@ -81,7 +81,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         metadata: header.metadata(),
         details: header.details(),
         warnings: warning.into_iter().collect(),
-    })?;
+    })?
+    // In a big-endian file, the two bytes may be exchanged.
+    .with_mark(FrameMark {
+        before: FRAME_HEADER,
+        any_of: &[&[0xAA, 0x55], &[0x55, 0xAA]],
+        expected: "aa 55",
+    });
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
 }
 

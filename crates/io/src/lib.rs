@@ -84,7 +84,8 @@ mod zarr;
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};
 pub use linear::{
-    FrameDecoder, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels, PlainDecoder, Unit,
+    FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,
+    PlainDecoder, Unit,
 };
 pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};

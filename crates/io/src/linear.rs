@@ -6,11 +6,13 @@
 
 mod copy;
 mod decoder;
+mod marks;
 mod pieces;
 mod reader;
 
 pub(crate) use copy::{copy_pixels, normalise_in_place, swap_in_place};
 pub use decoder::{FrameDecoder, PieceDecoder, PlainDecoder, Unit};
+pub use marks::FrameMark;
 
 use crate::Storage;
 use framefold_core::{
@@ -83,6 +85,7 @@ pub struct LinearSource {
     decoder: Arc<dyn FrameDecoder>,
     /// Whether frames lie in the files as they lie in a tile.
     as_stored: bool,
+    mark: Option<FrameMark>,
 }
 
 impl LinearSource {
@@ -136,7 +139,12 @@ impl LinearSource {
             details: spec.details,
             warnings: spec.warnings,
         };
-        Ok(LinearSource { info, files: spec.files, decoder, as_stored })
+        Ok(LinearSource { info, files: spec.files, decoder, as_stored, mark: None })
+    }
+
+    /// The same source, each frame of which has to have this mark when it is read.
+    pub fn with_mark(self, mark: FrameMark) -> Self {
+        LinearSource { mark: Some(mark), ..self }
     }
 }
 

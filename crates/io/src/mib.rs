@@ -53,7 +53,9 @@ mod set;
 mod sidecar;
 
 use crate::detect::{Format, Prefix, Verdict};
-use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, QuadGap, Storage};
+use crate::{
+    FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, QuadGap, Storage,
+};
 use decode::RawDecoder;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
 use layout::{Geometry, PixelKind, SensorLayout};
@@ -128,7 +130,12 @@ fn open_located(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         metadata: metadata(&set),
         details,
         warnings,
-    })?;
+    })?
+    .with_mark(FrameMark {
+        before: geometry.header_bytes,
+        any_of: &[b"MQ1"],
+        expected: "the 'MQ1' of its header",
+    });
     Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
 }
 

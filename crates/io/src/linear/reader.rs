@@ -86,6 +86,17 @@ impl<'s> LinearReader<'s> {
         }
     }
 
+    /// Sees that frames are there, once for each: with their first pixels.
+    fn check_marks(&self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
+        let Some(mark) = self.source.mark.filter(|_| slice.start == 0) else { return Ok(()) };
+        for frame in frames.iter() {
+            let Some(file) = self.source.files.get(self.file_of(frame)?) else { break };
+            mark.check(file, frame - file.frames.start)
+                .map_err(|error| error.with_format(self.source.info.format))?;
+        }
+        Ok(())
+    }
+
     /// The tile as it lies in memory, if it lies there as it is needed.
     fn lend(&mut self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<Option<Lent<'s>>> {
         let source = self.source;
@@ -277,6 +288,7 @@ impl FrameReader for LinearReader<'_> {
         if depth == 0 || slice.out_len == 0 {
             return Err(Error::bug("a tile without cells was asked for"));
         }
+        self.check_marks(&frames, slice)?;
         if let Some(lent) = self.lend(&frames, slice)? {
             let Lent { bytes, depth, len, stride, .. } = lent;
             let frames = TileFrames::from_bytes(lent.dtype, bytes, depth, len, stride)?;
@@ -299,7 +311,7 @@ impl FrameReader for LinearReader<'_> {
 
 impl LinearFile {
     /// The offset of byte `within` of the `frame`-th frame of this file.
-    fn pixel(&self, frame: u64, within: u64) -> Result<u64> {
+    pub(super) fn pixel(&self, frame: u64, within: u64) -> Result<u64> {
         let offset = frame.checked_mul(self.stride);
         overflow(offset.and_then(|o| o.checked_add(self.first_pixel)?.checked_add(within)))
     }

@@ -2,8 +2,10 @@
 
 use crate::oracle::{Frames, any_questions};
 use crate::{any_of, check, frames, hostile, plain};
-use framefold_core::{ByteOrder, DType, ErrorKind, MetadataValue, Quantity, StoredDType};
-use framefold_io::{OpenOptions, detect, open_as};
+use framefold_core::{
+    ByteOrder, DType, ErrorKind, FrameIndices, MetadataValue, Quantity, StoredDType, TilingScheme,
+};
+use framefold_io::{Backend, OpenOptions, detect, open_as};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 
@@ -105,6 +107,27 @@ fn a_wrong_size_is_found_at_the_last_frame() {
     let error = plain("blo", &write(dir.path(), &changed)).unwrap_err();
     assert_eq!((error.kind(), error.frame()), (ErrorKind::BadFile, Some(5)));
     assert!(error.message().contains("expected aa 55"), "{error}");
+}
+
+#[test]
+fn what_is_no_frame_in_the_middle_is_found_when_it_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut changed = bytes(&frames(DType::U8, 6, &[5, 5]), 2, 3, "");
+    let record = 6 + 25;
+    let third = changed.len() - 4 * record;
+    changed[third..third + record].fill(0);
+    let path = write(dir.path(), &changed);
+    for backend in [Backend::Mmap, Backend::Buffered] {
+        let options = OpenOptions { backend, ..OpenOptions::default() };
+        let dataset = open_as("blo", &path, &options).unwrap();
+        let whole = TilingScheme::try_new(&[5, 5], &[5, 5], 6).unwrap();
+        let mut reader = dataset.source().reader().unwrap();
+        assert!(reader.read(FrameIndices::Run(3..6), &whole.slices()[0]).is_ok());
+        let error = reader.read(FrameIndices::Run(0..6), &whole.slices()[0]).map(|_| ());
+        let error = error.unwrap_err();
+        assert_eq!((error.kind(), error.frame()), (ErrorKind::BadFile, Some(2)));
+        assert!(error.message().contains("expected aa 55"), "{error}");
+    }
 }
 
 #[test]

@@ -133,6 +133,31 @@ fn options_without_meaning_are_refused() {
 }
 
 #[test]
+fn what_is_no_frame_in_the_middle_is_found_when_it_is_read() {
+    for mode in [Mode::plain("U08", [8, 16]), Mode::plain("U16", [8, 16]), Mode::raw(6, [64, 64])] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut bytes = mode.file(1, &mode.noise(5, 1));
+        let record = bytes.len() / 5;
+        bytes[3 * record..4 * record].fill(0);
+        let path = file(&dir, &bytes);
+        for backend in [Backend::Mmap, Backend::Buffered] {
+            let dataset = open(&path, &OpenOptions { backend, ..alone() }).unwrap();
+            let sig = &dataset.source().info().sig_shape;
+            let halves = TilingScheme::try_new(sig, &[sig[0] / 2, sig[1]], 5).unwrap();
+            let mut reader = dataset.source().reader().unwrap();
+            reader.read(FrameIndices::Run(0..3), &halves.slices()[0]).unwrap();
+            reader.read(FrameIndices::List(&[0, 2, 4]), &halves.slices()[0]).unwrap();
+            for frames in [FrameIndices::Run(0..5), FrameIndices::List(&[1, 3])] {
+                let error = reader.read(frames, &halves.slices()[0]).map(|_| ()).unwrap_err();
+                assert_eq!((error.kind(), error.frame()), (ErrorKind::BadFile, Some(3)));
+                assert_eq!(error.offset(), Some(3 * record as u64));
+                assert!(error.path().is_some() && error.message().contains("'MQ1'"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
 fn a_file_that_shrinks_after_it_was_opened_is_an_error() {
     let mode = Mode::raw(6, [64, 64]);
     for backend in [Backend::Mmap, Backend::Buffered] {
