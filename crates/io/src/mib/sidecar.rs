@@ -148,7 +148,7 @@ impl Sidecar {
         let columns = self.per_trigger.filter(|&n| n > 1 && n < n_frames)?;
         // An aborted scan: the acquisition that was meant is known.
         let meant = self.n_frames.filter(|&n| n > n_frames && n / MAX_SCAN_PER_FRAME <= n_frames);
-        let total = [Some(n_frames), meant].into_iter().flatten().find(|n| n % columns == 0)?;
+        let total = [meant, Some(n_frames)].into_iter().flatten().find(|n| n % columns == 0)?;
         to_shape(&[total / columns, columns])
     }
 }
@@ -304,6 +304,11 @@ mod tests {
         assert_eq!(shape(&lines(0, 16), 64), (vec![4, 16], 0));
         // Aborted in the third of four rows.
         assert_eq!(shape(&lines(64, 16), 40), (vec![4, 16], 1));
+        // And at the end of it: the fourth is missing all the same.
+        assert_eq!(shape(&lines(64, 16), 48), (vec![4, 16], 1));
+        // More than announced, and no whole rows announced.
+        assert_eq!(shape(&lines(32, 16), 48), (vec![3, 16], 1));
+        assert_eq!(shape(&lines(60, 16), 48), (vec![3, 16], 1));
         // One frame per trigger, or one trigger: no grid.
         assert_eq!(shape(&lines(64, 1), 64), (vec![8, 8], 0));
         assert_eq!(shape(&lines(8, 8), 8), (vec![8], 0));
