@@ -52,6 +52,21 @@ def test_tiles_are_large_where_nothing_is_done_to_them(tmp_path, dtype, wishes, 
     assert {tuple(each) for each in told.tolist()} == {tile}
 
 
+@pytest.mark.parametrize("executor", ["processes", "dask"])
+def test_tiles_do_not_depend_on_where_an_array_lies(executor):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    memory = bytearray(64 * 256 * 256 * 2 + 1)
+    data = np.frombuffer(memory, "<u2", offset=1).reshape(64, 256, 256)
+    assert not data.flags.aligned
+    results = []
+    for name, cpus in (("inline", None), (executor, 1)):
+        with ff.Context.make_with(name, cpus=cpus) as ctx:
+            dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
+            results.append(ctx.run_udf(dataset, Tiles(dtype=None, wishes=None))["told"].data)
+    assert np.array_equal(*results)
+
+
 FAULTS = """
 import resource
 import numpy as np

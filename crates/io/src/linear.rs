@@ -148,8 +148,12 @@ impl LinearSource {
     }
 }
 
-/// Whether frames lie in memory, where arrays of their dtype can lie.
+/// Whether frames of a file lie where arrays of their dtype can lie. Memory has other addresses in
+/// every process, which plans must not depend on: there it is seen when a tile is read.
 fn lies_aligned(file: &LinearFile, dtype: DType) -> bool {
+    if !file.storage.is_mapped() {
+        return file.storage.lends();
+    }
     let first = file.storage.bytes(file.first_pixel..file.first_pixel.saturating_add(1));
     let size = u64::try_from(dtype.size()).unwrap_or(u64::MAX);
     let single = file.frames.end - file.frames.start == 1;

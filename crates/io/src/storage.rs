@@ -130,6 +130,15 @@ impl Storage {
         }
     }
 
+    /// Whether it is a mapped file, which begins with a page wherever it is mapped.
+    pub(crate) fn is_mapped(&self) -> bool {
+        match &*self.0 {
+            Kind::Mapped(_) => true,
+            Kind::Buffered(_) | Kind::Shared { .. } => false,
+            Kind::Part { whole, .. } => whole.is_mapped(),
+        }
+    }
+
     /// The bytes of `range` where they lie; `None` if it leaves the file, or the file is buffered.
     ///
     /// If the file shrinks meanwhile, what is missing reads as zeros, and [`Storage::verify`] says

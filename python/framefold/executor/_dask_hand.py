@@ -91,8 +91,10 @@ class Hand:
             That a partition takes; None if that is not known.
         """
         left = float(self.n_partitions)
-        for batch in self.batches[: self.n_threads] if seconds else ():
-            done = (now - max(batch.since, self.since)) / seconds if seconds else 0.0
+        if not seconds:
+            return left
+        for batch in self.batches[: self.n_threads]:
+            done = (now - max(batch.since, self.since)) / seconds
             # It has not come back, so it is not quite done.
             left -= max(0.0, min(done, len(batch.indices) - 0.5))
         return left

@@ -83,8 +83,9 @@ fn foreign_byte_order_and_odd_addresses_are_copied() {
     assert!(lent(&memory, native.clone(), FrameIndices::Run(0..2), whole).is_some());
     let odd = MemoryArray { shape: vec![7, 4, 6], offset_bytes: 2, ..native.clone() };
     assert_eq!(lent(&memory, odd.clone(), FrameIndices::Run(0..2), whole), None);
+    // What a plan is made of must not depend on addresses, which differ from process to process.
     let lends = |array| MemorySource::try_new(memory.clone(), array).unwrap().info().lends;
-    assert_eq!([lends(native), lends(odd), lends(array(&frames))], [true, false, false]);
+    assert_eq!([lends(native), lends(odd), lends(array(&frames))], [true, true, false]);
 }
 
 #[test]
