@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -29,6 +30,7 @@ from dask_cases import (
     raw_file,
 )
 
+from framefold.executor import _dask_lending as lending
 from framefold.executor import _dask_trays as trays
 from framefold.udf import UDF
 
@@ -63,28 +65,58 @@ def in_memory(pid):
     return n
 
 
+def wait_for_rest():
+    """Until this process has let go of what it keeps for a next run."""
+    gc.collect()  # classes of earlier tests, and what they refer to
+    assert eventually(lambda: not in_memory(os.getpid()))
+
+
+@pytest.fixture(autouse=True)
+def soon_gone(monkeypatch):
+    monkeypatch.setattr(lending, "KEPT_SECONDS", 0.1)
+
+
 def test_workers_here_share_memory(local, connected, inline, tmp_path, monkeypatch):  # noqa: F811
     seen = []
-    memory = trays.MappedTrays.memory
+    read = lending.Trays.read
 
-    def look(self, tray):
-        seen.append(tray.process)
-        return memory(self, tray)
+    def look(self, tray, used):
+        seen.append(used)
+        return read(self, tray, used)
 
-    monkeypatch.setattr(trays.MappedTrays, "memory", look)
+    monkeypatch.setattr(lending.Trays, "read", look)
     dataset = raw_file(inline, tmp_path, shape=SHAPE)
     expected = inline.run_udf(dataset, [Large()])
-    for _ in range(3):
-        assert_same(local.run_udf(dataset, [Large()]), expected)
-    assert_same(connected.run_udf(dataset, [Large()]), expected)
-    assert seen
-    assert set(seen) <= set(local_processes(local.executor))
+    for context in (local, local, local, connected):
+        assert_same(context.run_udf(dataset, [Large()]), expected)
+        assert sum(seen) > expected[0]["sum"].data.nbytes
+        seen.clear()
     assert_usable(local)
-    workers = [os.getpid(), *local_processes(local.executor)]
-    assert eventually(lambda: not any(in_memory(pid) for pid in workers))
+    everywhere = [os.getpid(), *local_processes(local.executor)]
+    assert eventually(lambda: not any(in_memory(pid) for pid in everywhere))
 
 
-@pytest.mark.parametrize("why", ["another machine", "not allowed"])
+def test_memory_is_kept_from_run_to_run(local, inline, tmp_path, monkeypatch):  # noqa: F811
+    monkeypatch.setattr(lending, "KEPT_SECONDS", 30.0)
+    dataset = raw_file(inline, tmp_path, shape=SHAPE)
+    expected = inline.run_udf(dataset, [Large()])
+    made = []
+    allocate = lending._shared.allocate
+    monkeypatch.setattr(lending._shared, "allocate", lambda n: made.append(n) or allocate(n))
+    assert_same(local.run_udf(dataset, [Large()]), expected)
+    trays = local.executor._trays
+    assert made
+    assert eventually(lambda: not trays._lent)
+    # More may be needed at a time than were before, but not all of them are new.
+    n_kept = len(trays._kept)
+    inodes = {os.fstat(memory.descriptor).st_ino for memory in trays._kept}
+    assert_same(local.run_udf(dataset, [Large()]), expected)
+    assert eventually(lambda: not trays._lent)
+    assert len(inodes & {os.fstat(memory.descriptor).st_ino for memory in trays._kept}) == n_kept
+    trays.let_go()
+
+
+@pytest.mark.parametrize("why", ["another machine", "another address", "not allowed"])
 def test_results_are_sent_where_memory_cannot_be_shared(
     local,  # noqa: F811
     inline,  # noqa: F811
@@ -94,16 +126,24 @@ def test_results_are_sent_where_memory_cannot_be_shared(
 ):
     if why == "another machine":
         monkeypatch.setattr("framefold.executor._dask_shipping.machine", lambda: None)
+    elif why == "another address":
+        monkeypatch.setattr("framefold.executor._dask_feed.is_near", lambda _address: False)
     else:
+        monkeypatch.setattr(lending._Memory, "lend", lend_nothing)
 
-        def refuse(_self, _tray):
-            raise PermissionError("not here")
+    def refuse(_self, _tray, _used):
+        raise AssertionError("nothing was shared")
 
-        monkeypatch.setattr(trays.MappedTrays, "memory", refuse)
+    monkeypatch.setattr(lending.Trays, "read", refuse)
     dataset = raw_file(inline, tmp_path, shape=SHAPE)
     assert_same(local.run_udf(dataset, [Large()]), inline.run_udf(dataset, [Large()]))
     monkeypatch.undo()
     assert_usable(local)
+
+
+def lend_nothing(self):
+    """What a worker cannot open."""
+    return trays.Tray(os.getpid(), 1 << 30, (0, 0), 0)
 
 
 def test_results_that_are_kept_stay_as_they_are(local, inline, tmp_path):  # noqa: F811
@@ -135,65 +175,123 @@ def test_memory_of_a_worker_that_died(local, inline, tmp_path):  # noqa: F811
     assert_usable(local)
 
 
-def test_a_tray_of_another_process_is_not_taken_for_it():
+def written(tray, value):
+    """What a worker does with a tray."""
+    filling = trays.open_tray(trays.Tray(*tray))
+    places = filling.add([memoryview(np.full(10, value, dtype=np.uint8))])
+    filling.close()
+    return places, filling.used
+
+
+def test_a_file_of_another_process_is_not_taken_for_a_tray():
     """Process ids and descriptors are used again."""
-    tray = trays.Memory(1)
-    tray.add([memoryview(np.arange(10, dtype=np.uint8))])
-    told = tray.told()
-    mapped = trays.MappedTrays()
-    assert mapped.memory(told)[:10].tolist() == list(range(10))
-    assert mapped.merged() == [1]
-    other = trays.Memory(2)
-    other.add([memoryview(np.zeros(10, dtype=np.uint8))])
-    with pytest.raises(FileNotFoundError, match=f"process {os.getpid()} is gone"):
-        trays.MappedTrays().memory(told._replace(file=other.told().file))
+    pool = lending.Trays()
+    tray, other = pool.lend(), pool.lend()
+    assert trays.open_tray(tray._replace(file=other.file)) is None
+    assert trays.open_tray(tray._replace(descriptor=other.descriptor)) is None
+    assert trays.open_tray(tray._replace(descriptor=1 << 30)) is None
+    (place,), used = written(tray, 3)
+    assert pool.read(tray, used)[place[0] : sum(place)].tolist() == [3] * 10
 
 
-def test_trays_grow_and_are_used_again():
-    table, mapped = trays.Trays(), trays.MappedTrays()
+def test_trays_grow_and_are_lent_again():
+    pool = lending.Trays()
+    first = None
     for n in (100, 100_000, 300_000):
-        tray = table.take(mapped.merged())
-        assert tray.number == 1
+        tray = pool.lend()
+        first = first or tray
+        assert tray.file == first.file
         one, two = np.random.default_rng(n).integers(0, 255, (2, n), dtype=np.uint8)
-        places = [*tray.add([memoryview(one)]), *tray.add([memoryview(two)])]
-        memory = mapped.memory(tray.told())
+        filling = trays.open_tray(tray)
+        places = [*filling.add([memoryview(one)]), *filling.add([memoryview(two)])]
+        filling.close()
+        memory = pool.read(tray, filling.used)
         found = [memory[start : start + length] for start, length in places]
+        pool.give_back(tray)
+        # As long as somebody has them, another one is lent.
+        other = pool.lend()
+        assert other.file != tray.file
+        pool.give_back(other)
         assert np.array_equal(found, [one, two])
-        # As long as somebody has them, another one is taken.
-        assert table.take(mapped.merged()).number == 2
-        table.put_back(table._all[2])
+        # That one is at hand, too, and is lent first.
+        pool._kept.reverse()
         del memory, found
 
 
-def test_another_process_may_have_the_same_numbers():
-    """A worker that begins anew at the address that it had."""
-    mapped = trays.MappedTrays()
-    for value in (3, 4):
-        memory = trays.Trays().take([])
-        memory.add([memoryview(np.full(10, value, dtype=np.uint8))])
-        assert memory.number == 1
-        assert mapped.memory(memory.told())[:10].tolist() == [value] * 10
-    # And what the first one was told means nothing to the next.
-    assert trays.Trays().take([1]).number == 1
+def test_what_is_written_late_goes_nowhere():
+    """A worker was thought to be gone, and is not."""
+    pool = lending.Trays()
+    tray = pool.lend()
+    late = trays.open_tray(tray)
+    # Another attempt at the same batch.
+    assert trays.open_tray(tray) is None
+    pool.give_back(tray)
+    # It still writes: the tray is not lent again.
+    second = pool.lend()
+    assert second.file != tray.file
+    late.add([memoryview(bytes(100))])
+    late.close()
+    pool.give_back(second)
+    third = pool.lend()
+    assert third.file == second.file
+    # It begins only now.
+    assert trays.open_tray(second) is None
+    trays.open_tray(third).close()
+
+
+def test_not_more_is_kept_than_allowed(monkeypatch):
+    monkeypatch.setattr(lending, "KEPT_BYTES", 150_000)
+    wait_for_rest()
+    pool = lending.Trays()
+    lent = [pool.lend() for _ in range(3)]
+    for tray in lent:
+        filling = trays.open_tray(tray)
+        filling.add([memoryview(bytes(100_000))])
+        filling.close()
+        pool.give_back(tray)
+    assert in_memory(os.getpid()) == 3
+    assert pool.lend().file == lent[-1].file
+    pool.rest()  # no loop runs here, so no other run can come
+    assert in_memory(os.getpid()) == 1
+
+    async def run():
+        pool.rest()
+        await asyncio.sleep(0.15)
+        return len(pool._kept)
+
+    for tray in [pool.lend(), pool.lend()]:
+        pool.give_back(tray)
+    monkeypatch.setattr(lending, "KEPT_SECONDS", 30.0)
+    assert asyncio.run(run()) == 2
+    pool._wake()
+    monkeypatch.setattr(lending, "KEPT_SECONDS", 0.01)
+    assert asyncio.run(run()) == 0
+
+
+def test_user_code_that_keeps_results_does_not_keep_all_trays():
+    pool = lending.Trays()
+    kept = []
+    for value in range(20):
+        tray = pool.lend()
+        (place,), used = written(tray, value)
+        kept.append(pool.read(tray, used)[place[0] : sum(place)])
+        pool.give_back(tray)
+    assert len(pool._kept) <= 2
+    assert [array[0] for array in kept] == list(range(20))
 
 
 def test_nothing_is_kept_after_the_end():
-    before = in_memory(os.getpid())
-    table, mapped = trays.Trays(), trays.MappedTrays()
-    tray = table.take([])
-    tray.add([memoryview(np.arange(10, dtype=np.uint8))])
-    told = tray.told()
-    memory = mapped.memory(told)
-    assert in_memory(os.getpid()) == before + 2
-    mapped.close()
-    table.close()
-    assert memory[:10].tolist() == list(range(10))  # as long as somebody has it
+    wait_for_rest()
+    pool = lending.Trays()
+    tray = pool.lend()
+    (place,), used = written(tray, 7)
+    memory = pool.read(tray, used)
+    pool.close()
+    pool.give_back(tray)
+    assert pool.lend() is None
+    assert memory[place[0] : sum(place)].tolist() == [7] * 10  # as long as somebody has it
     del memory
-    assert in_memory(os.getpid()) == before
-    with pytest.raises(FileNotFoundError, match="has ended"):
-        mapped.memory(told)
-    table.put_back(tray)
-    assert table.take([1]).number == 1
+    assert in_memory(os.getpid()) == 0
 
 
 @pytest.mark.parametrize("end", ["complete", "closed", "failing here", "failing there"])
@@ -211,6 +309,7 @@ def test_no_memory_is_left_where_exceptions_are_kept(local, inline, tmp_path, en
     dataset = raw_file(inline, tmp_path, shape=SHAPE, num_partitions=21)
     udfs = [Ends(), PerFrame(raise_late)] if end == "failing there" else [Ends()]
     processes = [os.getpid(), *local_processes(local.executor)]
+    wait_for_rest()
     before = [in_memory(pid) for pid in processes]
     caught = None
     gc.disable()

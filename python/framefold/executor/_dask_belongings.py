@@ -14,7 +14,9 @@ from typing import Any
 
 from distributed import Client, Future
 
-from framefold.executor._dask_trays import MappedTrays
+from framefold.executor._dask_lending import Trays
+from framefold.executor._dask_trays import Tray
+from framefold.executor._shared import Bytes
 from framefold.executor._tasks import ATTEMPTS
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
@@ -32,13 +34,16 @@ class Belongings:
         Of the cluster.
     number
         Of the run.
+    trays
+        Of the client.
     """
 
-    def __init__(self, client: Client, number: str) -> None:
+    def __init__(self, client: Client, number: str, trays: Trays) -> None:
         self._client = client
         self._number = number
         self._futures: dict[str, Future] = {}
-        self._trays: set[MappedTrays] = set()
+        self._trays = trays
+        self._lent: set[Tray] = set()
         self._sending: set[asyncio.Task[Future]] = set()
         self._closed = False
 
@@ -87,13 +92,27 @@ class Belongings:
         sending.add_done_callback(self._sent)
         return await asyncio.shield(sending)
 
-    def map_trays(self) -> MappedTrays:
-        """For the results that a worker leaves in shared memory."""
-        trays = MappedTrays()
-        if self._closed:
-            trays.close()
-        self._trays.add(trays)
-        return trays
+    def lend(self) -> Tray | None:
+        """Memory for the results of a batch; None if there is none."""
+        tray = None if self._closed else self._trays.lend()
+        if tray is not None:
+            self._lent.add(tray)
+        return tray
+
+    def read(self, tray: Tray, used: int) -> Bytes:
+        """What a worker has written to memory that was lent for a batch.
+
+        Parameters
+        ----------
+        used
+            How many bytes, as the worker says.
+
+        Raises
+        ------
+        LimitError
+            If there is no room for it.
+        """
+        return self._trays.read(tray, used)
 
     def release(self, *things: Any) -> None:
         """Let go of futures and of trays; of what else there is among ``things``, nothing."""
@@ -102,15 +121,18 @@ class Belongings:
                 self._futures.pop(thing.key, None)
                 with suppress(RuntimeError):  # the client is closed, and its loop with it
                     thing.release()
-            elif isinstance(thing, MappedTrays):
-                self._trays.discard(thing)
-                thing.close()
+            elif isinstance(thing, Tray) and thing in self._lent:
+                self._lent.remove(thing)
+                self._trays.give_back(thing)
 
     def close(self) -> None:
         """Let go of all there is, and of all that comes."""
+        if self._closed:
+            return
         self._closed = True
         # Those first that others do not depend on.
-        self.release(*reversed(self._futures.values()), *list(self._trays))
+        self.release(*reversed(self._futures.values()), *list(self._lent))
+        self._trays.rest()
 
     def _own(self, future: Future) -> Future:
         self._futures[future.key] = future

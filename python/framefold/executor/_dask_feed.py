@@ -24,7 +24,9 @@ from framefold.executor._clock import Clock
 from framefold.executor._dask_belongings import Belongings, Carried
 from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
 from framefold.executor._dask_hand import Batch, Hand, State
+from framefold.executor._dask_lending import Trays, is_near
 from framefold.executor._dask_tasks import BATCH_BYTES, N_TRIED, SHARED_BYTES, ClusterTasks
+from framefold.executor._dask_trays import Tray
 from framefold.executor._tasks import ATTEMPTS
 
 #: How often to look for workers that came or went, in seconds.
@@ -65,6 +67,8 @@ class Feed:
         How many seconds to wait for workers where there are none.
     replace
         As for :class:`framefold.executor._dask_courier.Courier`.
+    trays
+        Of the client.
     """
 
     def __init__(
@@ -75,10 +79,11 @@ class Feed:
         timeout: float | None,
         startup_timeout: float,
         replace: Replace | None,
+        trays: Trays,
     ) -> None:
         self._client = client
         self._courier = Courier(client, shipment.number, replace)
-        self._things = Belongings(client, shipment.number)
+        self._things = Belongings(client, shipment.number, trays)
         self._run = shipment
         self._data = Carried(self._things, shipment.data)
         self._tasks = tasks
@@ -173,7 +178,7 @@ class Feed:
             return
         for address, n in n_threads.items():
             if address not in self._hands:
-                self._hands[address] = Hand(address, n, self._things.map_trays())
+                self._hands[address] = Hand(address, n, is_near(address))
         for address in [address for address in self._hands if address not in n_threads]:
             self._let_go(self._hands.pop(address), blamed=True)
         for hand in [hand for hand in self._hands.values() if hand.is_spoilt]:
@@ -218,9 +223,9 @@ class Feed:
             # What workers die of has to be known; and others go on while a late one prepares.
             together = not self._tasks.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
-            hand.answer = self._submit(hand, "begin", indices)
+            batch = self._submit(hand, "begin", indices)
+            hand.answer = batch.future
             if indices:
-                batch = Batch(indices, hand.answer, self._clock.seconds)
                 hand.batches.append(batch)
             if len(indices) == N_TRIED:
                 # There is enough for everybody: then nobody waits for the next ones.
@@ -251,7 +256,7 @@ class Feed:
             hand.settled.set()
         if hand.state is not State.USABLE:
             self._lose(hand)
-        self._things.release(hand.answer)
+        self._things.release(hand.answer, None if batch is None else batch.tray)
         self._changed.set()
 
     def _heed(self, hand: Hand, planned: _dask_work.Planned, batch: Batch | None) -> None:
@@ -263,12 +268,11 @@ class Feed:
                 other = messages.planned_differently(self._run.names, hand.address, *both)
                 self._tasks.fail(None, other)
             hand.state = State.USABLE
-            hand.shares = planned.shares
+            hand.shares = hand.may_share = planned.shares
             self._was_usable = True
             if batch in hand.batches:
                 hand.done_with(batch, self._clock.seconds)
-                answer = planned.answer or _dask_work.Answer([])
-                self._keep(hand, answer, batch.indices)
+                self._keep(planned.answer or _dask_work.Answer([]), batch)
         elif planned.kind == "other version":
             here = self._run.version
             self._exclude(hand, f"framefold {told} is installed there, {here} here")
@@ -282,7 +286,7 @@ class Feed:
         """Have others process what was sent to a worker along with the run."""
         batches, hand.batches = hand.batches, []
         for batch in batches:
-            self._things.release(batch.future)
+            self._things.release(batch.future, batch.tray)
             if not self._ended:
                 self._put_back(batch.indices)
 
@@ -314,15 +318,12 @@ class Feed:
         hand.is_spoilt = True
         self._changed.set()
 
-    def _begin_anew(self, hand: Hand, *, careful: bool = True) -> None:
+    def _begin_anew(self, hand: Hand) -> None:
         """Forget all that was sent to a worker, and ask it once more."""
         if self._ended or self._hands.get(hand.address) is not hand:
             return
-        if not careful:
-            self._lose(hand)
         self._let_go(hand)
-        trays, may_share = self._things.map_trays(), hand.may_share
-        anew = Hand(hand.address, hand.n_threads, trays, may_share=may_share)
+        anew = Hand(hand.address, hand.n_threads, hand.may_share)
         anew.n_broken = hand.n_broken
         self._hands[hand.address] = anew
 
@@ -371,17 +372,18 @@ class Feed:
         return sorted(index for index in taken if index is not None)
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
-        batch = Batch(indices, self._submit(hand, "process", indices), self._clock.seconds)
+        batch = self._submit(hand, "process", indices)
         hand.batches.append(batch)
         self._start(self._follow(hand, batch))
 
-    def _submit(self, hand: Hand, verb: str, indices: list[int]) -> Future:
-        # Dask finds futures in tuples, too.
-        rest: tuple[Any, ...] = self._changes, self._tasks.budget, hand.trays.merged()
-        if verb == "begin":
-            rest = hand.may_share, *rest
-        arguments = (hand.run, verb, indices, *rest)
-        return self._things.submit(hand.address, "partitions", operator.call, *arguments)
+    def _submit(self, hand: Hand, verb: str, indices: list[int]) -> Batch:
+        tray = self._things.lend() if hand.may_share else None
+        # Dask finds futures in tuples, too. A scheduler may not have the class of trays.
+        told = None if tray is None else tuple(tray)
+        arguments = indices, self._changes, self._tasks.budget, told
+        call = operator.call, hand.run, verb, *arguments
+        future = self._things.submit(hand.address, "partitions", *call)
+        return Batch(indices, future, self._clock.seconds, tray)
 
     async def _follow(self, hand: Hand, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""
@@ -409,35 +411,31 @@ class Feed:
             if batch in hand.batches:
                 hand.done_with(batch, self._clock.seconds)
                 hand.is_late = False
-                self._keep(hand, answer, batch.indices)
+                self._keep(answer, batch)
         finally:
             if batch not in hand.batches:  # or else others have to do it first
-                self._things.release(batch.future)
+                self._things.release(batch.future, batch.tray)
             self._changed.set()
 
-    def _keep(self, hand: Hand, answer: _dask_work.Answer, indices: list[int]) -> None:
+    def _keep(self, answer: _dask_work.Answer, batch: Batch) -> None:
         if self._ended:
             return
         try:
             # In a frame of its own, as exceptions refer to those that they come through.
-            self._give_results(hand, answer)
+            self._give_results(answer, batch.tray)
         except MemoryError as error:
-            self._tasks.fail(indices[0], error)
-            return
-        except OSError:
-            # The worker is gone; or this process may not, and then it is not asked to again.
-            hand.may_share = False
-            self._put_back(indices)
-            self._begin_anew(hand, careful=False)
+            self._tasks.fail(batch.indices[0], error)
             return
         if answer.failure is not None:
             failed, packed = answer.failure
             self._tasks.fail(failed, _failures.unpack(packed))
-        self._put_back(indices[len(answer.results) :])
+        self._put_back(batch.indices[len(answer.results) :])
 
-    def _give_results(self, hand: Hand, answer: _dask_work.Answer) -> None:
+    def _give_results(self, answer: _dask_work.Answer, tray: Tray | None) -> None:
         given: list[Any] = []
-        memory = None if answer.tray is None else hand.trays.memory(answer.tray)
+        memory = None
+        if tray is not None and answer.used:
+            memory = self._things.read(tray, answer.used)
         for index, len_bytes, seconds, data, where in answer.results:
             large = where if memory is None else [memory[start : start + n] for start, n in where]
             given.append((index, (data, large), len_bytes, seconds))

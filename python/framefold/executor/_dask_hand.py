@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from framefold.executor._dask_trays import MappedTrays
+from framefold.executor._dask_trays import Tray
 
 
 class State(Enum):
@@ -28,6 +28,8 @@ class Batch:
     future: Any
     #: When that was, by the clock of the feed.
     since: float
+    #: Memory for its results.
+    tray: Tray | None = None
     #: Whether it was sent to another worker as well, because it takes long.
     is_copied: bool = False
 
@@ -48,8 +50,8 @@ class Hand:
 
     address: str
     n_threads: int
-    #: Large results that it leaves in shared memory.
-    trays: MappedTrays
+    #: Whether it may be on the client's machine, and leaves large results in shared memory.
+    may_share: bool
     state: State = State.IDLE
     reason: str = ""
     run: Any = None
@@ -61,8 +63,7 @@ class Hand:
     is_late: bool = False
     #: Whether it is known if it can take part.
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Whether it may leave large results in shared memory, and whether it does.
-    may_share: bool = True
+    #: Whether it is known that it does.
     shares: bool = False
     #: Whether somebody has cancelled what it had, or that is lost: everything is to begin anew.
     is_spoilt: bool = False
@@ -107,7 +108,8 @@ class Hand:
     @property
     def things(self) -> list[Any]:
         """All that there is of the run because of this worker."""
-        return [*(batch.future for batch in self.batches), self.answer, self.run, self.trays]
+        of_batches = [thing for batch in self.batches for thing in (batch.future, batch.tray)]
+        return [*of_batches, self.answer, self.run]
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many batches more it can have."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _dask_devices, _failures, _job, _shared
-from framefold.executor._dask_trays import Machine, Tray, Trays, machine
+from framefold.executor._dask_trays import Filling, Machine, Tray, machine, open_tray
 from framefold.executor._serving import _flush
 from framefold.executor._shared import Places
 
@@ -45,19 +45,19 @@ class Answer:
         Of the partitions that were processed.
     failure
         The partition that failed, None for all of them, and the exception.
-    tray
-        What holds large arrays, if they are not in the results.
+    used
+        How many bytes of the tray, if there are large arrays in it instead of in the results.
     """
 
     def __init__(
         self,
         results: list[Result],
         failure: tuple[int | None, _failures.Packed] | None = None,
-        tray: Tray | None = None,
+        used: int = 0,
     ) -> None:
         self.results = results
         self.failure = failure
-        self.tray = tray
+        self.used = used
 
 
 class Planned:
@@ -134,7 +134,6 @@ class Shipped:
         self._places: _dask_devices.Places | None = None
         self._cancelled = False
         self._changes = 0
-        self._trays: Trays | None = None
         self.n_busy = 0
         with _here_lock:
             _here.add(self)
@@ -158,17 +157,21 @@ class Shipped:
                 self.n_busy -= 1
             _flush()
 
-    def begin(self, indices: Sequence[int], share: bool, *batch: Any) -> Planned:
+    def begin(
+        self,
+        indices: Sequence[int],
+        changes: tuple[int, bytes] | None,
+        budget: tuple[float, int],
+        tray: Sequence[Any] | None,
+    ) -> Planned:
         """Open the data set, plan the run, and process the first batch.
 
         Parameters
         ----------
         indices
             The partitions, or none.
-        share
-            Whether to leave large results in shared memory, if the client is on this machine.
-        batch
-            What else :meth:`process` takes.
+        changes, budget, tray
+            As for :meth:`process`.
         """
         if self._sent[1] != _engine.__version__:
             return Planned("other version", _engine.__version__)
@@ -184,20 +187,20 @@ class Shipped:
             except BaseException as exception:
                 exception.add_note("raised while framefold prepared a run on a Dask worker")
                 return Planned("failed", _packed(exception))
-            shares = share and self._sent[6] is not None and self._sent[6] == machine()
-            if shares and self._trays is None:
-                self._trays = Trays()
+        shares = self._opened(tray)
+        if shares is not None:
+            shares.close()
         answer = None
         if indices and _job.checksum(told) == self._sent[5]:
-            answer = self.process(indices, *batch)
-        return Planned("planned", told, answer, self._trays is not None)
+            answer = self.process(indices, changes, budget, tray)
+        return Planned("planned", told, answer, shares is not None)
 
     def process(
         self,
         indices: Sequence[int],
         changes: tuple[int, bytes] | None,
         budget: tuple[float, int],
-        merged: Sequence[int] = (),
+        tray: Sequence[Any] | None,
     ) -> Answer:
         """Process partitions, in order, until one fails or the budget is used up.
 
@@ -209,8 +212,9 @@ class Shipped:
             The latest changes of parameters with their number, if there are any.
         budget
             Seconds, and bytes of results.
-        merged
-            The numbers of trays that can be used again.
+        tray
+            What :class:`framefold.executor._dask_trays.Tray` consists of: where to leave large
+            results, if the client is on this machine.
         """
         if self._sent[1] != _engine.__version__:
             return Answer([])  # which the client is told by :meth:`begin`
@@ -218,7 +222,7 @@ class Shipped:
             run = self._changed_run(changes)
         except BaseException as exception:
             return Answer([], (None, _packed(exception)))
-        tray = None if self._trays is None else self._trays.take(merged)
+        filling = self._opened(tray)
         results: list[Result] = []
         left = list(reversed(indices))
         started = begun = time.monotonic()
@@ -236,10 +240,10 @@ class Shipped:
             size += partial.len_bytes
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
-            if tray is None:
+            if filling is None:
                 where: Any = [np.frombuffer(view, np.uint8) for view in large]
             else:
-                where = tray.add(large)
+                where = filling.add(large)
             results.append((index, len_bytes, time.monotonic() - begun, data, where))
             left.pop()
 
@@ -249,12 +253,10 @@ class Shipped:
                 run.plan.work(take, give)
         except BaseException as exception:
             failure = left[-1] if left else None, _packed(exception)
-        if tray is None:
-            return Answer(results, failure)
-        told = tray.told()
-        if told is None and self._trays is not None:
-            self._trays.put_back(tray)
-        return Answer(results, failure, told)
+        finally:
+            if filling is not None:
+                filling.close()
+        return Answer(results, failure, 0 if filling is None else filling.used)
 
     def cancel(self) -> None:
         """End what is being processed, within one frame or tile."""
@@ -263,11 +265,15 @@ class Shipped:
             self._run.plan.cancel()
 
     def close(self) -> None:
-        """Let go of shared memory and devices, once nothing is processed or can be."""
-        if self._trays is not None:
-            self._trays.close()
+        """Let go of devices, once nothing is processed or can be."""
         if self._places is not None:
             self._places.close()
+
+    def _opened(self, tray: Sequence[Any] | None) -> Filling | None:
+        """Where to leave large results; None if they have to be sent."""
+        if tray is None or self._sent[6] is None or self._sent[6] != machine():
+            return None
+        return open_tray(Tray(*tray))
 
     def _open(self) -> Any:
         if self._run is not None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.executor._dask_devices import Resources
     from framefold.executor._dask_feed import Feed
+    from framefold.executor._dask_lending import Trays
     from framefold.executor._dask_tasks import ClusterTasks
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
@@ -89,6 +90,7 @@ class DaskJobExecutor(JobExecutor):
         self._startup_timeout = startup_timeout
         self._active: dict[str, tuple[Any, ClusterTasks]] = {}
         self._lock = threading.RLock()
+        self._trays: Trays | None = None
         self._closed = False
         self._process = os.getpid()
         self._replace: Callable[[list[str]], None] | None = None
@@ -222,6 +224,8 @@ class DaskJobExecutor(JobExecutor):
             tasks.fail(None, UDFRunCancelled("the executor was closed during the run"))
         if self._finish is not None:
             self._finish()
+        if self._trays is not None:
+            self._trays.close()
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
@@ -260,7 +264,7 @@ class DaskJobExecutor(JobExecutor):
         shipment = ship(run)
         call = self._on_loop()
         limits = self._timeout, self._startup_timeout
-        feed = Feed(self.client, shipment, tasks, *limits, self._replace)
+        feed = Feed(self.client, shipment, tasks, *limits, self._replace, self._lend())
 
         def check() -> None:
             if run.plan.cancelled:
@@ -299,6 +303,15 @@ class DaskJobExecutor(JobExecutor):
                 run.plan.cancel()
                 tasks.stop("the run was cancelled")
             _end(self.client, feed, complete)
+
+    def _lend(self) -> Trays:
+        """Memory that is lent to workers."""
+        from framefold.executor._dask_lending import Trays
+
+        with self._lock:
+            if self._trays is None:
+                self._trays = Trays()
+            return self._trays
 
     def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
         """What calls functions on the event loop of the client."""
