@@ -468,7 +468,7 @@ def test_batches_grow_with_the_number_of_workers():
         tasks.set_n_threads(n_threads)
         tasks.give([(len(sizes), None, 1000, 0.01)])
         sizes.append(tasks.batch_size())
-    assert sizes == [6, 6, 10, 20, 25, 25]
+    assert sizes == [15, 15, 15, 20, 25, 25]
 
 
 def test_timeouts_are_positive(local):  # noqa: F811

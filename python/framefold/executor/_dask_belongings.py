@@ -47,7 +47,9 @@ class Belongings:
         self._sending: set[asyncio.Task[Future]] = set()
         self._closed = False
 
-    def submit(self, address: str, kind: str, function: Any, *arguments: Any) -> Future:
+    def submit(
+        self, address: str, kind: str, function: Any, *arguments: Any, **named: Any
+    ) -> Future:
         """Have one worker call a function.
 
         Raises
@@ -61,6 +63,7 @@ class Belongings:
             self._client.submit(
                 function,
                 *arguments,
+                **named,
                 key=self._key(kind),
                 pure=False,
                 workers=[address],

@@ -21,6 +21,7 @@ from framefold.exceptions import WorkerError
 from framefold.executor import _dask_messages as messages
 from framefold.executor import _dask_work, _failures
 from framefold.executor._clock import Clock
+from framefold.executor._dask_beginning import Began, Beginning
 from framefold.executor._dask_belongings import Belongings, Carried
 from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
 from framefold.executor._dask_hand import Batch, Hand, State
@@ -219,12 +220,10 @@ class Feed:
             await self._bring_changes()
             if self._ended or hand.state is State.GONE:
                 return
-            hand.run = self._things.submit(hand.address, "run", pickle.loads, data)
             # What workers die of has to be known; and others go on while a late one prepares.
             together = not self._tasks.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
-            batch = self._submit(hand, "begin", indices)
-            hand.answer = batch.future
+            batch = self._begin(hand, data, indices)
             if indices:
                 hand.batches.append(batch)
             if len(indices) == N_TRIED:
@@ -232,7 +231,8 @@ class Feed:
                 for _ in range(hand.n_threads):
                     if more := self._take(self._tasks.batch_size()):
                         self._give(hand, more)
-            planned: _dask_work.Planned = await hand.answer
+            told = await hand.answer
+            planned: _dask_work.Planned = told.planned if isinstance(told, Began) else told
         except CANCELLED as error:
             self._spoil(hand, error)
             return
@@ -256,7 +256,10 @@ class Feed:
             hand.settled.set()
         if hand.state is not State.USABLE:
             self._lose(hand)
-        self._things.release(hand.answer, None if batch is None else batch.tray)
+        if hand.answer is not hand.run:
+            self._things.release(hand.answer)
+        if batch is not None:
+            self._things.release(batch.tray)
         self._changed.set()
 
     def _heed(self, hand: Hand, planned: _dask_work.Planned, batch: Batch | None) -> None:
@@ -376,14 +379,33 @@ class Feed:
         hand.batches.append(batch)
         self._start(self._follow(hand, batch))
 
+    def _begin(self, hand: Hand, data: bytes | Future, indices: list[int]) -> Batch:
+        if isinstance(data, Future) or hand.n_threads > 1:
+            # It is sent from worker to worker; or other threads do not wait for the first batch.
+            hand.run = self._things.submit(hand.address, "run", pickle.loads, data)
+            batch = self._submit(hand, "begin", indices)
+            hand.answer = batch.future
+            return batch
+        tray, told = self._lend(hand)
+        beginning = Beginning(indices, self._tasks.budget, told)
+        stream, buffers = beginning.arguments(data, self._changes)
+        call = pickle.loads, stream
+        hand.run = self._things.submit(hand.address, "partitions", *call, buffers=buffers)
+        hand.answer = hand.run
+        return Batch(indices, hand.run, self._clock.seconds, tray)
+
     def _submit(self, hand: Hand, verb: str, indices: list[int]) -> Batch:
-        tray = self._things.lend() if hand.may_share else None
-        # Dask finds futures in tuples, too. A scheduler may not have the class of trays.
-        told = None if tray is None else tuple(tray)
+        tray, told = self._lend(hand)
+        # Dask finds futures in tuples, too.
         arguments = indices, self._changes, self._tasks.budget, told
         call = operator.call, hand.run, verb, *arguments
         future = self._things.submit(hand.address, "partitions", *call)
         return Batch(indices, future, self._clock.seconds, tray)
+
+    def _lend(self, hand: Hand) -> tuple[Tray | None, tuple[Any, ...] | None]:
+        """Memory for a batch, and as the worker is told of it; its scheduler knows no class."""
+        tray = self._things.lend() if hand.may_share else None
+        return tray, None if tray is None else tuple(tray)
 
     async def _follow(self, hand: Hand, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""

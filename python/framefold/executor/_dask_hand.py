@@ -45,7 +45,8 @@ class Hand:
     reason
         Why it is excluded, or what it told about the data set.
     run, answer
-        Futures of the run on that worker, and of what it says about it.
+        Futures of the run on that worker, and of what it says about it; the same one for both if
+        a single task does.
     """
 
     address: str

@@ -17,11 +17,11 @@ from framefold.executor._tasks import WAITING_BYTES, Tasks
 #: A batch is work for so many seconds for each thread of all workers, where partitions are shorter:
 #: the more threads there are, the more tasks would come at the same time. And for no fewer and no
 #: more than these, as nothing of a batch is merged before all of it is done.
-SECONDS_PER_THREAD, SHORT_BATCH, LONG_BATCH = 0.01, 0.06, 0.25
+SECONDS_PER_THREAD, SHORT_BATCH, LONG_BATCH = 0.01, 0.15, 0.25
 #: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
 LEAST_SECONDS = 0.03
 #: How many partitions to try, and for how many seconds, before it is known how long they take.
-N_TRIED, TRYING_SECONDS = 8, 0.06
+N_TRIED, TRYING_SECONDS = 12, 0.1
 #: A worker gives back what it has not begun after so many seconds.
 MOST_SECONDS = 1.0
 #: Its results take no more than so many bytes, if it is more than one partition.
