@@ -9,23 +9,22 @@ the data set get any.
 from __future__ import annotations
 
 import asyncio
-import operator
-import pickle
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from distributed import Client, Future, KilledWorker
+from distributed import Client, KilledWorker
 
 from framefold.exceptions import WorkerError
 from framefold.executor import _dask_messages as messages
 from framefold.executor import _dask_work, _failures
 from framefold.executor._clock import Clock
-from framefold.executor._dask_beginning import Began, Beginning
-from framefold.executor._dask_belongings import Belongings, Carried
+from framefold.executor._dask_beginning import Began
+from framefold.executor._dask_belongings import Belongings
 from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
 from framefold.executor._dask_hand import Batch, Hand, State
 from framefold.executor._dask_lending import Trays, is_near
+from framefold.executor._dask_sending import Sending
 from framefold.executor._dask_tasks import BATCH_BYTES, N_TRIED, SHARED_BYTES, ClusterTasks
 from framefold.executor._dask_trays import Tray
 from framefold.executor._tasks import ATTEMPTS
@@ -86,7 +85,6 @@ class Feed:
         self._courier = Courier(client, shipment.number, replace)
         self._things = Belongings(client, shipment.number, trays)
         self._run = shipment
-        self._data = Carried(self._things, shipment.data)
         self._tasks = tasks
         self._timeout = timeout
         self._startup_timeout = startup_timeout
@@ -96,13 +94,11 @@ class Feed:
         self._coroutines: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
-        #: The latest parameters with their number, and as they are passed to tasks.
-        self._parameters: tuple[int, Carried] | None = None
-        self._changes: tuple[int, bytes | Future] | None = None
         self._n_changes = 0
         self._was_usable = False
         self._looked = float("-inf")
         self._clock = Clock(most=2 * POLL)
+        self._sending = Sending(self._things, shipment.data, tasks, self._clock)
         self._had_worker = self._clock.seconds
         self._ended = False
 
@@ -122,7 +118,7 @@ class Feed:
         """Send these parameters along from now on."""
         if not self._ended:
             self._n_changes += 1
-            self._start(self._change(self._n_changes, data))
+            self._start(self._sending.change(self._n_changes, data))
 
     async def end(self, *, complete: bool) -> None:
         """Forget the run; returns when no worker is busy with it any more, as far as possible."""
@@ -216,14 +212,13 @@ class Feed:
         hand.settled.clear()
         batch: Batch | None = None
         try:
-            data = await self._data.argument()
-            await self._bring_changes()
+            data = await self._sending.bring()
             if self._ended or hand.state is State.GONE:
                 return
             # What workers die of has to be known; and others go on while a late one prepares.
             together = not self._tasks.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
-            batch = self._begin(hand, data, indices)
+            batch = self._sending.begin(hand, data, indices)
             if indices:
                 hand.batches.append(batch)
             if len(indices) == N_TRIED:
@@ -293,25 +288,6 @@ class Feed:
             if not self._ended:
                 self._put_back(batch.indices)
 
-    async def _change(self, number: int, data: bytes) -> None:
-        carried = Carried(self._things, data)
-        argument = await carried.argument()
-        if self._parameters is not None and self._parameters[0] > number:
-            carried.release()
-            return
-        if self._parameters is not None:
-            self._parameters[1].release()
-        self._parameters = number, carried
-        self._changes = number, argument
-
-    async def _bring_changes(self) -> None:
-        """Send parameters again if they are lost."""
-        if self._parameters is not None:
-            number, carried = self._parameters
-            argument = await carried.argument()
-            if self._parameters[0] == number:
-                self._changes = number, argument
-
     def _spoil(self, hand: Hand, error: BaseException) -> None:
         """Begin anew with a worker if it turns out that it is not gone.
 
@@ -375,37 +351,9 @@ class Feed:
         return sorted(index for index in taken if index is not None)
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
-        batch = self._submit(hand, "process", indices)
+        batch = self._sending.process(hand, indices)
         hand.batches.append(batch)
         self._start(self._follow(hand, batch))
-
-    def _begin(self, hand: Hand, data: bytes | Future, indices: list[int]) -> Batch:
-        if isinstance(data, Future) or hand.n_threads > 1:
-            # It is sent from worker to worker; or other threads do not wait for the first batch.
-            hand.run = self._things.submit(hand.address, "run", pickle.loads, data)
-            batch = self._submit(hand, "begin", indices)
-            hand.answer = batch.future
-            return batch
-        tray, told = self._lend(hand)
-        beginning = Beginning(indices, self._tasks.budget, told)
-        stream, buffers = beginning.arguments(data, self._changes)
-        call = pickle.loads, stream
-        hand.run = self._things.submit(hand.address, "partitions", *call, buffers=buffers)
-        hand.answer = hand.run
-        return Batch(indices, hand.run, self._clock.seconds, tray)
-
-    def _submit(self, hand: Hand, verb: str, indices: list[int]) -> Batch:
-        tray, told = self._lend(hand)
-        # Dask finds futures in tuples, too.
-        arguments = indices, self._changes, self._tasks.budget, told
-        call = operator.call, hand.run, verb, *arguments
-        future = self._things.submit(hand.address, "partitions", *call)
-        return Batch(indices, future, self._clock.seconds, tray)
-
-    def _lend(self, hand: Hand) -> tuple[Tray | None, tuple[Any, ...] | None]:
-        """Memory for a batch, and as the worker is told of it; its scheduler knows no class."""
-        tray = self._things.lend() if hand.may_share else None
-        return tray, None if tray is None else tuple(tray)
 
     async def _follow(self, hand: Hand, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""
