@@ -8,9 +8,6 @@ use std::alloc::{GlobalAlloc, Layout, System};
 /// The system's allocator; asks for large pages where they are worth it.
 struct LargePages;
 
-/// As NumPy does for its arrays: enough for one large page wherever the allocation begins.
-const LARGE: usize = 4 << 20;
-
 #[global_allocator]
 static ALLOCATOR: LargePages = LargePages;
 
@@ -48,6 +45,8 @@ unsafe impl GlobalAlloc for LargePages {
 #[inline]
 fn ask(start: *mut u8, len: usize) {
     const PAGE: usize = 4 << 10;
+    /// As NumPy does for its arrays: enough for one large page wherever the allocation begins.
+    const LARGE: usize = 4 << 20;
     if len < LARGE || start.is_null() {
         return;
     }

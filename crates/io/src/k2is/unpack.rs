@@ -2,8 +2,8 @@
 
 use super::block::{COLUMNS, ROW_LEN};
 #[cfg(target_arch = "x86_64")]
-use framefold_simd::Level;
-use framefold_simd::{Simd, prefetch_beyond, run};
+use framefold_simd::{Level, prefetch_beyond};
+use framefold_simd::{Simd, run};
 use std::ops::Range;
 
 /// How far ahead of the row at hand memory is asked for.

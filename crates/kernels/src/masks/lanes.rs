@@ -4,7 +4,9 @@
 //! from the outset, so this is written with intrinsics. Each operation works lane by lane and is
 //! rounded once; so all instruction sets, and [`Plain`], give the same bits.
 
-use framefold_simd::{Found, Simd, run_plain};
+#[cfg(target_arch = "x86_64")]
+use framefold_simd::Found;
+use framefold_simd::{Simd, run_plain};
 
 /// The number of lanes, in single and in double precision.
 pub(super) const LANES: usize = 16;
