@@ -7,6 +7,7 @@ import pytest
 
 import framefold as ff
 from framefold import masks
+from framefold.exceptions import InvalidArgumentError
 
 
 def in_python(cls):
@@ -128,3 +129,38 @@ def test_a_native_result_does_not_change_when_another_udf_joins(ctx):
     alone = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
     joined, _ = ctx.run_udf(dataset, [ff.SumUDF(), in_python(ff.SumUDF)("complex64")])
     assert alone.tobytes() == joined["intensity"].data.tobytes()
+
+
+class OwnSum(ff.SumUDF):
+    """Runs in Python, because it overrides something."""
+
+    def cleanup(self):
+        pass
+
+
+@pytest.mark.parametrize("cls", [ff.SumUDF, OwnSum])
+@pytest.mark.parametrize(
+    ("pixels", "wanted", "expected"),
+    [
+        ("u1", "int64", "i8"),
+        ("u1", "uint16", "u8"),
+        ("i2", "bool", "i8"),
+        ("?", "bool", "i8"),
+        ("u8", "int8", "f8"),
+        ("f4", "int64", "f8"),
+        ("u2", "float32", "f4"),
+    ],
+)
+def test_sums_of_integers_stay_integers_if_they_are_to(ctx, cls, pixels, wanted, expected):
+    frames = np.full((300, 2, 3), 200).astype(pixels)
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=3)
+    total = ctx.run_udf(dataset, cls(dtype=wanted))["intensity"].data
+    assert total.dtype == expected
+    assert (total == 300 * (1 if pixels == "?" else 200)).all()
+
+
+def test_a_sum_that_does_not_fit_is_an_error(ctx):
+    frames = np.full((3, 1, 1), 2**62)
+    dataset = ctx.load("memory", data=frames, sig_dims=2)
+    with pytest.raises(InvalidArgumentError, match=r"13835058055282163712, which int64 cannot"):
+        ctx.run_udf(dataset, ff.SumUDF(dtype="int64"))

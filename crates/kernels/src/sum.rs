@@ -14,8 +14,10 @@ use framefold_simd::Simd;
 
 /// Sums each pixel over the selected frames into the buffer `intensity` (sig).
 ///
-/// The result has the common dtype of the data, float32 and [`Sum::dtype`]. Integers are summed
-/// exactly and rounded once; floating-point numbers are summed in double precision.
+/// The result has the common dtype of the data and [`Sum::dtype`], where integers and truth values
+/// count as 64 bits wide. Integers are summed exactly and rounded once, and a sum that an integer
+/// dtype cannot hold is an error; floating-point numbers are summed in double precision, and have
+/// 32 bits at least.
 #[derive(Clone, Debug)]
 pub struct Sum {
     /// The dtype that the result is promoted with.
@@ -30,7 +32,11 @@ impl Default for Sum {
 
 impl Sum {
     fn result_dtype(&self, job: &JobMeta) -> DType {
-        DType::promote(DType::promote(job.input_dtype, DType::F32), self.dtype)
+        match DType::promote(job.input_dtype, self.dtype) {
+            DType::Bool | DType::I8 | DType::I16 | DType::I32 | DType::I64 => DType::I64,
+            DType::U8 | DType::U16 | DType::U32 | DType::U64 => DType::U64,
+            other => DType::promote(other, DType::F32),
+        }
     }
 }
 

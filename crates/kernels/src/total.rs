@@ -1,6 +1,8 @@
 //! What sums are kept in, from the first tile to the final rounding.
 
-use framefold_core::{Complex64, Complex128, DType, Error, NativeArray, Result, TypedVec};
+use framefold_core::{
+    Complex64, Complex128, DType, Error, ErrorKind, NativeArray, Result, TypedVec,
+};
 use std::ops::{AddAssign, Sub};
 
 /// A running sum: `i64` or `i128` for integers (`u64` for their squares), in which nothing is ever
@@ -23,6 +25,9 @@ pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
 
     /// Rounds to `f32`, once.
     fn to_f32(self) -> f32;
+
+    /// The sum itself where it is of integers; None for floating-point numbers.
+    fn whole(self) -> Option<i128>;
 }
 
 /// A real or complex number in double precision.
@@ -85,7 +90,7 @@ impl Value for Complex128 {
 }
 
 macro_rules! total {
-    ($type:ty, $value:ty, |$total:ident| $to_value:expr, |$narrow:ident| $to_f32:expr) => {
+    ($type:ty, $value:ty, |$total:ident| $to_value:expr, |$narrow:ident| $to_f32:expr, |$sum:ident| $whole:expr) => {
         impl Total for $type {
             type Value = $value;
 
@@ -107,15 +112,20 @@ macro_rules! total {
                 let $narrow = self;
                 $to_f32
             }
+
+            fn whole(self) -> Option<i128> {
+                let $sum = self;
+                $whole
+            }
         }
     };
 }
-total!(u32, f64, |total| f64::from(total), |total| total as f32);
-total!(i32, f64, |total| f64::from(total), |total| total as f32);
-total!(i64, f64, |total| total as f64, |total| total as f32);
-total!(u64, f64, |total| total as f64, |total| total as f32);
-total!(f64, f64, |total| total, |total| total as f32);
-total!(Complex128, Complex128, |total| total, |total| total.re as f32);
+total!(u32, f64, |total| f64::from(total), |total| total as f32, |sum| Some(sum.into()));
+total!(i32, f64, |total| f64::from(total), |total| total as f32, |sum| Some(sum.into()));
+total!(i64, f64, |total| total as f64, |total| total as f32, |sum| Some(sum.into()));
+total!(u64, f64, |total| total as f64, |total| total as f32, |sum| Some(sum.into()));
+total!(f64, f64, |total| total, |total| total as f32, |_sum| None);
+total!(Complex128, Complex128, |total| total, |total| total.re as f32, |_sum| None);
 
 impl Total for i128 {
     type Value = f64;
@@ -151,6 +161,10 @@ impl Total for i128 {
     fn to_f32(self) -> f32 {
         self as f32
     }
+
+    fn whole(self) -> Option<i128> {
+        Some(self)
+    }
 }
 
 /// Sums as an array for a partial result, whatever its shape.
@@ -174,10 +188,11 @@ pub(crate) fn add_all<T: Total>(totals: &mut [T], others: &[T]) -> Result<()> {
     Ok(())
 }
 
-/// Sums as values of a result buffer of `dtype`, each rounded once.
+/// Sums as values of a result buffer of `dtype`, each rounded once, or not at all for integers.
 ///
 /// # Errors
-/// `Bug` if the dtype cannot hold sums: buffers are declared as float or complex.
+/// `InvalidArgument` if an integer does not fit into the dtype. `Bug` if the dtype cannot hold sums: buffers
+/// are declared as integers of 64 bits, float or complex.
 pub(crate) fn round<T: Total>(totals: &[T], dtype: DType) -> Result<TypedVec> {
     match dtype {
         DType::F32 => Ok(totals.iter().map(|total| total.to_f32()).collect::<Vec<_>>().into()),
@@ -186,11 +201,29 @@ pub(crate) fn round<T: Total>(totals: &[T], dtype: DType) -> Result<TypedVec> {
             .map(|total| Complex64::new(total.to_f32(), total.value().complex().im as f32))
             .collect::<Vec<_>>()
             .into()),
+        DType::I64 => Ok(integers::<T, i64>(totals, dtype)?.into()),
+        DType::U64 => Ok(integers::<T, u64>(totals, dtype)?.into()),
         _ => {
             let values: Vec<T::Value> = totals.iter().map(|total| total.value()).collect();
             convert(&values, dtype)
         }
     }
+}
+
+fn integers<T: Total, I: TryFrom<i128>>(totals: &[T], dtype: DType) -> Result<Vec<I>> {
+    let integer = |total: &T| {
+        let sum = total.whole().ok_or_else(|| {
+            Error::bug(format!("a result buffer of {dtype} was to hold floating-point numbers"))
+        })?;
+        I::try_from(sum).map_err(|_| {
+            Error::new(
+                ErrorKind::InvalidArgument,
+                format!("a sum is {sum}, which {dtype} cannot hold"),
+            )
+            .with_hint("sum with dtype float64")
+        })
+    };
+    totals.iter().map(integer).collect()
 }
 
 /// Values of double precision as values of a result buffer of `dtype`.
@@ -226,7 +259,17 @@ mod tests {
         let total = (1i64 << 60) + (1 << 36) + 1;
         assert_ne!(total as f32, total as f64 as f32);
         assert_eq!(round(&[total], DType::F32).unwrap(), TypedVec::F32(vec![total as f32]));
+        assert_eq!(round(&[total], DType::I64).unwrap(), TypedVec::I64(vec![total]));
         let wide = round(&[i128::from(total)], DType::C64).unwrap();
         assert_eq!(wide, TypedVec::C64(vec![Complex64::new(total as f32, 0.0)]));
+    }
+
+    #[test]
+    fn integers_that_do_not_fit_are_named() {
+        let error = round(&[i128::from(i64::MAX) + 1], DType::I64).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        assert_eq!(error.message(), "a sum is 9223372036854775808, which int64 cannot hold");
+        assert_eq!(round(&[-1i64], DType::U64).unwrap_err().kind(), ErrorKind::InvalidArgument);
+        assert_eq!(round(&[1.0f64], DType::I64).unwrap_err().kind(), ErrorKind::Bug);
     }
 }

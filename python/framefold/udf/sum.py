@@ -24,7 +24,9 @@ class SumUDF(UDF):
 
     Results
     -------
-    intensity : kind ``sig``, dtype ``result_type(data, float32, dtype)``
+    intensity : kind ``sig``, dtype ``result_type(data, dtype)``
+        Integers and booleans count as 64 bits wide, so that sums do not overflow; sums that do
+        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`.
     """
 
     _native_kernel = "sum"
@@ -44,6 +46,8 @@ class SumUDF(UDF):
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape of a frame."""
         dtype = np.result_type(self.meta.input_dtype, self.params.dtype)
+        wide: dict[str, type[Any]] = {"b": np.int64, "i": np.int64, "u": np.uint64}
+        dtype = np.dtype(wide.get(dtype.kind, np.result_type(dtype, np.float32)))
         return {"intensity": self.buffer(kind="sig", dtype=dtype, where="device")}
 
     def process_tile(self, tile: Any) -> None:
