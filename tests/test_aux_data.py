@@ -117,6 +117,18 @@ def test_navigation_may_be_flat(ctx, dataset):
     assert np.array_equal(ctx.run_udf(dataset, Mirror(x=flat))["x"].data, NAV)
 
 
+def test_all_entries_may_be_in_one_row(ctx, dataset):
+    class First(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav", extra_shape=(2,))}
+
+        def process_frame(self, frame):
+            self.results.x[:] = self.params.x
+
+    row = UDF.aux_data(VECTORS.ravel(), kind="nav", extra_shape=(2,))
+    assert np.array_equal(ctx.run_udf(dataset, First(x=row))["x"].data, VECTORS)
+
+
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [

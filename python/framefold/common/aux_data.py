@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,8 @@ class AuxBufferWrapper(BufferWrapper):
         else:
             flat = self.extra_shape or (1,)
             allowed = [flat, self.extra_shape]
+        # All in one row is what ``data.ravel()`` gives, with which many scripts were written.
+        allowed.append((prod(flat),))
         if data.shape not in allowed:
             expected = " or ".join(str(option) for option in dict.fromkeys(allowed))
             raise InvalidArgumentError(
