@@ -10,6 +10,7 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
+from framefold.exceptions import InvalidArgumentError
 from framefold.viz.base import Dummy2DPlot
 
 
@@ -78,3 +79,19 @@ def test_the_default_plot_is_that_of_matplotlib():
     from framefold.viz.mpl import MPLLive2DPlot
 
     assert ff.Context().plot_class is MPLLive2DPlot
+
+
+def test_executors_take_what_the_reference_takes():
+    from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+    from framefold.executor.concurrent import ConcurrentJobExecutor
+    from framefold.executor.inline import InlineJobExecutor
+
+    assert InlineJobExecutor(debug=True, inline_threads=2).threads == 0
+    assert ConcurrentJobExecutor(client=ThreadPoolExecutor(3), is_local=True).threads == 3
+    assert ConcurrentJobExecutor.make_local(n_threads=2, main_process_gpu=False).threads == 2
+    with pytest.raises(InvalidArgumentError, match="expected a ThreadPoolExecutor"):
+        ConcurrentJobExecutor(ProcessPoolExecutor(1))
+    for make in (InlineJobExecutor, ConcurrentJobExecutor):
+        with pytest.raises(InvalidArgumentError, match="merged on the CPU; leave it out"):
+            make(main_process_gpu=0)

@@ -51,7 +51,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
     def __init__(
         self, n_threads: int | None = None, *, gpus: int | Iterable[int] | None = None
     ) -> None:
-        super().__init__(n_threads, gpus=gpus)
+        super().__init__(n_threads=n_threads, gpus=gpus)
         self._processes: ProcessJobExecutor | None = None
         self._closed = False
         #: The UDFs of the latest run that had a choice, and what became of it.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -88,3 +89,18 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
             f"such as [0, 1]"
         )
     return listed
+
+
+def refuse_main_process_gpu(main_process_gpu: int | bool | None) -> None:
+    """Refuse to merge on a device.
+
+    Raises
+    ------
+    ExecutorSpecException
+        If it is anything but None or False.
+    """
+    if not (main_process_gpu is None or main_process_gpu is False):
+        raise ExecutorSpecException(
+            f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
+            f"CPU; leave it out"
+        )

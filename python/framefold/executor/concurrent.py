@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import JobExecutor, checked_gpus
+from framefold.executor.base import JobExecutor, checked_gpus, refuse_main_process_gpu
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 
 class ConcurrentJobExecutor(JobExecutor):
@@ -13,6 +17,13 @@ class ConcurrentJobExecutor(JobExecutor):
 
     Parameters
     ----------
+    client
+        A :class:`concurrent.futures.ThreadPoolExecutor`, which says how many; the threads are
+        framefold's own. Or their number.
+    is_local
+        Of no effect.
+    main_process_gpu
+        Only None or False: partial results are merged on the CPU.
     n_threads
         How many; as many as the process may use cores if None. With devices, those that work on
         the CPU; 0 to run what can run on devices on devices alone.
@@ -23,8 +34,17 @@ class ConcurrentJobExecutor(JobExecutor):
     """
 
     def __init__(
-        self, n_threads: int | None = None, *, gpus: int | Iterable[int] | None = None
+        self,
+        client: ThreadPoolExecutor | int | None = None,
+        is_local: bool = False,
+        main_process_gpu: int | bool | None = None,
+        *,
+        n_threads: int | None = None,
+        gpus: int | Iterable[int] | None = None,
     ) -> None:
+        refuse_main_process_gpu(main_process_gpu)
+        if client is not None:
+            n_threads = _threads_of(client)
         self.gpus = checked_gpus(gpus)
         self.gpus_only = n_threads == 0 and self.gpus not in (None, 0, ())
         if n_threads is not None and n_threads < 1 and not self.gpus_only:
@@ -36,7 +56,26 @@ class ConcurrentJobExecutor(JobExecutor):
 
     @classmethod
     def make_local(
-        cls, n_threads: int | None = None, *, gpus: int | Iterable[int] | None = None
+        cls,
+        n_threads: int | None = None,
+        main_process_gpu: int | bool | None = None,
+        *,
+        gpus: int | Iterable[int] | None = None,
     ) -> ConcurrentJobExecutor:
         """The same as calling the class."""
-        return cls(n_threads, gpus=gpus)
+        return cls(n_threads, main_process_gpu=main_process_gpu, gpus=gpus)
+
+
+def _threads_of(client: Any) -> int:
+    """How many threads a pool has, or the number itself."""
+    if isinstance(client, int):
+        return client
+    from concurrent.futures import ThreadPoolExecutor
+
+    n_threads: Any = getattr(client, "_max_workers", None)
+    if not isinstance(client, ThreadPoolExecutor) or not isinstance(n_threads, int):
+        raise InvalidArgumentError(
+            f"client is a {type(client).__name__}, expected a ThreadPoolExecutor or a number of "
+            f"threads; for worker processes use ProcessJobExecutor(n_workers)"
+        )
+    return n_threads

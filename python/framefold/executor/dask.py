@@ -20,7 +20,7 @@ from framefold.exceptions import (
     UnsupportedError,
     WorkerError,
 )
-from framefold.executor.base import JobExecutor, Partials
+from framefold.executor.base import JobExecutor, Partials, refuse_main_process_gpu
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -54,6 +54,10 @@ class DaskJobExecutor(JobExecutor):
     is_local
         Whether the workers have nothing that this process has not: then runs of native kernels
         alone use threads of this process, and nothing has to be sent.
+    lt_resources
+        Of no effect: workers need no tags.
+    main_process_gpu
+        Only None or False: partial results are merged on the CPU.
     timeout
         How many seconds a partition may take on a worker, with the time that it waits there for
         tasks of others. If it takes longer, the run fails with
@@ -66,10 +70,13 @@ class DaskJobExecutor(JobExecutor):
         self,
         client: Client,
         is_local: bool = False,
+        lt_resources: bool | None = None,
+        main_process_gpu: int | bool | None = None,
         *,
         timeout: float | None = None,
         startup_timeout: float = 60.0,
     ) -> None:
+        refuse_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
         if not isinstance(client, distributed.Client):
             raise InvalidArgumentError(

@@ -11,7 +11,7 @@ from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
 from framefold.common.udf import CUDA_BACKENDS, CUPY_BACKENDS
 from framefold.exceptions import UDFError, UnsupportedError
-from framefold.executor.base import JobExecutor
+from framefold.executor.base import JobExecutor, refuse_main_process_gpu
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class DelayedJobExecutor(JobExecutor):
     with partial results (:meth:`framefold.Context.run_udf_iter`) are not delayed: they use threads
     of this process.
 
+    Parameters
+    ----------
+    main_process_gpu
+        Only None or False: partial results are merged on the CPU.
+
     Raises
     ------
     MissingLibraryError
@@ -57,13 +62,14 @@ class DelayedJobExecutor(JobExecutor):
 
         return Workers(why_none="delayed runs use the CPU alone; use another executor")
 
-    def __init__(self) -> None:
+    def __init__(self, main_process_gpu: int | bool | None = None) -> None:
+        refuse_main_process_gpu(main_process_gpu)
         require("dask.array", "DelayedJobExecutor", "delayed results")
 
     @classmethod
-    def make_local(cls) -> DelayedJobExecutor:
+    def make_local(cls, main_process_gpu: int | bool | None = None) -> DelayedJobExecutor:
         """The same as calling the class."""
-        return cls()
+        return cls(main_process_gpu)
 
     def explain(self, run: Run) -> str:
         """When and where the partitions of a run are processed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from framefold.executor.base import JobExecutor, checked_gpus
+from framefold.executor.base import JobExecutor, checked_gpus, refuse_main_process_gpu
 
 
 class InlineJobExecutor(JobExecutor):
@@ -12,6 +12,11 @@ class InlineJobExecutor(JobExecutor):
 
     Parameters
     ----------
+    debug, inline_threads
+        Of no effect: UDFs are checked by every executor that has to pickle them, and libraries
+        keep the number of threads that they have.
+    main_process_gpu
+        Only None or False: partial results are merged on the CPU.
     gpus
         Whether, or on which CUDA device UDFs run that take arrays of CUDA: a number of devices,
         or a list of them, of which the first is used. On the first there is if None.
@@ -19,5 +24,13 @@ class InlineJobExecutor(JobExecutor):
 
     threads = 0
 
-    def __init__(self, gpus: int | Iterable[int] | None = None) -> None:
+    def __init__(
+        self,
+        debug: bool = False,
+        inline_threads: int | None = None,
+        main_process_gpu: int | bool | None = None,
+        *,
+        gpus: int | Iterable[int] | None = None,
+    ) -> None:
+        refuse_main_process_gpu(main_process_gpu)
         self.gpus = checked_gpus(gpus)

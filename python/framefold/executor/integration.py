@@ -6,15 +6,22 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 from framefold.exceptions import MissingLibraryError, UnsupportedError
-from framefold.executor.base import JobExecutor
+from framefold.executor.base import JobExecutor, refuse_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
 __all__ = ["get_dask_integration_executor"]
 
 
-def get_dask_integration_executor() -> JobExecutor:
+def get_dask_integration_executor(
+    main_process_gpu: int | bool | None = None,
+) -> JobExecutor:
     """Work where Dask works now.
+
+    Parameters
+    ----------
+    main_process_gpu
+        Only None or False: partial results are merged on the CPU.
 
     Returns
     -------
@@ -28,6 +35,7 @@ def get_dask_integration_executor() -> JobExecutor:
     UnsupportedError
         If Dask uses a scheduler of another kind.
     """
+    refuse_main_process_gpu(main_process_gpu)
     try:
         import dask
         import dask.base

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
-from framefold.executor.base import JobExecutor, checked_gpus
+from framefold.executor.base import JobExecutor, checked_gpus, refuse_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
@@ -38,11 +38,7 @@ def make_executor(
             f"'processes' (or 'pipelined'), 'dask', 'dask-make-default', 'dask-integration' or "
             f"'delayed'"
         )
-    if not (main_process_gpu is None or main_process_gpu is False):
-        raise ExecutorSpecException(
-            f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
-            f"CPU; leave it out"
-        )
+    refuse_main_process_gpu(main_process_gpu)
     if name == "auto":
         return AutoJobExecutor(_count(cpus), gpus=gpus)
     if name == "delayed":
@@ -75,7 +71,7 @@ def make_executor(
         from framefold.executor.processes import ProcessJobExecutor
 
         return ProcessJobExecutor(_count(cpus), gpus=gpus)
-    return InlineJobExecutor(gpus)
+    return InlineJobExecutor(gpus=gpus)
 
 
 def _cluster_spec(
