@@ -25,7 +25,7 @@ SHAPE = (4, 5, 16, 64)
 PARAMETERS = {
     "raw": "path dtype scan_size detector_size enable_direct detector_size_raw crop_detector_to "
     "tileshape nav_shape sig_shape sync_offset io_backend num_partitions",
-    "mib": "path disable_glob tileshape scan_size nav_shape sig_shape sync_offset io_backend "
+    "mib": "path tileshape scan_size disable_glob nav_shape sig_shape sync_offset io_backend "
     "num_partitions",
     "raw_csr": "path nav_shape sig_shape sync_offset io_backend num_partitions",
     "npy": "path sig_dims nav_shape sig_shape sync_offset io_backend num_partitions",
@@ -34,8 +34,8 @@ PARAMETERS = {
     "blo": "path tileshape endianess nav_shape sig_shape sync_offset io_backend num_partitions",
     "k2is": "path nav_shape sig_shape sync_offset io_backend num_partitions",
     "ser": "path emipath nav_shape sig_shape sync_offset io_backend num_partitions",
-    "frms6": "path enable_offset_correction gain_map_path nav_shape sig_shape sync_offset "
-    "io_backend num_partitions",
+    "frms6": "path enable_offset_correction gain_map_path dest_dtype nav_shape sig_shape "
+    "sync_offset io_backend num_partitions",
     "empad": "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
     "seq": "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
     "mrc": "path nav_shape sig_shape sync_offset io_backend num_partitions",
@@ -63,11 +63,27 @@ def files(tmp_path, counts):
 
 @pytest.mark.parametrize("filetype", PARAMETERS)
 def test_constructors_take_what_the_reference_takes(filetype):
-    found = inspect.signature(of_format(filetype)).parameters
-    assert set(PARAMETERS[filetype].split()) <= set(found)
-    # What was positional there and is used so: the path, and the dtype of raw files.
-    assert next(iter(found)) == "path"
-    assert list(inspect.signature(RawFileDataSet).parameters)[:2] == ["path", "dtype"]
+    found = inspect.signature(of_format(filetype)).parameters.values()
+    # framefold's own options have names only, so that positions are those of the reference.
+    own = [parameter.name for parameter in found if parameter.kind is parameter.KEYWORD_ONLY]
+    assert [parameter.name for parameter in found if parameter.name not in own] == PARAMETERS[
+        filetype
+    ].split()
+
+
+def test_options_without_names_are_those_of_the_class(files, counts):
+    raw, _ = files["raw"]
+    ctx = ff.Context.make_with("inline")
+    with pytest.warns(FutureWarning, match="scan_size is now called nav_shape"):
+        dataset = ctx.load("raw", raw, "uint8", SHAPE[:2], sig_shape=SHAPE[2:])
+    np.testing.assert_array_equal(
+        ctx.run_udf(dataset, ff.SumUDF())["intensity"], counts.sum((0, 1))
+    )
+    assert ctx.load("npy", files["npy"][0], 1).shape.nav == SHAPE[:3]
+    with pytest.raises(InvalidArgumentError, match="got sig_dims twice"):
+        ctx.load("npy", files["npy"][0], 1, sig_dims=2)
+    with pytest.raises(InvalidArgumentError, match="pass a list of them"):
+        ctx.load("npy", *[files["npy"][0]] * 9)
 
 
 def test_there_is_a_class_of_each_format_it_names():

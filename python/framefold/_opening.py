@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import Parameter, signature
 from os import PathLike
 from typing import Any
 
@@ -48,7 +49,9 @@ class OpenMethods:
             ``'auto'``.
         path
             The file, folder, pattern or list of files, as for :meth:`open`, for all types but
-            ``'memory'`` and ``'dask'``.
+            ``'memory'`` and ``'dask'``. Further options may follow without names, in the order of
+            the class of the format, such as
+            :class:`~framefold.io.dataset.hdf5.H5DataSet`.
         files : list of paths
             The files of a stack, in the order of their frames; in the place of ``path``. Not for
             formats that find their files themselves: ``'mib'``, ``'tvips'``, ``'k2is'``,
@@ -124,7 +127,26 @@ class OpenMethods:
             if options.get(name) is not None:
                 args = (options[name], *args)
             options.pop(name, None)
-        if len(args) != 1:
-            raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got {len(args)}")
+        if not args:
+            raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got none")
+        if len(args) > 1:
+            options = {**_named(filetype, args[1:], options), **options}
         engine, how = open_files(filetype, args[0], options)
         return of_format(engine.format)._of(engine, how)
+
+
+def _named(filetype: str, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """What follows the path without names, by the names that the class of the format gives it."""
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature(of_format(filetype)).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds][1:]
+    if len(values) > len(names):
+        raise InvalidArgumentError(
+            f"load({filetype!r}, …) takes one path and {len(names)} options without names, got "
+            f"{len(values) + 1} values; to read several files as a stack, pass a list of them"
+        )
+    named = dict(zip(names, values, strict=False))
+    for name in named:
+        if name in options:
+            raise InvalidArgumentError(f"load({filetype!r}, …) got {name} twice")
+    return named

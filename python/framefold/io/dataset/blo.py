@@ -21,8 +21,8 @@ class BloDataSet(FileDataSet):
     def __init__(
         self,
         path: Path,
-        endianess: str = "<",
         tileshape: tuple[int, ...] | None = None,
+        endianess: str = "<",
         nav_shape: tuple[int, ...] | None = None,
         sig_shape: tuple[int, ...] | None = None,
         sync_offset: int = 0,

@@ -23,15 +23,16 @@ class MIBDataSet(FileDataSet):
     def __init__(
         self,
         path: Path,
-        disable_glob: bool = False,
-        quad_gap: str = "omit",
         tileshape: tuple[int, ...] | None = None,
         scan_size: tuple[int, ...] | None = None,
+        disable_glob: bool = False,
         nav_shape: tuple[int, ...] | None = None,
         sig_shape: tuple[int, ...] | None = None,
         sync_offset: int = 0,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        quad_gap: str = "omit",
     ) -> None:
         super().__init__(
             path,

@@ -20,12 +20,13 @@ class MRCDataSet(FileDataSet):
     def __init__(
         self,
         path: Path,
-        dtype: npt.DTypeLike | None = None,
         nav_shape: tuple[int, ...] | None = None,
         sig_shape: tuple[int, ...] | None = None,
         sync_offset: int = 0,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        dtype: npt.DTypeLike | None = None,
     ) -> None:
         super().__init__(
             path,

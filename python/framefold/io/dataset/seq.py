@@ -21,13 +21,14 @@ class SEQDataSet(FileDataSet):
     def __init__(
         self,
         path: Path,
-        enable_corrections: bool | None = None,
         scan_size: tuple[int, ...] | None = None,
         nav_shape: tuple[int, ...] | None = None,
         sig_shape: tuple[int, ...] | None = None,
         sync_offset: int = 0,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        enable_corrections: bool | None = None,
     ) -> None:
         super().__init__(
             path,

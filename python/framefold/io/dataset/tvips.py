@@ -18,12 +18,13 @@ class TVIPSDataSet(FileDataSet):
     def __init__(
         self,
         path: Path,
-        disable_glob: bool = False,
         nav_shape: tuple[int, ...] | None = None,
         sig_shape: tuple[int, ...] | None = None,
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        disable_glob: bool = False,
     ) -> None:
         super().__init__(
             path,
