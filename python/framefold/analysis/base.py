@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
     from framefold.udf.base import UDF
 
-__all__ = ["Analysis", "frame_results"]
+__all__ = ["Analysis", "BaseAnalysis", "frame_results", "picture_of", "scan_results"]
 
 
 class Analysis:
@@ -28,6 +28,9 @@ class Analysis:
     parameters
         By name; each class says which.
     """
+
+    #: What computes it; there are only analyses by UDFs.
+    TYPE: ClassVar[str] = "UDF"
 
     def __init__(self, dataset: DataSet, parameters: Mapping[str, Any] | None = None) -> None:
         self.dataset = dataset
@@ -56,6 +59,10 @@ class Analysis:
             Which positions are merged so far: bool, shape ``nav``; or True for all.
         """
         raise NotImplementedError(f"{type(self).__name__} does not implement get_udf_results")
+
+
+#: The reference has two classes, of which scripts use either.
+BaseAnalysis = Analysis
 
 
 def frame_results(frame: npt.NDArray[Any], real: str, complex_: str) -> AnalysisResultSet:
@@ -90,12 +97,60 @@ def frame_results(frame: npt.NDArray[Any], real: str, complex_: str) -> Analysis
     )
 
 
+def scan_results(
+    values: npt.NDArray[Any], key: str, title: str, desc: str, scales: bool = True
+) -> list[AnalysisResult]:
+    """The results for one number per position of the scan, on the scales that one looks at.
+
+    Parameters
+    ----------
+    values
+        Real or complex, of the shape of the scan.
+    key, title, desc
+        The name, and the short and the long description, without the scale.
+    scales
+        Whether real numbers are there on a linear and on a logarithmic scale, ``key`` and
+        ``key_log``. Complex numbers always are: the magnitude, then ``key_real``, ``key_imag``,
+        ``key_angle`` and ``key_complex``.
+    """
+
+    def one(
+        part: npt.NDArray[Any], ending: str, scale: str, dash: str, logarithmic: bool = False
+    ) -> AnalysisResult:
+        picture = picture_of(logarithmic)
+        return AnalysisResult(part, picture, f"{title}{scale}", f"{desc}{dash}", f"{key}{ending}")
+
+    if values.dtype.kind != "c":
+        if not scales:
+            return [one(values, "", "", "")]
+        return [
+            one(values, "", " [lin]", " lin-scaled"),
+            one(values, "_log", " [log]", " log-scaled", logarithmic=True),
+        ]
+    magnitude = np.abs(values)
+    parts = {"real": values.real, "imag": values.imag, "angle": np.angle(values)}
+    return [
+        one(magnitude, "", " [magn]", " [magn]"),
+        one(magnitude, "_log", " [log(magn)]", " [log(magn)]", logarithmic=True),
+        *(one(part, f"_{name}", f" [{name}]", f" [{name}]") for name, part in parts.items()),
+        one(values, "_complex", " [complex]", " [complex]"),
+    ]
+
+
 def _result(
     data: npt.NDArray[Any], key: str, scale: str, desc: str, logarithmic: bool = False
 ) -> AnalysisResult:
+    return AnalysisResult(data, picture_of(logarithmic), f"intensity [{scale}]", desc, key)
+
+
+def picture_of(logarithmic: bool) -> Callable[[npt.NDArray[Any]], npt.NDArray[np.uint8]]:
+    """What makes pictures of numbers on one of both scales."""
+
     def picture(numbers: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
         from framefold.viz import visualize_simple
 
-        return visualize_simple(numbers, logarithmic=logarithmic)
+        # A line is a picture of one row, and a stack of scans one below the other.
+        rows = numbers.reshape((-1, numbers.shape[-1]))
+        return visualize_simple(rows, logarithmic=logarithmic)
 
-    return AnalysisResult(data, picture, f"intensity [{scale}]", desc, key)
+    return picture

@@ -1,0 +1,153 @@
+"""Fourier series of the intensity around rings: symmetry, and deviations from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold import masks
+from framefold.analysis.base import picture_of
+from framefold.analysis.masks import SingleMaskAnalysis
+from framefold.common.analysis import AnalysisResult, AnalysisResultSet
+from framefold.common.buffers import BufferWrapper
+from framefold.common.container import MaskFactories
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.masks import ApplyMasksUDF
+
+__all__ = ["RadialFourierAnalysis"]
+
+
+class RadialFourierAnalysis(SingleMaskAnalysis):
+    """Coefficients of a Fourier series over the angle, for each of a number of rings.
+
+    Parameters
+    ----------
+    dataset
+        With frames of two axes.
+    parameters
+        ``cx``, ``cy``: the centre in pixels, by default the middle of the frame. ``ri``, ``ro``:
+        inner and outer radius of all rings together, by default from the centre to the farthest
+        corner. ``n_bins``: how many rings of equal width, by default 1. ``max_order``: the
+        highest order, by default 24. ``use_sparse``: as for
+        :class:`~framefold.udf.masks.ApplyMasksUDF`.
+
+    Results
+    -------
+    dominant_0, … : shape ``nav``, int64
+        For each ring the order from 1 on that is strongest; 0 where there is no result, and
+        where ``max_order`` is 0.
+    absolute_0_0, … : shape ``nav``
+        Modulus, for each ring and order; order 0 is the sum over the ring.
+    phase_0_0, … : shape ``nav``
+        Argument, in radians.
+    complex_0_0, … : shape ``nav``
+        The coefficients: sums over the ring times ``exp(i order angle)``, where the angle is
+        that of :func:`framefold.masks.polar_map`. From order 1 on they are relative to the
+        modulus of order 0, and 0 where that is 0.
+    """
+
+    def get_mask_factories(self) -> MaskFactories:
+        """Ring after ring, all orders."""
+        height, width = self.frame_shape()
+        cy, cx = self.centre()
+        inner = self.number("ri", 0)
+        outer = self.number("ro", masks.bounding_radius(cx, cy, width, height))
+        orders = self.orders()
+        return partial(
+            fourier_masks, cx, cy, width, height, inner, outer, self.n_bins(), max(orders)
+        )
+
+    def n_bins(self) -> int:
+        """The number of rings."""
+        return self._count("n_bins", 1, least=1)
+
+    def orders(self) -> range:
+        """All orders."""
+        return range(self._count("max_order", 24, least=0) + 1)
+
+    def get_udf(self) -> ApplyMasksUDF:
+        """Products with all masks."""
+        return ApplyMasksUDF(
+            mask_factories=self.get_mask_factories(),
+            use_sparse=self.parameters.get("use_sparse"),
+            mask_count=self.n_bins() * len(self.orders()),
+            mask_dtype=np.complex64,
+        )
+
+    def get_udf_results(
+        self, udf_results: Mapping[str, BufferWrapper], roi: Any, damage: Any
+    ) -> AnalysisResultSet:
+        """Strongest orders and moduli, then phases, then coefficients."""
+        products = udf_results["intensity"].data
+        nav = products.shape[:-1]
+        series = products.reshape((*nav, self.n_bins(), len(self.orders())))
+        moduli, phases = np.abs(series), np.angle(series)
+        rings, orders = range(self.n_bins()), self.orders()
+        results = []
+
+        def add(values: npt.NDArray[Any], key: str, title: str, desc: str) -> None:
+            results.append(AnalysisResult(values, picture_of(False), title, desc, key))
+
+        for ring in rings:
+            desc = "Dominant Fourier component"
+            strongest = _strongest(moduli[..., ring, :])
+            add(strongest, f"dominant_{ring}", f"dominant order of bin {ring}", desc)
+            for order in orders:
+                title = f"absolute of bin {ring} order {order}"
+                desc = "Absolute value of Fourier component"
+                add(moduli[..., ring, order], f"absolute_{ring}_{order}", title, desc)
+        for ring, order in product(rings, orders):
+            title, desc = f"phase of bin {ring} order {order}", "Phase of Fourier component"
+            add(phases[..., ring, order], f"phase_{ring}_{order}", title, desc)
+        size = moduli[..., :1].copy()
+        size[size == 0] = 1
+        with np.errstate(invalid="ignore"):  # NaN outside of the ROI
+            series = np.concatenate([series[..., :1], series[..., 1:] / size], axis=-1)
+        for ring, order in product(rings, orders):
+            title, desc = f"bin {ring} order {order}", "Fourier component"
+            add(series[..., ring, order], f"complex_{ring}_{order}", title, desc)
+        return AnalysisResultSet(results)
+
+    def _count(self, name: str, default: int, least: int) -> int:
+        value = self.parameters.get(name)
+        if value is None:
+            return default
+        if int(value) != value or value < least:
+            raise InvalidArgumentError(
+                f"{name} is {value}, expected a whole number from {least} on"
+            )
+        return int(value)
+
+
+def fourier_masks(
+    cx: float,
+    cy: float,
+    width: int,
+    height: int,
+    inner: float,
+    outer: float,
+    n_bins: int,
+    max_order: int,
+) -> npt.NDArray[np.complex64]:
+    """Rings times ``exp(i order angle)``, shape ``(n_bins * (max_order + 1), height, width)``."""
+    rings = masks.radial_bins(
+        cx, cy, width, height, outer, radius_inner=inner, n_bins=n_bins, use_sparse=False
+    )
+    _, angle = masks.polar_map(cx, cy, width, height)
+    turns = np.exp(1j * np.arange(max_order + 1)[:, np.newaxis, np.newaxis] * angle)
+    stack: npt.NDArray[np.complex64] = (rings[:, np.newaxis] * turns).astype(np.complex64)
+    return stack.reshape((-1, height, width))
+
+
+def _strongest(moduli: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """The order from 1 on with the largest modulus; 0 where there is none."""
+    strongest = np.zeros(moduli.shape[:-1], dtype=np.int64)
+    if moduli.shape[-1] > 1:
+        known = np.isfinite(moduli).all(axis=-1)
+        strongest[known] = 1 + np.argmax(moduli[known][:, 1:], axis=-1)
+    return strongest
