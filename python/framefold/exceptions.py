@@ -68,3 +68,9 @@ class WorkerTimeoutError(WorkerError, TimeoutError):
 
 class EngineError(FramefoldError, RuntimeError):
     """framefold broke one of its own promises: please report it."""
+
+
+#: The reference's names: of what goes wrong with a UDF, and of what is raised for an executor that
+#: there is not.
+UDFException = UDFError
+ExecutorSpecException = InvalidArgumentError
