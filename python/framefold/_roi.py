@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,9 +18,9 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     Parameters
     ----------
     roi
-        None, a boolean array of shape ``nav``, a coordinate tuple, or a list of coordinate
-        tuples or of ``(coordinates, bool)``. The first entry of a list of the latter decides
-        what all others are: the opposite.
+        None; a boolean array, or one of zeros and ones, of shape ``nav`` or in one row; a
+        coordinate tuple; or a list of coordinate tuples or of ``(coordinates, bool)``. The first
+        entry of a list of the latter decides what all others are: the opposite.
     nav
         The navigation axes.
 
@@ -55,16 +57,31 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         roi = roi.todense()
     mask = np.asarray(roi)
     if mask.dtype != np.bool_:
-        raise InvalidArgumentError(
-            f"the ROI has dtype {mask.dtype}, expected bool; use roi.astype(bool), "
-            f"or pass positions as a list of coordinate tuples"
-        )
+        mask = _from_numbers(mask, nav)
+    if mask.shape == (prod(nav),):
+        mask = mask.reshape(nav)
     if mask.shape != nav:
         raise InvalidArgumentError(
             f"the ROI has shape {mask.shape}, but the scan has shape {nav}; "
             f"use a boolean array of shape dataset.shape.nav"
         )
     return mask
+
+
+def _from_numbers(numbers: npt.NDArray[Any], nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """What is 1 in an array of zeros and ones, with a warning; nothing else is meant as a mask."""
+    fits = numbers.shape in (nav, (prod(nav),)) and numbers.dtype.kind in "iuf"
+    if not fits or not np.isin(numbers, (0, 1)).all():
+        raise InvalidArgumentError(
+            f"the ROI has dtype {numbers.dtype}, expected bool; use roi.astype(bool), "
+            f"or pass positions as a list of coordinate tuples"
+        )
+    warnings.warn(
+        f"the ROI has dtype {numbers.dtype}, expected bool; its ones are taken as True",
+        UserWarning,
+        stacklevel=2,
+    )
+    return numbers.astype(bool)
 
 
 def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
