@@ -95,3 +95,24 @@ def test_executors_take_what_the_reference_takes():
     for make in (InlineJobExecutor, ConcurrentJobExecutor):
         with pytest.raises(InvalidArgumentError, match="merged on the CPU; leave it out"):
             make(main_process_gpu=0)
+
+
+def test_a_roi_may_be_zeros_and_ones_or_in_one_row(ctx, dataset, data):
+    roi = np.zeros((6, 7))
+    roi[2, 3] = roi[5, 0] = 1
+    expected = data[roi > 0].sum(axis=(1, 2))
+    assert np.array_equal(
+        ctx.run_udf(dataset, ff.SumSigUDF(), roi=(roi > 0).ravel())["intensity"].raw_data, expected
+    )
+    for numbers in (roi, roi.astype("u1").ravel()):
+        with pytest.warns(UserWarning, match="its ones are taken as True"):
+            result = ctx.run_udf(dataset, ff.SumSigUDF(), roi=numbers)
+        assert np.array_equal(result["intensity"].raw_data, expected)
+
+
+def test_frames_in_memory_may_have_another_number_of_axes(ctx, data):
+    dataset = ctx.load("memory", data=data, nav_shape=(42,), sig_shape=(120,))
+    assert tuple(dataset.shape) == (42, 120)
+    assert dataset.shape.sig.dims == 1
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
+    assert np.array_equal(total, data.sum(axis=(0, 1)).ravel())

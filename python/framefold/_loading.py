@@ -67,7 +67,7 @@ def load_memory(
     n_nav = array.ndim - sig_dims
     if sig_shape is not None and sig_shape != array.shape[n_nav:]:
         _check_size("sig_shape", sig_shape, array.shape[n_nav:])
-        array = array.reshape(array.shape[:n_nav] + sig_shape)
+        array, sig_dims = array.reshape(array.shape[:n_nav] + sig_shape), len(sig_shape)
     if any(stride < 0 for stride in array.strides):
         array = np.ascontiguousarray(array)  # the engine reads forward only
     if not sparse:
@@ -176,7 +176,12 @@ def _sig_dims(
     shape: tuple[int, ...], sig_dims: int | None, sig_shape: tuple[int, ...] | None
 ) -> int:
     if sig_dims is None:
-        sig_dims = len(sig_shape) if sig_shape is not None else 2
+        # The axes that hold as many pixels, if some do: they may have another shape.
+        last = range(1, len(shape)) if sig_shape is not None else ()
+        fitting = [n for n in last if prod(shape[-n:]) == prod(sig_shape or ())]
+        sig_dims = 2 if sig_shape is None else len(sig_shape)
+        if fitting and sig_dims not in fitting:
+            return fitting[0]
     if sig_shape is not None and len(sig_shape) != sig_dims:
         raise InvalidArgumentError(f"sig_shape {sig_shape} does not have sig_dims={sig_dims} axes")
     if not 1 <= sig_dims <= len(shape):
