@@ -164,3 +164,15 @@ def test_a_sum_that_does_not_fit_is_an_error(ctx):
     dataset = ctx.load("memory", data=frames, sig_dims=2)
     with pytest.raises(InvalidArgumentError, match=r"13835058055282163712, which int64 cannot"):
         ctx.run_udf(dataset, ff.SumUDF(dtype="int64"))
+
+
+def test_a_derived_sum_of_frames_has_parameters(ctx, dataset, data):
+    class Scaled(ff.SumSigUDF):
+        def __init__(self, factor=2):
+            super().__init__(factor=factor)
+
+        def get_results(self):
+            return {"intensity": self.results.intensity * self.params.factor}
+
+    result = ctx.run_udf(dataset, Scaled(3))["intensity"].data
+    assert np.array_equal(result, 3 * data.sum(axis=(2, 3)))

@@ -20,6 +20,11 @@ class SumSigUDF(UDF):
 
     Runs on a native kernel: sums over integer data are exact before they are rounded.
 
+    Parameters
+    ----------
+    **kwargs
+        Parameters of derived classes.
+
     Results
     -------
     intensity : kind ``nav``, dtype ``result_type(data, float32)``
@@ -27,8 +32,8 @@ class SumSigUDF(UDF):
 
     _native_kernel = "sum_sig"
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
 
     def get_backends(self) -> tuple[str, ...]:
         """All."""
