@@ -5,14 +5,19 @@ from typing import Any
 
 #: Where each class is; they are imported when they are asked for.
 CLASSES = {
+    "ApplyFFTMask": "apply_fft_mask",
     "COMAnalysis": "com",
     "DiskMaskAnalysis": "disk",
+    "FEMAnalysis": "fem",
     "MasksAnalysis": "masks",
+    "PickFFTFrameAnalysis": "rawfft",
     "PickFrameAnalysis": "raw",
     "PointMaskAnalysis": "point",
     "RadialFourierAnalysis": "radialfourier",
     "RingMaskAnalysis": "ring",
+    "SDAnalysis": "sd",
     "SumAnalysis": "sum",
+    "SumSigAnalysis": "sumsig",
 }
 
 

@@ -59,8 +59,12 @@ class PickFrameAnalysis(Analysis):
     ) -> AnalysisResultSet:
         """The frame on all scales."""
         frame = udf_results["intensity"].data[0]
+        return frame_results(frame, self.place(), self.place())
+
+    def place(self) -> str:
+        """Which frame, in words."""
         at = " ".join(f"{name}={value}" for name, value in self._given().items())
-        return frame_results(frame, f"the frame at {at}", f"the frame at {at}")
+        return f"the frame at {at}"
 
     def _given(self) -> dict[str, Any]:
         found = {name: self.parameters.get(name) for name in NAMES}

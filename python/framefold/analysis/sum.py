@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from framefold.analysis.base import Analysis, frame_results
+from framefold.analysis.getroi import get_roi
 from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.udf.sum import SumUDF
@@ -14,7 +15,14 @@ __all__ = ["SumAnalysis"]
 
 
 class SumAnalysis(Analysis):
-    """Sum of the selected frames; takes no parameters.
+    """Sum of the selected frames.
+
+    Parameters
+    ----------
+    dataset
+        What is analysed.
+    parameters
+        ``roi``, as for :func:`framefold.analysis.getroi.get_roi`; all positions if missing.
 
     Results
     -------
@@ -27,6 +35,10 @@ class SumAnalysis(Analysis):
     def get_udf(self) -> SumUDF:
         """Sum."""
         return SumUDF()
+
+    def get_roi(self) -> Any:
+        """What the parameters select."""
+        return get_roi(self.parameters, tuple(self.dataset.shape.nav))
 
     def get_udf_results(
         self, udf_results: Mapping[str, BufferWrapper], roi: Any, damage: Any

@@ -1,0 +1,50 @@
+"""The Fourier spectrum of one frame."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from framefold import masks
+from framefold.analysis.base import frame_results
+from framefold.analysis.raw import PickFrameAnalysis
+from framefold.common.analysis import AnalysisResultSet
+from framefold.common.buffers import BufferWrapper
+
+__all__ = ["PickFFTFrameAnalysis"]
+
+
+class PickFFTFrameAnalysis(PickFrameAnalysis):
+    """Magnitudes of the Fourier spectrum of the frame at one position, zero in the middle.
+
+    Parameters
+    ----------
+    dataset
+        Of one to three navigation axes, with frames of two axes.
+    parameters
+        ``x``, ``y``, ``z``, as for :class:`~framefold.analysis.raw.PickFrameAnalysis`;
+        ``real_centerx``, ``real_centery``, ``real_rad``: a circle of the frame to leave out, none
+        if ``real_rad`` is missing.
+
+    Results
+    -------
+    intensity, intensity_lin : shape ``sig``
+        The magnitudes, to be seen on a logarithmic and on a linear scale.
+    """
+
+    def get_udf_results(
+        self, udf_results: Mapping[str, BufferWrapper], roi: Any, damage: Any
+    ) -> AnalysisResultSet:
+        """The spectrum on both scales."""
+        frame = udf_results["intensity"].data[0]
+        given = self.parameters
+        radius = given.get("real_rad")
+        if radius is not None:
+            height, width = frame.shape
+            centre = (given["real_centerx"], given["real_centery"])
+            frame = frame * ~masks.circular(*centre, width, height, radius)
+        spectrum = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
+        what = f"spectrum of {self.place()}"
+        return frame_results(spectrum, what, what)
