@@ -157,5 +157,6 @@ def test_names_of_the_package():
         analysis.CLASSES
     )
     assert "DiskMaskAnalysis" in dir(analysis)
+    assert set(analysis.__all__) == set(analysis.CLASSES)
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = analysis.Nothing

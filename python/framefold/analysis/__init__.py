@@ -19,6 +19,8 @@ CLASSES = {
     "SumAnalysis": "sum",
     "SumSigAnalysis": "sumsig",
 }
+#: So that ``from framefold.analysis import *`` finds them.
+__all__ = [*CLASSES]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,8 +61,8 @@ class AnalysisMethods:
         >>> import framefold as ff
         >>> ctx = ff.Context()
         >>> dataset = ctx.load("memory", data=np.ones((4, 4, 8, 8)), sig_dims=2)
-        >>> left = ctx.create_mask_analysis(lambda: np.eye(8), dataset)
-        >>> ctx.run(left).mask_0.raw_data.shape
+        >>> diagonal = ctx.create_mask_analysis([lambda: np.eye(8)], dataset)
+        >>> ctx.run(diagonal).mask_0.raw_data.shape
         (4, 4)
         """
         from framefold.analysis.masks import MasksAnalysis
