@@ -257,6 +257,21 @@ def test_exceptions_come_back_as_themselves(ctx, dataset):
     asyncio.run(main())
 
 
+def test_an_exception_that_ends_loops(ctx, dataset):
+    class Failing(Slow):
+        def process_frame(self, frame):
+            if self.meta.slice.origin[0] == 30:
+                raise StopAsyncIteration
+
+    async def main():
+        with pytest.raises(RuntimeError, match="a function raised StopAsync") as caught:
+            async for _ in ctx.run_udf_iter(dataset, Failing(), sync=False):
+                pass
+        assert any("Failing" in note for note in caught.value.__notes__)
+
+    asyncio.run(main())
+
+
 def test_several_runs_at_once(ctx, dataset, data):
     async def main():
         return await asyncio.gather(

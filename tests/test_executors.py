@@ -182,6 +182,59 @@ def test_an_exception_in_the_middle(ctx, inline, tmp_path):
     assert_same([ctx.run_udf(dataset, Level(offset=3))], [expected])
 
 
+def test_an_exception_that_ends_loops(ctx, inline, tmp_path):
+    class Failing(Level):
+        def process_frame(self, frame):
+            if self.meta.slice.origin[0] == 30:
+                next(iter(()))
+            super().process_frame(frame)
+
+    dataset = load("raw", "uint16", inline, tmp_path)
+    with pytest.raises(StopIteration) as caught:
+        # Not a result, at least.
+        assert ctx.run_udf(dataset, Failing())["level"].data is None
+    assert "UDF Failing, partition 3, frame 30" in "".join(caught.value.__notes__)
+    # It must not end a loop over results as if they were complete.
+    with pytest.raises(RuntimeError, match="StopIteration") as in_loop:
+        list(ctx.run_udf_iter(dataset, Failing()))
+    assert "UDF Failing, partition 3, frame 30" in "".join(in_loop.value.__notes__)
+
+
+class ToldError(Exception):
+    """Makes a message of what it is given."""
+
+    def __init__(self, what, *, where):
+        super().__init__(f"{what} at {where}")
+        self.where = where
+
+
+#: Called where they are raised: not all of them can be sent as they are.
+TELLING = {
+    "own": lambda: ToldError("found nothing", where=3),
+    "unicode": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+    "os": lambda: FileNotFoundError(2, "nothing there", "dark.npy"),
+    "group": lambda: ExceptionGroup("several", [ToldError("one", where=1), KeyError("two")]),
+}
+
+
+@pytest.mark.parametrize("kind", TELLING)
+def test_exceptions_keep_what_they_say(ctx, inline, tmp_path, kind):
+    make_one = TELLING[kind]
+
+    class Failing(Level):
+        def process_frame(self, frame):
+            raise make_one()
+
+    dataset = load("raw", "uint16", inline, tmp_path)
+    expected = make_one()
+    with pytest.raises(type(expected)) as caught:
+        assert ctx.run_udf(dataset, Failing())["level"].data is None
+    assert str(caught.value) == str(expected)
+    assert getattr(caught.value, "where", None) == getattr(expected, "where", None)
+    several = getattr(caught.value, "exceptions", ())
+    assert repr(several) == repr(getattr(expected, "exceptions", ()))
+
+
 def test_plots_are_updated(ctx, inline, tmp_path):
     seen = []
 

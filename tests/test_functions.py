@@ -9,6 +9,7 @@ from sample_udfs import Level
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import (
     InvalidArgumentError,
+    UDFError,
 )
 
 
@@ -48,3 +49,9 @@ def test_functions_with_merge(ctx, dataset, data):
         ctx.run_udf(dataset=dataset, udf=Level(), fn=fn, make_buffers=make_buffers)
     with pytest.raises(InvalidArgumentError, match="no UDF"):
         ctx.run_udf(dataset=dataset)
+
+    async def awaits(frame, maxbuf):
+        maxbuf[:] = 1
+
+    with pytest.raises(UDFError, match="fn is declared with 'async def'"):
+        ctx.run_udf(dataset=dataset, fn=awaits, make_buffers=make_buffers, merge=merge)

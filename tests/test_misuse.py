@@ -34,6 +34,15 @@ def declares(buffers, **methods):
     return type("Culprit", (UDF,), {"get_result_buffers": get_result_buffers, **methods})()
 
 
+async def awaits(self, *_):
+    """Of which a call does nothing."""
+
+
+def yields(self, *_):
+    """Another one."""
+    yield
+
+
 @pytest.mark.parametrize(
     ("roi", "message"),
     [
@@ -104,6 +113,14 @@ def test_unusable_roi(ctx, dataset, roi, message):
         (
             declares(lambda self: {"x": self.buffer(kind="nav")}, get_method=lambda self: "pixel"),
             "get_method returned 'pixel'",
+        ),
+        (
+            declares(lambda self: {"x": self.buffer(kind="nav")}, process_frame=awaits),
+            "Culprit.process_frame is declared with 'async def'",
+        ),
+        (
+            declares(lambda self: {"x": self.buffer(kind="sig")}, merge=yields),
+            "Culprit.merge has a 'yield' in it",
         ),
     ],
 )

@@ -95,6 +95,7 @@ def test_exceptions_come_back_as_themselves(ctx):
 class Awkward(Exception):
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")
+        self.lock = threading.Lock()
 
 
 def test_exceptions_that_cannot_be_pickled(ctx):

@@ -52,6 +52,11 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
             self._generator.advance()
         except StopIteration:
             return False
+        except StopAsyncIteration as error:  # of user code: it would end the loop over results
+            raised = RuntimeError("a function raised StopAsyncIteration")
+            for note in getattr(error, "__notes__", ()):
+                raised.add_note(note)
+            raise raised from error
         return True
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.exceptions import InvalidArgumentError
+from framefold.udf._declarations import check_that_a_call_runs
 from framefold.udf.base import UDF
 
 MakeBuffers = Callable[[], Mapping[str, Any]]
@@ -35,6 +36,8 @@ def function_udf(
     ------
     InvalidArgumentError
         If one of them is missing or does not fit the others.
+    UDFError
+        If a call of one of them alone does nothing.
     """
     if not callable(fn) or not callable(make_buffers):
         name, value = ("make_buffers", make_buffers) if callable(fn) else ("fn", fn)
@@ -44,6 +47,8 @@ def function_udf(
         )
     if merge is not None and not callable(merge):
         raise InvalidArgumentError(f"merge is {merge!r}, expected a function of (dest, src)")
+    for what, function in (("fn", fn), ("merge", merge)):
+        check_that_a_call_runs(what, function)
     if merge is not None:
         return MergedFunctionUDF(fn=fn, make_buffers=make_buffers, merge=merge)
     udf = FunctionUDF(fn=fn, make_buffers=make_buffers)

@@ -13,7 +13,7 @@ import time
 import weakref
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -78,6 +78,12 @@ class ResultGenerator(Iterator[UDFResults]):
             self._stepping = True
             try:
                 next(self._steps)
+            except RuntimeError as error:
+                # A StopIteration of user code: Python lets none out of a generator.
+                if isinstance(error.__cause__, StopIteration):
+                    for note in getattr(error.__cause__, "__notes__", ()):
+                        error.add_note(note)
+                raise
             finally:
                 self._stepping = False
                 if self._closing:
@@ -91,9 +97,15 @@ class ResultGenerator(Iterator[UDFResults]):
             self.advance()
             results = self.results_so_far()
             self.update_plots(results)
-        with suppress(StopIteration):
+        try:
             while self._plots is None:
                 self.advance()
+        except StopIteration:
+            pass  # the end
+        except RuntimeError as error:
+            if isinstance(error.__cause__, StopIteration):
+                raise error.__cause__ from error.__cause__.__cause__
+            raise
         return (results or self.results_so_far()).buffers
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import pickle
 import signal
 import traceback
@@ -41,7 +42,7 @@ def pack(exception: BaseException) -> Packed:
     kept = exception.__traceback__, exception.__cause__, exception.__context__
     exception.__traceback__ = exception.__cause__ = exception.__context__ = None
     try:
-        data, _ = _shared.dumps_by_value(exception, share=False)
+        data = _dumps(exception)
         pickle.loads(data)
     except Exception:
         # Not all exceptions can be pickled, and some of those not be made again.
@@ -52,6 +53,39 @@ def pack(exception: BaseException) -> Packed:
         data = pickle.dumps(told)
     exception.__traceback__, exception.__cause__, exception.__context__ = kept
     return data, text
+
+
+def _dumps(exception: BaseException) -> bytes:
+    """The pickle of an exception, and of what it holds."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            # Other ways that are registered, such as that of Dask, lose what is not in `args`.
+            if isinstance(value, BaseException):
+                return _made_again, (type(value), *value.__reduce_ex__(5)[:3])
+            return super().reducer_override(value)
+
+    file = io.BytesIO()
+    Pickler(file, protocol=5).dump(exception)
+    return file.getvalue()
+
+
+def _made_again(cls: Any, make: Any, arguments: tuple[Any, ...], state: Any = None) -> Any:
+    """An exception of class ``cls``, from how Python would make it again.
+
+    Where that is to call the class with ``args``, its own constructor is left out: many make a
+    message of what they are given, and pass on that alone.
+    """
+    if make is not cls:
+        exception = make(*arguments)
+    else:
+        exception = cls.__new__(cls, *arguments)
+        builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+        builtin.__init__(exception, *arguments)
+    if state is not None:
+        exception.__setstate__(state)
+    return exception
 
 
 def unpack(packed: Packed) -> BaseException:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Mapping
 from math import isinf
@@ -74,7 +75,28 @@ def processing_method(udf: UDF) -> str:
         raise UDFError(
             f"{name}.get_method returned {method!r}, but there is no {PROCESS_METHODS[method]}"
         )
+    for hook in (PROCESS_METHODS[method], "preprocess", "postprocess", "merge"):
+        check_that_a_call_runs(f"{name}.{hook}", getattr(udf, hook, None))
     return method
+
+
+def check_that_a_call_runs(name: str, function: Any) -> None:
+    """Refuse a function of which a call alone does nothing: buffers would stay as they are.
+
+    Raises
+    ------
+    UDFError
+        If it is asynchronous, or a generator; names it.
+    """
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    flags = getattr(code, "co_flags", 0)
+    if flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+        raise UDFError(f"{name} is declared with 'async def'; use 'def', as nobody awaits it")
+    if flags & inspect.CO_GENERATOR:
+        raise UDFError(
+            f"{name} has a 'yield' in it, so that a call does nothing; write to the result "
+            f"buffers instead"
+        )
 
 
 def preferred_dtype(udf: UDF) -> str:
