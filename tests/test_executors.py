@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
+import os
+import sys
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -13,8 +17,9 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import UDFRunCancelled, UnsupportedError
+from framefold.exceptions import FramefoldError, UDFRunCancelled, UnsupportedError
 from framefold.executor import auto
+from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.delayed import DelayedJobExecutor
 from framefold.udf import UDF
 from framefold.viz.base import Dummy2DPlot
@@ -233,6 +238,78 @@ def test_exceptions_keep_what_they_say(ctx, inline, tmp_path, kind):
     assert getattr(caught.value, "where", None) == getattr(expected, "where", None)
     several = getattr(caught.value, "exceptions", ())
     assert repr(several) == repr(getattr(expected, "exceptions", ()))
+
+
+OF_A_MODULE = """
+from framefold.udf import UDF
+SCALE = {scale}
+def helper(frame):
+    return frame.max() * 0 + {scale}
+class Scaled(UDF):
+    def get_result_buffers(self):
+        return {{"level": self.buffer(kind="nav")}}
+    def process_frame(self, frame):
+        self.results.level[:] = helper(frame) + SCALE * 10
+"""
+
+
+def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
+    """Workers may have imported something else by their names, or find nothing."""
+    name = f"module_of_{tmp_path.name}"
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    dataset = ctx.load("memory", data=np.zeros((4, 2, 4, 4), "float32"), num_partitions=4)
+
+    def write(folder, scale, age):
+        path = folder / f"{name}.py"
+        path.write_text(OF_A_MODULE.format(scale=scale))
+        os.utime(path, (age, age))  # the cache of compiled code goes by the time
+        return path
+
+    def level(cls):
+        (found,) = set(ctx.run_udf(dataset, cls())["level"].data.ravel().tolist())
+        return found
+
+    def derived(base):
+        class Derived(base):
+            pass
+
+        return Derived
+
+    write(tmp_path, 1, 1e9)
+    module = importlib.import_module(name)
+    try:
+        mine = derived(module.Scaled)
+        assert level(module.Scaled) == level(mine) == 11
+        module.SCALE = 5
+        assert level(module.Scaled) == level(mine) == 51
+        write(tmp_path, 2, 1.1e9)
+        importlib.reload(module)
+        assert level(module.Scaled) == level(derived(module.Scaled)) == level(mine) == 22
+        path = write(elsewhere, 3, 1.2e9)
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        assert level(module.Scaled) == 33
+        # Where nothing is found under its name.
+        module.Scaled.__module__ = module.helper.__module__ = module.__name__ = "ghost"
+        monkeypatch.setitem(sys.modules, "ghost", module)
+        if not isinstance(ctx.executor, AutoJobExecutor):  # which warns, and stays here
+            assert level(module.Scaled) == 33
+        # What cannot be sent must not become what the workers have.
+        module = sys.modules[name] = types.ModuleType(name)
+        exec(OF_A_MODULE.format(scale=4), vars(module))
+        module.helper.__kwdefaults__ = {"lock": threading.Lock()}
+        told = None
+        try:
+            assert level(module.Scaled) == 44
+        except FramefoldError as error:
+            told = str(error)
+        assert told is None or "the code of helper is not the same in worker" in told
+        assert told is None or "lock" in told
+    finally:
+        sys.modules.pop(name, None)
 
 
 def test_plots_are_updated(ctx, inline, tmp_path):

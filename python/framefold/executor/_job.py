@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import sys
 import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
-from framefold.executor import _kept
+from framefold.executor import _code, _kept
 from framefold.executor._failures import OtherwiseError, cannot_be_sent
 from framefold.executor._shared import Parcel
 
@@ -33,15 +35,16 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
     """
     try:
         dataset = _kept.sent(run.dataset)
-        return Parcel({**contents(run), "dataset": dataset, "outside": outside})
+        by_name = outside is not None
+        return Parcel({**contents(run, by_name=by_name), "dataset": dataset, "outside": outside})
     except (MemoryError, OSError):
         raise
     except Exception as error:
         raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
 
 
-def contents(run: Run) -> dict[str, Any]:
-    """What :func:`plan` takes."""
+def contents(run: Run, *, by_name: bool = False) -> dict[str, Any]:
+    """What :func:`plan` takes; with code of modules as workers import it if ``by_name``."""
     # The parameters of a run that has begun can have changed.
     udfs = [
         udf if bridge is None else bridge.udf
@@ -49,7 +52,7 @@ def contents(run: Run) -> dict[str, Any]:
     ]
     return {
         "dataset": run.dataset,
-        "udfs": [recipe(udf) for udf in udfs],
+        "udfs": [recipe(udf, by_name=by_name) for udf in udfs],
         "roi": run.roi,
         "corrections": run.corrections,
         "backends": run.backends,
@@ -72,9 +75,11 @@ def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> P
         raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
 
 
-def recipe(udf: UDF) -> tuple[type[UDF], dict[str, Any]]:
-    """What a clean copy of a UDF is made of."""
-    return type(udf), udf._kwargs
+def recipe(udf: UDF, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
+    """What a clean copy of a UDF is made of, once it was pickled."""
+    if by_name:
+        return type(udf), udf._kwargs
+    return _code.sent(type(udf)), {key: _code.sent(value) for key, value in udf._kwargs.items()}
 
 
 def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
@@ -129,7 +134,14 @@ def environment() -> tuple[list[str], bool]:
     stands_in = alias is not None and any(
         isinstance(finder, alias._Finder) for finder in sys.meta_path
     )
-    return list(sys.path), stands_in
+    return [_absolute(entry) for entry in sys.path], stands_in
+
+
+def _absolute(entry: str) -> str:
+    """An entry of ``sys.path`` for those who have another current folder."""
+    with contextlib.suppress(OSError):  # there may be none any more
+        return os.path.abspath(entry)
+    return entry
 
 
 def enter_environment(path: list[str], stands_in: bool) -> None:

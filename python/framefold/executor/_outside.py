@@ -48,22 +48,37 @@ class Outside:
         Whose classes and parameters are looked at.
     anywhere
         Whether it is compared with another process, where the same objects have other addresses.
+    main_side
+        Whether to look at methods, too, that always run in the main process, if there is one.
     """
 
-    def __init__(self, udfs: Iterable[UDF], anywhere: bool = False) -> None:
+    def __init__(
+        self, udfs: Iterable[UDF], anywhere: bool = False, main_side: bool = False
+    ) -> None:
         self._anywhere = anywhere
+        self._left_out = () if main_side else MAIN_SIDE
         self._left = MOST
         self._seen: set[int] = set()
         #: The name of something that the code is seen to change; None if there is none.
         self.changed: str | None = None
         #: Name and state of all that was found.
         self._states: dict[str, Any] = {}
+        #: What of the user's modules it is: their names, and names in them.
+        self.parts: set[tuple[str, str]] = set()
         for udf in udfs:
-            for cls in type(udf).__mro__:
-                if _is_of_user(cls.__module__):
-                    self._look_at_class(cls)
+            self.add(type(udf))
             for name, value in udf._kwargs.items():
                 self._states[f"parameter {name!r} of {type(udf).__name__}"] = self._state(value, 0)
+
+    def add(self, cls: type) -> None:
+        """Look at a class, with those that it derives from, too."""
+        for each in cls.__mro__:
+            if _is_of_user(each.__module__):
+                self._look_at_class(each)
+
+    def add_value(self, name: str, value: Any) -> None:
+        """Look at some value, too."""
+        self._states[name] = self._state(value, 0)
 
     def difference(self, later: Outside) -> str | None:
         """What was changed until ``later``, or the code says that it changes; None if nothing."""
@@ -83,14 +98,16 @@ class Outside:
         return f"a {type(value).__qualname__}" if self._anywhere else id(value)
 
     def _look_at_class(self, cls: type) -> None:
+        self.parts.add((cls.__module__, cls.__qualname__))
         for name, value in list(vars(cls).items()):
-            if name in MAIN_SIDE or (name.startswith("__") and name.endswith("__")):
+            if name in self._left_out or (name.startswith("__") and name.endswith("__")):
                 continue
             function = getattr(value, "__func__", getattr(value, "fget", value))
             self._states[f"{cls.__name__}.{name}"] = self._state(function, 0)
 
     def _look_at_function(self, function: types.FunctionType) -> None:
         code, names = function.__code__, function.__globals__
+        self.parts.add((function.__module__, function.__qualname__))
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=False))
         found = {name: _content(cell) for name, cell in cells.items()}
         for each in _codes(code):
@@ -101,7 +118,9 @@ class Outside:
                         names[name].__name__
                     ):
                         members = vars(names[name])
-                        found.update((n, members[n]) for n in each.co_names if n in members)
+                        used = [n for n in each.co_names if n in members]
+                        found.update((n, members[n]) for n in used)
+                        self.parts.update((names[name].__name__, n) for n in used)
             changed = _changes(each, found)
             if changed is not None and self.changed is None:
                 self.changed = f"{changed!r}, which {function.__qualname__} refers to"
