@@ -106,7 +106,7 @@ class DelayedRun:
             value = _job.contents(run)
             value["dataset"] = run.dataset._for_tasks()
             try:
-                data, _ = _shared.dumps(value, share=False)
+                data, _ = _shared.dumps_by_value(value, share=False)
             except (MemoryError, OSError):
                 raise
             except Exception as error:
