@@ -134,12 +134,23 @@ def test_worker_processes(inline, processes, data, chunks):
 
 
 CLUSTER = """
+import time
 import numpy as np
 import dask.array as da
 import framefold as ff
 from distributed import Client, LocalCluster
 
 if __name__ == "__main__":
+
+    class Mine(ff.UDF):
+        # Workers that import the script do not find this class.
+
+        def get_result_buffers(self):
+            return {"intensity": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            self.results.intensity[:] = frame.sum()
+
     data = np.arange(12 * 7 * 10 * 12, dtype=np.uint16).reshape(12, 7, 10, 12)
     array = da.from_array(data, chunks=(2, 3, 5, 12))
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
@@ -148,10 +159,26 @@ if __name__ == "__main__":
         held = array.persist()
         for name in ("dask-integration", "inline", "threads", "delayed"):
             with ff.Context.make_with(name) as ctx:
-                for given in (array, held) if name != "dask-integration" else (array,):
+                # What is being computed when the run begins, and what depends on what is held.
+                late = array.map_blocks(lambda block: time.sleep(0.05) or block).persist()
+                for given in (array, held, held - 0, late):
                     dataset = ctx.load("dask", given, sig_dims=2, min_size=0)
-                    sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
-                    assert np.array_equal(sums, expected), name
+                    for udf in (ff.SumSigUDF, Mine):
+                        sums = ctx.run_udf(dataset=dataset, udf=udf())["intensity"].data
+                        assert np.array_equal(sums, expected), name
+        broken = array.map_blocks(lambda block: 1 // 0, meta=data[:0]).persist()
+        with ff.Context.make_with("dask-integration") as ctx:
+            try:
+                ctx.run_udf(dataset=ctx.load("dask", broken), udf=Mine())
+            except ZeroDivisionError:
+                print("broken")
+        for name in ("processes", "dask"):
+            with ff.Context.make_with(name, cpus=1) as ctx:
+                try:
+                    ctx.run_udf(dataset=ctx.load("dask", held), udf=Mine())
+                except ff.exceptions.InvalidArgumentError as error:
+                    assert "holds chunks of the array" in str(error)
+                    print("refused")
     with ff.Context.make_with("dask", cpus=2) as ctx:
         dataset = ctx.load("dask", array, sig_dims=2, min_size=0)
         sums = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
@@ -167,7 +194,7 @@ def test_a_cluster(tmp_path):
     command = [sys.executable, str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.endswith("the same\n")
+    assert done.stdout.split("\n") == ["broken", "refused", "refused", "the same", ""]
 
 
 def test_step_by_step(ctx, data):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pickle
 import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
 from framefold._planning import Run
@@ -11,7 +14,13 @@ from framefold.executor import _failures, _job, _kept, _shared
 from framefold.executor._dask_feed import Shipment
 from framefold.executor._dask_trays import machine
 from framefold.executor._dask_work import Shipped
+from framefold.executor._tasks import POLL
 from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+    from framefold.io.dataset.base import DataSet
 
 #: Of framefold; workers need the same.
 VERSION = _engine.__version__
@@ -39,6 +48,33 @@ def ship(run: Run) -> Shipment:
     shipped = Shipped(number, VERSION, dataset, rest, _job.environment(), checksum, here)
     data = pickle.dumps(shipped, 5)
     return Shipment(number, data, VERSION, fingerprint, _job.names(run))
+
+
+def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -> None:
+    """Wait for what the cluster computes for a data set: workers would wait for themselves.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If another cluster does so.
+    """
+    futures = dataset._held
+    if not futures:
+        return
+    from distributed import wait
+
+    schedulers = {future.client.scheduler.address for future in futures}
+    scheduler: Any = client.scheduler
+    if schedulers != {scheduler.address}:
+        raise _failures.held_elsewhere()
+    pending = futures
+    while pending:
+        check()
+        with suppress(TimeoutError):
+            pending = list(wait(pending, timeout=POLL).not_done)
+    for future in futures:
+        if future.status != "finished":
+            future.result()  # which says why
 
 
 def udfs_of(run: Run) -> list[UDF | None]:

@@ -161,6 +161,15 @@ def cannot_be_sent(udfs: list[UDF], dataset: Any, error: Exception) -> Exception
     )
 
 
+def held_elsewhere() -> Exception:
+    """For a Dask array that workers cannot get."""
+    return InvalidArgumentError(
+        "a Dask cluster holds chunks of the array (they were persisted, or are futures), and "
+        "workers that do not belong to it cannot get them; use 'dask-integration', 'delayed' or "
+        "'threads', or the array as it was before persist()"
+    )
+
+
 def _refusal(value: Any) -> str | None:
     """Why a value cannot be pickled; None if it can."""
     try:

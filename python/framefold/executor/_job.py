@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
 from framefold.executor import _code, _kept
-from framefold.executor._failures import OtherwiseError, cannot_be_sent
+from framefold.executor._failures import OtherwiseError, cannot_be_sent, held_elsewhere
 from framefold.executor._shared import Parcel
 
 if TYPE_CHECKING:
@@ -31,8 +31,10 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
     Raises
     ------
     InvalidArgumentError
-        If something of it cannot be pickled; names it.
+        If something of it cannot be pickled, or got from elsewhere; names it.
     """
+    if run.dataset._held:
+        raise held_elsewhere()
     try:
         dataset = _kept.sent(run.dataset)
         by_name = outside is not None

@@ -263,20 +263,21 @@ class DaskJobExecutor(JobExecutor):
     def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
         from framefold import _engine
         from framefold.executor._dask_feed import Feed
-        from framefold.executor._dask_shipping import ship, ship_changes, udfs_of
+        from framefold.executor._dask_shipping import ship, ship_changes, udfs_of, wait_for_held
         from framefold.executor._dask_tasks import ClusterTasks
 
+        def check() -> None:
+            if run.plan.cancelled:
+                raise UDFRunCancelled("the run was cancelled")
+
+        self._on_loop()  # or it says why not
+        wait_for_held(run.dataset, self.client, check)
         tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
         known = udfs_of(run)
         shipment = ship(run)
         call = self._on_loop()
         limits = self._timeout, self._startup_timeout
         feed = Feed(self.client, shipment, tasks, *limits, self._replace, self._lend())
-
-        def check() -> None:
-            if run.plan.cancelled:
-                raise UDFRunCancelled("the run was cancelled")
-
         complete = False
         try:
             with self._lock:

@@ -6,6 +6,7 @@ do not hold runs of frames themselves, and as many as make up a size that is wor
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Sequence
 from contextlib import contextmanager
@@ -193,6 +194,7 @@ class ChunkReader:
         self.roi = roi
         self._lock = threading.Lock()
         self._tasks: dict[Any, Any] | None = None
+        self._held: dict[Any, Any] | None = None
 
     def __call__(self, piece: int) -> npt.NDArray[Any]:
         """The frames of a piece, in C order."""
@@ -217,12 +219,35 @@ class ChunkReader:
         get = (None if self._elsewhere else get_scheduler()) or get_sync
         keys = [(self.array.name, *index) for _, index, _ in wanted]
         tasks, _ = cull(self._optimized(), keys)
+        if self._elsewhere:
+            tasks.update(self._fetched(tasks, keys))
         try:
             blocks: Sequence[Any] = get(tasks, keys)
             return blocks
         except Exception as error:
             self._name_chunk(error, wanted, get)
             raise
+
+    def _fetched(self, tasks: dict[Any, Any], keys: Sequence[Any]) -> dict[Any, Any]:
+        """What these tasks need of what a cluster holds; this process works for that cluster."""
+        from dask.core import keys_in_tasks
+
+        with self._lock:
+            if self._held is None:
+                self._held = {future.key: future for future in held_by_cluster(self.array)}
+        if not self._held:
+            return {}
+        from distributed import Future, get_client
+
+        needed = {*keys, *tasks}
+        for task in tasks.values():
+            found = getattr(task, "dependencies", None)
+            needed.update(keys_in_tasks(self._held, [task]) if found is None else found)
+        client = get_client()
+        # They are finished, or the run would not have begun; those that came here do not know it.
+        futures = {key: Future(key, client, state="memory") for key in needed & self._held.keys()}
+        fetched: dict[Any, Any] = client.gather(futures)
+        return fetched
 
     def _optimized(self) -> dict[Any, Any]:
         """The tasks of all chunks, in the form that they are computed in."""
@@ -253,6 +278,16 @@ class ChunkReader:
                 break
         which = f"chunk {failed}" if failed else f"chunks {wanted[0][1]} to {wanted[-1][1]}"
         error.add_note(f"raised while {which} of the Dask array was computed")
+
+
+def held_by_cluster(array: Any) -> list[Any]:
+    """The futures in a Dask array: what was persisted, or computed, by a cluster."""
+    if "distributed" not in sys.modules:
+        return []
+    from distributed import futures_of
+
+    futures: list[Any] = futures_of(array)
+    return futures
 
 
 _given = threading.local()

@@ -211,6 +211,11 @@ class DataSet:
         return self._engine.sync_info
 
     @property
+    def _held(self) -> list[Any]:
+        """The futures of a Dask cluster that hold parts of the data: none, for all others."""
+        return []
+
+    @property
     def _bytes_to_copy(self) -> int:
         """How many bytes of data have to be sent to where the data are not."""
         return 0

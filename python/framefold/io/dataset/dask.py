@@ -15,7 +15,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.io.dataset._chunks import ChunkReader, Layout, given_blocks
+from framefold.io.dataset._chunks import ChunkReader, Layout, given_blocks, held_by_cluster
 from framefold.io.dataset.base import DataSet
 
 if TYPE_CHECKING:
@@ -171,6 +171,10 @@ class DaskDataSet(DataSet):
     def _piece_of(self, position: int) -> int:
         """The piece that holds the frame at a flat position of the scan."""
         return bisect_right(self._layout.starts, position) - 1
+
+    @property
+    def _held(self) -> list[Any]:
+        return held_by_cluster(self._array)
 
     def _for_tasks(self) -> DataSet:
         return _without_array(self._layout)
