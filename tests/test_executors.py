@@ -17,7 +17,7 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import FramefoldError, UDFRunCancelled, UnsupportedError
+from framefold.exceptions import FramefoldError, LimitError, UDFRunCancelled, UnsupportedError
 from framefold.executor import auto
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.delayed import DelayedJobExecutor
@@ -218,6 +218,7 @@ TELLING = {
     "own": lambda: ToldError("found nothing", where=3),
     "unicode": lambda: UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
     "os": lambda: FileNotFoundError(2, "nothing there", "dark.npy"),
+    "limit": lambda: LimitError("too much"),
     "group": lambda: ExceptionGroup("several", [ToldError("one", where=1), KeyError("two")]),
 }
 

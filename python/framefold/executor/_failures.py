@@ -12,6 +12,8 @@ from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
 from framefold.executor import _shared
 from framefold.udf.base import UDF
 
+#: Set in the flags of classes that are not written in C.
+HEAP_TYPE = 1 << 9
 #: An exception, and its traceback as text.
 Packed = tuple[bytes, str]
 
@@ -80,8 +82,10 @@ def _made_again(cls: Any, make: Any, arguments: tuple[Any, ...], state: Any = No
     if make is not cls:
         exception = make(*arguments)
     else:
-        exception = cls.__new__(cls, *arguments)
-        builtin = next(base for base in cls.__mro__ if base.__module__ == "builtins")
+        builtin = cls
+        while builtin.__flags__ & HEAP_TYPE:
+            builtin = builtin.__base__
+        exception = builtin.__new__(cls, *arguments)
         builtin.__init__(exception, *arguments)
     if state is not None:
         exception.__setstate__(state)
