@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from sample_udfs import Level, Recorder
 
@@ -64,3 +66,10 @@ def test_a_progress_bar(ctx, dataset, capsys):
     assert "42.0/42.0" in error
     ctx.run_udf(dataset=dataset, udf=ff.SumUDF(), progress=TQDMProgressReporter())
     assert "Partitions 5/5" in capsys.readouterr().err
+
+
+def test_there_may_be_nowhere_to_show_a_bar(ctx, dataset, monkeypatch):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(sys, "stderr", None)
+    total = ctx.run_udf(dataset=dataset, udf=ff.SumUDF(), progress=True)["intensity"].data
+    assert total.shape == tuple(dataset.shape.sig)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 __all__ = ["ProgressReporter", "ProgressState", "TQDMProgressReporter"]
@@ -68,7 +69,11 @@ class TQDMProgressReporter(ProgressReporter):
         from tqdm.auto import tqdm
 
         self._bars[state.progress_id] = tqdm(
-            desc=_description(state), total=state.num_frames_total, unit="frame", unit_scale=True
+            desc=_description(state),
+            total=state.num_frames_total,
+            unit="frame",
+            unit_scale=True,
+            disable=sys.stderr is None,  # as in programs without a terminal
         )
 
     def update(self, state: ProgressState) -> None:
