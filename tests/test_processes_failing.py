@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import gc
 import os
 import pickle
+import resource
 import signal
 import subprocess
 import sys
@@ -34,6 +36,7 @@ from framefold.exceptions import (
     LimitError,
     UDFError,
     UDFRunCancelled,
+    UnsupportedError,
     WorkerError,
     WorkerTimeoutError,
 )
@@ -254,6 +257,28 @@ def test_too_much_memory(ctx):
     with pytest.raises(LimitError, match="memory to share with other processes cannot be had"):
         _shared.allocate(1 << 62)
     assert_usable(ctx)
+
+
+def test_a_limit_on_files_holds_for_shared_memory(ctx):
+    """One that users of clusters may have been given."""
+
+    def limit(_frame):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 10, resource.RLIM_INFINITY))
+
+    class Large(PerFrame):
+        def get_result_buffers(self):
+            return {"pid": self.buffer(kind="nav", extra_shape=(1 << 14,), dtype="int64")}
+
+    with pytest.raises(LimitError, match=r"cannot be had \(File too large\); use"):
+        ctx.run_udf(frames(ctx), Large(limit))
+    for pid in ctx.executor.worker_ids:
+        os.kill(pid, signal.SIGKILL)
+    assert_usable(ctx)
+
+
+def test_executors_with_workers_cannot_be_copied(ctx):
+    with pytest.raises(UnsupportedError, match="cannot be pickled or copied: its workers"):
+        copy.deepcopy(ctx)
 
 
 def test_a_file_that_is_gone(ctx, tmp_path):

@@ -82,12 +82,14 @@ def allocate(len_bytes: int) -> int:
         If there is not so much.
     """
     check_available(len_bytes)
-    descriptor = os.memfd_create("framefold", os.MFD_CLOEXEC)
+    descriptor = -1
     try:
+        descriptor = os.memfd_create("framefold", os.MFD_CLOEXEC)
         os.truncate(descriptor, max(1, len_bytes))
-    except OSError:
-        os.close(descriptor)
-        raise
+    except OSError as error:  # such as the limits that `ulimit` sets
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise _too_much(len_bytes, error) from error
     return descriptor
 
 
@@ -104,10 +106,11 @@ def check_available(len_bytes: int) -> None:
         raise _too_much(len_bytes)
 
 
-def _too_much(len_bytes: int) -> LimitError:
+def _too_much(len_bytes: int, error: OSError | None = None) -> LimitError:
+    reason = "" if error is None else f" ({error.strerror})"
     return LimitError(
-        f"{len_bytes} bytes of memory to share with other processes cannot be had; use smaller "
-        f"result buffers or more partitions, or the executor 'threads'"
+        f"{len_bytes} bytes of memory to share with other processes cannot be had{reason}; use "
+        f"smaller result buffers or more partitions, or the executor 'threads'"
     )
 
 
@@ -142,7 +145,7 @@ def mapped(descriptor: int, len_bytes: int, *, private: bool) -> Bytes:
         access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
         return np.frombuffer(mmap.mmap(descriptor, max(1, len_bytes), access=access), np.uint8)
     except OSError as error:
-        raise _too_much(len_bytes) from error
+        raise _too_much(len_bytes, error) from error
     finally:
         os.close(descriptor)
 

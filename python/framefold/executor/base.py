@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from framefold import _engine
@@ -69,6 +69,14 @@ class JobExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def cannot_be_pickled(executor: JobExecutor) -> Exception:
+    """For executors that have workers."""
+    return UnsupportedError(
+        f"a {type(executor).__name__} cannot be pickled or copied: its workers belong to it; make "
+        f"another context where one is needed, and refer to none in functions that workers run"
+    )
 
 
 def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | None:

@@ -20,7 +20,12 @@ from framefold.exceptions import (
     UnsupportedError,
     WorkerError,
 )
-from framefold.executor.base import JobExecutor, Partials, refuse_main_process_gpu
+from framefold.executor.base import (
+    JobExecutor,
+    Partials,
+    cannot_be_pickled,
+    refuse_main_process_gpu,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -337,6 +342,9 @@ class DaskJobExecutor(JobExecutor):
             )
         loop: Any = self.client.loop
         return loop.add_callback  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> Any:
+        raise cannot_be_pickled(self)
 
     def _owns(self, *things: Any) -> None:
         """Close these, the last one last, with the executor."""

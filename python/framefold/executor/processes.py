@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import JobExecutor, Partials, checked_gpus
+from framefold.executor.base import JobExecutor, Partials, cannot_be_pickled, checked_gpus
 
 if TYPE_CHECKING:
     from framefold._planning import Run
@@ -154,6 +154,9 @@ class ProcessJobExecutor(JobExecutor):
                 self._pool = Pool(self.n_workers, self._timeout, self._startup_timeout)
                 weakref.finalize(self, _close_in, os.getpid(), self._pool)
             return self._pool
+
+    def __reduce__(self) -> Any:
+        raise cannot_be_pickled(self)
 
     def _forget(self) -> None:
         """In a fork, workers are those of the other process: begin anew."""
