@@ -192,6 +192,26 @@ def test_a_function_that_ends_its_worker(ctx, action, match):
     assert_usable(ctx)
 
 
+@pytest.mark.parametrize("end", [sys.exit, str, int.__floordiv__], ids=["exit", "return", "raise"])
+def test_a_function_that_forks(ctx, end, capfd):
+    """The other process leaves what it was doing, and the run, to the worker."""
+
+    def fork(frame):
+        if frame == 3:
+            other = os.fork()
+            if other == 0:
+                end(*((1, 0) if end is int.__floordiv__ else (0,)))
+            else:
+                found.append(os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]))
+                assert found.pop() == (1 if end is int.__floordiv__ else 0)
+
+    found = []
+    result = ctx.run_udf(frames(ctx), PerFrame(fork))
+    assert set(result["pid"].data.ravel().tolist()) <= set(ctx.executor.worker_ids)
+    assert_usable(ctx)
+    assert ("ZeroDivisionError" in capfd.readouterr().err) == (end is int.__floordiv__)
+
+
 def sleep_in_python(_frame):
     while True:
         time.sleep(0.01)

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+import traceback
 from collections import deque
 from contextlib import nullcontext, suppress
 from queue import SimpleQueue
@@ -182,9 +183,11 @@ class Server:
         self._put_back.append((first, []))
         taken: int | None = None
         outbox = Outbox(self._channel, job)
+        process = os.getpid()
 
         def take() -> int | None:
             nonlocal taken
+            _end_fork(process)
             taken = None
             if not self._put_back and self._inbox.empty():
                 outbox.send()
@@ -199,6 +202,7 @@ class Server:
 
         def give(partial: _engine.Partial) -> None:
             nonlocal taken
+            _end_fork(process)
             outbox.put(partial)
             taken = None
 
@@ -207,6 +211,7 @@ class Server:
                 job.run.plan.work(take, give)
             outbox.send()
         except BaseException as exception:
+            _end_fork(process, exception)
             outbox.send()
             index = self._next()[0][2] if taken is None else taken
             self._channel.send(("failed", number, index, _failures.pack(exception)))
@@ -284,6 +289,20 @@ def _restore_environment() -> None:
     else:
         os.environ["PYTHONPATH"] = given
     sys.path[:] = dict.fromkeys(sys.path)
+
+
+def _end_fork(process: int, exception: BaseException | None = None) -> None:
+    """End this process if user code forked it from a worker: it must not speak for that one."""
+    if os.getpid() == process:
+        return
+    code: Any = 0
+    if isinstance(exception, SystemExit):
+        code = exception.code or 0
+    elif exception is not None:
+        traceback.print_exception(exception)
+        code = 1
+    _flush()
+    os._exit(code if isinstance(code, int) else 1)
 
 
 def _flush() -> None:
