@@ -18,6 +18,7 @@ mod array;
 mod assemble;
 mod axes;
 mod chunk_table;
+mod converted;
 mod dtype;
 mod emd;
 mod filters;

@@ -7,12 +7,13 @@
 
 use super::FORMAT;
 use super::array::{Array, Place};
+use super::converted::{self, Converted, Pair};
 use super::frames::Frames;
 use super::library::{Library, Unreachable};
 use super::virtual_set::{Member, VirtualSet};
 use crate::composed::{Blocks, ComposedSource, ComposedSpec, Piece};
 use crate::linear::{normalise_in_place, swap_in_place};
-use framefold_core::{DType, DataSource, Error, Presence, Result, SourceInfo, StoredDType};
+use framefold_core::{DataSource, Error, Presence, Result, SourceInfo, StoredDType};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -23,10 +24,13 @@ const MOST_NAMED: usize = 8;
 
 /// Frames in which something has to be put together.
 pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn DataSource>> {
-    let dtype = StoredDType::native(frames.arrays[0].dtype.dtype);
+    let own = frames.arrays[0].dtype;
+    let shown_as = frames.shown_as.unwrap_or(own);
+    let dtype = StoredDType::native(shown_as.dtype);
     let mut fill = frames.arrays[0].fill.clone();
-    swap_in_place(frames.arrays[0].dtype, &mut fill);
-    normalise_in_place(frames.arrays[0].dtype, &mut fill);
+    swap_in_place(own, &mut fill);
+    normalise_in_place(own, &mut fill);
+    let fill = converted::element(Pair { from: own, to: shown_as }, &fill)?;
     let whole: Vec<(usize, usize)> = (0..frames.sig_shape.len()).map(|axis| (axis, 0)).collect();
     let mut assembly = Assembly::default();
     let mut nav_shape = vec![frames.frames.last().map_or(0, |frames| frames.end)];
@@ -44,7 +48,7 @@ pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn Da
             }
             let n_nav = frames.nav_axes.len();
             let _guard = library.enter(&array)?;
-            assembly.virtual_set(library, &array, set, n_nav)?;
+            assembly.virtual_set(library, &array, set, n_nav, shown_as)?;
             nav_shape = set.shape.get(..n_nav).map(<[u64]>::to_vec).unwrap_or_default();
             true
         }
@@ -113,7 +117,6 @@ struct Assembly {
 /// A data set that something is taken of.
 struct Known {
     shape: Vec<u64>,
-    dtype: DType,
     /// Until it becomes a source.
     array: Option<Array>,
     /// By the number of signal axes: the number of the source.
@@ -127,6 +130,7 @@ impl Assembly {
         owner: &Array,
         set: &VirtualSet,
         n_nav: usize,
+        dtype: StoredDType,
     ) -> Result<()> {
         for member in &set.members {
             let located = |error: Error| owner.owner.locate(error);
@@ -140,18 +144,10 @@ impl Assembly {
                 self.opened.insert(key.clone(), known);
             }
             match self.opened.get_mut(&key) {
-                Some(Some(known)) if known.dtype == owner.dtype.dtype => {
-                    let mut place = Placing { library, owner, member, known, n_nav };
+                Some(Some(known)) => {
+                    let mut place = Placing { library, owner, member, known, n_nav, dtype };
                     let pieces = place.pieces(shown, &mut self.sources).map_err(located)?;
                     self.pieces.extend(pieces);
-                }
-                Some(Some(known)) => {
-                    return Err(located(Error::unsupported(format!(
-                        "the virtual data set has the dtype {}, but {} that it shows {}",
-                        owner.dtype.dtype,
-                        name(member),
-                        known.dtype
-                    ))));
                 }
                 _ => self.missing_piece(shown, n_nav)?,
             }
@@ -205,6 +201,8 @@ struct Placing<'a> {
     member: &'a Member,
     known: &'a mut Known,
     n_nav: usize,
+    /// What they become.
+    dtype: StoredDType,
 }
 
 impl Placing<'_> {
@@ -262,7 +260,13 @@ impl Placing<'_> {
         };
         self.library.count_source()?;
         let sig_axes = (n_nav..self.known.shape.len()).collect();
-        sources.push(Frames::of_one(array, sig_axes)?.source(self.library)?);
+        let stored = array.dtype;
+        let mut frames = Frames::of_one(array, sig_axes)?;
+        // What a virtual data set within this one shows is converted only once, as HDF5 does it.
+        frames.shown_as = Some(self.dtype);
+        let source = frames.source(self.library)?;
+        let pair = Pair { from: stored, to: self.dtype };
+        sources.push(Converted::of(source, &name(self.member), pair)?);
         self.known.sources.push((n_nav, sources.len() - 1));
         Ok(sources.len() - 1)
     }
@@ -277,8 +281,7 @@ fn open(library: &Library, owner: &Array, member: &Member) -> Result<Option<Know
     };
     let array = Array::try_new(library, &dataset, opened)?;
     let shape = array.shape.iter().map(|&len| u64::try_from(len).unwrap_or(u64::MAX)).collect();
-    let dtype = array.dtype.dtype;
-    Ok(Some(Known { shape, dtype, array: Some(array), sources: vec![] }))
+    Ok(Some(Known { shape, array: Some(array), sources: vec![] }))
 }
 
 fn name(member: &Member) -> String {

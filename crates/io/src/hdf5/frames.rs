@@ -12,7 +12,7 @@ use crate::recut::Axis;
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels};
 use framefold_core::{
-    DataSource, Error, MetadataList, Presence, Result, SourceInfo, checked_product,
+    DataSource, Error, MetadataList, Presence, Result, SourceInfo, StoredDType, checked_product,
 };
 use std::sync::Arc;
 
@@ -28,6 +28,8 @@ pub(super) struct Frames {
     pub(super) metadata: MetadataList,
     pub(super) details: Vec<(String, String)>,
     pub(super) warnings: Vec<String>,
+    /// The dtype in which a virtual data set shows them, if they are virtual themselves.
+    pub(super) shown_as: Option<StoredDType>,
 }
 
 impl Frames {
@@ -113,6 +115,7 @@ impl Frames {
             metadata,
             details,
             warnings,
+            shown_as: None,
         })
     }
 
@@ -140,6 +143,7 @@ impl Frames {
             metadata: MetadataList::new(),
             details: vec![],
             warnings: vec![],
+            shown_as: None,
         })
     }
 
