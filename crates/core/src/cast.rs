@@ -142,7 +142,7 @@ fn convert_with<'t>(
         .checked_mul(len)
         .and_then(|cells| cells.checked_mul(dtype.size()))
         .ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
-    let out = scratch.prepare(len_bytes);
+    let out = scratch.prepare(len_bytes)?;
     dispatch_frames!(frames, view => write_as(simd, view, dtype, out))?;
     let scratch: &Scratch = scratch;
     let bytes = &scratch.bytes()[..len_bytes];
@@ -248,7 +248,7 @@ mod tests {
     fn every_level_gives_the_same_bits() {
         let bytes: Vec<u8> = (0..16 * 67_u32).map(|i| (i * i / 7) as u8).collect();
         let mut aligned = Scratch::new();
-        aligned.prepare(bytes.len()).copy_from_slice(&bytes);
+        aligned.prepare(bytes.len()).unwrap().copy_from_slice(&bytes);
         for from in DType::all() {
             for to in DType::all().filter(|to| to.is_complex() || !from.is_complex()) {
                 let len = bytes.len() / from.size() / 2 - 1;

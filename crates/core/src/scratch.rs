@@ -1,6 +1,6 @@
 //! Reusable, aligned memory for one tile.
 
-use crate::Owner;
+use crate::{Error, Owner, Result};
 use bytemuck::{Pod, Zeroable};
 use std::sync::Arc;
 
@@ -25,16 +25,23 @@ impl Scratch {
     }
 
     /// `len_bytes` bytes for writing. Their contents are unspecified.
-    pub fn prepare(&mut self, len_bytes: usize) -> &mut [u8] {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for so many.
+    pub fn prepare(&mut self, len_bytes: usize) -> Result<&mut [u8]> {
         let n_lines = len_bytes.div_ceil(64);
         let kept = Arc::get_mut(&mut self.lines).is_some_and(|lines| lines.len() >= n_lines);
         if !kept {
-            self.lines = Arc::new(vec![Line::zeroed(); n_lines]);
+            // What nobody holds on to is given back first.
+            self.lines = Arc::default();
+            let mut lines = Vec::new();
+            lines.try_reserve_exact(n_lines).map_err(|_| too_large(len_bytes))?;
+            lines.resize(n_lines, Line::zeroed());
+            self.lines = Arc::new(lines);
         }
         match Arc::get_mut(&mut self.lines) {
-            Some(lines) => &mut bytemuck::cast_slice_mut(lines.as_mut_slice())[..len_bytes],
-            // Unreachable: the buffer was either unshared or made anew just now.
-            None => &mut [],
+            Some(lines) => Ok(&mut bytemuck::cast_slice_mut(lines.as_mut_slice())[..len_bytes]),
+            None => Err(Error::bug("a buffer that was made just now is shared")),
         }
     }
 
@@ -49,6 +56,11 @@ impl Scratch {
     }
 }
 
+fn too_large(len_bytes: usize) -> Error {
+    Error::limit(format!("there is no memory for a tile of {len_bytes} bytes"))
+        .with_hint("run with fewer workers, or check the shape of the data set")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -56,23 +68,33 @@ mod tests {
     #[test]
     fn memory_is_reused_unless_somebody_looks_at_it() {
         let mut scratch = Scratch::new();
-        scratch.prepare(100).fill(7);
+        scratch.prepare(100).unwrap().fill(7);
         let first = scratch.bytes().as_ptr();
-        scratch.prepare(64);
+        scratch.prepare(64).unwrap();
         assert_eq!(scratch.bytes().as_ptr(), first);
 
-        scratch.prepare(100).fill(7);
+        scratch.prepare(100).unwrap().fill(7);
         let held = scratch.owner();
-        scratch.prepare(100).fill(9);
+        scratch.prepare(100).unwrap().fill(9);
         assert_ne!(scratch.bytes().as_ptr(), first);
         let lines = held.downcast::<Vec<Line>>().unwrap();
         assert_eq!(lines[0].0[0], 7);
     }
 
     #[test]
+    fn what_no_memory_can_hold_is_an_error() {
+        let mut scratch = Scratch::new();
+        scratch.prepare(100).unwrap();
+        let error = scratch.prepare(isize::MAX as usize).unwrap_err();
+        assert_eq!(error.kind(), crate::ErrorKind::Limit);
+        assert!(error.message().contains("9223372036854775807 bytes"), "{error}");
+        assert_eq!(scratch.prepare(100).unwrap().len(), 100);
+    }
+
+    #[test]
     fn memory_is_aligned() {
         let mut scratch = Scratch::new();
-        scratch.prepare(1);
+        scratch.prepare(1).unwrap();
         assert_eq!(scratch.bytes().as_ptr() as usize % 64, 0);
     }
 }

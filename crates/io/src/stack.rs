@@ -190,7 +190,7 @@ impl<'s> StackReader<'s> {
         let total = frame_len.checked_mul(frames.len());
         let total = total.ok_or_else(|| Error::bug("a tile does not fit in memory"))?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut rest = scratch.prepare(total);
+        let mut rest = scratch.prepare(total)?;
         let mut position = 0;
         while let Some(frame) = frames.get(position) {
             let (number, part) = self.part_of(frame)?;

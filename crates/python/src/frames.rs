@@ -175,7 +175,7 @@ impl FrameReader for PieceReader<'_> {
             return Ok(DenseTile { frames, owner: Some(Arc::new(Kept(piece.bytes.clone()))) });
         }
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut out = scratch.prepare(depth * sig.len() * size);
+        let mut out = scratch.prepare(depth * sig.len() * size)?;
         for frame in frames.iter() {
             let piece = self.piece_of(frame)?.clone();
             let start = offset(&piece, frame);

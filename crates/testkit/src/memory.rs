@@ -145,7 +145,7 @@ impl Reader<'_> {
         }
         let (depth, stride) = (frames.len(), sig.len() + gap);
         let len_bytes = depth * stride * size;
-        let out = scratch.prepare(len_bytes);
+        let out = scratch.prepare(len_bytes)?;
         out.fill(POISON);
         for (frame, out) in frames.iter().zip(out.chunks_exact_mut(stride * size)) {
             let mut place = 0;

@@ -85,7 +85,7 @@ pub fn correct_tile<'t>(
         .checked_mul(len)
         .and_then(|cells| cells.checked_mul(dtype.size()))
         .ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
-    let out = scratch.prepare(len_bytes);
+    let out = scratch.prepare(len_bytes)?;
     let runs: Vec<Range<usize>> = slice.read().runs(&planes.sig_shape).collect();
     match &planes.planes {
         Planes::F32(planes) => planes.correct(frames, &runs, slice, out)?,

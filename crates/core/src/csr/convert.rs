@@ -19,7 +19,7 @@ pub fn densify<'t>(tile: &CsrTile<'_>, scratch: &'t mut Scratch) -> Result<Dense
         .checked_mul(len)
         .and_then(|cells| cells.checked_mul(dtype.size()))
         .ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
-    let out = scratch.prepare(len_bytes);
+    let out = scratch.prepare(len_bytes)?;
     out.fill(0);
     dispatch_csr!(tile, view => spread(view, out))?;
     let scratch: &Scratch = scratch;
@@ -113,7 +113,7 @@ pub fn convert_csr<'t>(
         .n_entries()
         .checked_mul(dtype.size())
         .ok_or_else(|| Error::limit("a sparse tile does not fit in memory"))?;
-    let out = scratch.prepare(len_bytes);
+    let out = scratch.prepare(len_bytes)?;
     dispatch_csr!(tile, view => write_as(view.entries().1, dtype, out))?;
     let scratch: &Scratch = scratch;
     let values = TypedSlice::from_bytes(dtype, &scratch.bytes()[..len_bytes])?;

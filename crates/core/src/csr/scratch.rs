@@ -36,7 +36,7 @@ impl CsrScratch {
             .ok_or_else(|| Error::limit("a sparse tile does not fit in memory"))?;
         let starts = reuse(&mut self.starts, n_starts);
         let columns = reuse(&mut self.columns, entries);
-        Ok((starts, columns, self.values.prepare(len_bytes)))
+        Ok((starts, columns, self.values.prepare(len_bytes)?))
     }
 
     /// What was written, as a tile of frames of `len` cells.

@@ -73,7 +73,7 @@ impl Cache {
         }
         if let Some(slot) = self.slots.get_mut(slot) {
             check_memory(len)?;
-            decode(slot.memory.prepare(len))?;
+            decode(slot.memory.prepare(len)?)?;
             slot.len = len;
         }
         self.free.swap_remove(0);

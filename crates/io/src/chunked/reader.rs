@@ -104,7 +104,7 @@ impl<'s> ChunkedReader<'s> {
     fn gather(&mut self, len: usize, len_bytes: usize) -> Result<()> {
         let size = self.source.info.dtype.dtype.size();
         check_memory(len_bytes)?;
-        let out = self.scratch.prepare(len_bytes);
+        let out = self.scratch.prepare(len_bytes)?;
         for run in &self.runs {
             let Some(segment) = self.source.segments.get(run.segment) else { continue };
             let parts = self.parts.get(run.segment).and_then(Option::as_deref).unwrap_or_default();

@@ -127,7 +127,7 @@ impl<'s> ComposedReader<'s> {
         let size = self.source.fill.len();
         let frame_bytes = sig.len() * size;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let out = scratch.prepare(depth * frame_bytes);
+        let out = scratch.prepare(depth * frame_bytes)?;
         for cell in out.chunks_exact_mut(size) {
             cell.copy_from_slice(&self.source.fill);
         }

@@ -32,7 +32,7 @@ impl Sorter {
             columns.iter().zip(0..n).map(|(&column, i)| u64::from(column) << 32 | u64::from(i)),
         );
         self.order.sort_unstable();
-        self.values.prepare(values.len()).copy_from_slice(values);
+        self.values.prepare(values.len())?.copy_from_slice(values);
         let from = &self.values.bytes()[..values.len()];
         macro_rules! each {
             ($($variant:ident $type:ty),* $(,)?) => {

@@ -103,7 +103,7 @@ pub(super) fn element(pair: Pair, bytes: &[u8]) -> Result<Vec<u8>> {
     }
     pair.check("the fill value")?;
     let mut aligned = Scratch::new();
-    aligned.prepare(bytes.len()).copy_from_slice(bytes);
+    aligned.prepare(bytes.len())?.copy_from_slice(bytes);
     let frames = TileFrames::from_bytes(from, &aligned.bytes()[..from.size()], 1, 1, 1)?;
     let mut scratch = Scratch::new();
     let tile = convert(&DenseTile { frames, owner: None }, pair, &mut scratch)?;
@@ -192,15 +192,15 @@ fn convert<'t>(
     let len_bytes = len_bytes.ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
     macro_rules! integers {
         ($view:expr) => {
-            to_integers($view, dtype, clips, scratch.prepare(len_bytes))
+            to_integers($view, dtype, clips, scratch.prepare(len_bytes)?)
         };
     }
     let done = match tile.frames {
         TileFrames::F64(view) if dtype == DType::F32 => {
-            write::<_, f32>(view, clips, scratch.prepare(len_bytes))
+            write::<_, f32>(view, clips, scratch.prepare(len_bytes)?)
         }
         TileFrames::C128(view) if dtype == DType::C64 => {
-            write::<_, Complex64>(view, clips, scratch.prepare(len_bytes))
+            write::<_, Complex64>(view, clips, scratch.prepare(len_bytes)?)
         }
         TileFrames::U8(view) if dtype.is_integer() => integers!(view),
         TileFrames::U16(view) if dtype.is_integer() => integers!(view),

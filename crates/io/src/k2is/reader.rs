@@ -261,7 +261,7 @@ impl FrameReader for K2Reader<'_> {
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let result = (|| {
-            let out: &mut [u16] = bytemuck::try_cast_slice_mut(scratch.prepare(len_bytes))
+            let out: &mut [u16] = bytemuck::try_cast_slice_mut(scratch.prepare(len_bytes)?)
                 .map_err(|_| Error::bug("a buffer that is not aligned"))?;
             let part = self.part_of(sig);
             let mut group = Vec::with_capacity(TOGETHER);

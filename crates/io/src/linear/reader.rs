@@ -137,7 +137,8 @@ impl<'s> LinearReader<'s> {
     fn gather(&mut self, frames: &FrameIndices<'_>, slice: Slice<'_>) -> Result<()> {
         let total = overflow(slice.out_len.checked_mul(frames.len()))?;
         let mut scratch = std::mem::take(&mut self.scratch);
-        let result = self.decode_all(frames, slice, scratch.prepare(total));
+        let out = scratch.prepare(total);
+        let result = out.and_then(|out| self.decode_all(frames, slice, out));
         self.scratch = scratch;
         result
     }

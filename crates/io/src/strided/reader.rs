@@ -136,9 +136,9 @@ impl<'s> StridedReader<'s> {
             .and_then(|n| n.checked_mul(frame_len)?.checked_mul(size))
             .ok_or_else(|| Error::bug("a tile does not fit in memory"))?;
         self.ahead = None;
-        let out = self.scratch.prepare(len_bytes);
+        let out = self.scratch.prepare(len_bytes)?;
         transposed::gather(self.simd, size, bytes, &self.cells, &runs, out)?;
-        self.finish(len_bytes);
+        self.finish(len_bytes)?;
         self.ahead = Some(wide);
         Ok(self.ahead.as_ref().and_then(place))
     }
@@ -162,7 +162,7 @@ impl<'s> StridedReader<'s> {
             self.inner.take_if(|(of_cells, _)| *of_cells != cells_lie_closer);
             let runs = || (cells_lie_closer, blocked::runs(inner, size));
             let (_, inner) = self.inner.get_or_insert_with(runs);
-            let out = self.scratch.prepare(len_bytes);
+            let out = self.scratch.prepare(len_bytes)?;
             match size {
                 1 => blocked::gather::<1>(bytes, outer, inner, out),
                 2 => blocked::gather::<2>(bytes, outer, inner, out),
@@ -170,10 +170,10 @@ impl<'s> StridedReader<'s> {
                 8 => blocked::gather::<8>(bytes, outer, inner, out),
                 _ => blocked::gather::<16>(bytes, outer, inner, out),
             }?;
-            self.finish(len_bytes);
+            self.finish(len_bytes)?;
             return Ok(());
         }
-        let out = self.scratch.prepare(len_bytes);
+        let out = self.scratch.prepare(len_bytes)?;
         let mut copy = Copy {
             storage: &self.source.storage,
             first_byte: self.source.layout.first_byte,
@@ -189,18 +189,19 @@ impl<'s> StridedReader<'s> {
             8 => copy.run::<8>(),
             _ => copy.run::<16>(),
         }?;
-        self.finish(len_bytes);
+        self.finish(len_bytes)?;
         Ok(())
     }
 
     /// Turns elements as they were stored into those of a tile.
-    fn finish(&mut self, len_bytes: usize) {
+    fn finish(&mut self, len_bytes: usize) -> Result<()> {
         let layout = &self.source.layout;
-        let out = self.scratch.prepare(len_bytes);
+        let out = self.scratch.prepare(len_bytes)?;
         swap_in_place(layout.stored, out);
         if !layout.trusted {
             normalise_in_place(layout.stored, out);
         }
+        Ok(())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The pixels of a tile as NumPy arrays.
 
 use crate::arrays::{Layout, MAX_DIMS, view};
+use crate::errors::to_python;
 use crate::memory::TileMemory;
 use crate::moving_view::MovingView;
 use framefold::Error;
@@ -32,7 +33,8 @@ impl<'py> Pixels<'py> {
                 // Memory that ends with the call must not be seen after it: show a copy.
                 let bytes = frames.as_bytes();
                 let mut copy = Scratch::new();
-                copy.prepare(bytes.len()).copy_from_slice(bytes);
+                let room = copy.prepare(bytes.len()).map_err(|error| to_python(py, error))?;
+                room.copy_from_slice(bytes);
                 let owner = TileMemory::new(copy.owner());
                 let base = Py::new(py, owner)?.into_bound(py).into_any();
                 let (depth, len, stride) = (frames.depth(), frames.frame_len(), frames.stride());

@@ -1,6 +1,7 @@
 //! A sparse tile as three NumPy arrays, from which Python makes the format that a UDF takes.
 
 use crate::arrays::{Layout, view};
+use crate::errors::to_python;
 use crate::memory::TileMemory;
 use framefold::core::{CsrTile, Owner, Scratch};
 use numpy::PyArrayDescr;
@@ -30,7 +31,8 @@ impl<'py> Rows<'py> {
                 // Memory that ends with the call must not be seen after it: show a copy.
                 let (starts, columns) = (starts.to_vec(), columns.to_vec());
                 let mut copy = Scratch::new();
-                copy.prepare(values.len()).copy_from_slice(values);
+                let room = copy.prepare(values.len()).map_err(|error| to_python(py, error))?;
+                room.copy_from_slice(values);
                 let copied = Arc::new((starts, columns, copy));
                 let shown = (&*copied.0, &*copied.1, copied.2.bytes());
                 Self::shown(py, shown, copied.clone())
