@@ -5,12 +5,17 @@ use std::ffi::OsString;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// How names of what is not complete end.
 const ENDING: &str = ".framefold-part";
 /// The file within a folder that tells that somebody still works on it.
 const LOCK: &str = ".lock";
+/// How long a folder may be without that file while somebody still works on it: for a moment when it is
+/// new, and when it is complete.
+const WITHOUT_LOCK: Duration = Duration::from_secs(60);
+/// Names that are tried, should somebody who cleans up be faster than the lock.
+const ATTEMPTS: usize = 8;
 /// What a folder that may be replaced holds.
 const DESCRIPTIONS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
 
@@ -56,22 +61,31 @@ impl Target {
         prefix.push(".");
         clean(&folder, &prefix);
 
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        prefix.push(format!("{}-{now:x}{ENDING}", std::process::id()));
-        let temporary = folder.join(prefix);
-        let mut file = temporary.clone();
-        if is_folder {
-            std::fs::create_dir(&temporary).map_err(|error| failed(error, path))?;
-            file.push(LOCK);
+        for _ in 0..ATTEMPTS {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
+            let mut name = prefix.clone();
+            name.push(format!("{}-{now:x}{ENDING}", std::process::id()));
+            let temporary = folder.join(name);
+            let mut file = temporary.clone();
+            if is_folder {
+                std::fs::create_dir(&temporary).map_err(|error| failed(error, path))?;
+                file.push(LOCK);
+            }
+            let opened = OpenOptions::new().read(true).write(true).create_new(true).open(&file);
+            let opened = opened.map_err(|error| {
+                let _ = std::fs::remove_dir(&temporary);
+                failed(error, path)
+            })?;
+            // Where there are no locks, nobody takes the file for abandoned, either.
+            let taken = matches!(opened.try_lock(), Err(TryLockError::WouldBlock));
+            let target =
+                Target { path: path.to_path_buf(), temporary, is_folder, force, file: opened };
+            // Somebody may have looked at it before it was locked, and removed it.
+            if !taken && file.symlink_metadata().is_ok() {
+                return Ok(target);
+            }
         }
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&file);
-        let file = file.map_err(|error| {
-            let _ = std::fs::remove_dir(&temporary);
-            failed(error, path)
-        })?;
-        // Where there are no locks, nobody takes the file for abandoned, either.
-        let _ = file.try_lock();
-        Ok(Target { path: path.to_path_buf(), temporary, is_folder, force, file })
+        Err(failed(ErrorKind::WouldBlock.into(), path))
     }
 
     /// The temporary name.
@@ -146,12 +160,18 @@ fn clean(folder: &Path, prefix: &OsString) {
                 Ok(()) => false,
                 Err(TryLockError::WouldBlock | TryLockError::Error(_)) => true,
             },
-            Err(error) => error.kind() != ErrorKind::NotFound,
+            Err(error) => error.kind() != ErrorKind::NotFound || changed_just_now(&path),
         };
         if !held {
             remove(&path);
         }
     }
+}
+
+/// Whether something was created or removed in a folder not long ago, or that cannot be told.
+fn changed_just_now(folder: &Path) -> bool {
+    let changed = folder.symlink_metadata().and_then(|meta| meta.modified());
+    changed.map_or(true, |changed| changed.elapsed().map_or(true, |age| age < WITHOUT_LOCK))
 }
 
 /// Refuses output that is an input, lies within one, or holds one.

@@ -235,12 +235,23 @@ fn what_was_left_by_a_killed_run_is_removed() {
     let folder = tempfile::tempdir().unwrap();
     let left = |name: &str| folder.path().join(format!("{name}.framefold-part"));
     std::fs::write(left(".out.h5.1-2"), b"half").unwrap();
-    std::fs::create_dir(left(".out.h5.3-4")).unwrap();
+    for (name, has_lock, age) in [("3-4", true, 0), ("3-5", false, 3600), ("3-6", false, 0)] {
+        let part = left(&format!(".out.h5.{name}"));
+        std::fs::create_dir(&part).unwrap();
+        if has_lock {
+            std::fs::write(part.join(".lock"), b"").unwrap();
+        }
+        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
+        std::fs::File::open(&part).unwrap().set_modified(then).unwrap();
+    }
     std::fs::write(left(".other.h5.1-2"), b"half").unwrap();
     let held = std::fs::File::create(left(".out.h5.5-6")).unwrap();
     held.lock().unwrap();
     write(&source, &folder.path().join("out.h5"), &WriteOptions::default()).unwrap();
-    let kept = [".other.h5.1-2.framefold-part", ".out.h5.5-6.framefold-part", "out.h5"];
+    // Those of others, one without a lock as yet, and one that is locked.
+    let kept =
+        [".other.h5.1-2", ".out.h5.3-6", ".out.h5.5-6"].map(|n| format!("{n}.framefold-part"));
+    let kept: Vec<String> = kept.into_iter().chain(["out.h5".to_owned()]).collect();
     assert_eq!(names(folder.path()), kept);
 }
 
