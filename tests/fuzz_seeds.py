@@ -283,6 +283,17 @@ def hdf5(folder: Path) -> None:
     save("hdf5", "dectris-many", folder, "scan.h5")
     for path in folder.glob("scan_*.h5"):
         path.unlink()
+    layout = h5py.VirtualLayout(shape=(6, 6, 8), dtype="<u1")
+    for number, dtype in enumerate(["<f8", ">i4"]):
+        name = f"scan_{number}.h5"
+        with h5py.File(folder / name, "w", libver="latest") as other:
+            other["data"] = data[number].astype(dtype) * 9 - 50
+        layout[number * 3 : number * 3 + 3] = h5py.VirtualSource(name, "data", shape=(3, 6, 8))
+    with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
+        file.create_virtual_dataset("data", layout, fillvalue=7)
+    save("hdf5", "virtual-converted", folder, "scan.h5")
+    for path in folder.glob("scan_*.h5"):
+        path.unlink()
     with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
         file.attrs["default"] = "entry"
         entry = file.create_group("entry")
@@ -326,12 +337,31 @@ def zarr_(folder: Path) -> None:
             "filters": [numcodecs.Delta("<u2", "|i1")],
             "compressors": None,
         },
+        "v2-bz2": {"zarr_format": 2, "compressors": numcodecs.BZ2()},
+        "v2-lzma": {"zarr_format": 2, "compressors": numcodecs.LZMA()},
+        "v2-lzma-alone": {"zarr_format": 2, "compressors": numcodecs.LZMA(format=2)},
+        "v2-scaled": {
+            "zarr_format": 2,
+            "filters": [numcodecs.FixedScaleOffset(5, 0.5, "<f4", "|u1")],
+            "compressors": numcodecs.LZMA(format=3, filters=[{"id": 3, "dist": 2}, {"id": 33}]),
+        },
+        "v2-astype": {
+            "zarr_format": 2,
+            "filters": [numcodecs.AsType("<f4", "<u2")],
+            "compressors": None,
+        },
     }
     for name, options in arrays.items():
         with tempfile.TemporaryDirectory() as each:
             store = Path(each) / "scan.zarr"
-            zarr.create_array(store, data=data, chunks=(1, 2, 6, 8), **options)
+            cells = data.astype("float32") if name == "v2-scaled" else data
+            zarr.create_array(store, data=cells, chunks=(1, 2, 6, 8), **options)
             save("zarr", name, Path(each), "scan.zarr/zarr.json")
+    with tempfile.TemporaryDirectory() as each:
+        store = Path(each) / "scan.zarr"
+        bits = {"filters": [numcodecs.PackBits()], "compressors": None, "zarr_format": 2}
+        zarr.create_array(store, data=data > 30, chunks=(1, 2, 6, 7), **bits)
+        save("zarr", "v2-bits", Path(each), "scan.zarr/zarr.json")
     with tempfile.TemporaryDirectory() as each:
         group = zarr.create_group(Path(each) / "scan.zarr")
         group.create_array("Experiments/a/data", data=data, chunks=(2, 3, 6, 8))
@@ -348,6 +378,8 @@ def tiff(folder: Path) -> None:
         "lzw": {"compression": "lzw"},
         "packbits": {"compression": "packbits"},
         "zstd": {"compression": "zstd", "byteorder": ">", "predictor": 2},
+        "lzma": {"compression": "lzma", "rowsperstrip": 4},
+        "bits": {"bitspersample": 12, "byteorder": ">"},
         "tiles": {"tile": (16, 16), "compression": "zlib"},
         "imagej": {"imagej": True},
         "ome": {"ome": True},
@@ -355,6 +387,8 @@ def tiff(folder: Path) -> None:
     for name, options in kinds.items():
         tifffile.imwrite(folder / "scan.tif", data, **options)
         save("tiff", name, folder, "scan.tif")
+    tifffile.imwrite(folder / "scan.tif", data > 30, compression="packbits")
+    save("tiff", "truth", folder, "scan.tif")
     floats = data.astype("float32")
     tifffile.imwrite(folder / "scan.tif", floats, compression="zlib", predictor=3)
     save("tiff", "floats", folder, "scan.tif")

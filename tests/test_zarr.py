@@ -29,6 +29,10 @@ def compressors(version):
             for shuffle in (0, 1, 2):
                 yield numcodecs.Blosc(cname=name, shuffle=shuffle)
         yield from (numcodecs.Zstd(), numcodecs.GZip(), numcodecs.Zlib(), numcodecs.LZ4())
+        yield from (numcodecs.BZ2(1), numcodecs.BZ2(9), numcodecs.LZMA(), numcodecs.LZMA(format=2))
+        yield numcodecs.LZMA(check=10, filters=[{"id": 3, "dist": 2}, {"id": 33, "preset": 0}])
+        yield numcodecs.LZMA(format=3, filters=[{"id": 33, "preset": 1}])
+        yield numcodecs.LZMA(format=3, filters=[{"id": 3, "dist": 256}, {"id": 33}])
     else:
         yield None
         for name in ("lz4", "zstd"):
@@ -164,7 +168,9 @@ def test_differences_in_version_2(tmp_path, order, dtype, astype):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ["Delta", "Zlib", "GZip", "LZ4", "Zstd", "Blosc", "Shuffle"])
+@pytest.mark.parametrize(
+    "name", ["Delta", "Zlib", "GZip", "LZ4", "Zstd", "Blosc", "Shuffle", "BZ2", "LZMA"]
+)
 def test_codecs_of_numcodecs_in_version_3(tmp_path, name):
     codecs = pytest.importorskip("numcodecs.zarr3", reason="numcodecs writes them for version 3")
     codec = getattr(codecs, name)
@@ -192,6 +198,138 @@ def test_digits_that_were_lost_before(tmp_path):
         assert not np.array_equal(found, array)
 
 
+def in_version_2(path, array, filters, **how):
+    stored = zarr.create_array(
+        path,
+        shape=array.shape,
+        dtype=array.dtype,
+        chunks=(3, 7, 6, 14),
+        zarr_format=2,
+        filters=filters,
+        compressors=None,
+        **how,
+    )
+    stored[:] = array
+    return stored[:]
+
+
+SCALED = [
+    ("f4", "u1", 0.5, 10),
+    ("f8", "i2", 13.7, -1000),
+    ("f8", "<i8", 1e6, 3),
+    (">f4", ">u4", 7, 0.25),
+    ("f4", "f4", 3.3, 1),
+    ("f8", "f4", 3.3, 1 / 3),
+    ("f4", "f8", -2.1, 1 / 3),
+    ("i4", "u1", 1, -4),
+    ("u2", "i8", 3, 1),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("dtype", "astype", "scale", "offset"), SCALED)
+def test_scaled_elements(tmp_path, dtype, astype, scale, offset):
+    import numcodecs
+
+    array = values((5, 7, 12, 14), "f8") + np.random.default_rng(3).random((5, 7, 12, 14))
+    array = array.astype(dtype)
+    dtype, astype = np.dtype(dtype), np.dtype(astype)
+    codec = numcodecs.FixedScaleOffset(offset, scale, dtype.str, astype.str)
+    path = tmp_path / "a.zarr"
+    wanted = in_version_2(path, array, [codec])
+    dataset = ff.Context().open(path)
+    assert dataset.dtype == dtype.newbyteorder("=")
+    assert np.array_equal(read(dataset), wanted)
+    if astype.kind in "ui":
+        # Differences of them, too.
+        path = tmp_path / "b.zarr"
+        wanted = in_version_2(path, array, [codec, numcodecs.Delta(astype.str)])
+        assert np.array_equal(read(ff.Context().open(path)), wanted)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("decoded", ["u1", "i2", ">u4", "i8", "u8", "f4", ">f8"])
+def test_elements_stored_as_another_dtype(tmp_path, decoded):
+    import numcodecs
+
+    array = (values((5, 7, 12, 14), "i8") * 40).astype(decoded)
+    codecs = pytest.importorskip("numcodecs.zarr3", reason="numcodecs writes them for version 3")
+    for encoded in ["i1", "u2", "<i4", ">i8", "u8", "f2", "<f4", "f8"]:
+        encoded = np.dtype(encoded)
+        if encoded.kind == "f" and np.dtype(decoded).kind in "ui":
+            array = np.abs(values((5, 7, 12, 14), "i8")).astype(decoded)
+        path = tmp_path / f"{encoded}.zarr"
+        codec = numcodecs.AsType(encoded.str, np.dtype(decoded).str)
+        wanted = in_version_2(path, array, [codec])
+        dataset = ff.Context().open(path)
+        assert dataset.dtype == np.dtype(decoded).newbyteorder("=")
+        assert np.array_equal(read(dataset), wanted), encoded
+        sizes = {encoded.itemsize, np.dtype(decoded).itemsize}
+        if np.dtype(decoded).isnative and encoded.isnative and 1 not in sizes:
+            path = tmp_path / f"{encoded}-3.zarr"
+            how = {"encode_dtype": encoded.str, "decode_dtype": np.dtype(decoded).str}
+            filters = [codecs.AsType(**how)]
+            stored = zarr.create_array(path, data=array, chunks=(3, 7, 6, 14), filters=filters)
+            assert np.array_equal(read(ff.Context().open(path)), stored[:]), encoded
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("chunks", [(1, 1, 12, 14), (2, 3, 5, 7), (5, 7, 3, 3)])
+def test_truth_values_as_bits(tmp_path, chunks):
+    import numcodecs
+
+    array = values((5, 7, 12, 14), "?")
+    path = tmp_path / "a.zarr"
+    filters = [numcodecs.PackBits()]
+    how = {"chunks": chunks, "zarr_format": 2, "compressors": numcodecs.BZ2()}
+    zarr.create_array(path, data=array, filters=filters, **how)
+    dataset = ff.Context().open(path)
+    assert dataset.meta["codecs"] == "bits, bzip2"
+    assert np.array_equal(read(dataset), array)
+    codecs = pytest.importorskip("numcodecs.zarr3", reason="numcodecs writes them for version 3")
+    path = tmp_path / "b.zarr"
+    zarr.create_array(path, data=array, filters=[codecs.PackBits()], chunks=chunks)
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+def test_numbers_that_no_integer_is_and_streams_that_are_damaged(tmp_path):
+    import numcodecs
+
+    array = np.full((1, 4, 8, 16), 7, dtype="u2")
+    path = tmp_path / "a.zarr"
+    how = {"chunks": (1, 4, 8, 16), "zarr_format": 2}
+    zarr.create_array(
+        path, data=array, filters=[numcodecs.AsType("<f4", "<u2")], compressors=None, **how
+    )
+    chunk = path / "0.0.0.0"
+    good = np.frombuffer(chunk.read_bytes(), dtype="<f4")
+    assert np.array_equal(read(ff.Context().open(path)), array)
+    for odd in (np.nan, np.inf, -1.0, 65536.0):
+        bad = good.copy()
+        bad[77] = odd
+        chunk.write_bytes(bad.tobytes())
+        with pytest.raises(FramefoldError, match=r"0\.0\.0\.0.*cannot be uint16|cannot be uint16"):
+            read(ff.Context().open(path))
+    for number, codec in enumerate([numcodecs.BZ2(), numcodecs.LZMA(), numcodecs.LZMA(format=2)]):
+        path = tmp_path / f"{number}.zarr"
+        zarr.create_array(path, data=values((1, 4, 8, 16), "u2"), compressors=codec, **how)
+        chunk = path / "0.0.0.0"
+        whole = chunk.read_bytes()
+        dataset = ff.Context().open(path)
+        wanted = read(dataset)
+        for cut in range(0, len(whole), 7):
+            chunk.write_bytes(whole[:cut])
+            with pytest.raises(FramefoldError):
+                read(ff.Context().open(path))
+        # A stream of other data of another length is no chunk.
+        for length in (1, 2, 10**6):
+            chunk.write_bytes(codec.encode(bytes(length)))
+            with pytest.raises(FramefoldError, match="bytes"):
+                read(ff.Context().open(path))
+        chunk.write_bytes(whole)
+        assert np.array_equal(read(ff.Context().open(path)), wanted)
+
+
 def test_codecs_that_are_not_read_are_named(tmp_path):
     import numcodecs
 
@@ -199,10 +337,11 @@ def test_codecs_that_are_not_read_are_named(tmp_path):
     ctx = ff.Context()
     for number, options in enumerate(
         [
-            {"filters": [numcodecs.FixedScaleOffset(0, 2, "<u2", "<u4")]},
-            {"filters": [numcodecs.AsType("<u2", "<u2")]},
-            {"compressors": numcodecs.BZ2()},
-            {"compressors": numcodecs.LZMA()},
+            {"filters": [numcodecs.FixedScaleOffset(0, 2, "<u2", "<f2")]},
+            {"filters": [numcodecs.AsType("<c8", "<u2")]},
+            {"filters": [numcodecs.Base64()]},
+            {"compressors": numcodecs.LZMA(format=3, filters=[{"id": 0x4000000000000001}])},
+            {"compressors": numcodecs.LZMA(format=3, filters=[{"id": 4}, {"id": 33}])},
         ]
     ):
         path = tmp_path / f"{number}.zarr"

@@ -5,22 +5,30 @@
 //! whatever decodes to more, or to less, is an error. No filter takes a lock or starts a thread, so
 //! that as many chunks are decoded at a time as there are workers.
 
+mod bits;
 mod bitshuffle;
 mod blosc;
 mod blosclz;
+mod bzip2;
 mod delta;
 mod encode;
 mod lz4;
 mod lzf;
+mod lzma;
 mod lzw;
 mod packbits;
 mod predictor;
 mod reach;
+mod recast;
 mod shuffle;
+mod unpack;
 
 pub(crate) use delta::Delta;
 pub(crate) use encode::{Encoder, Step};
+pub(crate) use lzma::Lzma;
 pub(crate) use predictor::Predictor;
+pub(crate) use recast::Recast;
+pub(crate) use unpack::Unpack;
 
 use framefold_core::{Error, Result};
 use framefold_simd::Simd;
@@ -70,6 +78,16 @@ pub(crate) enum Filter {
     Predict(Predictor),
     /// Differences of neighbours in the whole chunk.
     Delta(Delta),
+    /// Streams of bzip2.
+    Bzip2,
+    /// LZMA, in one container or another.
+    Lzma(Lzma),
+    /// Elements as those of another dtype.
+    Recast(Recast),
+    /// Truth values as bits.
+    Bits,
+    /// Samples of a few bits.
+    Unpack(Unpack),
     /// One that the HDF5 library decodes.
     Library(FilterDescription, usize),
 }
@@ -255,6 +273,9 @@ impl Filter {
             | Filter::Predict(_) => Some(size),
             Filter::Fletcher32 | Filter::Crc32c => size.checked_add(4),
             Filter::Delta(delta) => delta.size_after(size),
+            Filter::Recast(recast) => recast.size_after(size),
+            Filter::Bits => bits::size_after(size),
+            Filter::Unpack(unpack) => unpack.size_after(size),
             _ => None,
         }
     }
@@ -306,6 +327,11 @@ impl Filter {
             Filter::PackBits => packbits::decode(stored, out),
             Filter::Predict(predictor) => predictor.undo(stored, out),
             Filter::Delta(delta) => delta.undo(stored, out),
+            Filter::Bzip2 => bzip2::decode(stored, out),
+            Filter::Lzma(lzma) => lzma.decode(stored, out),
+            Filter::Recast(recast) => recast.undo(stored, out),
+            Filter::Bits => bits::decode(stored, out),
+            Filter::Unpack(unpack) => unpack.undo(stored, out),
             Filter::Library(description, size) => by_library(description, *size, stored, out),
             Filter::Fletcher32 | Filter::Crc32c => {
                 Err(Error::bug("a checksum was to be decoded as data"))
@@ -335,6 +361,10 @@ impl fmt::Display for Filter {
             Filter::PackBits => f.write_str("PackBits"),
             Filter::Predict(_) => f.write_str("predictor"),
             Filter::Delta(_) => f.write_str("delta"),
+            Filter::Bzip2 => f.write_str("bzip2"),
+            Filter::Lzma(_) => f.write_str("LZMA"),
+            Filter::Recast(_) => f.write_str("another dtype"),
+            Filter::Bits | Filter::Unpack(_) => f.write_str("bits"),
             Filter::Library(description, _) => {
                 let name = match description.id {
                     4 => "SZIP",

@@ -14,7 +14,7 @@
 //! one, and says how many in the description (270).
 //!
 //! Known writers: ImageJ, tifffile, libtiff, Bio-Formats, microscopes of many makers. Limits: no
-//! JPEG, no samples of 1, 4 or 12 bits, no volumes. Pages that are all alike, one of another kind at
+//! JPEG, no floats of 24 bits, no volumes. Pages that are all alike, one of another kind at
 //! the end left out.
 
 mod describe;

@@ -16,6 +16,10 @@ const ZSTD: usize = 1 << 15;
 const LZW: usize = 1 << 12;
 /// A count and a byte stand for up to 128.
 const PACK_BITS: usize = 64;
+/// A block of some thirty bytes or more holds 900 kB, in which five bytes stand for up to 259.
+const BZIP2: usize = 1 << 21;
+/// A repetition of 273 bytes takes a third of a bit at the least.
+const LZMA: usize = 1 << 14;
 /// What is lost by rounding, for short chunks.
 const SLACK: usize = 1 << 10;
 
@@ -56,6 +60,11 @@ impl Filter {
             | Filter::Predict(_)
             | Filter::Bitshuffle { inner: Inner::Nothing, .. } => 1,
             Filter::Delta(delta) => delta.ratio(),
+            Filter::Recast(recast) => recast.ratio(),
+            Filter::Bits => 8,
+            Filter::Unpack(unpack) => unpack.ratio(),
+            Filter::Bzip2 => BZIP2,
+            Filter::Lzma(_) => LZMA,
             Filter::Deflate | Filter::Gzip => DEFLATE,
             Filter::Lzf => LZF,
             Filter::Lzw => LZW,

@@ -2,7 +2,7 @@
 
 use super::ifd::{Directory, Flavour, Numbers, tag};
 use crate::Storage;
-use crate::codec::{Filter, Pipeline, Predictor};
+use crate::codec::{Filter, Lzma, Pipeline, Predictor, Unpack};
 use crate::linear::frame_bytes;
 use framefold_core::{ByteOrder, DType, Error, Result, StoredDType};
 use std::ops::Range;
@@ -114,6 +114,10 @@ fn stored_dtype(directory: &Directory<'_>) -> Result<StoredDType> {
         return unsupported("the bits of each byte are stored back to front".into());
     }
     let dtype = match (format, bits) {
+        // Fewer bits than a number has are taken out of their bytes.
+        (1, 1) => DType::Bool,
+        (1, 2..=7) => DType::U8,
+        (1, 9..=15) => DType::U16,
         // 4 says that nothing is known about them.
         (1 | 4, 8) => DType::U8,
         (1 | 4, 16) => DType::U16,
@@ -146,19 +150,22 @@ fn pipeline(
     samples: usize,
 ) -> Result<Pipeline> {
     let compression = directory.number(tag::COMPRESSION)?.unwrap_or(1);
+    let bits = directory.number(tag::BITS)?.unwrap_or(1);
+    let bits = usize::try_from(bits).unwrap_or(usize::MAX);
+    let unpack = Unpack::new(bits, row, stored).map(Filter::Unpack);
     let compressor = match compression {
-        1 => return Ok(Pipeline::default()),
+        1 => return Ok(Pipeline(Vec::from_iter(unpack))),
         5 => Filter::Lzw,
         8 | 32946 => Filter::Deflate,
         32773 => Filter::PackBits,
         50000 | 34926 => Filter::Zstd,
+        34925 => Filter::Lzma(Lzma::Xz),
         other => {
             let name = match other {
                 2..=4 => " (fax)",
                 6 | 7 | 34892 => " (JPEG)",
                 34712 | 33003 | 33005 => " (JPEG 2000)",
                 34887 => " (LERC)",
-                34925 => " (LZMA)",
                 50001 => " (WebP)",
                 50002 => " (JPEG XL)",
                 _ => "",
@@ -166,12 +173,17 @@ fn pipeline(
             return Err(directory
                 .unsupported(format!("compression {other}{name} is not known"))
                 .with_hint(
-                    "rewrite the file without compression, or with deflate, LZW, PackBits or zstd",
+                    "rewrite the file without compression, or with deflate, LZW, PackBits, zstd or LZMA",
                 ));
         }
     };
     let predictor = match directory.number(tag::PREDICTOR)?.unwrap_or(1) {
-        1 => return Ok(Pipeline(vec![compressor])),
+        1 => return Ok(Pipeline(unpack.into_iter().chain([compressor]).collect())),
+        other if unpack.is_some() => {
+            return Err(directory
+                .unsupported(format!("predictor {other} of samples of {bits} bits is not known"))
+                .with_hint("rewrite the file without a predictor"));
+        }
         2 if !stored.dtype.is_complex() => Predictor { floats: false, stored, row, samples },
         3 if stored.dtype.is_float() => Predictor { floats: true, stored, row, samples },
         other => {

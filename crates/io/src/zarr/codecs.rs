@@ -1,7 +1,7 @@
 //! Codecs of Zarr and of numcodecs, by their names, as what undoes them.
 
 use super::meta::unknown;
-use crate::codec::{Delta, Filter, Inner};
+use crate::codec::{Delta, Filter, Inner, Lzma, Recast};
 use framefold_core::{ByteOrder, DType, Error, Result, StoredDType};
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 pub(super) enum OfElements {
     /// Nothing that would have to be undone: digits were lost before.
     Nothing,
-    Delta(Delta, StoredDType),
+    Filter(Filter, StoredDType),
 }
 
 impl OfElements {
@@ -17,9 +17,9 @@ impl OfElements {
     pub(super) fn step(self, elements: &mut StoredDType) -> Option<Filter> {
         match self {
             OfElements::Nothing => None,
-            OfElements::Delta(delta, differences) => {
-                *elements = differences;
-                Some(Filter::Delta(delta))
+            OfElements::Filter(filter, after) => {
+                *elements = after;
+                Some(filter)
             }
         }
     }
@@ -117,14 +117,37 @@ pub(super) fn of_elements(
             let after = dtype("astype", before).ok_or_else(refused)?;
             // Where the whole array has an order of bytes, differences are stored in it.
             let delta = Delta::new(elements, after).filter(|_| same(before, elements));
-            Ok(Some(OfElements::Delta(delta.ok_or_else(refused)?, after)))
+            Ok(Some(OfElements::Filter(Filter::Delta(delta.ok_or_else(refused)?), after)))
         }
-        "quantize" | "bitround" => {
+        "quantize" | "bitround" | "fixedscaleoffset" => {
             let before = dtype("dtype", elements).ok_or_else(refused)?;
             let after = dtype("astype", before).ok_or_else(refused)?;
-            let unchanged = same(before, elements) && same(after, elements);
-            unchanged.then_some(Some(OfElements::Nothing)).ok_or_else(refused)
+            let scale = match name {
+                "fixedscaleoffset" => {
+                    let number = |key: &str| options[key].as_f64();
+                    Some(number("scale").zip(number("offset")).ok_or_else(refused)?)
+                }
+                _ => None,
+            };
+            if !same(before, elements) {
+                return Err(refused());
+            }
+            if scale.is_none() && same(after, elements) {
+                return Ok(Some(OfElements::Nothing));
+            }
+            let recast = Recast::new(elements, after, scale).ok_or_else(refused)?;
+            Ok(Some(OfElements::Filter(Filter::Recast(recast), after)))
         }
+        "astype" => {
+            let before = dtype("decode_dtype", elements).ok_or_else(refused)?;
+            let after = dtype("encode_dtype", elements).ok_or_else(refused)?;
+            let recast = Recast::new(elements, after, None).filter(|_| same(before, elements));
+            Ok(Some(OfElements::Filter(Filter::Recast(recast.ok_or_else(refused)?), after)))
+        }
+        "packbits" if elements.dtype == DType::Bool => {
+            Ok(Some(OfElements::Filter(Filter::Bits, StoredDType::native(DType::U8))))
+        }
+        "packbits" => Err(refused()),
         _ => Ok(None),
     }
 }
@@ -141,6 +164,8 @@ pub(super) fn of_bytes(name: &str, options: &Value, size: usize) -> Result<Filte
         "zstd" => Filter::Zstd,
         "blosc" => Filter::Blosc,
         "lz4" => Filter::SizedLz4,
+        "bz2" => Filter::Bzip2,
+        "lzma" => Filter::Lzma(lzma(options)?),
         "crc32c" => Filter::Crc32c,
         "shuffle" => {
             Filter::Shuffle { size: number("elementsize").filter(|&n| n > 0).unwrap_or(size) }
@@ -148,4 +173,33 @@ pub(super) fn of_bytes(name: &str, options: &Value, size: usize) -> Result<Filte
         "bitshuffle" => Filter::Bitshuffle { size, block: 0, inner: Inner::Nothing },
         other => return Err(unknown("codec", other)),
     })
+}
+
+/// The container of a stream of LZMA, by the numbers of Python's module.
+///
+/// # Errors
+/// `Unsupported` for raw streams with other filters than LZMA2 after differences of bytes.
+fn lzma(options: &Value) -> Result<Lzma> {
+    let number = |value: &Value, key: &str| value[key].as_u64();
+    let refused = || unknown("codec", &format!("lzma with the options {options}"));
+    match number(options, "format") {
+        None | Some(1) => Ok(Lzma::Xz),
+        Some(2) => Ok(Lzma::Alone),
+        Some(3) => {
+            let filters = options["filters"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let (last, first) = filters.split_last().ok_or_else(refused)?;
+            let distance = match first {
+                [] => None,
+                [delta] if number(delta, "id") == Some(3) => {
+                    let distance = number(delta, "dist").unwrap_or(1);
+                    let distance = usize::try_from(distance).ok();
+                    Some(distance.filter(|n| (1..=256).contains(n)).ok_or_else(refused)?)
+                }
+                _ => return Err(refused()),
+            };
+            let is_lzma2 = number(last, "id") == Some(0x21);
+            is_lzma2.then_some(Lzma::Raw { distance }).ok_or_else(refused)
+        }
+        _ => Err(refused()),
+    }
 }

@@ -1,0 +1,75 @@
+//! bzip2: streams of blocks, one after the other.
+
+use super::{all_of, damaged};
+use bzip2::bufread::MultiBzDecoder;
+use framefold_core::Result;
+use std::io::Read;
+
+/// Decodes to just as many bytes as `out` has. A block takes some megabytes, whatever it says.
+pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
+    all_from("bzip2", MultiBzDecoder::new(stored), out)
+}
+
+/// Reads just as many bytes as `out` has, after which there must be none.
+pub(super) fn all_from(what: &str, mut decoder: impl Read, out: &mut [u8]) -> Result<()> {
+    let mut done = 0;
+    let mut more = [0];
+    loop {
+        let rest = out.get_mut(done..).filter(|rest| !rest.is_empty());
+        let is_end = rest.is_none();
+        match decoder.read(rest.unwrap_or(&mut more)) {
+            Ok(0) => return all_of(what, done, out.len()),
+            Ok(_) if is_end => {
+                return Err(damaged(
+                    what,
+                    &format!("there is more than the {done} bytes that the chunk's shape needs"),
+                ));
+            }
+            Ok(n) => done += n,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(damaged(what, &error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bzip2::Compression;
+    use bzip2::read::BzEncoder;
+
+    fn stored(bytes: &[u8]) -> Vec<u8> {
+        let mut stored = vec![];
+        BzEncoder::new(bytes, Compression::best()).read_to_end(&mut stored).unwrap();
+        stored
+    }
+
+    #[test]
+    fn streams_follow_each_other() {
+        let bytes: Vec<u8> = (0..2000u32).map(|i| (i * i / 77) as u8).collect();
+        let whole = [stored(&bytes[..700]), stored(&bytes[700..])].concat();
+        let mut out = vec![0; bytes.len()];
+        decode(&whole, &mut out).unwrap();
+        assert_eq!(out, bytes);
+        assert!(decode(&whole, &mut vec![0; 1999]).is_err());
+        assert!(decode(&whole, &mut vec![0; 2001]).is_err());
+    }
+
+    #[test]
+    fn damage_is_an_error() {
+        let bytes: Vec<u8> = (0..500u32).map(|i| (i * i / 77) as u8).collect();
+        let whole = stored(&bytes);
+        let mut out = vec![0; bytes.len()];
+        for len in 0..whole.len() {
+            assert!(decode(&whole[..len], &mut out).is_err(), "cut at {len}");
+        }
+        for at in 0..whole.len() {
+            let mut flipped = whole.clone();
+            flipped[at] ^= 0x10;
+            // Bits at the very end, and the size that blocks may have, mean nothing.
+            if decode(&flipped, &mut out).is_ok() {
+                assert_eq!(out, bytes, "flipped at {at}");
+            }
+        }
+    }
+}
