@@ -162,6 +162,10 @@ impl FrameReader for ComposedReader<'_> {
         let len_bytes = len_bytes.filter(|&len| len > 0);
         let len_bytes =
             len_bytes.ok_or_else(|| Error::bug("a tile that does not fit in memory"))?;
+        let last = depth.checked_sub(1).and_then(|last| frames.get(last));
+        if last.is_none_or(|last| last >= self.source.info.n_frames) {
+            return Err(Error::bug("a frame lies outside of the data set"));
+        }
         self.tiles += 1;
         let parts = self.parts(&frames, sig)?;
         if let [part] = parts.as_slice()
