@@ -3,7 +3,7 @@
 use crate::element::for_each_element;
 use crate::{
     Bool8, Complex64, Complex128, DType, DenseTile, Element, Error, F16, FramesView, Result,
-    Scratch, TileFrames, dispatch_frames, widen_f16,
+    Scratch, TileFrames, dispatch_frames, narrow_f16, widen_f16,
 };
 use framefold_simd::{Simd, run};
 
@@ -34,7 +34,7 @@ macro_rules! cast_real {
         impl CastTo<F16> for $from {
             #[inline(always)]
             fn cast(self) -> F16 {
-                F16::from_f64(self as f64)
+                narrow_f16(self as f64)
             }
         }
         impl CastTo<Complex64> for $from {

@@ -6,6 +6,7 @@ use std::fmt::Debug;
 
 /// Half-precision float.
 pub type F16 = half::f16;
+
 /// A half-precision number in single precision, which holds it exactly, as [`F16::to_f32`] gives it
 /// (NaN stays NaN), but in a form that becomes vector instructions.
 #[inline(always)]
@@ -22,6 +23,21 @@ pub fn widen_f16(half: F16) -> f32 {
     let rebias = if magnitude >= INFINITE { (255 - 31) << 23 } else { REBIAS };
     let widened = if is_tiny { tiny.to_bits() } else { magnitude + rebias };
     f32::from_bits(widened | (bits & 0x8000) << 16)
+}
+
+/// The half-precision number that is nearest, of two the one whose last bit is 0, as NumPy rounds.
+///
+/// By way of single precision, a number that is rounded to the middle of two would be rounded once
+/// more, as if it were the middle: `half` does that. Rounded to an odd last bit, it stays on its side.
+pub fn narrow_f16(value: f64) -> F16 {
+    let nearest = value as f32;
+    let widened = f64::from(nearest);
+    if widened == value || value.is_nan() {
+        return F16::from_f32(nearest);
+    }
+    let bits = nearest.to_bits();
+    let towards_zero = if widened.abs() > value.abs() { bits - 1 } else { bits };
+    F16::from_f32(f32::from_bits(towards_zero | 1))
 }
 
 /// Complex number of two `f32`: NumPy's complex64.
@@ -151,5 +167,32 @@ mod tests {
             let same = widened.to_bits() == expected.to_bits();
             assert!(same || (widened.is_nan() && expected.is_nan()), "{bits:#x}");
         }
+    }
+
+    #[test]
+    fn doubles_become_the_nearest_half() {
+        let largest = F16::MAX.to_bits();
+        for bits in 0..=largest {
+            let (below, above) = (F16::from_bits(bits), F16::from_bits(bits + 1));
+            let low = below.to_f64();
+            // What would come next if the exponent had more bits is where infinity begins.
+            let high = if bits == largest { 65536.0 } else { above.to_f64() };
+            let middle = low / 2.0 + high / 2.0;
+            let even = if bits % 2 == 0 { below } else { above };
+            for (value, expected) in [
+                (low, below),
+                (middle.next_down(), below),
+                (middle, even),
+                (middle.next_up(), above),
+            ] {
+                assert_eq!(narrow_f16(value).to_bits(), expected.to_bits(), "{value:e}");
+                let (negative, expected) = (narrow_f16(-value), (-expected).to_bits());
+                assert_eq!(negative.to_bits(), expected, "{:e}", -value);
+            }
+        }
+        assert_eq!(narrow_f16(f64::MAX), F16::INFINITY);
+        assert_eq!(narrow_f16(f64::NEG_INFINITY), F16::NEG_INFINITY);
+        assert_eq!(narrow_f16(5e-324).to_bits(), 0);
+        assert!(narrow_f16(f64::NAN).is_nan());
     }
 }

@@ -51,7 +51,7 @@ pub use csr::{
 };
 pub use dataset::{Dataset, SyncInfo};
 pub use dtype::{ByteOrder, DType, StoredDType};
-pub use element::{Bool8, Complex64, Complex128, Element, F16, widen_f16};
+pub use element::{Bool8, Complex64, Complex128, Element, F16, narrow_f16, widen_f16};
 pub use error::{Error, ErrorKind, Result};
 pub use frames::FrameIndices;
 pub use job::{JobMeta, RunMeta};
