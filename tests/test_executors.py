@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import os
+import pickle
 import sys
 import threading
 import types
@@ -17,8 +18,14 @@ from sample_udfs import Level, Recorder
 
 import framefold as ff
 from framefold.common.exceptions import ExecutorSpecException
-from framefold.exceptions import FramefoldError, LimitError, UDFRunCancelled, UnsupportedError
-from framefold.executor import auto
+from framefold.exceptions import (
+    FramefoldError,
+    LimitError,
+    UDFRunCancelled,
+    UnsupportedError,
+    WorkerError,
+)
+from framefold.executor import _code, auto
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.delayed import DelayedJobExecutor
 from framefold.udf import UDF
@@ -242,9 +249,13 @@ def test_exceptions_keep_what_they_say(ctx, inline, tmp_path, kind):
 
 
 OF_A_MODULE = """
+import math
+import time
+import scipy.ndimage
 from framefold.udf import UDF
 SCALE = {scale}
 def helper(frame):
+    time.sleep(0.0 if math.isfinite(scipy.ndimage.sum(frame)) else time.localtime(0).tm_gmtoff)
     return frame.max() * 0 + {scale}
 class Scaled(UDF):
     def get_result_buffers(self):
@@ -311,6 +322,16 @@ def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
         assert told is None or "lock" in told
     finally:
         sys.modules.pop(name, None)
+
+
+def test_code_that_cannot_be_made_is_an_error():
+    sent = pickle.dumps(threading.Thread)
+    broken = sent.replace(b"Thread", b"Threat")
+    for module in ("not_there", "threading"):
+        arguments = [(module, "Thread")], {"the code of run": 1}, sys.version_info[:2]
+        assert _code._received(b"", sent, *arguments) is threading.Thread
+        with pytest.raises(WorkerError, match=f"code of {module} is not found in .*Threat"):
+            _code._received(b"", broken, *arguments)
 
 
 def test_plots_are_updated(ctx, inline, tmp_path):

@@ -149,12 +149,12 @@ def _received(
     except Exception:
         if isinstance(as_it_is, str):
             raise
-        return pickle.loads(as_it_is)
+        return _made(as_it_is, parts)
     names = [name for name in digests if digests[name] != here.get(name)]
     if not names:
         return pickle.loads(by_name)
     if isinstance(as_it_is, bytes):
-        return pickle.loads(as_it_is)
+        return _made(as_it_is, parts)
     of_code = [name for name in names if name.startswith("the code of ")]
     if of_code and python == _PYTHON:
         raise OtherwiseError(
@@ -162,3 +162,15 @@ def _received(
             f"({as_it_is}); make another context, whose workers import modules anew"
         )
     return pickle.loads(by_name)  # what else a module keeps may be another in each process
+
+
+def _made(as_it_is: bytes, parts: list[Part]) -> Any:
+    try:
+        return pickle.loads(as_it_is)
+    except Exception as error:
+        names = ", ".join(sorted({module for module, _ in parts}))
+        raise OtherwiseError(
+            f"code of {names} is not found in worker processes, or is not the same there, and "
+            f"cannot be made of what was sent ({type(error).__name__}: {error}); see that they can "
+            f"import it as it is here, and make another context, whose workers import it anew"
+        ) from error

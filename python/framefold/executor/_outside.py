@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -265,4 +266,9 @@ def _find_out(name: str) -> bool:
     if name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
         return False
     file = getattr(sys.modules.get(name), "__file__", None)
-    return file is None or not file.startswith(_LIBRARIES)
+    if file is None:  # built into Python, or made by the program
+        return name.partition(".")[0] not in sys.stdlib_module_names
+    # Users have packages of their own, and systems have other folders for them.
+    folders = PurePath(file).parts
+    in_library = "site-packages" in folders or "dist-packages" in folders
+    return not (in_library or file.startswith(_LIBRARIES))
