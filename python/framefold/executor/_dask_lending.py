@@ -83,7 +83,7 @@ def _own_addresses() -> set[str]:
 
 def is_near(address: str) -> bool:
     """Whether a worker may be on this machine."""
-    with suppress(ValueError):
+    with suppress(ValueError, OSError):  # an address of another kind, or nobody may know ours
         return get_address_host(address) in _own_addresses()
     return False
 
