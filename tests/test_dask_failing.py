@@ -118,6 +118,39 @@ def test_a_worker_that_is_killed(local, tmp_path):  # noqa: F811
     assert_usable(local)
 
 
+@pytest.mark.parametrize("end", [sys.exit, str], ids=["exit", "return"])
+def test_a_function_that_forks(local, end):  # noqa: F811
+    """The other process leaves what it was doing, and the run, to the worker."""
+
+    def fork(frame):
+        if frame == 3:
+            other = os.fork()
+            if other == 0:
+                end(0)
+            else:
+                assert os.waitstatus_to_exitcode(os.waitpid(other, 0)[1]) == 0
+
+    results = local.run_udf(frames(local), [PerFrame(fork), Numbers()])
+    assert results[1]["number"].data.tolist() == list(range(40))
+    assert_usable(local)
+
+
+def test_forks_end_with_their_worker(tmp_path):
+    def fork(frame):
+        if frame == 3:
+            other = os.fork()
+            if other == 0:
+                time.sleep(1000)
+            (tmp_path / str(other)).touch()
+
+    with ff.Context.make_with("dask", cpus=1) as ctx:
+        ctx.run_udf(frames(ctx), PerFrame(fork))
+        forks = [int(path.name) for path in tmp_path.iterdir()]
+        assert len(forks) == 1
+        assert is_running(forks[0])
+    assert gone(forks)
+
+
 @pytest.mark.parametrize("len_bytes", [0, 100_000])
 def test_a_function_that_kills_its_worker(local, len_bytes):  # noqa: F811
     # Large ones lie on workers, and die with them.

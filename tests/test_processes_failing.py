@@ -212,6 +212,27 @@ def test_a_function_that_forks(ctx, end, capfd):
     assert ("ZeroDivisionError" in capfd.readouterr().err) == (end is int.__floordiv__)
 
 
+@pytest.mark.parametrize("end", ["close", "kill"])
+def test_forks_end_with_their_worker(end, tmp_path):
+    def fork(frame):
+        if frame == 3:
+            other = os.fork()
+            if other == 0:
+                time.sleep(1000)
+            (tmp_path / str(other)).touch()
+
+    with ff.Context.make_with("processes", cpus=1) as ctx:
+        ctx.run_udf(frames(ctx), PerFrame(fork))
+        forks = [int(path.name) for path in tmp_path.iterdir()]
+        assert len(forks) == 1
+        assert is_running(forks[0])
+        if end == "kill":
+            os.kill(ctx.executor.worker_ids[0], signal.SIGKILL)
+            assert_usable(ctx)
+            assert gone(forks)
+    assert gone(forks)
+
+
 def sleep_in_python(_frame):
     while True:
         time.sleep(0.01)

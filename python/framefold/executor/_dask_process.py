@@ -8,12 +8,13 @@ import json
 import signal
 import sys
 
-from framefold.executor._serving import _end_with, _restore_environment
+from framefold.executor._lifeline import end_with
+from framefold.executor._serving import _restore_environment
 
 
 def main(scheduler: str, options: str, lifeline: int) -> None:
     """Work for the scheduler until it is gone, or the process that started this one."""
-    _end_with(lifeline)
+    end_with(lifeline)
     _restore_environment()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.stderr is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import pickle
 import threading
 import time
@@ -23,7 +24,7 @@ from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _dask_devices, _failures, _job, _shared
 from framefold.executor._dask_trays import Filling, Machine, Tray, machine, open_tray
-from framefold.executor._serving import _flush
+from framefold.executor._forks import end_fork, flush
 from framefold.executor._shared import Places
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Shipped:
         finally:
             with self._lock:
                 self.n_busy -= 1
-            _flush()
+            flush()
 
     def begin(
         self,
@@ -227,9 +228,11 @@ class Shipped:
         left = list(reversed(indices))
         started = begun = time.monotonic()
         size = 0
+        process = os.getpid()
 
         def take() -> int | None:
             nonlocal begun
+            end_fork(process)
             begun = time.monotonic()
             if results and (begun > started + budget[0] or size > budget[1]):
                 return None
@@ -237,6 +240,7 @@ class Shipped:
 
         def give(partial: _engine.Partial) -> None:
             nonlocal size
+            end_fork(process)
             size += partial.len_bytes
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
@@ -252,6 +256,7 @@ class Shipped:
             with _dask_devices.working(self._places):
                 run.plan.work(take, give)
         except BaseException as exception:
+            end_fork(process, exception)
             failure = left[-1] if left else None, _packed(exception)
         finally:
             if filling is not None:

@@ -13,7 +13,6 @@ import signal
 import sys
 import threading
 import time
-import traceback
 from collections import deque
 from contextlib import nullcontext, suppress
 from queue import SimpleQueue
@@ -23,6 +22,8 @@ from framefold import _engine
 from framefold._planning import Run
 from framefold.executor import _failures, _job, _shared
 from framefold.executor._channel import GIVEN_PATH, Channel, connect
+from framefold.executor._forks import end_fork, flush
+from framefold.executor._lifeline import end_with
 from framefold.executor._slots import Slots
 
 #: How long user code may take to end when the main process is gone, in seconds.
@@ -80,7 +81,7 @@ class Outbox:
         self._sent = time.monotonic()
         if not self._results:
             return
-        _flush()
+        flush()
         results, self._results = self._results, []
         descriptors, self._descriptors = self._descriptors, []
         self._size = 0
@@ -187,7 +188,7 @@ class Server:
 
         def take() -> int | None:
             nonlocal taken
-            _end_fork(process)
+            end_fork(process)
             taken = None
             if not self._put_back and self._inbox.empty():
                 outbox.send()
@@ -202,7 +203,7 @@ class Server:
 
         def give(partial: _engine.Partial) -> None:
             nonlocal taken
-            _end_fork(process)
+            end_fork(process)
             outbox.put(partial)
             taken = None
 
@@ -211,13 +212,13 @@ class Server:
                 job.run.plan.work(take, give)
             outbox.send()
         except BaseException as exception:
-            _end_fork(process, exception)
+            end_fork(process, exception)
             outbox.send()
             index = self._next()[0][2] if taken is None else taken
             self._channel.send(("failed", number, index, _failures.pack(exception)))
             exception.__traceback__ = None  # and with it all that the frames refer to
         finally:
-            _flush()
+            flush()
         if number in self._dropped:
             self._skip_tasks(number)
 
@@ -253,7 +254,7 @@ class Server:
 
 def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     """Work for the process at the other end of the channel until it is gone."""
-    _end_with(lifeline)
+    end_with(lifeline)
     _restore_environment()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.stderr is not None:
@@ -267,20 +268,6 @@ def serve(handle: int, lifeline: int, device: int | None = None) -> None:
         server.run()
 
 
-def _end_with(lifeline: int) -> None:
-    """Let the system end this process when the other end of the pipe is closed.
-
-    It does so whatever user code is busy with; the reading thread needs the interpreter's lock.
-    """
-    if lifeline < 0:
-        return
-    import fcntl
-
-    signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-
-
 def _restore_environment() -> None:
     """Undo what was only meant for this process to find framefold."""
     given = os.environ.pop(GIVEN_PATH, None)
@@ -289,24 +276,3 @@ def _restore_environment() -> None:
     else:
         os.environ["PYTHONPATH"] = given
     sys.path[:] = dict.fromkeys(sys.path)
-
-
-def _end_fork(process: int, exception: BaseException | None = None) -> None:
-    """End this process if user code forked it from a worker: it must not speak for that one."""
-    if os.getpid() == process:
-        return
-    code: Any = 0
-    if isinstance(exception, SystemExit):
-        code = exception.code or 0
-    elif exception is not None:
-        traceback.print_exception(exception)
-        code = 1
-    _flush()
-    os._exit(code if isinstance(code, int) else 1)
-
-
-def _flush() -> None:
-    """Show what user code printed."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(Exception):
-            stream.flush()

@@ -1,0 +1,43 @@
+"""Worker processes end with the process that started them, and so does what they fork.
+
+That process holds one end of a pipe; the worker asks the system for a signal, and with that its
+end, when it is closed. The system does so whatever user code is busy with.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import suppress
+
+
+def end_with(lifeline: int) -> None:
+    """Let this process end when the other end of the pipe is closed; -1 is no pipe."""
+    if lifeline < 0:
+        return
+    signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process
+    _watch(lifeline)
+    os.register_at_fork(after_in_child=lambda: _end_fork_with(lifeline))
+
+
+def _end_fork_with(lifeline: int) -> None:
+    """The same for a process that user code forked: a signal goes to one process for each opening.
+
+    Where a pipe cannot be opened once more, the fork is left to the code that made it.
+    """
+    with suppress(OSError):
+        flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+        opened = os.open(f"/proc/self/fd/{lifeline}", flags)
+        os.dup2(opened, lifeline, inheritable=False)
+        os.close(opened)
+        _watch(lifeline)
+        with suppress(BlockingIOError):
+            if not os.read(lifeline, 1):
+                os._exit(0)  # it was closed meanwhile
+
+
+def _watch(lifeline: int) -> None:
+    import fcntl
+
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
