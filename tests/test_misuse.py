@@ -236,8 +236,10 @@ def test_wrong_arguments(ctx, dataset):
         ff.Context.make_with("dusk")
     with pytest.raises(InvalidArgumentError, match="n_threads is 0"):
         ff.Context.make_with("threads", cpus=0)
-    with pytest.raises(InvalidArgumentError, match="executor is a str"):
-        ff.Context(executor="threads")
+    with pytest.raises(InvalidArgumentError, match="no executor 'dusk'"):
+        ff.Context(executor="dusk")
+    with pytest.raises(InvalidArgumentError, match="executor is a int; use the name of one"):
+        ff.Context(executor=4)
 
 
 def test_wrong_arguments_of_load(ctx, tmp_path, data):

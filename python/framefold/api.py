@@ -49,9 +49,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     Parameters
     ----------
     executor
-        Where partitions are processed; :class:`~framefold.executor.auto.AutoJobExecutor` if None,
-        which takes threads or worker processes, whichever suits a run. The results are the same,
-        bit for bit, on every executor.
+        Where partitions are processed, or the name of an executor as for :meth:`make_with`;
+        :class:`~framefold.executor.auto.AutoJobExecutor` if None, which takes threads or worker
+        processes, whichever suits a run. The results are the same, bit for bit, on every executor.
     plot_class
         The subclass of :class:`~framefold.viz.base.Live2DPlot` that live plots are made with;
         :class:`~framefold.viz.mpl.MPLLive2DPlot` if None.
@@ -68,14 +68,17 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     """
 
     def __init__(
-        self, executor: JobExecutor | None = None, plot_class: type[Live2DPlot] | None = None
+        self,
+        executor: JobExecutor | ExecutorName | None = None,
+        plot_class: type[Live2DPlot] | None = None,
     ) -> None:
+        if isinstance(executor, str):
+            executor = make_executor(executor)
         if executor is not None and not isinstance(executor, JobExecutor):
             raise InvalidArgumentError(
-                f"executor is a {type(executor).__name__}; "
-                f"use InlineJobExecutor(), ConcurrentJobExecutor(), ProcessJobExecutor() or "
-                f"DaskJobExecutor.connect(address), or "
-                f"Context.make_with(name)"
+                f"executor is a {type(executor).__name__}; use the name of one, such as "
+                f"'threads', or InlineJobExecutor(), ConcurrentJobExecutor(), "
+                f"ProcessJobExecutor() or DaskJobExecutor.connect(address)"
             )
         self.executor: JobExecutor = AutoJobExecutor() if executor is None else executor
         self._plot_class = plot_class
