@@ -73,6 +73,19 @@ class Belongings:
             )
         )
 
+    def wish(self) -> Future:
+        """A task that no worker can do.
+
+        Raises
+        ------
+        concurrent.futures.CancelledError
+            If the run has ended.
+        """
+        if self._closed:
+            raise concurrent.futures.CancelledError("the run has ended")
+        key, resources = self._key("wish"), {"framefold-wish": 1.0}
+        return self._own(self._client.submit(bool, key=key, pure=False, resources=resources))
+
     async def argument(self, data: bytes) -> bytes | Future:
         """Bytes as an argument of tasks.
 

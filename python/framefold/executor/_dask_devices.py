@@ -44,10 +44,13 @@ def in_spec(spec: Mapping[Any, Any]) -> list[Resources]:
 def in_cluster(client: Client, patience: float) -> list[Resources]:
     """The resources of each worker of a cluster; waits for a first one."""
     if not client.nthreads():
+        task = client.submit(bool, pure=False)  # for which a cluster that adapts starts one
         try:
             client.wait_for_workers(1, timeout=patience)
         except TimeoutError:
             return []  # the run says so in its own words
+        finally:
+            task.release()
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return [worker.get("resources") or {} for worker in workers]
 

@@ -22,6 +22,7 @@ from framefold.executor._clock import Clock
 from framefold.executor._dask_beginning import Began
 from framefold.executor._dask_belongings import Belongings
 from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
+from framefold.executor._dask_demand import Demand, demand
 from framefold.executor._dask_hand import Batch, Hand, State
 from framefold.executor._dask_lending import Trays, is_near
 from framefold.executor._dask_sending import Sending
@@ -84,6 +85,7 @@ class Feed:
         self._client = client
         self._courier = Courier(client, shipment.number, replace)
         self._things = Belongings(client, shipment.number, trays)
+        self._demand = Demand(self._things)
         self._run = shipment
         self._tasks = tasks
         self._timeout = timeout
@@ -182,6 +184,10 @@ class Feed:
             self._begin_anew(hand)
         self._invite()
         self._check_hope(now)
+        # Workers that are about to come need no call.
+        if self._was_usable or now > self._had_worker + POLL / 2:
+            n_threads = sum(hand.n_threads for hand in self._hands.values() if hand.takes_part)
+            self._demand.tell(demand(self._tasks.n_open, self._tasks.seconds, n_threads))
 
     def _invite(self) -> None:
         """Have as many workers plan the run as can be of use."""

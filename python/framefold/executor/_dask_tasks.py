@@ -70,6 +70,11 @@ class ClusterTasks(Tasks):
         return self._seconds
 
     @property
+    def n_open(self) -> int:
+        """How many partitions no worker has."""
+        return self.n_left + len(self._again)
+
+    @property
     def next_to_merge(self) -> int:
         """The first partition that is not merged."""
         return self._merged
@@ -86,8 +91,7 @@ class ClusterTasks(Tasks):
         """
         if self._careful:
             return 1
-        n_open = self.n_left + len(self._again) + in_hand
-        share = math.ceil(n_open / self._n_workers - has)
+        share = math.ceil((self.n_open + in_hand) / self._n_workers - has)
         if self._seconds is None:
             return max(1, min(N_TRIED, share // 2))
         if share <= 0 and has:
