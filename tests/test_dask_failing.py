@@ -118,6 +118,21 @@ def test_a_worker_that_is_killed(local, tmp_path):  # noqa: F811
     assert_usable(local)
 
 
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [("/nonexistent/python", "No such file"), ("/bin/false", "ended with exit code 1")],
+)
+def test_workers_that_do_not_start(command, reason, monkeypatch):
+    monkeypatch.setattr(sys, "executable", command)
+    begin = time.monotonic()
+    with (
+        pytest.raises(WorkerError, match=rf"could not be started: .*{reason}.*'threads'"),
+        ff.Context.make_with("dask", cpus=2) as ctx,
+    ):
+        ctx.run_udf(frames(ctx), PerFrame(abs))
+    assert time.monotonic() - begin < 30
+
+
 @pytest.mark.parametrize("end", [sys.exit, str], ids=["exit", "return"])
 def test_a_function_that_forks(local, end):  # noqa: F811
     """The other process leaves what it was doing, and the run, to the worker."""
@@ -398,7 +413,7 @@ def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
         assert not other.done(), time.monotonic() - begin
     finally:
         other.release()
-        local.executor._replace([address])
+        local.executor._own.replace([address])
         assert eventually(lambda: address not in client.nthreads(), 20)
         assert eventually(lambda: local.executor.n_workers == 2, 20)
 

@@ -26,6 +26,8 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from framefold.executor._dask_messages import not_started
+from framefold.executor._failures import describe_exit
 from framefold.executor._workers import _environment
 
 #: Folders for temporary files of workers: this, and the process that they belong to.
@@ -64,6 +66,8 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._watching: asyncio.Task[None] | None = None
+        #: Why it was given up, if it was.
+        self.reason: str | None = None
 
     async def start(self) -> None:
         """Start the process; it need not be ready."""
@@ -132,11 +136,17 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             if self._process is None or self.status != Status.running:
                 return
             failed = 0 if self._was_ready() else failed + 1
+            if failed == FAILED_STARTS:
+                self.reason = describe_exit(self._process.returncode)
             # The scheduler refuses a second worker of a name that it has not missed yet.
             while self._is_known() and self.status == Status.running:
                 await asyncio.sleep(POLL)
             if failed < FAILED_STARTS and self.status == Status.running:
-                self._launch()
+                try:
+                    self._launch()
+                except OSError as error:
+                    self.reason = str(error)
+                    return
 
     def _is_known(self) -> bool:
         """Whether the scheduler has a worker of this name."""
@@ -194,6 +204,12 @@ class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no type
             if isinstance(worker, LocalWorker):
                 worker.kill()
 
+    @property
+    def why_none(self) -> str | None:
+        """Why there will be no worker; None if there are some, or may be."""
+        reasons = [getattr(worker, "reason", None) for worker in self.workers.values()]
+        return None if None in reasons or not reasons else reasons[0]
+
     async def _close(self) -> None:
         await super()._close()
         if self.clean is not None:
@@ -223,6 +239,9 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
         cluster = LocalCluster(
             workers, **{"scheduler": scheduler, "silence_logs": logging.ERROR, **options}
         )
+    except OSError as error:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise not_started(str(error)) from error
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable
 from contextlib import suppress
+from typing import Protocol
 
 from distributed import Client, Future
 
@@ -19,8 +19,16 @@ CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 #: How long user code may take to stop when a run is ended early, in seconds.
 PATIENCE = 1.0
 
-#: Ends the workers with these addresses, and starts others.
-Replace = Callable[[list[str]], None]
+
+class OwnWorkers(Protocol):
+    """The workers of a cluster that was started here."""
+
+    def replace(self, addresses: list[str]) -> None:
+        """End these workers at once; others are started in their place."""
+
+    @property
+    def why_none(self) -> str | None:
+        """Why there will be no worker; None if there are some, or may be."""
 
 
 class Courier:
@@ -32,14 +40,14 @@ class Courier:
         Of the cluster.
     number
         Of the run.
-    replace
-        Ends workers and starts others in their place; None to ask their nannies.
+    own
+        Where workers are replaced; None to ask their nannies.
     """
 
-    def __init__(self, client: Client, number: str, replace: Replace | None) -> None:
+    def __init__(self, client: Client, number: str, own: OwnWorkers | None) -> None:
         self._client = client
         self._number = number
-        self._replace = replace
+        self._own = own
 
     async def stop(self, busy: list[str], idle: list[str]) -> None:
         """Have workers stop what they do for this run; replace busy ones that do not."""
@@ -66,8 +74,8 @@ class Courier:
         """Restart workers that user code keeps busy, unless they do something for others."""
         known = await self._client.processing()
         addresses = [each for each in addresses if each in known and not known[each]]
-        if addresses and self._replace is not None:
-            self._replace(addresses)
+        if addresses and self._own is not None:
+            self._own.replace(addresses)
         elif addresses:
             await self._client.restart_workers(addresses, timeout=PATIENCE, raise_for_error=False)
 

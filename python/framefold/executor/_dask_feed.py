@@ -21,7 +21,7 @@ from framefold.executor import _dask_work, _failures
 from framefold.executor._clock import Clock
 from framefold.executor._dask_beginning import Began
 from framefold.executor._dask_belongings import Belongings
-from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, Replace, done
+from framefold.executor._dask_courier import CANCELLED, PATIENCE, Courier, OwnWorkers, done
 from framefold.executor._dask_demand import Demand, demand
 from framefold.executor._dask_hand import Batch, Hand, State
 from framefold.executor._dask_lending import Trays, is_near
@@ -66,7 +66,7 @@ class Feed:
         How many seconds a partition may take; None for any.
     startup_timeout
         How many seconds to wait for workers where there are none.
-    replace
+    own
         As for :class:`framefold.executor._dask_courier.Courier`.
     trays
         Of the client.
@@ -79,11 +79,12 @@ class Feed:
         tasks: ClusterTasks,
         timeout: float | None,
         startup_timeout: float,
-        replace: Replace | None,
+        own: OwnWorkers | None,
         trays: Trays,
     ) -> None:
         self._client = client
-        self._courier = Courier(client, shipment.number, replace)
+        self._courier = Courier(client, shipment.number, own)
+        self._own = own
         self._things = Belongings(client, shipment.number, trays)
         self._demand = Demand(self._things)
         self._run = shipment
@@ -210,6 +211,8 @@ class Feed:
         elif states and not self._was_usable:
             hands = list(self._hands.values())
             raise messages.none_can(self._run.names, self._address, hands)
+        elif self._own is not None and (reason := self._own.why_none) is not None:
+            raise messages.not_started(reason)
         elif now > self._had_worker + self._startup_timeout:
             raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from framefold.exceptions import FileAccessError, WorkerError, WorkerTimeoutError
 from framefold.executor import _job
+from framefold.executor._failures import NotStartedError
 
 if TYPE_CHECKING:
     from framefold.executor._dask_hand import Hand
@@ -33,6 +34,14 @@ def no_worker(names: str, scheduler: str, seconds: float) -> WorkerError:
     return WorkerError(
         f"the Dask scheduler at {scheduler} has had no worker for the run of {names} for "
         f"{seconds:g} seconds (startup_timeout); start workers with `dask worker {scheduler}`"
+    )
+
+
+def not_started(reason: str) -> NotStartedError:
+    """For a cluster on this machine that has no workers, and gets none."""
+    return NotStartedError(
+        f"the workers of the Dask cluster on this machine could not be started: {reason}; their "
+        f"messages are above, if there are any; use the executor 'threads'"
     )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from framefold._cuda.placement import Workers
     from framefold._planning import Run
+    from framefold.executor._dask_courier import OwnWorkers
     from framefold.executor._dask_devices import Resources
     from framefold.executor._dask_feed import Feed
     from framefold.executor._dask_lending import Trays
@@ -106,7 +107,7 @@ class DaskJobExecutor(JobExecutor):
         self._trays: Trays | None = None
         self._closed = False
         self._process = os.getpid()
-        self._replace: Callable[[list[str]], None] | None = None
+        self._own: OwnWorkers | None = None
         #: Of each worker of a cluster that is about to come up, its resources.
         self._specified: list[Resources] | None = None
         self._finish: weakref.finalize[Any, Any] | None = None
@@ -217,7 +218,7 @@ class DaskJobExecutor(JobExecutor):
         # Messages are cheap here, and what they say is waited for: Dask collects them for 10 ms.
         if hasattr(client.scheduler_comm, "interval"):
             client.scheduler_comm.interval = INTERVAL
-        executor._replace = cluster.replace
+        executor._own = cluster
         executor._specified = _dask_devices.in_spec(spec)
         executor._owns(client, cluster)
         return executor
@@ -283,7 +284,7 @@ class DaskJobExecutor(JobExecutor):
         shipment = ship(run)
         call = self._on_loop()
         limits = self._timeout, self._startup_timeout
-        feed = Feed(self.client, shipment, tasks, *limits, self._replace, self._lend())
+        feed = Feed(self.client, shipment, tasks, *limits, self._own, self._lend())
         complete = False
         try:
             with self._lock:
