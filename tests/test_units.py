@@ -141,6 +141,20 @@ def test_emd(tmp_path, first):
     assert found == pytest.approx(expected)
 
 
+def test_emd_of_hyperspy(tmp_path):
+    """It writes EMD files with all axes in the other order; the data are read as they lie there."""
+    hs = pytest.importorskip("hyperspy.api", reason="HyperSpy writes the file")
+    signal = hs.signals.Signal2D(FRAMES)
+    for axis, units in zip(signal.axes_manager._axes, ["nm", "nm", "1/nm", "1/nm"], strict=True):
+        axis.scale, axis.units = 0.5, units
+    signal.save(tmp_path / "s.emd")
+    dataset = ff.Context().open(tmp_path / "s.emd")
+    assert np.array_equal(dataset.shape, FRAMES.T.shape)
+    (warning,) = dataset.warnings
+    assert "those of the scan the units of diffraction patterns" in warning
+    assert ".hspy" in warning
+
+
 def test_what_hyperspy_writes(tmp_path):
     hs = pytest.importorskip("hyperspy.api", reason="HyperSpy writes the file")
     name = "s.hspy"

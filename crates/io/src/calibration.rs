@@ -32,6 +32,35 @@ impl Calibration {
     }
 }
 
+/// The axes of a scan and those of its frames, slowest first, as far as they are known.
+pub(crate) struct Steps {
+    pub(crate) nav: Vec<Option<Calibration>>,
+    pub(crate) sig: Vec<Option<Calibration>>,
+}
+
+impl Steps {
+    /// That the axes seem to be in the other order: those of frames are lengths, as of a scan, and
+    /// those of the scan are inverse ones, as of diffraction patterns.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let units = |axes: &[Option<Calibration>], quantity| -> Option<String> {
+            let fits = |Calibration { step, unit, .. }: &Calibration| {
+                convert(*step, unit, quantity).map(|_| unit.trim().to_owned())
+            };
+            let units: Option<Vec<_>> =
+                axes.iter().map(|axis| axis.as_ref().and_then(fits)).collect();
+            Some(units.filter(|units| units.len() == 2)?.join(", "))
+        };
+        let nav = units(&self.nav, Quantity::DiffractionStepX)?;
+        let sig = units(&self.sig, Quantity::ScanStepX)?;
+        Some(format!(
+            "the axes of frames have the units of a scan ({sig}), and those of the scan the units of \
+             diffraction patterns ({nav}): the file, perhaps an EMD file of HyperSpy, may have its \
+             axes in the other order. They are read as they are; save the data with the axes of \
+             the detector last, for instance as .hspy"
+        ))
+    }
+}
+
 /// Adds the steps on the axes of the scan and on those of a frame, slowest first. What has a unit
 /// that is not known, or does not fit, comes back in the words of the file. So does a length on the
 /// axis of frames that have but one: it may be a wavelength as well as a place.
@@ -99,6 +128,26 @@ mod tests {
             assert_eq!(step(uneven), None, "{uneven:?}");
         }
         assert_eq!(step(&[0.0, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn axes_in_the_other_order_are_told() {
+        let axes = |units: [&str; 2]| {
+            let axis = |unit: &str| Calibration { step: 0.5, offset: None, unit: unit.into() };
+            units.map(|unit| Some(unit).filter(|unit| !unit.is_empty()).map(axis)).to_vec()
+        };
+        let warning = |nav, sig| Steps { nav: axes(nav), sig: axes(sig) }.warning();
+        let told = warning(["1/nm", "[1_/_n_m]"], ["nm", " um"]).unwrap();
+        assert!(told.contains("scan (nm, um)") && told.contains("patterns (1/nm, [1_/_n_m])"));
+        for (nav, sig) in [
+            (["nm", "nm"], ["1/nm", "1/nm"]),
+            (["nm", "nm"], ["nm", "nm"]),
+            (["1/nm", "1/nm"], ["1/nm", "1/nm"]),
+            (["1/nm", ""], ["nm", "nm"]),
+            (["1/nm", "1/nm"], ["nm", "mrad"]),
+        ] {
+            assert_eq!(warning(nav, sig), None, "{nav:?} {sig:?}");
+        }
     }
 
     #[test]

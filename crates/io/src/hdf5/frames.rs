@@ -102,9 +102,10 @@ impl Frames {
                 names.join(", ")
             ));
         }
-        let (metadata, others) = metadata::read(library, found, &nav_axes, &sig_axes);
+        let said = metadata::read(library, found, &nav_axes, &sig_axes);
         let mut details = details(found, &arrays);
-        details.extend(others);
+        details.extend(said.others);
+        warnings.extend(said.warning);
         Ok(Frames {
             arrays,
             frames,
@@ -112,7 +113,7 @@ impl Frames {
             sig_axes,
             sig_shape,
             nav_shape,
-            metadata,
+            metadata: said.metadata,
             details,
             warnings,
             shown_as: None,

@@ -4,39 +4,47 @@ use super::find::Found;
 use super::library::Library;
 use super::values::{attribute_number, attribute_text};
 use super::{emd, nexus};
+use crate::calibration::add_steps;
 use crate::hyperspy::{self, Signal};
 use crate::write::hdf5 as written;
 use framefold_core::{MetadataList, Quantity};
 use hdf5_reader::group::Group;
 
-/// What the file says of the axes of the data and of the experiment, as far as its dialect is
-/// known; and what it says in units that are not known, in its own words.
-pub(super) fn read(
-    library: &Library,
-    found: &Found,
-    nav_axes: &[usize],
-    sig_axes: &[usize],
-) -> (MetadataList, Vec<(String, String)>) {
-    let mut list = MetadataList::new();
-    let mut others = vec![];
-    let Some((path, _)) = found.parts.first() else { return (list, others) };
+/// What a file says of the axes of the data and of the experiment, as far as its dialect is known.
+#[derive(Default)]
+pub(super) struct Said {
+    pub(super) metadata: MetadataList,
+    /// What is in units that are not known, in the words of the file.
+    pub(super) others: Vec<(String, String)>,
+    pub(super) warning: Option<String>,
+}
+
+/// Reads all of it; `nav` and `sig` are the axes of the scan and of frames.
+pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize]) -> Said {
+    let mut said = Said::default();
+    let Said { metadata: list, others, warning } = &mut said;
+    let Some((path, _)) = found.parts.first() else { return said };
     if found.dialect == "framefold" {
         if let Some(group) = library.group(written::METADATA) {
-            framefold(&group, &mut list);
+            framefold(&group, list);
         }
     } else if let Some(signal) = signal(path) {
-        others = hyperspy::add(&InGroup { library, path: signal }, &mut list);
+        *others = hyperspy::add(&InGroup { library, path: signal }, list);
         if let Some(group) = library.group(&format!("{signal}/original_metadata/framefold")) {
-            framefold(&group, &mut list);
+            framefold(&group, list);
         }
     } else {
-        nexus::add(library, path, &mut list, &mut others);
+        nexus::add(library, path, list, others);
         if found.parts.len() == 1 {
-            nexus::add_axes(library, path, nav_axes, sig_axes, &mut list, &mut others);
-            emd::add_axes(library, path, nav_axes, sig_axes, &mut list, &mut others);
+            for steps in [nexus::steps, emd::steps] {
+                if let Some(steps) = steps(library, path, nav, sig) {
+                    others.extend(add_steps(list, &steps.nav, &steps.sig));
+                    *warning = warning.take().or_else(|| steps.warning());
+                }
+            }
         }
     }
-    (list, others)
+    said
 }
 
 /// The group of HyperSpy's signal that a data set belongs to.

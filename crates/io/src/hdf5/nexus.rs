@@ -4,7 +4,7 @@
 
 use super::library::Library;
 use super::values::{attribute_text, number, numbers, text, unit};
-use crate::calibration::{Calibration, add_steps};
+use crate::calibration::{Calibration, Steps};
 use crate::units::convert;
 use framefold_core::{MetadataList, Quantity};
 use hdf5_reader::group::Group;
@@ -46,24 +46,15 @@ pub(super) fn add(
     }
 }
 
-/// Adds the steps on the axes of the NXdata that the data set is in.
-pub(super) fn add_axes(
-    library: &Library,
-    path: &str,
-    nav_axes: &[usize],
-    sig_axes: &[usize],
-    list: &mut MetadataList,
-    others: &mut Vec<(String, String)>,
-) {
-    let Some(group) = path.rsplit_once('/').and_then(|(group, _)| library.group(group)) else {
-        return;
-    };
+/// The steps on the axes of the NXdata that the data set is in.
+pub(super) fn steps(library: &Library, path: &str, nav: &[usize], sig: &[usize]) -> Option<Steps> {
+    let group = path.rsplit_once('/').and_then(|(group, _)| library.group(group))?;
     if attribute_text(&group, "NX_class").as_deref() != Some("NXdata") {
-        return;
+        return None;
     }
-    let Ok(axes) = group.attribute("axes") else { return };
+    let axes = group.attribute("axes").ok()?;
     let one = || axes.read_string().map(|name| vec![name]);
-    let Ok(names) = axes.read_strings().or_else(|_| one()) else { return };
+    let names = axes.read_strings().or_else(|_| one()).ok()?;
     let calibration = |axis: &usize| -> Option<Calibration> {
         let place = |(i, name): (usize, &String)| {
             let index = super::values::attribute_number(&group, &format!("{name}_indices"));
@@ -73,9 +64,10 @@ pub(super) fn add_axes(
         let dataset = group.dataset(names.get(i)?).ok()?;
         Calibration::of_values(&numbers(&dataset)?, &unit(&dataset)?)
     };
-    let nav: Vec<_> = nav_axes.iter().map(calibration).collect();
-    let sig: Vec<_> = sig_axes.iter().map(calibration).collect();
-    others.extend(add_steps(list, &nav, &sig));
+    Some(Steps {
+        nav: nav.iter().map(calibration).collect(),
+        sig: sig.iter().map(calibration).collect(),
+    })
 }
 
 /// The NXentry that a data set is in; DECTRIS calls it `entry`.
