@@ -4,6 +4,8 @@ use framefold_core::Error;
 
 /// Bytes of a block.
 pub(super) const LEN: u64 = 22360;
+/// What each block begins with.
+pub(super) const SYNC: [u8; 4] = [0xFF, 0xFF, 0x00, 0x55];
 /// Bytes of its header.
 pub(super) const HEADER_LEN: usize = 40;
 /// Pixels of a block.
@@ -32,7 +34,7 @@ impl Header {
         let bytes: &[u8; HEADER_LEN] = bytes.first_chunk()?;
         let u16_at = |at: usize| Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
         let u32_at = |at: usize| Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?));
-        if u32_at(0)? != 0xFFFF_0055 || (u16_at(20)?, u16_at(22)?) != (256, 1860) {
+        if !bytes.starts_with(&SYNC) || (u16_at(20)?, u16_at(22)?) != (256, 1860) {
             return None;
         }
         Some(Header {

@@ -9,6 +9,7 @@
 use super::block::{self, Header, PER_FRAME};
 use crate::Storage;
 use framefold_core::{Error, Result};
+use memchr::memmem;
 
 /// How far a block is looked for.
 const SEARCHED: u64 = 1 << 20;
@@ -259,12 +260,12 @@ fn find_block(storage: &Storage, start: u64) -> Result<Option<(u64, Header)>> {
     let searched = storage.len().saturating_sub(start).min(SEARCHED + header_len);
     let mut bytes = vec![0; usize::try_from(searched).unwrap_or(0)];
     storage.read_at(start, &mut bytes)?;
-    for (at, window) in (start..).zip(bytes.windows(block::HEADER_LEN)) {
-        if window.first() == Some(&0xFF)
-            && let Some(header) = Header::parse(window)
-            && repeats(storage, at)?
+    for at in memmem::find_iter(&bytes, &block::SYNC) {
+        let offset = start.saturating_add(at as u64);
+        if let Some(header) = bytes.get(at..).and_then(Header::parse)
+            && repeats(storage, offset)?
         {
-            return Ok(Some((at, header)));
+            return Ok(Some((offset, header)));
         }
     }
     Ok(None)
