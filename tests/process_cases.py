@@ -113,3 +113,23 @@ class PerFrame(UDF):
 def frames(context, n_frames=40, n_partitions=20):
     data = np.zeros((n_frames, 4, 4), dtype=np.float32)
     return context.load("memory", data=data, num_partitions=n_partitions)
+
+
+def forking(folder):
+    """A function that leaves a forked process behind at frame 3; a file there is named by it."""
+
+    def fork(frame):
+        if frame == 3:
+            other = os.fork()
+            if other == 0:
+                time.sleep(1000)
+            (folder / str(other)).touch()
+
+    return fork
+
+
+def the_fork(folder):
+    """The process that :func:`forking` has left behind."""
+    (path,) = folder.iterdir()
+    assert is_running(int(path.name))
+    return int(path.name)

@@ -16,10 +16,12 @@ import pytest
 from process_cases import (
     PerFrame,
     eventually,
+    forking,
     frames,
     gone,
     hard_limit,  # noqa: F401 - a fixture
     is_running,
+    the_fork,
 )
 from sample_udfs import Level
 
@@ -151,19 +153,10 @@ def test_a_function_that_forks(local, end):  # noqa: F811
 
 
 def test_forks_end_with_their_worker(tmp_path):
-    def fork(frame):
-        if frame == 3:
-            other = os.fork()
-            if other == 0:
-                time.sleep(1000)
-            (tmp_path / str(other)).touch()
-
     with ff.Context.make_with("dask", cpus=1) as ctx:
-        ctx.run_udf(frames(ctx), PerFrame(fork))
-        forks = [int(path.name) for path in tmp_path.iterdir()]
-        assert len(forks) == 1
-        assert is_running(forks[0])
-    assert gone(forks)
+        ctx.run_udf(frames(ctx), PerFrame(forking(tmp_path)))
+        fork = the_fork(tmp_path)
+    assert gone([fork])
 
 
 @pytest.mark.parametrize("len_bytes", [0, 100_000])

@@ -20,12 +20,14 @@ import pytest
 from process_cases import (
     PerFrame,
     files_and_threads,
+    forking,
     frames,
     gone,
     hard_limit,  # noqa: F401 - a fixture
     is_running,
     nothing_new,
     shm,
+    the_fork,
 )
 from sample_udfs import Level
 
@@ -214,23 +216,14 @@ def test_a_function_that_forks(ctx, end, capfd):
 
 @pytest.mark.parametrize("end", ["close", "kill"])
 def test_forks_end_with_their_worker(end, tmp_path):
-    def fork(frame):
-        if frame == 3:
-            other = os.fork()
-            if other == 0:
-                time.sleep(1000)
-            (tmp_path / str(other)).touch()
-
     with ff.Context.make_with("processes", cpus=1) as ctx:
-        ctx.run_udf(frames(ctx), PerFrame(fork))
-        forks = [int(path.name) for path in tmp_path.iterdir()]
-        assert len(forks) == 1
-        assert is_running(forks[0])
+        ctx.run_udf(frames(ctx), PerFrame(forking(tmp_path)))
+        fork = the_fork(tmp_path)
         if end == "kill":
             os.kill(ctx.executor.worker_ids[0], signal.SIGKILL)
             assert_usable(ctx)
-            assert gone(forks)
-    assert gone(forks)
+            assert gone([fork])
+    assert gone([fork])
 
 
 def sleep_in_python(_frame):
