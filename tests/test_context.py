@@ -116,3 +116,9 @@ def test_frames_in_memory_may_have_another_number_of_axes(ctx, data):
     assert dataset.shape.sig.dims == 1
     total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
     assert np.array_equal(total, data.sum(axis=(0, 1)).ravel())
+
+
+@pytest.mark.parametrize("name", ["inline", "threads", "processes"])
+def test_names_of_executors(name):
+    with ff.Context(executor=name) as ctx, ff.Context.make_with(name) as other:
+        assert type(ctx.executor) is type(other.executor)
