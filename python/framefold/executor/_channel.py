@@ -56,13 +56,18 @@ class Channel:
         """
         message, n_descriptors = pickle.loads(self.connection.recv_bytes())
         received: list[int] = []
-        for _ in range(n_descriptors):
-            assert self._carrier is not None
-            flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
-            data, descriptors, _, _ = socket.recv_fds(self._carrier, 1, 1, flags)
-            if not data or not descriptors:
-                raise EOFError("a message ended early")
-            received += descriptors
+        try:
+            for _ in range(n_descriptors):
+                assert self._carrier is not None
+                flags = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+                data, descriptors, _, _ = socket.recv_fds(self._carrier, 1, 1, flags)
+                received += descriptors
+                if not data or not descriptors:
+                    raise EOFError("a message ended early")
+        except BaseException:
+            for descriptor in received:
+                os.close(descriptor)
+            raise
         return message, received
 
     def close(self) -> None:

@@ -11,10 +11,9 @@ import importlib
 import io
 import pickle
 import sys
-import threading
 import types
 from collections.abc import Callable
-from functools import partial, reduce
+from functools import cache, partial, reduce
 from typing import Any
 
 from framefold.executor import _shared
@@ -30,7 +29,6 @@ Part = tuple[str, str]
 _KINDS = (type, types.FunctionType, types.MethodType, partial)
 #: Code of another version of Python cannot be run.
 _PYTHON = sys.version_info[:2]
-_lock = threading.Lock()
 
 
 class Code:
@@ -89,34 +87,49 @@ def _digests(parts: list[Part], find: Callable[[Part], Any]) -> dict[str, int]:
 
 def _as_it_is(value: Any, modules: set[str]) -> bytes | str:
     """The pickle of a value with the code of these modules, or why there is none."""
+    try:
+        file = _Limited()
+        _pickler_of_code()(file, modules).dump(value)
+        return file.getvalue()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+@cache
+def _pickler_of_code() -> Any:
+    """A pickler that takes along the code of some modules.
+
+    What cloudpickle registers for that holds for all threads, which would pickle by name what they
+    began with as it is.
+    """
     import cloudpickle
+    from cloudpickle.cloudpickle import _dynamic_class_reduce
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def __init__(self, file: io.BytesIO, modules: set[str]) -> None:
+            super().__init__(file, protocol=5)
+            self._modules = modules
+
         def reducer_override(self, obj: Any) -> Any:
-            reduced = super().reducer_override(obj)
-            if isinstance(obj, type) and issubclass(obj, UDF) and isinstance(reduced, tuple):
+            if not isinstance(obj, (type, types.FunctionType)) or not self._takes_along(obj):
+                return super().reducer_override(obj)
+            if not isinstance(obj, type):
+                return self._dynamic_function_reduce(obj)
+            reduced = _dynamic_class_reduce(obj)
+            if issubclass(obj, UDF):
                 # Without its id, by which a worker would take the class that it has made of it
                 # before, with other bases.
                 make, arguments, *rest = reduced
-                if make.__name__ == "_make_skeleton_class":
-                    return make, (*arguments[:4], None, *arguments[5:]), *rest
+                return make, (*arguments[:4], None, *arguments[5:]), *rest
             return reduced
 
-    with _lock:
-        known = cloudpickle.list_registry_pickle_by_value()
-        new = [module for name in modules if (module := sys.modules[name]).__name__ not in known]
-        try:
-            for module in new:
-                cloudpickle.register_pickle_by_value(module)
-            file = _Limited()
-            Pickler(file, protocol=5).dump(value)
-            return file.getvalue()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        finally:
-            for module in new:
-                if module.__name__ in cloudpickle.list_registry_pickle_by_value():
-                    cloudpickle.unregister_pickle_by_value(module)
+        def _takes_along(self, obj: Any) -> bool:
+            name = getattr(obj, "__module__", None) or ""
+            while name and name not in self._modules:
+                name = name.rpartition(".")[0]
+            return bool(name)
+
+    return Pickler
 
 
 class _Limited(io.BytesIO):

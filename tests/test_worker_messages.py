@@ -1,0 +1,88 @@
+"""What goes between the main process and its workers: messages, and code in them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+import sys
+import threading
+from multiprocessing.connection import Connection
+
+import pytest
+from process_cases import open_files
+from sample_udfs import Level
+
+from framefold.executor import _channel, _code, _shared
+from framefold.executor._channel import Channel
+
+
+@pytest.fixture
+def ends():
+    if not _channel.CAN_SHARE:
+        pytest.skip("descriptors cannot be sent")
+    sockets = socket.socketpair()
+    channels = [Channel(Connection(os.dup(each.fileno())), each) for each in sockets]
+    yield channels
+    for channel in channels:
+        channel.close()
+
+
+def memory():
+    return [name for name in open_files() if "memfd:framefold" in name]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+@pytest.mark.parametrize("n_sent", [0, 1, 2])
+def test_descriptors_of_a_message_that_ends_early_are_closed(ends, n_sent):
+    ours, theirs = ends
+    before = memory()
+    descriptor = _shared.allocate(100)
+    # A worker that is killed may have sent the message, and some of its descriptors.
+    theirs.connection.send_bytes(pickle.dumps((("done",), 3)))
+    for _ in range(n_sent):
+        socket.send_fds(theirs._carrier, [b"d"], [descriptor])
+    os.close(descriptor)
+    theirs.close()
+    with pytest.raises((EOFError, OSError)):
+        ours.receive()
+    assert memory() == before
+
+
+def test_descriptors_arrive_with_their_message(ends):
+    ours, theirs = ends
+    descriptor = _shared.allocate(100)
+    os.pwrite(descriptor, b"what was written", 0)
+    theirs.send(("done", 3), [descriptor, descriptor])
+    os.close(descriptor)
+    message, received = ours.receive()
+    assert message == ("done", 3)
+    assert [os.pread(each, 16, 0) for each in received] == [b"what was written"] * 2
+    for each in received:
+        os.close(each)
+
+
+def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
+    expected, _ = _shared.dumps_by_value(Level, share=False)
+    assert expected == pickle.dumps(Level, 5)
+    stop = threading.Event()
+    n_sent = 0
+
+    def send():
+        nonlocal n_sent
+        while not stop.is_set():
+            _shared.dumps_by_value(_code.sent(Level), share=False)
+            n_sent += 1
+
+    other = threading.Thread(target=send)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    other.start()
+    try:
+        others = {_shared.dumps_by_value(Level, share=False)[0] for _ in range(4000)}
+    finally:
+        stop.set()
+        other.join()
+        sys.setswitchinterval(interval)
+    assert n_sent
+    assert others == {expected}
