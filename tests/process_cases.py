@@ -79,12 +79,14 @@ def open_files():
 
 def nothing_new(before):
     """Whether no file and no thread is open that was not among ``before``, or is soon closed."""
+    return eventually(lambda: not new_since(before))
+
+
+def new_since(before):
+    """What is open that was not among ``before``."""
     files, threads = before
-
-    def is_so():
-        return not Counter(open_files()) - Counter(files) and set(pool_threads()) <= set(threads)
-
-    return eventually(is_so)
+    new_files = Counter(open_files()) - Counter(files)
+    return [*new_files.elements(), *set(pool_threads()).difference(threads)]
 
 
 def files_and_threads():

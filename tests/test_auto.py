@@ -386,7 +386,11 @@ def test_closing_in_the_middle(ctx, dataset, eager):
         for _ in range(20):
             next(steps)
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
-    steps = ctx.run_udf_iter(dataset, Slow())
+
+    class Slower(Slow):
+        seconds = 0.01  # or the rest is soon done on a machine that does much else
+
+    steps = ctx.run_udf_iter(dataset, Slower())
     for _ in range(20):
         next(steps)
     ctx.close()

@@ -18,6 +18,7 @@ from process_cases import (
     frames,
     gone,
     hard_limit,  # noqa: F401 - a fixture
+    new_since,
     nothing_new,
     pool_threads,
     shm,
@@ -88,7 +89,7 @@ def test_large_partial_results(ctx, inline):
     expected = inline.run_udf(dataset=dataset, udf=udfs)
     assert_same(ctx.run_udf(dataset=dataset, udf=udfs), expected)
     # Memory is let go beside whatever comes next.
-    assert nothing_new(before)
+    assert nothing_new(before), new_since(before)
 
 
 def test_what_a_merge_keeps_stays_as_it_is(ctx, inline):

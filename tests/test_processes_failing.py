@@ -25,6 +25,7 @@ from process_cases import (
     gone,
     hard_limit,  # noqa: F401 - a fixture
     is_running,
+    new_since,
     nothing_new,
     shm,
     the_fork,
@@ -58,7 +59,7 @@ def nothing_is_left():
     yield
     gc.collect()
     assert shm() <= names
-    assert nothing_new(before), (before, files_and_threads())
+    assert nothing_new(before), new_since(before)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import time
 
 import numpy as np
 import pytest
-from process_cases import files_and_threads, gone, nothing_new, shm
+from process_cases import files_and_threads, gone, new_since, nothing_new, shm
 from sample_udfs import Level
 
 import framefold as ff
@@ -203,4 +203,4 @@ def test_stress(monkeypatch):
     assert all(ends[name] for name in expected), ends
     assert gone(workers)
     assert shm() <= names
-    assert nothing_new(before), (before, files_and_threads())
+    assert nothing_new(before), new_since(before)

@@ -112,6 +112,9 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
                 waiting.exception()  # the cancelled step's own: nobody waits for it any more
             self._generator.close()
             raise
+        finally:
+            # What went wrong refers to this frame: all of the run would wait for the collector.
+            del future, waiting
 
     async def __aenter__(self) -> ResultAsyncGenerator:
         return self

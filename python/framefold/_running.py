@@ -313,9 +313,7 @@ class _Desk:
             # Between two partitions, it is reported as the failure of the next one.
             failed = self._take() if taken is None else taken
             if failed is not None:
-                with self._news:
-                    self._finished[failed] = exception
-                    self._news.notify_all()
+                self._finish(failed, exception)
 
     def collect(self, index: int) -> tuple[_engine.Partial, int]:
         """The result of partition ``index``, and how many are handed out besides."""
@@ -326,10 +324,13 @@ class _Desk:
             partial = self._finished.pop(index)
             self._merged = index + 1
             self._news.notify_all()
-            if isinstance(partial, BaseException):
-                self._closed = True
-                raise partial
-            return partial, self._begun - self._merged
+            if not isinstance(partial, BaseException):
+                return partial, self._begun - self._merged
+            self._closed = True
+        try:
+            raise partial
+        finally:
+            del partial  # or it would refer to itself: all of the run would wait for the collector
 
     def close(self) -> None:
         """Hand out nothing more."""
@@ -350,7 +351,12 @@ class _Desk:
     def _give(self, partial: _engine.Partial) -> None:
         with self._news:
             self._largest = max(self._largest, partial.len_bytes)
-            self._finished[partial.partition] = partial
+        self._finish(partial.partition, partial)
+
+    def _finish(self, index: int, result: _engine.Partial | BaseException) -> None:
+        with self._news:
+            if not self._closed:  # or nobody would collect it
+                self._finished[index] = result
             self._news.notify_all()
 
     def _window(self) -> int:

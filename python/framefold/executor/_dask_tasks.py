@@ -50,7 +50,6 @@ class ClusterTasks(Tasks):
         self._collected = 0
         self._careful = one_by_one
         self._size_known = False
-        self._stopped = False
         #: How large the results of a batch may be.
         self.batch_bytes = BATCH_BYTES
 
@@ -135,7 +134,7 @@ class ClusterTasks(Tasks):
     def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
         """Keep results until they are collected; those that came before are left out."""
         with self._news:
-            if self._stopped:
+            if not self._wanted:
                 return
             fresh = [
                 result
@@ -162,12 +161,6 @@ class ClusterTasks(Tasks):
         result = super().collect(index, check)
         self._collected = index + 1
         return result
-
-    def stop(self, reason: str) -> None:
-        """Hand out nothing more, and keep nothing that comes."""
-        with self._news:
-            self._stopped = True
-            super().stop(reason)
 
     def _window(self) -> int:
         at_hand = self._n_workers * self.at_hand

@@ -6,6 +6,7 @@ import io
 import pickle
 import signal
 import traceback
+from functools import cache
 from typing import Any
 
 from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
@@ -59,6 +60,13 @@ def pack(exception: BaseException) -> Packed:
 
 def _dumps(exception: BaseException) -> bytes:
     """The pickle of an exception, and of what it holds."""
+    file = io.BytesIO()
+    _pickler_of_exceptions()(file, protocol=5).dump(exception)
+    return file.getvalue()
+
+
+@cache
+def _pickler_of_exceptions() -> Any:
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
@@ -68,9 +76,7 @@ def _dumps(exception: BaseException) -> bytes:
                 return _made_again, (type(value), *value.__reduce_ex__(5)[:3])
             return super().reducer_override(value)
 
-    file = io.BytesIO()
-    Pickler(file, protocol=5).dump(exception)
-    return file.getvalue()
+    return Pickler
 
 
 def _made_again(cls: Any, make: Any, arguments: tuple[Any, ...], state: Any = None) -> Any:

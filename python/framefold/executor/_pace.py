@@ -90,8 +90,11 @@ class Pace:
         while done:
             self.next += 1
             yield done.pop()
-        if failure is not None:
-            raise failure
+        try:
+            if failure is not None:
+                raise failure
+        finally:
+            del failure  # or it would refer to itself: all of the run would wait for the collector
 
 
 def rest_on_threads(run: Run, pace: Pace) -> Steps:

@@ -54,6 +54,8 @@ class Tasks:
         self._finished: dict[int, Any] = {}
         self._failed: dict[int, BaseException] = {}
         self._failure: BaseException | None = None
+        #: Whether anything is to be collected yet.
+        self._wanted = True
         #: Whether the failure is one of planning.
         self.not_planned = False
         self._again: list[int] = []
@@ -71,7 +73,7 @@ class Tasks:
     def take_some(self, n: int) -> list[int]:
         """The next ``n`` partitions to process, or fewer if there are fewer for now."""
         with self._news:
-            if self._failure is not None:
+            if not self._wanted or self._failure is not None:
                 return []
             taken = [heapq.heappop(self._again) for _ in range(min(n, len(self._again)))]
             wanted = min(self._next + n - len(taken), self._limit)
@@ -108,7 +110,8 @@ class Tasks:
                 self._largest = max(self._largest, len_bytes)
                 known = seconds if self._seconds is None else self._seconds
                 self._seconds = 0.7 * known + 0.3 * seconds
-                self._finished[index] = result
+                if self._wanted:
+                    self._finished[index] = result
             self._news.notify_all()
 
     def fail(self, index: int | None, exception: BaseException, *, planning: bool = False) -> None:
@@ -117,6 +120,8 @@ class Tasks:
         Earlier partitions go on, so that the first failure in partition order is reported.
         """
         with self._news:
+            if not self._wanted:
+                return
             if index is None:
                 if self._failure is None:
                     self._failure = exception
@@ -158,9 +163,17 @@ class Tasks:
                 check()
                 if index in self._finished:
                     return self._finished.pop(index), self._next - index - 1
-                if self._failure is not None or index in self._failed:
-                    raise self._failure or self._failed[index]
+                failure = self._failure or self._failed.get(index)
+                if failure is not None:
+                    break
+                if not self._wanted:
+                    raise UDFRunCancelled("the run has failed")
                 self._news.wait(POLL)
+            self._end()
+        try:
+            raise failure
+        finally:
+            del failure  # or it would refer to itself: all of the run would wait for the collector
 
     def merged(self, count: int) -> bool:
         """So many partitions are merged; returns whether there is more to hand out now."""
@@ -170,10 +183,18 @@ class Tasks:
             return waited
 
     def stop(self, reason: str) -> None:
-        """Hand out nothing more."""
-        self.fail(None, UDFRunCancelled(reason))
+        """Hand out nothing more, and keep nothing that comes."""
         with self._news:
+            self.fail(None, UDFRunCancelled(reason))
+            self._wanted = False
             self._finished.clear()
+
+    def _end(self) -> None:
+        """Let go of everything, as a failure is raised."""
+        self._wanted = False
+        self._failure = None
+        self._finished.clear()
+        self._failed.clear()
 
     def _window(self) -> int:
         waiting = max(1, WAITING_BYTES // self._largest)
