@@ -75,8 +75,9 @@ def test_a_run_that_dask_brought_to_disk_goes_on(local, inline, tmp_path):  # no
 
         data = get_worker().data
         for key in list(data):
-            if type(data[key]).__name__ == "Began":
-                data[key] = pickle.loads(pickle.dumps(data[key]))
+            value = data.get(key)  # the worker's own thread may have dropped it by now
+            if type(value).__name__ == "Began":
+                data[key] = pickle.loads(pickle.dumps(value))
                 (tmp_path / str(frame)).touch()
 
     dataset = raw_file(inline, tmp_path, num_partitions=42)
