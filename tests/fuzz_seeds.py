@@ -7,6 +7,7 @@ Needs the packages of ``requirements-dev.txt`` and the package framefold itself.
 
 from __future__ import annotations
 
+import json
 import sys
 import tempfile
 from collections.abc import Callable
@@ -317,6 +318,30 @@ def hdf5(folder: Path) -> None:
         detector["count_time"] = 0.5
         detector["count_time"].attrs["units"] = "ms"
     save("hdf5", "nexus-units", folder, "scan.h5")
+    velox(folder, data[0])
+
+
+def velox(folder: Path, images: np.ndarray) -> None:
+    """Images with JSON beside them, a column for each."""
+    said = {
+        "Optics": {"AccelerationVoltage": "300000", "CameraLength": "0.3", "Defocus": "-2e-8"},
+        "Stage": {"Position": {"x": "1e-6"}, "AlphaTilt": "0.1"},
+        "Scan": {"ScanSize": {"width": "8"}, "FrameTime": "0.2"},
+        "Detectors": {"Detector-0": {"ExposureTime": "0.1", "Binning": {"width": "2"}}},
+        "BinaryResult": {
+            "DetectorIndex": "0",
+            "PixelSize": {"width": "2e-9", "height": "3e-9"},
+            "PixelUnitX": "m",
+            "PixelUnitY": "1/m",
+        },
+        "Acquisition": {"AcquisitionStartDatetime": {"DateTime": "1596041374"}},
+    }
+    column = np.frombuffer(json.dumps(said).encode().ljust(700, b"\0"), dtype=np.uint8)
+    with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
+        group = file.create_group("Data/Image/7")
+        group["Data"] = np.moveaxis(images, 0, -1)
+        group["Metadata"] = np.repeat(column[:, None], len(images), axis=1)
+    save("hdf5", "velox", folder, "scan.h5")
 
 
 def zarr_(folder: Path) -> None:

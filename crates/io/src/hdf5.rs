@@ -34,6 +34,7 @@ mod nexus;
 mod pixel_mask;
 mod selection;
 mod values;
+mod velox;
 mod virtual_set;
 
 pub(crate) use axes::{check_sig_shape, sig_axes};

@@ -3,7 +3,7 @@
 use super::find::Found;
 use super::library::Library;
 use super::values::{attribute_number, attribute_text};
-use super::{emd, nexus};
+use super::{emd, nexus, velox};
 use crate::calibration::add_steps;
 use crate::hyperspy::{self, Signal};
 use crate::write::hdf5 as written;
@@ -36,11 +36,14 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
     } else {
         nexus::add(library, path, list, others);
         if found.parts.len() == 1 {
-            for steps in [nexus::steps, emd::steps] {
-                if let Some(steps) = steps(library, path, nav, sig) {
-                    others.extend(add_steps(list, &steps.nav, &steps.sig));
-                    *warning = warning.take().or_else(|| steps.warning());
-                }
+            let steps = [
+                nexus::steps(library, path, nav, sig),
+                emd::steps(library, path, nav, sig),
+                velox::add(library, path, nav, sig, list),
+            ];
+            for steps in steps.into_iter().flatten() {
+                others.extend(add_steps(list, &steps.nav, &steps.sig));
+                *warning = warning.take().or_else(|| steps.warning());
             }
         }
     }

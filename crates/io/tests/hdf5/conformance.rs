@@ -177,3 +177,48 @@ fn what_is_taken_without_a_name() {
     let error = open("DECTRIS_HDF5/openNCEM/au_145mm_68kx_microprobe_01.h5").unwrap_err();
     assert!(error.to_string().contains("ds_path"), "{error}");
 }
+
+/// Steps, dates and times are those that rosettasciio reads; the rest is as the JSON spells it.
+#[test]
+fn velox_tells_of_the_experiment() {
+    let Some(directory) = data_directory() else { return };
+    let told = |name: &str| -> Vec<String> {
+        let path = directory.join("EMD").join(name);
+        let dataset = open_as("hdf5", &path, &OpenOptions::default()).unwrap();
+        let facts = dataset.source().info().metadata.iter();
+        facts.map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
+    };
+    let expected = [
+        "scan_rotation 18.19999955307628 deg",
+        "acceleration_voltage 300 kV",
+        "camera_length 301 mm",
+        "magnification 7100",
+        "frame_time 0.24706 s",
+        "image_step_x 87.37079614225583 nm",
+        "image_step_y 87.37079614225583 nm",
+        "stage_x 0.5768099999999703 µm",
+        "stage_y 0.01377000000010503 µm",
+        "stage_z -0.06879000000004142 µm",
+        "stage_alpha -0.00017967956454822457 deg",
+        "stage_beta 0.03398316053221489 deg",
+        "detector HAADF",
+        "microscope Titan",
+        "recorded_at 2020-07-29T16:49:34Z",
+    ];
+    assert_eq!(told("openNCEM/STEM HAADF Diffraction Micro.emd"), expected);
+    // Of a camera, with a column of JSON for each of two frames.
+    let stack = told("rosettasciio/fei_example_tem_stack.emd");
+    for fact in [
+        "magnification 1271519.155",
+        "defocus 30.23169920525763 nm",
+        "convergence_angle 11.411208809441558 mrad",
+        "exposure_time 0.8 s",
+        "image_step_x 0.008172883192297852 nm",
+        "binning_y 1",
+        "detector BM-Ceta",
+        "recorded_at 2019-12-05T10:03:44Z",
+    ] {
+        assert!(stack.iter().any(|told| told == fact), "{fact}: {stack:#?}");
+    }
+    assert!(!stack.iter().any(|told| told.starts_with("camera_length")), "{stack:#?}");
+}
