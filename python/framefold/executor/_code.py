@@ -112,15 +112,17 @@ def _pickler_of_code() -> Any:
 
         def reducer_override(self, obj: Any) -> Any:
             if not isinstance(obj, (type, types.FunctionType)) or not self._takes_along(obj):
-                return super().reducer_override(obj)
-            if not isinstance(obj, type):
-                return self._dynamic_function_reduce(obj)
-            reduced = _dynamic_class_reduce(obj)
-            if issubclass(obj, UDF):
+                reduced = super().reducer_override(obj)
+            elif isinstance(obj, type):
+                reduced = _dynamic_class_reduce(obj)
+            else:
+                reduced = self._dynamic_function_reduce(obj)
+            if isinstance(obj, type) and issubclass(obj, UDF) and isinstance(reduced, tuple):
                 # Without its id, by which a worker would take the class that it has made of it
                 # before, with other bases.
                 make, arguments, *rest = reduced
-                return make, (*arguments[:4], None, *arguments[5:]), *rest
+                if make.__name__ == "_make_skeleton_class":
+                    return make, (*arguments[:4], None, *arguments[5:]), *rest
             return reduced
 
         def _takes_along(self, obj: Any) -> bool:
