@@ -69,7 +69,7 @@ def load_memory(
         _check_size("sig_shape", sig_shape, array.shape[n_nav:])
         array, sig_dims = array.reshape(array.shape[:n_nav] + sig_shape), len(sig_shape)
     if any(stride < 0 for stride in array.strides):
-        array = np.ascontiguousarray(array)  # the engine reads forward only
+        array = array.copy(order="C")  # the engine reads forward only
     if not sparse:
         return _engine.from_array(array, sig_dims, nav_shape, sync_offset, num_partitions)
     grid = array.shape[:n_nav] if nav_shape is None else nav_shape

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.udf.base import UDF
+from framefold.udf.base import PROCESS_METHODS, UDF
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
@@ -106,6 +106,10 @@ def _overrides(udf: UDF) -> bool:
     builtin = next(cls for cls in mro if "_native_kernel" in vars(cls))
     derived = mro[: mro.index(builtin)]
     names = {name for cls in derived for name in vars(cls)}
+    # Also one that the built-in class has not, as it would come before those that it has.
+    processing = PROCESS_METHODS.values()
+    if any(getattr(type(udf), n, None) is not getattr(builtin, n, None) for n in processing):
+        return True
     return any(
         hasattr(builtin, name)
         for name in names

@@ -55,7 +55,12 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
         roi = roi.toarray()
     elif hasattr(roi, "todense"):
         roi = roi.todense()
-    mask = np.asarray(roi)
+    if np.ma.is_masked(roi):
+        raise InvalidArgumentError(
+            "elements of the ROI are masked; use roi.filled(False) or roi.filled(True)"
+        )
+    # A copy: the caller may fill the array anew, and results are looked at later.
+    mask = np.array(roi)
     if mask.dtype != np.bool_:
         mask = _from_numbers(mask, nav)
     if mask.shape == (prod(nav),):
@@ -111,7 +116,13 @@ def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
         return entry[0], bool(entry[1])
     if _is_index(entry):
         return (entry,), True
-    return tuple(entry), True
+    try:
+        return tuple(entry), True
+    except TypeError:
+        raise InvalidArgumentError(
+            f"the ROI holds {entry!r}, a {type(entry).__name__}, where coordinates are expected; "
+            f"use a boolean array, or a list of coordinate tuples"
+        ) from None
 
 
 def _is_index(value: Any) -> bool:

@@ -204,6 +204,8 @@ def _steps(
                 progress.merged(results.n_merged, in_progress)
                 yield
         run.end(complete=True)
+        if not run.partitions:
+            yield  # a region without any data has results, too
     finally:
         progress.end()
         run.end(complete=False)

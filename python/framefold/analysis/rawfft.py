@@ -44,7 +44,7 @@ class PickFFTFrameAnalysis(PickFrameAnalysis):
         if radius is not None:
             height, width = frame.shape
             centre = (given["real_centerx"], given["real_centery"])
-            frame = frame * ~masks.circular(*centre, width, height, radius)
+            frame = np.where(masks.circular(*centre, width, height, radius), 0, frame)
         spectrum = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
         what = f"spectrum of {self.place()}"
         return frame_results(spectrum, what, what)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._losses import first_lost
 from framefold.common.buffers import BufferKind, BufferWrapper
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
@@ -25,7 +26,14 @@ class AuxBufferWrapper(BufferWrapper):
         *,
         data: npt.ArrayLike,
     ) -> None:
-        super().__init__(kind, extra_shape, dtype, raw=np.asarray(data, dtype=dtype))
+        given, wanted = np.asarray(data), np.dtype(dtype)
+        # Floats become integers, and numbers truth values, as NumPy makes them.
+        lost = None if wanted.kind == "b" else first_lost(given, wanted, fractions=False)
+        if lost is not None:
+            raise InvalidArgumentError(
+                f"AUX data hold {lost!r}, which {wanted} cannot; pass a wider dtype"
+            )
+        super().__init__(kind, extra_shape, dtype, raw=given.astype(wanted, copy=False))
 
     def laid_out(self, name: str, shape: Shape) -> npt.NDArray[Any]:
         """The data with flattened navigation, in C order, read-only, for a data set of ``shape``.

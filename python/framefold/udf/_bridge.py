@@ -333,8 +333,9 @@ class MergeTask:
         self.udf.results = UDFData("result buffer", self.arrays)
         self.udf.task_data = UDFData("task data")
         # By name wherever that works, so that the order of the arguments does not matter.
-        named = inspect.signature(self.udf.merge).parameters.keys()
-        self._merge_by_name = named >= {"dest", "src"}
+        parameters = inspect.signature(self.udf.merge).parameters
+        only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
+        self._merge_by_name = only_names or parameters.keys() >= {"dest", "src"}
         self.udf.preprocess()
         bridge.ending = self.udf._at_end()
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._losses import first_lost
 from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.common.shape import Shape
 from framefold.exceptions import UDFError
@@ -114,6 +115,9 @@ def _checked(
     if isinstance(value, ArrayWithMask):
         array = _checked_array(udf, name, decl, value.arr, fit)
         return ArrayWithMask(array, fit(decl, value.mask))
+    if isinstance(value, np.ma.MaskedArray):
+        array = _checked_array(udf, name, decl, value.data, fit)
+        return ArrayWithMask(array, fit(decl, ~np.ma.getmaskarray(value)))
     return _checked_array(udf, name, decl, value, fit)
 
 
@@ -132,5 +136,10 @@ def _checked_array(
         raise UDFError(
             f"{udf}.get_results returned {name!r} with dtype {array.dtype}, which cannot become "
             f"the declared {decl.dtype} without losing information of another kind"
+        )
+    if (lost := first_lost(array, decl.dtype)) is not None:
+        raise UDFError(
+            f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
+            f"{decl.dtype} cannot hold; declare a wider one"
         )
     return array.astype(decl.dtype, copy=True)

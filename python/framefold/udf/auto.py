@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from framefold.common._losses import first_lost
 from framefold.common.buffers import BufferDeclaration
+from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
 
 
 class AutoUDF(UDF):
     """Applies a function to each frame and keeps what it returns.
 
-    Shape and dtype of the result buffer follow from a trial call with a frame of ones.
+    Shape and dtype of the result buffer follow from a trial call with a frame of ones; results
+    that do not fit into integers or texts then are a :class:`~framefold.exceptions.UDFError`.
 
     Parameters
     ----------
@@ -49,7 +52,10 @@ class AutoUDF(UDF):
     def process_frame(self, frame: Any) -> None:
         """Call the function."""
         result = self.params.f(frame)
-        self.results.result[:] = result
+        buffer = self.results.result
+        if buffer.dtype.kind not in "fcO":
+            _check(result, buffer.dtype)
+        buffer[:] = result
         if self.params.monitor:
             self.results.monitor[:] = result
 
@@ -57,3 +63,12 @@ class AutoUDF(UDF):
         """Assign."""
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
+
+
+def _check(result: Any, dtype: np.dtype[Any]) -> None:
+    if (lost := first_lost(np.asarray(result), dtype)) is not None:
+        raise UDFError(
+            f"the function returned {lost!r} for this frame, which does not fit into the {dtype} "
+            f"that it returned for a frame of ones; return the same dtype for all frames, as by "
+            f"float(…)"
+        )

@@ -26,7 +26,8 @@ class SumUDF(UDF):
     -------
     intensity : kind ``sig``, dtype ``result_type(data, dtype)``
         Integers and booleans count as 64 bits wide, so that sums do not overflow; sums that do
-        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`.
+        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`. (Classes
+        that override a method add up as NumPy does, which does not notice.)
     """
 
     _native_kernel = "sum"

@@ -61,8 +61,8 @@ class CorrectionSet:
         excluded_pixels: Any = None,
         allow_empty: bool = False,
     ) -> None:
-        self._dark = plane("dark", dark)
-        self._gain = plane("gain", gain)
+        self._dark = _own(plane("dark", dark))
+        self._gain = _own(plane("gain", gain))
         self._excluded: Excluded | None = excluded(excluded_pixels)
         self._allow_empty = bool(allow_empty)
         self._checked: tuple[tuple[int, ...], _engine.Corrections] | None = None
@@ -273,3 +273,12 @@ def _uncut_length(places: npt.NDArray[np.intp], wanted: int, length: int, base: 
     edges = edges[(edges > 0) & (edges < length)]
     candidates = [n for n in range(base, length, base) if not (edges % n == 0).any()]
     return min(candidates, key=lambda n: (abs(n - wanted), n), default=length)
+
+
+def _own(array: npt.NDArray[Any] | None) -> npt.NDArray[Any] | None:
+    """A copy: the caller may fill the array anew, and workers are sent it later."""
+    if array is None:
+        return None
+    copy = np.array(array)
+    copy.flags.writeable = False
+    return copy

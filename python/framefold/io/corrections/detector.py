@@ -308,6 +308,10 @@ def plane(what: str, values: npt.ArrayLike | None) -> npt.NDArray[Any] | None:
     """
     if values is None:
         return None
+    if np.ma.is_masked(values):
+        raise InvalidArgumentError(
+            f"pixels of {what} are masked; pass them as excluded pixels, and filled values here"
+        )
     array = np.asarray(values)
     if array.dtype.kind not in "biufc" or array.ndim == 0:
         raise InvalidArgumentError(

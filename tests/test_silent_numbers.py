@@ -1,0 +1,159 @@
+"""What could make numbers wrong without a word: arrays that change, and values that do not fit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.analysis.rawfft import PickFFTFrameAnalysis
+from framefold.exceptions import InvalidArgumentError, UDFError
+from framefold.io.corrections import CorrectionSet
+from framefold.udf import UDF
+
+
+class Levels(UDF):
+    def get_result_buffers(self):
+        return {"level": self.buffer(kind="nav", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.level[:] = frame.sum()
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto"])
+def test_arrays_of_the_caller_may_change(data, executor):
+    levels = data.astype(float).sum(axis=(2, 3))
+    with ff.Context.make_with(executor, cpus=2) as ctx:
+        dataset = ctx.load("memory", data=data, num_partitions=5)
+        roi = np.zeros((6, 7), dtype=bool)
+        roi[1] = True
+        dark = np.full((10, 12), 3.0)
+        corrections = CorrectionSet(dark=dark)
+        steps = ctx.run_udf_iter(dataset, [Levels()], roi=roi, corrections=corrections)
+        first = ctx.run_udf(dataset, Levels(), roi=roi)
+        roi[:] = True
+        dark[:] = 1e6
+        results = list(steps)[-1].buffers[0]["level"]
+    np.testing.assert_array_equal(first["level"].raw_data, levels[1])
+    np.testing.assert_array_equal(np.flatnonzero(~np.isnan(first["level"].data[:, 0])), [1])
+    np.testing.assert_allclose(results.raw_data, levels[1] - 3 * 120, rtol=1e-6)
+
+
+@pytest.mark.parametrize("base", [ff.StdDevUDF, ff.CoMUDF, ff.LogsumUDF])
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_method_that_the_class_has_not_is_called(ctx, dataset, base, behind):
+    calls = []
+
+    class Tiles:
+        def process_tile(self, tile):
+            calls.append(tile.shape)
+
+    name = "ByTile"
+    cls = type(name, (base, Tiles), {}) if behind else type(name, (Tiles, base), {})
+    udf = cls.with_params() if base is ff.CoMUDF else cls()
+    ctx.run_udf(dataset, udf)
+    assert calls
+
+
+def test_results_of_map_have_to_fit(ctx, dataset, data):
+    sums = ctx.map(dataset, lambda frame: float(frame.mean()))
+    np.testing.assert_allclose(sums.data, data.mean(axis=(2, 3)))
+    whole = ctx.map(dataset, lambda frame: 0 if frame.max() == 1 else float(frame.sum()))
+    np.testing.assert_array_equal(whole.data, data.sum(axis=(2, 3)))
+    with pytest.raises(UDFError, match=r"returned .*, which does not fit into the int64"):
+        ctx.map(dataset, lambda frame: 0 if frame.max() == 1 else frame.mean())
+    with pytest.raises(
+        UDFError, match="'structured' for this frame, which does not fit into the <U3"
+    ):
+        ctx.map(dataset, lambda frame: "one" if frame.max() == 1 else "structured")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"), [("int16", 63186), ("int64", np.uint64(2**64 - 1)), ("U2", "long")]
+)
+def test_results_have_to_fit_what_was_declared(ctx, dataset, dtype, value):
+    class Wide(Levels):
+        def get_result_buffers(self):
+            return {
+                **super().get_result_buffers(),
+                "wide": self.buffer(kind="single", dtype=dtype, use="result_only"),
+            }
+
+        def get_results(self):
+            return {"wide": np.array([value])}
+
+    with pytest.raises(UDFError, match=f"returned 'wide' with the value .*{value}.* cannot hold"):
+        ctx.run_udf(dataset, Wide())
+
+
+def test_what_is_masked_in_results_is_not_valid(ctx, dataset):
+    class Masked(Levels):
+        def get_results(self):
+            level = self.results.level
+            return {"level": np.ma.array(level, mask=np.arange(level.size) > 1)}
+
+    level = ctx.run_udf(dataset, Masked())["level"]
+    assert level.valid_mask.sum() == 2
+    assert level.masked_data.count() == 2
+
+
+def test_auxiliary_data_have_to_fit():
+    with pytest.raises(InvalidArgumentError, match="70000, which int16 cannot"):
+        UDF.aux_data([1, 70000], kind="nav", dtype="int16")
+    with pytest.raises(InvalidArgumentError, match="-1, which uint16 cannot"):
+        UDF.aux_data([-1], kind="nav", dtype="uint16")
+    floats = UDF.aux_data([0.7, 3.0], kind="nav", dtype=int)
+    np.testing.assert_array_equal(floats.raw_data, [0, 3])
+    truth = UDF.aux_data([0, 7], kind="nav", dtype=bool)
+    np.testing.assert_array_equal(truth.raw_data, [False, True])
+
+
+def test_masked_arrays_are_no_regions_or_corrections(ctx, dataset):
+    roi = np.ma.array(np.ones((6, 7), dtype=bool), mask=np.eye(6, 7, dtype=bool))
+    with pytest.raises(InvalidArgumentError, match=r"ROI are masked; use roi.filled\(False\)"):
+        ctx.run_udf(dataset, Levels(), roi=roi)
+    with pytest.raises(InvalidArgumentError, match="pixels of dark are masked"):
+        CorrectionSet(dark=np.ma.array(np.ones((10, 12)), mask=np.eye(10, 12)))
+
+
+@pytest.mark.parametrize("roi", [(True,) * 6, (1.0, 2.0), [1, 2, (3.0)]])
+def test_regions_of_what_is_no_coordinate(ctx, dataset, roi):
+    with pytest.raises(InvalidArgumentError, match="ROI"):
+        ctx.run_udf(dataset, Levels(), roi=roi)
+
+
+@pytest.mark.parametrize("shape", [(4, 1, 6, 6), (1, 6, 6), (4, 3, 6, 6)])
+def test_arrays_that_run_backwards(ctx, shape):
+    data = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    back = data[::-1] if len(shape) == 3 else data[:, ::-1]
+    total = ctx.run_udf(ctx.load("memory", data=back, sig_dims=2), ff.SumSigUDF())["intensity"]
+    np.testing.assert_allclose(total.data, back.sum(axis=(-1, -2)))
+
+
+def test_the_spectrum_leaves_out_nan_with_its_circle(ctx):
+    data = np.random.default_rng(1).random((1, 1, 8, 8)).astype(np.float32)
+    data[0, 0, 4, 4] = np.nan
+    dataset = ctx.load("memory", data=data, sig_dims=2)
+    parameters = {"x": 0, "y": 0, "real_centerx": 4, "real_centery": 4, "real_rad": 1}
+    result = ctx.run(PickFFTFrameAnalysis(dataset, parameters))
+    assert np.isfinite(result["intensity"].raw_data).all()
+
+
+def test_merge_may_take_names_alone(ctx, dataset, data):
+    class Named(Levels):
+        def merge(self, **sides):
+            sides["dest"].level[:] = sides["src"].level
+
+    level = ctx.run_udf(dataset, Named())["level"]
+    np.testing.assert_array_equal(level.data, data.sum(axis=(2, 3)))
+
+
+def test_a_region_without_data_has_results(ctx, data):
+    dataset = ctx.load("memory", data=data, sig_dims=2, sync_offset=-7, num_partitions=5)
+    roi = np.zeros((6, 7), dtype=bool)
+    roi[0] = True
+    (step,) = ctx.run_udf_iter(dataset, Levels(), roi=roi)
+    whole = ctx.run_udf(dataset, Levels(), roi=roi)
+    for results in (step.buffers[0], whole):
+        assert results["level"].data.shape == (6, 7)
+        assert not results["level"].valid_mask.any()
