@@ -9,6 +9,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import UDFError
 
 if TYPE_CHECKING:
     from framefold._async import ResultAsyncGenerator
@@ -66,6 +67,7 @@ class StepResults(UDFResults):
         self._results = results
         self._lock = lock
         self._failure: Exception | None = None
+        self._failed_with = ""
 
     @property
     def buffers(self) -> tuple[UDFResultDict, ...]:
@@ -73,7 +75,17 @@ class StepResults(UDFResults):
         if self._buffers is None:
             with self._lock:
                 if self._failure is not None:
-                    raise self._failure
+                    failure, self._failure = self._failure, None
+                    self._failed_with = type(failure).__name__
+                    try:
+                        raise failure
+                    finally:
+                        del failure
+                if self._failed_with:
+                    raise UDFError(
+                        f"the results of this step could not be computed ({self._failed_with}, "
+                        f"raised where they were first looked at), and the run has gone on"
+                    )
                 if self._buffers is None:
                     self._buffers = self._run.wrap(*self._results.snapshot())
         return self._buffers
@@ -83,7 +95,8 @@ class StepResults(UDFResults):
         try:
             _ = self.buffers
         except Exception as exception:
-            self._failure = exception
+            # With its traceback, it would refer to itself: the run would wait for the collector.
+            self._failure = exception.with_traceback(None)
 
 
 def result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:

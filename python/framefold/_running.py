@@ -8,6 +8,7 @@ same results, bit for bit.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 import weakref
@@ -79,8 +80,7 @@ class ResultGenerator(Iterator[UDFResults]):
             try:
                 next(self._steps)
             except RuntimeError as error:
-                # A StopIteration of user code: Python lets none out of a generator.
-                if isinstance(error.__cause__, StopIteration):
+                if _is_of_generator(error):
                     for note in getattr(error.__cause__, "__notes__", ()):
                         error.add_note(note)
                 raise
@@ -103,7 +103,7 @@ class ResultGenerator(Iterator[UDFResults]):
         except StopIteration:
             pass  # the end
         except RuntimeError as error:
-            if isinstance(error.__cause__, StopIteration):
+            if _is_of_generator(error) and error.__cause__ is not None:
                 raise error.__cause__ from error.__cause__.__cause__
             raise
         return (results or self.results_so_far()).buffers
@@ -184,6 +184,13 @@ class ResultGenerator(Iterator[UDFResults]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _is_of_generator(error: RuntimeError) -> bool:
+    """Whether user code raised StopIteration: Python lets none out of a generator."""
+    return isinstance(error.__cause__, StopIteration) and error.args == (
+        "generator raised StopIteration",
+    )
 
 
 def _steps(
@@ -284,7 +291,9 @@ class _Desk:
     def __init__(self, indices: range, n_threads: int) -> None:
         self._stop = indices.stop
         self._n_threads = n_threads
-        self._news = threading.Condition()
+        # Of C, unlike a condition: Ctrl-C cannot come when it is half taken.
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._begun = indices.start
         self._merged = indices.start
         self._largest = 1
@@ -319,7 +328,7 @@ class _Desk:
 
     def collect(self, index: int) -> tuple[_engine.Partial, int]:
         """The result of partition ``index``, and how many are handed out besides."""
-        with self._news:
+        with self._lock:
             # Not longer at a time, so that Ctrl-C is noticed everywhere.
             while index not in self._finished:
                 self._news.wait(POLL)
@@ -336,13 +345,13 @@ class _Desk:
 
     def close(self) -> None:
         """Hand out nothing more."""
-        with self._news:
+        with self._lock:
             self._closed = True
             self._finished.clear()
             self._news.notify_all()
 
     def _take(self) -> int | None:
-        with self._news:
+        with self._lock:
             while not self._closed and self._begun < self._stop:
                 if self._begun < self._merged + self._window():
                     self._begun += 1
@@ -351,12 +360,12 @@ class _Desk:
             return None
 
     def _give(self, partial: _engine.Partial) -> None:
-        with self._news:
+        with self._lock:
             self._largest = max(self._largest, partial.len_bytes)
         self._finish(partial.partition, partial)
 
     def _finish(self, index: int, result: _engine.Partial | BaseException) -> None:
-        with self._news:
+        with self._lock:
             if not self._closed:  # or nobody would collect it
                 self._finished[index] = result
             self._news.notify_all()
@@ -401,3 +410,7 @@ _register: Callable[[Callable[[], None]], None] = getattr(
     threading, "_register_atexit", lambda _function: None
 )
 _register(_cancel_all)
+
+if hasattr(os, "register_at_fork"):
+    # In a fork, they are those of the other process, and their locks may be taken for ever.
+    os.register_at_fork(after_in_child=_on_threads.clear)

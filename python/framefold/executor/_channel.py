@@ -88,6 +88,7 @@ def connect(handle: int) -> Channel:
         from multiprocessing.connection import PipeConnection
 
         return Channel(PipeConnection(handle))
+    os.set_inheritable(handle, False)
     return _from_socket(socket.socket(fileno=handle))
 
 

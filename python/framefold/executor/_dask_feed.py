@@ -302,7 +302,7 @@ class Feed:
 
         The run has ended, or the worker is gone, or somebody has cancelled everything.
         """
-        error.__traceback__ = None  # the future has it, and the frames have the future
+        _failures.let_go(error)  # the future has it, and the frames have the future
         hand.is_spoilt = True
         self._changed.set()
 
@@ -389,7 +389,6 @@ class Feed:
         else:
             if batch in hand.batches:
                 hand.done_with(batch, self._clock.seconds)
-                hand.is_late = False
                 self._keep(answer, batch)
         finally:
             if batch not in hand.batches:  # or else others have to do it first
@@ -427,6 +426,9 @@ class Feed:
 
     def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
         hand.batches.remove(batch)
+        for other in (other for each in self._hands.values() for other in each.batches):
+            if not set(batch.indices).isdisjoint(other.indices):
+                other.is_copied = False  # what is lost may have been the copy
         for index in batch.indices:
             if self._tasks.is_open(index) and not self._has(index):
                 attempts = self._tasks.lost(index, begun=blamed)
@@ -468,8 +470,10 @@ class Feed:
             return
         for hand in self._hands.values():
             for batch in hand.batches:
-                if self._clock.seconds > batch.since + self._timeout:
-                    index, names = batch.indices[0], self._run.names
+                # What others have done meanwhile does not matter any more.
+                index = next(filter(self._tasks.is_open, batch.indices), None)
+                if index is not None and self._clock.seconds > batch.since + self._timeout:
+                    names = self._run.names
                     error = messages.took_too_long(names, index, self._timeout, hand.address)
                     self._tasks.fail(index, error)
 

@@ -105,6 +105,7 @@ class Hand:
         """A batch came back."""
         self.batches.remove(batch)
         self.since = now
+        self.is_late = False
 
     @property
     def things(self) -> list[Any]:

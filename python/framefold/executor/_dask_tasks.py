@@ -55,7 +55,7 @@ class ClusterTasks(Tasks):
 
     def set_n_threads(self, n_threads: int) -> None:
         """So many threads of workers take part now."""
-        with self._news:
+        with self._lock:
             self._n_workers = max(1, n_threads)
 
     @property
@@ -125,7 +125,7 @@ class ClusterTasks(Tasks):
 
     def may_fetch(self, index: int) -> bool:
         """Whether the result of a partition may be brought here."""
-        with self._news:
+        with self._lock:
             if index <= self._merged:
                 return True
             # As long as the size of a result is not known, only the next one.
@@ -133,26 +133,28 @@ class ClusterTasks(Tasks):
 
     def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
         """Keep results until they are collected; those that came before are left out."""
-        with self._news:
+        with self._lock:
             if not self._wanted:
                 return
-            fresh = [
-                result
-                for result in results
-                if result[0] >= self._collected and result[0] not in self._finished
-            ]
+            fresh = [result for result in results if self.is_open(result[0])]
             self._size_known = self._size_known or bool(fresh)
             super().give(fresh)
 
+    def fail(self, index: int | None, exception: BaseException, *, planning: bool = False) -> None:
+        """As that of all tasks; what goes wrong with a partition that another worker did is not."""
+        with self._lock:
+            if index is None or self.is_open(index):
+                super().fail(index, exception, planning=planning)
+
     def put_back(self, index: int) -> None:
         """Process a partition later, that was handed out and not begun."""
-        with self._news:
+        with self._lock:
             if index < self._limit:
                 heapq.heappush(self._again, index)
 
     def is_open(self, index: int) -> bool:
         """Whether nothing has come of a partition yet."""
-        with self._news:
+        with self._lock:
             done = index < self._collected or index in self._finished or index in self._failed
             return not done
 

@@ -186,7 +186,9 @@ class Shipped:
             except _dask_devices.MissingDeviceError as exception:
                 return Planned("unreadable", _packed(exception))
             except BaseException as exception:
-                exception.add_note("raised while framefold prepared a run on a Dask worker")
+                _failures.add_note(
+                    exception, "raised while framefold prepared a run on a Dask worker"
+                )
                 return Planned("failed", _packed(exception))
         shares = self._opened(tray)
         if shares is not None:
@@ -315,7 +317,7 @@ def _packed(exception: BaseException) -> _failures.Packed:
         each = chain.pop()
         if each is not None and id(each) not in seen:
             seen.add(id(each))
-            each.__traceback__ = None
+            _failures.let_go(each)
             chain += each.__cause__, each.__context__
             if isinstance(each, BaseExceptionGroup):
                 chain += each.exceptions

@@ -6,6 +6,7 @@ import io
 import pickle
 import signal
 import traceback
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -42,20 +43,56 @@ def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
     # All of that is in the text. Dask would send these along, which can be of any class.
-    kept = exception.__traceback__, exception.__cause__, exception.__context__
-    exception.__traceback__ = exception.__cause__ = exception.__context__ = None
+    kept = {name: getattr(exception, name) for name in _ATTACHED}
+    _attach(exception, **dict.fromkeys(_ATTACHED))
     try:
         data = _dumps(exception)
-        pickle.loads(data)
-    except Exception:
+        _loaded(data)
+    except BaseException:
         # Not all exceptions can be pickled, and some of those not be made again.
-        told = UDFError(f"{type(exception).__name__}: {exception}")
+        told = UDFError(_described(exception))
         for note in getattr(exception, "__notes__", ()):
             told.add_note(note)
         told.add_note(f"{type(exception).__qualname__} itself cannot be sent between processes")
         data = pickle.dumps(told)
-    exception.__traceback__, exception.__cause__, exception.__context__ = kept
+    finally:
+        _attach(exception, **kept)
     return data, text
+
+
+#: What Python attaches to exceptions.
+_ATTACHED = ("__traceback__", "__cause__", "__context__")
+
+
+def _attach(exception: BaseException, **values: Any) -> None:
+    """Set attributes, also where the class lets nobody do that."""
+    for name, value in values.items():
+        BaseException.__setattr__(exception, name, value)
+
+
+def let_go(exception: BaseException) -> None:
+    """Forget the traceback, and with it all that its frames refer to."""
+    _attach(exception, __traceback__=None)
+
+
+def add_note(exception: BaseException, note: str) -> None:
+    """Add a note, where the class lets anybody do that."""
+    with suppress(Exception):
+        exception.add_note(note)
+
+
+def _described(exception: BaseException) -> str:
+    try:
+        return f"{type(exception).__name__}: {exception}"
+    except Exception:
+        return f"{type(exception).__name__}, which cannot say what it is about"
+
+
+def _loaded(data: bytes) -> BaseException:
+    exception = pickle.loads(data)
+    if not isinstance(exception, BaseException):
+        raise TypeError(f"it becomes a {type(exception).__name__}")
+    return exception
 
 
 def _dumps(exception: BaseException) -> bytes:
@@ -102,12 +139,10 @@ def unpack(packed: Packed) -> BaseException:
     """The exception, with the traceback of the worker process as its cause."""
     data, text = packed
     try:
-        exception: BaseException = pickle.loads(data)
-    except Exception as error:
-        exception = UDFError(
-            f"an exception in a worker process could not be read: {type(error).__name__}: {error}"
-        )
-    exception.__cause__ = WorkerTraceback(text)
+        exception = _loaded(data)
+    except BaseException as error:
+        exception = UDFError(f"an exception in a worker process could not be read: {error!r}")
+    _attach(exception, __cause__=WorkerTraceback(text))
     return exception
 
 

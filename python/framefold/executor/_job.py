@@ -136,10 +136,10 @@ def environment() -> tuple[list[str], bool]:
     stands_in = alias is not None and any(
         isinstance(finder, alias._Finder) for finder in sys.meta_path
     )
-    return [_absolute(entry) for entry in sys.path], stands_in
+    return [absolute(entry) for entry in sys.path], stands_in
 
 
-def _absolute(entry: str) -> str:
+def absolute(entry: str) -> str:
     """An entry of ``sys.path`` for those who have another current folder."""
     with contextlib.suppress(OSError):  # there may be none any more
         return os.path.abspath(entry)

@@ -103,7 +103,7 @@ class Outside:
         for name, value in list(vars(cls).items()):
             if name in self._left_out or (name.startswith("__") and name.endswith("__")):
                 continue
-            function = getattr(value, "__func__", getattr(value, "fget", value))
+            function = _function_of(value)
             self._states[f"{cls.__name__}.{name}"] = self._state(function, 0)
 
     def _look_at_function(self, function: types.FunctionType) -> None:
@@ -192,6 +192,13 @@ def _state_of_array(array: np.ndarray[Any, Any]) -> Any:
     return array.shape, array.dtype.str, zlib.crc32(sample.tobytes())
 
 
+def _function_of(member: Any) -> Any:
+    """The function behind a member of a class, if it is such a thing."""
+    if isinstance(member, (staticmethod, classmethod)):
+        return member.__func__
+    return member.fget if isinstance(member, property) else member
+
+
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
@@ -236,8 +243,9 @@ def _changes(code: types.CodeType, found: dict[str, Any]) -> str | None:
 
 def _is_writer(value: Any) -> bool:
     """Whether a value takes things in: a queue, or a file."""
+    # Of the class: `__getattr__` of users may raise anything.
     return not isinstance(value, types.ModuleType) and (
-        hasattr(value, "put") or hasattr(value, "write")
+        hasattr(type(value), "put") or hasattr(type(value), "write")
     )
 
 

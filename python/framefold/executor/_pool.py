@@ -24,6 +24,8 @@ from framefold.executor._workers import Job, Worker
 PATIENCE = 1.0
 #: How many workers in a row may end before they are ready.
 FAILED_STARTS = 3
+#: The longest wait at a time, in seconds: the system knows no infinite numbers.
+LONGEST_WAIT = 3600.0
 
 
 class Pool:
@@ -68,9 +70,20 @@ class Pool:
                 raise UDFRunCancelled("the executor was closed")
             self._arrived.append(job)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._serve, name="ff-pool", daemon=True)
-                self._thread.start()
+                self._start()
         self.wake()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="ff-pool", daemon=True)
+        try:
+            self._thread.start()
+        except BaseException:  # Ctrl-C: it may run nevertheless, or begin to in a moment
+            deadline = time.monotonic() + 0.2
+            while self._thread.ident is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if self._thread.ident is None:
+                self._thread = None
+            raise
 
     def update(self, job: Job, parcel: Any) -> None:
         """Send this to workers before their next task of the job."""
@@ -93,8 +106,8 @@ class Pool:
         """Have the thread look at what has changed."""
         with self._lock:
             if not self._woken and not self._closed:
-                self._woken = True
                 self._wake.send_bytes(b"w")
+                self._woken = True  # not before: Ctrl-C may come in between
 
     def is_own_thread(self) -> bool:
         """Whether this is called on the pool's thread."""
@@ -113,10 +126,11 @@ class Pool:
     def close(self) -> None:
         """End all runs and processes; returns when they are gone."""
         with self._lock:
-            if not self._closed:
-                self._closed = True
-                self._wake.send_bytes(b"w")
+            self._closed = True
             thread = self._thread
+            # Each time: the first may have been interrupted.
+            with suppress(OSError):
+                self._wake.send_bytes(b"w")
         if thread is None:
             self._close_pipes()
         elif not self.is_own_thread():
@@ -261,7 +275,9 @@ class Pool:
         """Wait for messages, and see to them."""
         connections: dict[Any, Worker | None] = {self._news: None}
         connections.update({worker.channel.connection: worker for worker in self._workers})
-        timeout = None if deadline is None else max(0.0, deadline - time.monotonic())
+        timeout = None
+        if deadline is not None:
+            timeout = min(max(0.0, deadline - time.monotonic()), LONGEST_WAIT)
         for connection in wait(connections, timeout):
             worker = connections[connection]
             if worker is None:
@@ -327,9 +343,15 @@ class Pool:
             yield worker.began + self._startup_timeout
         elif self._timeout is not None and worker.is_busy:
             yield worker.since + self._timeout
-        for assigned in worker.jobs.values():
-            if assigned.stop_by is not None:
-                yield assigned.stop_by if worker.ready else worker.began + self._startup_timeout
+        busy_with = worker.queue[0][0].number if worker.queue else None
+        for number, assigned in worker.jobs.items():
+            if assigned.stop_by is None:
+                continue
+            if not worker.ready:
+                yield worker.began + self._startup_timeout
+            elif busy_with in (None, number):
+                # It hears of it when it is done with what it did for other runs.
+                yield max(assigned.stop_by, worker.since + PATIENCE)
 
     def _enforce_deadlines(self) -> None:
         now = time.monotonic()

@@ -60,7 +60,7 @@ class Remote:
     ) -> None:
         self._pool = pool
         self._run = run
-        self._udfs = _udfs(run)
+        self._first = self._udfs = _udfs(run)
         #: The next partition to be collected.
         self.next = first
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
@@ -122,31 +122,43 @@ class Remote:
 
     def abandon(self) -> None:
         """Forget the run, which goes on elsewhere."""
-        if active.pop(self._job.number, None) is not None:
+        if self._job.number in active:
             self.stop("other executors go on with the run")
-            self._pool.end(self._job)
+            self._forget()
 
     def end(self, *, complete: bool) -> None:
         """Forget the run; if it is not complete, wait until no worker is busy with it."""
-        if active.pop(self._job.number, None) is None:
+        if self._job.number not in active:
             return
-        if not complete:
-            self.stop("the run was cancelled")
-        gone = self._pool.end(self._job)
+        try:
+            if not complete:
+                self.stop("the run was cancelled")
+        finally:
+            gone = self._forget()
         # The garbage collector may run this on any thread.
         if not complete and not self._pool.is_own_thread():
             gone.wait(LEAVING)
 
+    def _forget(self) -> threading.Event:
+        try:
+            gone = self._pool.end(self._job)
+        except BaseException:  # Ctrl-C, perhaps before anything was done
+            self._pool.end(self._job)
+            raise
+        finally:
+            active.pop(self._job.number, None)
+        return gone
+
     def _send_changes(self) -> None:
         """Send parameters that were changed to the workers."""
-        udfs = _udfs(self._run)
-        changed = [
-            (None if udf is None or udf is before else udf)
-            for udf, before in zip(udfs, self._udfs, strict=True)
-        ]
+        udfs, before = _udfs(self._run), self._udfs
+        if all(udf is known for udf, known in zip(udfs, before, strict=True)):
+            return
         self._udfs = udfs
-        if any(udf is not None for udf in changed):
-            self._pool.update(self._job, _job.ship_changes(changed, udfs))
+        # All that is not as in the job: workers that are busy hear of the latest change alone.
+        pairs = zip(udfs, self._first, strict=True)
+        changed = [None if udf is None or udf is first else udf for udf, first in pairs]
+        self._pool.update(self._job, _job.ship_changes(changed, udfs))
 
 
 def _udfs(run: Run) -> list[Any]:

@@ -168,7 +168,8 @@ class Server:
             run = _job.plan(_shared.open_parcel(parcel, descriptors))
             told = _job.fingerprint(run)
         except BaseException as exception:
-            exception.add_note("raised while framefold prepared a run in a worker process")
+            note = "raised while framefold prepared a run in a worker process"
+            _failures.add_note(exception, note)
             self._channel.send(("failed", number, None, _failures.pack(exception)))
             return
         with self._lock:
@@ -216,7 +217,7 @@ class Server:
             outbox.send()
             index = self._next()[0][2] if taken is None else taken
             self._channel.send(("failed", number, index, _failures.pack(exception)))
-            exception.__traceback__ = None  # and with it all that the frames refer to
+            _failures.let_go(exception)
         finally:
             flush()
         if number in self._dropped:
@@ -230,6 +231,8 @@ class Server:
     def _update(self, number: int, parcel: Any, descriptors: list[int]) -> None:
         job = self._jobs.get(number)
         if job is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
             return
         try:
             udfs = _shared.open_parcel(parcel, descriptors)
@@ -261,7 +264,10 @@ def serve(handle: int, lifeline: int, device: int | None = None) -> None:
         faulthandler.enable()  # says what Python was doing when compiled code broke
     gc.collect()
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
-    server = Server(connect(handle), device)
+    channel = connect(handle)
+    # What user code forks must not hold it, or nobody would notice when this process ends.
+    os.register_at_fork(after_in_child=channel.close)
+    server = Server(channel, device)
     threading.Thread(target=server.read, name="framefold-reader", daemon=True).start()
     # Whether the main process went away while it was sent something, the reader finds out.
     with suppress(BrokenPipeError, ConnectionResetError):

@@ -56,8 +56,13 @@ class Slots:
         if self._free:  # too small, and larger ones will be needed
             del self._memory[self._free.pop()]
         descriptor = _shared.allocate(size)
+        try:
+            memory = _shared.mapped(os.dup(descriptor), size, private=False)
+        except BaseException:
+            os.close(descriptor)
+            raise
         self._number += 1
-        self._memory[self._number] = _shared.mapped(os.dup(descriptor), size, private=False)
+        self._memory[self._number] = memory
         return self._number, [descriptor]
 
 

@@ -46,7 +46,9 @@ class Tasks:
     def __init__(self, n_partitions: int, n_workers: int, first: int = 0) -> None:
         self.n_partitions = n_partitions
         self._n_workers = n_workers
-        self._news = threading.Condition()
+        # Of C, unlike a condition: Ctrl-C cannot come when it is half taken.
+        self._lock = threading.RLock()
+        self._news = threading.Condition(self._lock)
         self._next = first
         self._merged = first
         self._limit = n_partitions
@@ -72,7 +74,7 @@ class Tasks:
 
     def take_some(self, n: int) -> list[int]:
         """The next ``n`` partitions to process, or fewer if there are fewer for now."""
-        with self._news:
+        with self._lock:
             if not self._wanted or self._failure is not None:
                 return []
             taken = [heapq.heappop(self._again) for _ in range(min(n, len(self._again)))]
@@ -105,7 +107,7 @@ class Tasks:
         results
             Partition, result, its size in bytes, and how many seconds it took.
         """
-        with self._news:
+        with self._lock:
             for index, result, len_bytes, seconds in results:
                 self._largest = max(self._largest, len_bytes)
                 known = seconds if self._seconds is None else self._seconds
@@ -119,7 +121,7 @@ class Tasks:
 
         Earlier partitions go on, so that the first failure in partition order is reported.
         """
-        with self._news:
+        with self._lock:
             if not self._wanted:
                 return
             if index is None:
@@ -138,7 +140,7 @@ class Tasks:
 
         After :data:`ATTEMPTS`, it is not repeated.
         """
-        with self._news:
+        with self._lock:
             self._careful = True
             attempts = self._attempts[index] = self._attempts.get(index, 0) + begun
             if attempts < ATTEMPTS and index < self._limit:
@@ -158,12 +160,12 @@ class Tasks:
         BaseException
             What was passed to :meth:`fail`.
         """
-        with self._news:
+        with self._lock:
             while True:
                 check()
                 if index in self._finished:
                     return self._finished.pop(index), self._next - index - 1
-                failure = self._failure or self._failed.get(index)
+                failure = self._failed.get(index) if self._failure is None else self._failure
                 if failure is not None:
                     break
                 if not self._wanted:
@@ -177,14 +179,14 @@ class Tasks:
 
     def merged(self, count: int) -> bool:
         """So many partitions are merged; returns whether there is more to hand out now."""
-        with self._news:
+        with self._lock:
             self._merged = count
             waited, self._waits = self._waits, False
             return waited
 
     def stop(self, reason: str) -> None:
         """Hand out nothing more, and keep nothing that comes."""
-        with self._news:
+        with self._lock:
             self.fail(None, UDFRunCancelled(reason))
             self._wanted = False
             self._finished.clear()

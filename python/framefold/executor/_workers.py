@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from framefold.common.backend import environment_of
 from framefold.executor._channel import GIVEN_PATH, start
+from framefold.executor._job import absolute
 from framefold.executor._slots import MappedSlots
 from framefold.executor._tasks import Tasks
 
@@ -178,6 +179,6 @@ def _environment(device: int | None = None) -> dict[str, str]:
     given = environment.get("PYTHONPATH")
     if given is not None:
         environment[GIVEN_PATH] = given
-    path = dict.fromkeys(os.path.abspath(entry) for entry in sys.path)
+    path = dict.fromkeys(path for entry in sys.path if os.path.isabs(path := absolute(entry)))
     environment["PYTHONPATH"] = os.pathsep.join(path)
     return environment

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -52,6 +53,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         self, n_threads: int | None = None, *, gpus: int | Iterable[int] | None = None
     ) -> None:
         super().__init__(n_threads=n_threads, gpus=gpus)
+        self._making = threading.Lock()
         self._processes: ProcessJobExecutor | None = None
         self._closed = False
         #: The UDFs of the latest run that had a choice, and what became of it.
@@ -185,11 +187,18 @@ class AutoJobExecutor(ConcurrentJobExecutor):
     def _workers(self) -> ProcessJobExecutor:
         if self._closed:
             raise InvalidArgumentError("this executor is closed; make another context")
-        if self._processes is None:
+        processes = self._processes
+        if processes is None:
             from framefold.executor.processes import ProcessJobExecutor
 
-            self._processes = ProcessJobExecutor(self.threads)
-        return self._processes
+            # The first one, if runs of several threads need it at once. No others have begun.
+            with self._making:
+                if self._processes is None:
+                    self._processes = ProcessJobExecutor(self.threads)
+                processes = self._processes
+        if self._closed:
+            processes.close()
+        return processes
 
     def _stay(self, run: Run, error: BaseException) -> None:
         """Say that worker processes cannot be used, though they would help."""

@@ -226,10 +226,13 @@ class DaskJobExecutor(JobExecutor):
     @property
     def n_workers(self) -> int:
         """How many workers there are now."""
+        self._on_loop()  # or it says why not
         return len(self.client.nthreads())
 
     def close(self) -> None:
         """End all runs, and what the executor has started: client, scheduler and workers."""
+        if os.getpid() != self._process:
+            return  # in a fork, they are those of the other process
         with self._lock:
             self._closed = True
             active = list(self._active.values())
@@ -245,6 +248,7 @@ class DaskJobExecutor(JobExecutor):
         """Where the partitions of a run are processed, and why."""
         if not self.has_own_loop(run):
             return "executor    threads: all UDFs run on native kernels, which need no workers\n"
+        self._on_loop()  # or it says why not
         n_threads = self.client.nthreads()
         return f"executor    {len(n_threads)} Dask workers with {sum(n_threads.values())} threads\n"
 
@@ -269,15 +273,22 @@ class DaskJobExecutor(JobExecutor):
 
     def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
         from framefold import _engine
+        from framefold.executor import _job
         from framefold.executor._dask_feed import Feed
+        from framefold.executor._dask_messages import lost_scheduler
         from framefold.executor._dask_shipping import ship, ship_changes, udfs_of, wait_for_held
         from framefold.executor._dask_tasks import ClusterTasks
 
         def check() -> None:
             if run.plan.cancelled:
                 raise UDFRunCancelled("the run was cancelled")
+            # With the client's loop, there is nobody else to notice.
+            if self.client.status == "closed" and not self._closed:
+                raise lost_scheduler(_job.names(run), address)
 
         self._on_loop()  # or it says why not
+        scheduler: Any = self.client.scheduler
+        address = scheduler.address
         wait_for_held(run.dataset, self.client, check)
         tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
         known = udfs_of(run)
@@ -435,3 +446,7 @@ def _cancel_all() -> None:
 
 # The public `atexit` comes too late: its functions are called after threads were waited for.
 getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)
+
+if hasattr(os, "register_at_fork"):
+    # In a fork, they are those of the other process, and their locks may be taken for ever.
+    os.register_at_fork(after_in_child=_active.clear)

@@ -96,9 +96,10 @@ class ProcessJobExecutor(JobExecutor):
         """End all runs and worker processes; returns when they are gone."""
         with self._lock:
             self._closed = True
-            pool, self._pool = self._pool, None
+            pool = self._pool
         if pool is not None:
             pool.close()
+            self._pool = None  # not before: Ctrl-C may come in between
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
