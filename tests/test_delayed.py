@@ -370,3 +370,28 @@ def test_without_dask():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_runs_within_a_delayed_one_have_chunks_of_their_own():
+    values = np.arange(4 * 2 * 9, dtype=np.float64).reshape(4, 2, 3, 3)
+    outer = da.from_array(np.ones((4, 2, 3, 3)), chunks=(2, 2, 3, 3))
+    inner = da.from_array(values, chunks=(2, 2, 3, 3))
+    roi = np.zeros((4, 2), dtype=bool)
+    roi[0, 1] = roi[3, 0] = True
+
+    class Nesting(UDF):
+        def get_result_buffers(self):
+            return {"sums": self.buffer(kind="nav", extra_shape=(2,), dtype="float64")}
+
+        def process_frame(self, frame):
+            with ff.Context.make_with("inline") as within:
+                other = within.load("dask", inner, min_size=1)
+                all_of_it = within.run_udf(other, ff.SumUDF())["intensity"].data.sum()
+                part = within.run_udf(self.params.dataset, ff.SumSigUDF(), roi=self.params.roi)
+                self.results.sums[:] = all_of_it, part["intensity"].raw_data.sum()
+
+    with ff.Context.make_with("delayed") as ctx:
+        dataset = ctx.load("dask", outer, min_size=1)
+        with dask.config.set(scheduler="sync"):
+            sums = ctx.run_udf(dataset, Nesting(dataset=dataset, roi=roi))["sums"].data
+    np.testing.assert_array_equal(sums.reshape(-1, 2), [[values.sum(), 18]] * 8)

@@ -199,8 +199,9 @@ class ChunkReader:
     def __call__(self, piece: int) -> npt.NDArray[Any]:
         """The frames of a piece, in C order."""
         wanted = self.layout.wanted(piece, self.roi)
-        given: dict[int, Sequence[Any]] = getattr(_given, "blocks", {})
-        blocks = given[piece] if piece in given else self._compute(wanted)
+        blocks = _find_given(self.layout, self.roi, piece)
+        if blocks is None:
+            blocks = self._compute(wanted)
         return self.layout.put_together(piece, wanted, blocks)
 
     def keys(self, piece: int) -> list[Any]:
@@ -294,11 +295,26 @@ _given = threading.local()
 
 
 @contextmanager
-def given_blocks(piece: int, blocks: Sequence[Any]) -> Any:
-    """While entered, this thread has the chunks of a piece already."""
+def given_blocks(
+    layout: Layout, roi: npt.NDArray[np.bool_] | None, piece: int, blocks: Sequence[Any]
+) -> Any:
+    """While entered, this thread has the chunks of a piece already; others may be run within."""
     before = getattr(_given, "blocks", {})
-    _given.blocks = {**before, piece: blocks}
+    _given.blocks = {**before, (layout, piece): (roi, blocks)}
     try:
         yield
     finally:
         _given.blocks = before
+
+
+def _find_given(
+    layout: Layout, roi: npt.NDArray[np.bool_] | None, piece: int
+) -> Sequence[Any] | None:
+    """The chunks that this thread has, of this data set and for the same positions."""
+    given = getattr(_given, "blocks", {}).get((layout, piece))
+    if given is None:
+        return None
+    for_roi, blocks = given
+    if roi is None or for_roi is None:
+        return blocks if roi is for_roi else None
+    return blocks if roi is for_roi or np.array_equal(roi, for_roi) else None

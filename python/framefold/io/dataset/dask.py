@@ -165,7 +165,8 @@ class DaskDataSet(DataSet):
         self, frames: tuple[int, int], roi: npt.NDArray[np.bool_] | None, blocks: Any
     ) -> AbstractContextManager[None]:
         first = frames[0] if roi is None else int(np.flatnonzero(roi)[frames[0]])
-        context: AbstractContextManager[None] = given_blocks(self._piece_of(first), blocks)
+        piece = self._piece_of(first)
+        context: AbstractContextManager[None] = given_blocks(self._layout, roi, piece, blocks)
         return context
 
     def _piece_of(self, position: int) -> int:
