@@ -31,7 +31,12 @@ from dask_cases import (
 )
 
 import framefold as ff
-from framefold.exceptions import FramefoldError, WorkerError, WorkerTimeoutError
+from framefold.exceptions import (
+    FramefoldError,
+    InvalidArgumentError,
+    WorkerError,
+    WorkerTimeoutError,
+)
 from framefold.executor.dask import DaskJobExecutor
 
 if sys.platform != "linux":
@@ -146,3 +151,18 @@ def test_a_scheduler_without_framefold(inline, tmp_path):  # noqa: F811
             results = ctx.run_udf(frames(inline), [PerFrame(sleepy), Numbers()])
             assert results[1]["number"].data.tolist() == list(range(40))
             assert len(set(results[0]["pid"].data.tolist())) == 1
+
+
+def test_nothing_is_left_where_arguments_are_wrong():
+    from distributed import Client, LocalCluster
+
+    def n_clients():
+        return len([client for client in list(Client._instances) if client.status == "running"])
+
+    with LocalCluster(1, threads_per_worker=1, processes=False, dashboard_address=":0") as cluster:
+        before = n_clients()
+        with pytest.raises(InvalidArgumentError):
+            DaskJobExecutor.connect(cluster.scheduler_address, timeout=-1)
+        with pytest.raises(InvalidArgumentError):
+            DaskJobExecutor.make_local(startup_timeout=-1)
+        assert n_clients() == before

@@ -1,9 +1,11 @@
 """Delayed runs give the results of all others, bit for bit, and compute nothing before."""
 
+import gc
 import pickle
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -395,3 +397,19 @@ def test_runs_within_a_delayed_one_have_chunks_of_their_own():
         with dask.config.set(scheduler="sync"):
             sums = ctx.run_udf(dataset, Nesting(dataset=dataset, roi=roi))["sums"].data
     np.testing.assert_array_equal(sums.reshape(-1, 2), [[values.sum(), 18]] * 8)
+
+
+def test_results_are_let_go_without_the_collector():
+    with ff.Context.make_with("delayed") as ctx:
+        dataset = ctx.load("memory", data=np.ones((4, 2, 3, 3), dtype=np.float32), sig_dims=2)
+        gc.collect()
+        gc.disable()
+        try:
+            results = ctx.run_udf(dataset, StdDevUDF())
+            known = [weakref.ref(buffer) for buffer in results.values()]
+            assert results["mean"].data.all()
+            assert results["num_frames"]._raw is not None
+            del results
+            assert not any(reference() for reference in known)
+        finally:
+            gc.enable()

@@ -167,9 +167,10 @@ def _client() -> Any:
     from distributed import get_client
 
     try:
-        return get_client()
+        client = get_client()
     except ValueError:
         return None
+    return None if client.asynchronous else client  # which could only be asked in its event loop
 
 
 def _can_read(paths: list[str]) -> bool:

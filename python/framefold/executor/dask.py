@@ -153,7 +153,11 @@ class DaskJobExecutor(JobExecutor):
                 f"{scheduler_uri!r} is no address of a Dask scheduler: {error}; use one such as "
                 f"'tcp://10.0.0.1:8786'"
             ) from error
-        executor = cls(client, timeout=timeout, startup_timeout=startup_timeout)
+        try:
+            executor = cls(client, timeout=timeout, startup_timeout=startup_timeout)
+        except BaseException:
+            client.close()
+            raise
         executor._owns(client)
         return executor
 
@@ -207,14 +211,15 @@ class DaskJobExecutor(JobExecutor):
         if spec is None:
             cudas = devices_by_default()
             spec = cluster_spec(range(available_cores()), cudas, bool(cudas), preload=preload)
-        cluster = _dask_cluster.start(spec, cluster_kwargs or {})
+        started: list[Any] = [_dask_cluster.start(spec, cluster_kwargs or {})]
         try:
             options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
-            client = distributed.Client(cluster, **options)
+            started.insert(0, client := _connected(distributed.Client, started[0], **options))
             executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
         except BaseException:
-            cluster.close()
+            _close_each(tuple(started))
             raise
+        client, cluster = started
         # Messages are cheap here, and what they say is waited for: Dask collects them for 10 ms.
         if hasattr(client.scheduler_comm, "interval"):
             client.scheduler_comm.interval = INTERVAL
@@ -423,8 +428,14 @@ def _close(process: int, things: tuple[Any, ...]) -> None:
 
 
 def _close_each(things: tuple[Any, ...]) -> None:
+    failure: BaseException | None = None
     for thing in things:
-        thing.close()
+        try:
+            thing.close()
+        except BaseException as error:  # the others have to be closed nevertheless
+            failure = error if failure is None else failure
+    if failure is not None:
+        raise failure
 
 
 #: The runs that Dask workers are busy with.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -183,7 +184,7 @@ def _results(
             for of in of_udf
         ]
         for each in wrapped:
-            each._siblings = wrapped
+            each._siblings = [weakref.ref(other) for other in wrapped]
         results.append({of.name: each for of, each in zip(of_udf, wrapped, strict=True)})
     return tuple(results)
 

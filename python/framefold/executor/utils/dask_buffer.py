@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -54,8 +55,8 @@ class DaskResultBufferWrapper(BufferWrapper):
         self._delayed_mask = delayed_mask
         self._delayed_full: da.Array | None = None
         self._compute = compute
-        #: All results of the UDF.
-        self._siblings: list[DaskResultBufferWrapper] = []
+        #: All results of the UDF. Those that nobody holds any more need not be computed.
+        self._siblings: list[weakref.ref[DaskResultBufferWrapper]] = []
 
     @property
     def delayed_raw_data(self) -> da.Array:
@@ -83,8 +84,11 @@ class DaskResultBufferWrapper(BufferWrapper):
         if self._raw is None:
             others = [
                 each
-                for each in self._siblings
-                if each is not self and each._raw is None and each._delayed_raw.nbytes <= TOGETHER
+                for sibling in self._siblings
+                if (each := sibling()) is not None
+                and each is not self
+                and each._raw is None
+                and each._delayed_raw.nbytes <= TOGETHER
             ]
             together = [self, *others]
             # Side by side: Dask mixes up arrays and other objects in nested lists.
