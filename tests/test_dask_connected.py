@@ -166,3 +166,20 @@ def test_nothing_is_left_where_arguments_are_wrong():
         with pytest.raises(InvalidArgumentError):
             DaskJobExecutor.make_local(startup_timeout=-1)
         assert n_clients() == before
+
+
+def test_arrays_of_a_client_that_is_not_the_default_one():
+    import dask.array as da
+    from distributed import Client, LocalCluster
+
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with (
+        LocalCluster(1, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+        ff.Context(executor=DaskJobExecutor(client)) as ctx,
+    ):
+        slow = da.ones((4, 8, 8), chunks=(2, 8, 8)).map_blocks(
+            lambda block: time.sleep(0.5) or block, dtype=float
+        )
+        dataset = ctx.load("dask", client.persist(slow))
+        assert ctx.run_udf(dataset, ff.SumUDF())["intensity"].data.sum() == 256

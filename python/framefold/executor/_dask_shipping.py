@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pickle
+import time
 import uuid
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
@@ -61,17 +61,14 @@ def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -
     futures = dataset._held
     if not futures:
         return
-    from distributed import wait
-
     schedulers = {future.client.scheduler.address for future in futures}
     scheduler: Any = client.scheduler
     if schedulers != {scheduler.address}:
         raise _failures.held_elsewhere()
-    pending = futures
-    while pending:
+    # Dask's own function for that asks the default client, which may be another or none.
+    while not all(future.done() for future in futures):
         check()
-        with suppress(TimeoutError):
-            pending = list(wait(pending, timeout=POLL).not_done)
+        time.sleep(POLL)
     for future in futures:
         if future.status != "finished":
             future.result()  # which says why
