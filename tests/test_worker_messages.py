@@ -15,6 +15,7 @@ from sample_udfs import Level
 
 from framefold.executor import _channel, _code, _shared
 from framefold.executor._channel import Channel
+from framefold.executor._slots import MappedSlots, Slots
 
 
 @pytest.fixture
@@ -86,3 +87,17 @@ def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
         sys.setswitchinterval(interval)
     assert n_sent
     assert others == {expected}
+
+
+def test_slots_that_are_too_small_are_given_up_on_both_sides():
+    if not _channel.CAN_SHARE:
+        pytest.skip("memory cannot be shared")
+    ours, theirs = MappedSlots(), Slots()
+    for n_bytes in (100, 50, 10_000, 1_000_000, 2_000_000):
+        content = bytes(range(50)) * (n_bytes // 50)
+        filled, descriptors = theirs.fill([memoryview(content)])
+        lent, ((start, length),) = ours.lend(filled, descriptors)
+        assert lent[start : start + length].tobytes() == content
+        del lent
+        theirs.release(ours.returned())
+        assert len(ours._memory) == 1

@@ -16,8 +16,9 @@ import numpy as np
 from framefold.executor import _shared
 from framefold.executor._shared import Bytes, Places
 
-#: The slot's number, its size, what is where, and whether its descriptor comes along.
-Filled = tuple[int, int, Places, bool]
+#: The slot's number, its size, what is where, whether its descriptor comes along, and the number of
+#: the slot that it replaces, if there is one.
+Filled = tuple[int, int, Places, bool, int | None]
 
 
 class Slots:
@@ -33,11 +34,11 @@ class Slots:
         if not arrays:
             return None, []
         places, size = _shared.layout(arrays)
-        number, descriptors = self._slot(size)
+        number, descriptors, replaced = self._slot(size)
         memory = self._memory[number]
         for array, (start, length) in zip(arrays, places, strict=True):
             memory[start : start + length] = np.frombuffer(array, np.uint8)
-        return (number, memory.size, places, bool(descriptors)), descriptors
+        return (number, memory.size, places, bool(descriptors), replaced), descriptors
 
     @property
     def in_use(self) -> bool:
@@ -48,13 +49,15 @@ class Slots:
         """These are merged."""
         self._free += numbers
 
-    def _slot(self, size: int) -> tuple[int, list[int]]:
+    def _slot(self, size: int) -> tuple[int, list[int], int | None]:
         for number in self._free:
             if self._memory[number].size >= size:
                 self._free.remove(number)
-                return number, []
+                return number, [], None
+        replaced = None
         if self._free:  # too small, and larger ones will be needed
-            del self._memory[self._free.pop()]
+            replaced = self._free.pop()
+            del self._memory[replaced]
         descriptor = _shared.allocate(size)
         try:
             memory = _shared.mapped(os.dup(descriptor), size, private=False)
@@ -63,7 +66,7 @@ class Slots:
             raise
         self._number += 1
         self._memory[self._number] = memory
-        return self._number, [descriptor]
+        return self._number, [descriptor], replaced
 
 
 class MappedSlots:
@@ -81,7 +84,9 @@ class MappedSlots:
         descriptors
             Of new slots, in order; taken out.
         """
-        number, size, places, is_new = filled
+        number, size, places, is_new, replaced = filled
+        if replaced is not None:
+            self._memory.pop(replaced, None)
         if is_new:
             self._memory[number] = _shared.mapped(descriptors.pop(0), size, private=False)
         # An object of its own, to see when it is gone; views of it refer to it.
