@@ -10,13 +10,17 @@ import sys
 import threading
 import time
 import weakref
+from multiprocessing.connection import Connection
 
 import pytest
-from process_cases import PerFrame, eventually, frames, hard_limit  # noqa: F401
+from process_cases import PerFrame, eventually, frames, hard_limit  # noqa: F401 - a fixture
 
 import framefold as ff
 from framefold.exceptions import UDFError, WorkerError
+from framefold.executor import auto
 from framefold.executor._dask_tasks import ClusterTasks
+from framefold.executor._pool import Pool
+from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
@@ -82,27 +86,36 @@ def test_the_end_of_a_run_leaves_others_alone(ctx, tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_threads_begin_with_the_default_executor_at_once(monkeypatch):
-    from framefold.executor import auto
-
+@pytest.fixture
+def eager(monkeypatch):
+    """The default executor takes workers for the shortest of runs."""
     for constant in ("WORTH", "WORTH_RUNNING", "STARTING"):
         monkeypatch.setattr(auto, constant, 0.0)
     monkeypatch.setattr(auto, "SHARE", float("inf"))
-    for _ in range(3):
-        with ff.Context.make_with("auto", cpus=2) as ctx:
-            ends, together = [], threading.Barrier(4)
 
-            def run(ctx=ctx, ends=ends, together=together):
-                together.wait()
-                zeros = frames(ctx, 20, 20)
-                ends.append(ctx.run_udf(zeros, PerFrame(lambda _: time.sleep(0.01))))
 
-            threads = [threading.Thread(target=run) for _ in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            assert len(ends) == 4
+def test_threads_begin_with_the_default_executor_at_once(monkeypatch, eager):
+    make = ProcessJobExecutor.__init__
+
+    def make_slowly(*arguments, **options):
+        time.sleep(0.2)
+        make(*arguments, **options)
+
+    monkeypatch.setattr(ProcessJobExecutor, "__init__", make_slowly)
+    with ff.Context.make_with("auto", cpus=2) as ctx:
+        ends, together = [], threading.Barrier(4)
+
+        def run():
+            together.wait()
+            zeros = frames(ctx, 20, 20)
+            ends.append(ctx.run_udf(zeros, PerFrame(lambda _: time.sleep(0.01))))
+
+        threads = [threading.Thread(target=run) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(ends) == 4
 
 
 class Falsy(Exception):
@@ -135,9 +148,10 @@ class Other(Exception):
 @pytest.mark.parametrize("planning", [True, False])
 def test_odd_exceptions(ctx, make, expected, planning):
     class Raising(Constant):
-        def get_task_data(self):
+        def get_result_buffers(self):
             if planning and os.getpid() != main:
                 raise make()
+            return super().get_result_buffers()
 
         def process_partition(self, partition):
             raise make()
@@ -166,12 +180,13 @@ class Configured(Constant):
     settings = AttrDict(value=2.0)
 
     def process_partition(self, partition):
+        time.sleep(0.02)  # or the default executor takes no workers
         CONFIGURATION.update(value=3.0)
         self.results.value[:] = self.settings.value + CONFIGURATION.value
 
 
 @pytest.mark.parametrize("executor", ["inline", "processes", "auto"])
-def test_attributes_that_are_not_there_may_raise_anything(executor):
+def test_attributes_that_are_not_there_may_raise_anything(executor, eager):
     with ff.Context.make_with(executor, cpus=2) as ctx:
         assert (ctx.run_udf(frames(ctx), Configured())["value"].data == 5).all()
 
@@ -229,15 +244,16 @@ def test_a_killed_worker_is_noticed_though_its_forks_live(ctx):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
-@pytest.mark.parametrize("method", ["begin", "end", "wake"])
-def test_ctrl_c_in_the_pool_leaves_it_usable(ctx, method):
-    from framefold.executor._pool import Pool
-
-    ctx.run_udf(frames(ctx), PerFrame(abs))
-    code, done = getattr(Pool, method).__code__, []
+@pytest.mark.parametrize(
+    "function", [threading.Thread.start, Connection.send_bytes, Pool.begin, Pool.end, Pool.wake]
+)
+def test_ctrl_c_in_the_pool_leaves_it_usable(ctx, function):
+    done = []
+    if function is not threading.Thread.start:  # or the thread runs already
+        ctx.run_udf(frames(ctx), PerFrame(abs))
 
     def trace(frame, event, _argument):
-        if not done and event == "call" and frame.f_code is code:
+        if not done and event == "call" and frame.f_code is function.__code__:
             done.append(True)
             signal.raise_signal(signal.SIGINT)
 

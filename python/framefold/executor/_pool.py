@@ -96,6 +96,8 @@ class Pool:
         gone = threading.Event()
         with self._lock:
             if self._closed or self._thread is None:
+                self._arrived = [other for other in self._arrived if other is not job]
+                job.parcel.close()
                 gone.set()
                 return gone
             self._left.append((job, gone))
