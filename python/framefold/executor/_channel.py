@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import socket
 import subprocess
 import sys
@@ -19,6 +20,9 @@ from typing import Any
 
 #: Whether memory can be handed over as a file descriptor.
 CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
+
+#: What is no longer than this always fits into a channel that can take anything at all.
+SMALL = 32 << 10 if sys.platform == "linux" else 1 << 10
 
 #: The variable that holds the PYTHONPATH which the worker's own one stands in for.
 GIVEN_PATH = "FRAMEFOLD_GIVEN_PYTHONPATH"
@@ -41,10 +45,33 @@ class Channel:
 
     def send(self, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
         """Send a message; raises OSError if nobody is there any more."""
-        self.connection.send_bytes(pickle.dumps((message, len(descriptors)), 5))
+        self.send_packed(self.packed(message, len(descriptors)), descriptors)
+
+    @staticmethod
+    def packed(message: tuple[Any, ...], n_descriptors: int) -> bytes:
+        """A message as :meth:`send_packed` takes it."""
+        return pickle.dumps((message, n_descriptors), 5)
+
+    def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send a message; raises OSError if nobody is there any more."""
+        self.connection.send_bytes(data)
         for descriptor in descriptors:
             assert self._carrier is not None
             socket.send_fds(self._carrier, [b"d"], [descriptor])
+
+    def takes(self, len_bytes: int) -> bool:
+        """Whether a message of so many bytes can be sent at once, though nobody reads it."""
+        if self._carrier is None or len_bytes > SMALL:
+            return False
+        poll = select.poll()
+        poll.register(self._carrier, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def shut(self) -> None:
+        """Let nothing through any more: who sends or receives at this end is told so."""
+        if self._carrier is not None:
+            with contextlib.suppress(OSError):
+                self._carrier.shutdown(socket.SHUT_RDWR)
 
     def receive(self) -> tuple[tuple[Any, ...], list[int]]:
         """The next message, and the descriptors that came along, which are the caller's.

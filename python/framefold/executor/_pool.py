@@ -345,6 +345,8 @@ class Pool:
             yield worker.began + self._startup_timeout
         elif self._timeout is not None and worker.is_busy:
             yield worker.since + self._timeout
+        elif self._timeout is not None and worker.queue:
+            yield worker.since + max(self._timeout, self._startup_timeout)
         busy_with = worker.queue[0][0].number if worker.queue else None
         for number, assigned in worker.jobs.items():
             if assigned.stop_by is None:
@@ -361,10 +363,12 @@ class Pool:
             if min(self._deadlines(worker), default=now + 1) > now:
                 continue
             blamed = True
-            if self._timeout is not None and worker.is_busy:
+            if self._timeout is not None and worker.ready and worker.queue:
                 job, index = worker.queue[0]
-                if worker.since + self._timeout <= now and job.number in self._jobs:
-                    job.tasks.fail(index, _took_too_long(job, index, self._timeout))
+                busy, there = worker.is_busy, job.number in self._jobs
+                seconds = self._timeout if busy else max(self._timeout, self._startup_timeout)
+                if worker.since + seconds <= now and there:
+                    job.tasks.fail(index, _took_too_long(job, index if busy else None, seconds))
                     blamed = False
             worker.kill()
             self._bury(worker, blamed=blamed)
@@ -404,7 +408,13 @@ def _planned_differently(job: Job, fingerprint: str) -> WorkerError:
     )
 
 
-def _took_too_long(job: Job, index: int, timeout: float) -> WorkerTimeoutError:
+def _took_too_long(job: Job, index: int | None, timeout: float) -> WorkerTimeoutError:
+    if index is None:
+        return WorkerTimeoutError(
+            f"{job.names}: a worker process did not get ready for the run within {timeout:g} "
+            f"seconds; it was ended. What it gets as parameters, or its get_result_buffers, may "
+            f"wait for something; use a longer startup_timeout if it only needs time"
+        )
     return WorkerTimeoutError(
         f"{job.names}: partition {index} took longer than timeout={timeout:g} seconds; its worker "
         f"process was ended. Use a longer timeout, or more partitions (num_partitions)"
@@ -414,7 +424,7 @@ def _took_too_long(job: Job, index: int, timeout: float) -> WorkerTimeoutError:
 def _end(workers: list[Worker]) -> None:
     """End all workers: those that are idle end by themselves when the channel closes."""
     for worker in workers:
-        worker.channel.close()
+        worker.hang_up()
     deadline = time.monotonic() + PATIENCE + 0.5
     while workers:
         worker = workers.pop()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from framefold.common.backend import environment_of
 from framefold.executor._channel import GIVEN_PATH, start
 from framefold.executor._job import absolute
+from framefold.executor._outgoing import Outgoing
 from framefold.executor._slots import MappedSlots
 from framefold.executor._tasks import Tasks
 
@@ -88,6 +89,7 @@ class Worker:
         self._started = start(_command(device), _environment(device))
         self.device = device
         self.channel = self._started.channel
+        self._outgoing = Outgoing(self.channel)
         self.began = time.monotonic()
         self.ready = False
         self.jobs: dict[int, Assigned] = {}
@@ -116,11 +118,13 @@ class Worker:
         if assigned is None:
             assigned = self.jobs[job.number] = Assigned()
             message = ("job", job.number, job.collects, job.parcel.message, job.environment)
-            self.channel.send(message, job.parcel.descriptors)
+            self._outgoing.send(job.number, message, job.parcel.descriptors)
         if assigned.updates < update[0]:
             assigned.updates, parcel = update
-            self.channel.send(("update", job.number, parcel.message), parcel.descriptors)
-        self.channel.send(("tasks", job.number, indices, assigned.slots.returned()))
+            change = ("update", job.number, parcel.message)
+            self._outgoing.send(job.number, change, parcel.descriptors)
+        tasks = ("tasks", job.number, indices, assigned.slots.returned())
+        self._outgoing.send(job.number, tasks)
 
     def done(self) -> None:
         """The first task is done."""
@@ -131,8 +135,11 @@ class Worker:
         """Ask the worker to forget a job."""
         assigned = self.jobs.get(job.number)
         if assigned is not None and assigned.stop_by is None:
+            if self._outgoing.withdraw(job.number):
+                self.stopped(job.number)
+                return
             assigned.stop_by = time.monotonic() + patience
-            self.channel.send(("drop", job.number))
+            self._outgoing.send(job.number, ("drop", job.number))
 
     def stopped(self, number: int) -> None:
         """The worker has forgotten a job."""
@@ -146,10 +153,17 @@ class Worker:
         with suppress(OSError):
             self._started.process.kill()
 
+    def hang_up(self) -> None:
+        """Send and receive nothing any more; a worker that is idle ends then."""
+        if self._outgoing.is_held_up:
+            self.kill()  # it has not read for some time
+        self._outgoing.close()
+        self.channel.close()
+
     def bury(self, patience: float = 1.0) -> int | None:
         """Release what belongs to a process that has ended or is about to; its exit code."""
         process = self._started.process
-        self._started.channel.close()
+        self.hang_up()
         try:
             process.wait(patience)
         except subprocess.TimeoutExpired:
@@ -161,6 +175,7 @@ class Worker:
 
     def disown(self) -> None:
         """Forget the process, in a fork of the one that started it."""
+        self._outgoing.disown()
         self._started.close(disown=True)
 
 

@@ -42,7 +42,8 @@ class ProcessJobExecutor(JobExecutor):
         How many seconds a partition may take. A worker that takes longer is ended, and the run
         fails with :class:`~framefold.exceptions.WorkerTimeoutError`. Any time if None.
     startup_timeout
-        How many seconds a worker process may take to start.
+        How many seconds a worker process may take to start; if there is a ``timeout``, also to get
+        ready for a run.
     """
 
     def __init__(

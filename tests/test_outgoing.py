@@ -1,0 +1,218 @@
+"""What is sent to workers that do not read it."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import sys
+import threading
+import time
+from multiprocessing.connection import Connection
+
+import pytest
+from process_cases import eventually, frames, gone, hard_limit, open_files  # noqa: F401 - a fixture
+
+import framefold as ff
+from framefold.exceptions import UDFRunCancelled, WorkerTimeoutError
+from framefold.executor import _channel, _shared
+from framefold.executor._channel import Channel
+from framefold.executor._outgoing import Outgoing
+from framefold.executor.processes import ProcessJobExecutor
+from framefold.udf import UDF
+
+pytestmark = pytest.mark.usefixtures("hard_limit")
+
+#: More than a channel takes at a time.
+MUCH = b"much" * (1 << 18)
+
+
+@pytest.fixture
+def ends():
+    if not _channel.CAN_SHARE:
+        pytest.skip("descriptors cannot be sent")
+    ours, theirs = (
+        Channel(Connection(os.dup(each.fileno())), each) for each in socket.socketpair()
+    )
+    outgoing = Outgoing(ours)
+    yield outgoing, theirs
+    outgoing.close()
+    ours.close()
+    theirs.close()
+    assert eventually(lambda: "ff-sending" not in [each.name for each in threading.enumerate()])
+    if sys.platform == "linux":
+        assert not [name for name in open_files() if "memfd:framefold" in name]
+
+
+def memory(number):
+    descriptor = _shared.allocate(8)
+    os.pwrite(descriptor, b"memory %d" % number, 0)
+    return descriptor
+
+
+def received(channel):
+    message, descriptors = channel.receive()
+    texts = [os.pread(each, 8, 0) for each in descriptors]
+    for each in descriptors:
+        os.close(each)
+    return message, texts
+
+
+def test_messages_that_nobody_reads_are_sent_later_in_order(ends):
+    outgoing, theirs = ends
+    for number in range(4):
+        descriptor = memory(number)
+        outgoing.send(number, ("job", number, MUCH[: 1 << 7 * number]), [descriptor])
+        os.close(descriptor)
+        outgoing.send(number, ("tasks", number))
+    assert outgoing.is_held_up
+    for number in range(4):
+        expected = ("job", number, MUCH[: 1 << 7 * number])
+        assert received(theirs) == (expected, [b"memory %d" % number])
+        assert received(theirs) == (("tasks", number), [])
+    assert eventually(lambda: not outgoing.is_held_up)
+    outgoing.send(5, ("tasks", 5))
+    assert not outgoing.is_held_up
+    assert received(theirs) == (("tasks", 5), [])
+
+
+def test_many_short_messages_that_nobody_reads(ends):
+    outgoing, theirs = ends
+    for number in range(5000):
+        outgoing.send(number, ("tasks", number, [number] * 20))
+    assert outgoing.is_held_up
+    assert [received(theirs)[0][1] for _ in range(5000)] == list(range(5000))
+
+
+def test_what_waits_of_a_run_can_be_withdrawn(ends):
+    outgoing, theirs = ends
+    outgoing.send(1, ("job", 1, MUCH))
+    assert eventually(lambda: not outgoing._waiting)
+    descriptor = memory(2)
+    for number in (1, 2, 3):
+        outgoing.send(number, ("job", number), [descriptor])
+        outgoing.send(number, ("tasks", number))
+    os.close(descriptor)
+    assert outgoing.withdraw(2)
+    assert not outgoing.withdraw(2)
+    outgoing.send(3, ("drop", 3))
+    messages = [received(theirs)[0][:2] for _ in range(6)]
+    assert messages == [("job", 1), ("job", 1), ("tasks", 1), ("job", 3), ("tasks", 3), ("drop", 3)]
+    assert not outgoing.withdraw(3)
+
+
+def test_an_end_in_the_middle_of_a_message(ends):
+    outgoing, _ = ends
+    descriptor = memory(1)
+    for number in range(3):
+        outgoing.send(number, ("job", number, MUCH), [descriptor])
+    os.close(descriptor)
+    begun = time.monotonic()
+    outgoing.close()
+    assert time.monotonic() - begun < 4
+    assert not outgoing.is_held_up
+
+
+class Offset(UDF):
+    """The parameter, for each frame."""
+
+    def __init__(self, **parameters):
+        super().__init__(**parameters)
+
+    def get_result_buffers(self):
+        return {"level": self.buffer(kind="nav")}
+
+    def process_partition(self, partition):
+        self.results.level[:] = self.params.offset
+
+
+class Stuck(Offset):
+    """Holds the GIL of its worker for ever."""
+
+    def process_partition(self, partition):
+        re.match(r"(a|a)*b", "a" * 60)
+
+
+class Failing(Offset):
+    def process_partition(self, partition):
+        return 1 / 0
+
+
+class Waiting(Offset):
+    """Never gets ready in a worker."""
+
+    def get_result_buffers(self):
+        if os.getpid() != self.params.main:
+            time.sleep(3600)
+        return super().get_result_buffers()
+
+
+def table():
+    """More than a channel takes."""
+    return [str(number) * 10 for number in range(100_000)]
+
+
+def run_beside(context, udf, n_partitions):
+    """Runs something on a thread; the list is what becomes of it."""
+    end = []
+
+    def run():
+        try:
+            end.append(context.run_udf(frames(context, 40, n_partitions), udf))
+        except BaseException as exception:
+            end.append(exception)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, end
+
+
+def begin_stuck(context):
+    """Has one of two workers get stuck."""
+    context.run_udf(frames(context), Offset(offset=1))
+    thread, end = run_beside(context, Stuck(offset=0), 1)
+    time.sleep(0.5)
+    return thread, end
+
+
+def test_time_limits_hold_while_a_worker_that_reads_nothing_is_sent_much():
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=2)) as context:
+        thread, end = begin_stuck(context)
+        udf = Offset(offset=7, table=table())
+        level = context.run_udf(frames(context, 40, 40), udf)["level"].data
+        assert level.tolist() == [7] * 40
+        thread.join()
+        assert isinstance(end[0], WorkerTimeoutError)
+        workers = context.executor.worker_ids
+    assert gone(workers)
+
+
+def test_closing_while_a_worker_that_reads_nothing_is_sent_much():
+    with ff.Context(executor=ProcessJobExecutor(2)) as context:
+        runs = [begin_stuck(context), run_beside(context, Offset(offset=7, table=table()), 40)]
+        time.sleep(0.5)
+        workers = context.executor.worker_ids
+    for thread, end in runs:
+        thread.join(20)
+        assert isinstance(end[0], UDFRunCancelled)
+    assert gone(workers)
+
+
+def test_a_run_that_a_stuck_worker_never_heard_of_ends_without_it():
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=30)) as context:
+        begin_stuck(context)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                context.run_udf(frames(context, 40, 40), Failing(offset=7, table=table()))
+        (stuck,) = (worker for worker in context.executor._pool._workers if len(worker.queue))
+        assert len(stuck.jobs) <= 2
+        assert len(stuck._outgoing._waiting) <= 4
+
+
+def test_a_worker_that_never_gets_ready_for_a_run():
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=0.5, startup_timeout=8)) as context:
+        context.run_udf(frames(context), Offset(offset=1))
+        expected = "did not get ready for the run within 8 seconds"
+        with pytest.raises(WorkerTimeoutError, match=expected):
+            context.run_udf(frames(context), Waiting(offset=0, main=os.getpid()))
+        context.run_udf(frames(context), Offset(offset=1))
