@@ -258,6 +258,44 @@ def test_progress(ctx, scheduler):
     assert [kind for kind, _ in heard.states][:: len(heard.states) - 1] == ["start", "end"]
 
 
+def test_progress_is_not_that_of_another_computation(ctx, monkeypatch):
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    heard, compute, n_heard = Recorder(), dask.compute, []
+
+    def beside_another(*collections, **options):
+        with ThreadPoolExecutor(1) as pool:
+            pool.submit(compute, da.ones(10, chunks=1).sum(), scheduler="sync").result()
+        n_heard.append(len(heard.states))
+        return compute(*collections, **options)
+
+    monkeypatch.setattr(dask, "compute", beside_another)
+    results = ctx.run_udf(dataset=dataset, udf=PerFrame(), progress=heard)
+    with dask.config.set(scheduler="sync"):
+        _ = results["total"].data
+    assert n_heard == [1]
+    assert [state.num_part_complete for _, state in heard.states] == [0, *range(1, 7), 6]
+
+
+def test_progress_beside_other_callbacks_and_on_other_schedulers(ctx):
+    def own(graph, keys, **options):
+        assert not options
+        return dask.get(graph, keys)
+
+    ended = []
+    dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2, num_partitions=6)
+    for scheduler in ("sync", own):
+        heard = Recorder()
+        results = ctx.run_udf(dataset=dataset, udf=PerFrame(), progress=heard)
+        with (
+            dask.config.set(scheduler=scheduler),
+            dask.callbacks.Callback(finish=lambda *_: ended.append(True)),
+        ):
+            _ = results["total"].data
+        assert heard.states[-1][1].num_part_complete == 6
+        assert len(heard.states) == 8
+    assert len(ended) == 2
+
+
 def test_progress_ends_where_the_run_fails(ctx):
     class Failing(PerFrame):
         def process_frame(self, frame):

@@ -29,7 +29,7 @@ class Computing:
         told = RunProgress(self._progress, self._delayed.run.partitions)
         told.start()
         try:
-            with counting(self._delayed, told, collections):
-                return tuple(dask.compute(*collections))
+            with counting(self._delayed, told, collections) as options:
+                return tuple(dask.compute(*collections, **options))
         finally:
             told.end()

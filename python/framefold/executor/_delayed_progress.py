@@ -36,14 +36,19 @@ def tell_clients(key: str, index: int) -> None:
 
 def counting(
     delayed: DelayedRun, told: RunProgress, collections: tuple[Any, ...]
-) -> AbstractContextManager[Any]:
-    """While entered, tells how many partitions are processed on the scheduler that is current."""
+) -> AbstractContextManager[dict[str, Any]]:
+    """While entered, tells how many partitions are processed on the scheduler that is current.
+
+    Gives the options with which the collections are to be computed.
+    """
     from dask.base import get_scheduler
 
-    client = getattr(get_scheduler(collections=collections), "__self__", None)
+    scheduler = get_scheduler(collections=collections)
+    client = getattr(scheduler, "__self__", None)
     if hasattr(client, "subscribe_topic"):
         return _hearing(client, delayed, told)
-    return _calling_back(delayed, told)
+    is_of_dask = scheduler is None or scheduler.__module__.partition(".")[0] == "dask"
+    return _calling_back(delayed, told, takes_callbacks=is_of_dask)
 
 
 class Listener:
@@ -78,7 +83,7 @@ class Listener:
 
 
 @contextmanager
-def _hearing(client: Any, delayed: DelayedRun, told: RunProgress) -> Iterator[None]:
+def _hearing(client: Any, delayed: DelayedRun, told: RunProgress) -> Iterator[dict[str, Any]]:
     listener = Listener(delayed, told, sum(client.nthreads().values()))
     with _lock:
         listeners = _listeners.setdefault(client, [])
@@ -86,7 +91,7 @@ def _hearing(client: Any, delayed: DelayedRun, told: RunProgress) -> Iterator[No
             client.subscribe_topic(TOPIC, _spread(listeners))
         listeners.append(listener)
     try:
-        yield
+        yield {}
     finally:
         with _lock:
             listeners.remove(listener)
@@ -103,7 +108,10 @@ def _spread(listeners: list[Listener]) -> Callable[[tuple[float, tuple[str, int]
     return handle
 
 
-def _calling_back(delayed: DelayedRun, told: RunProgress) -> AbstractContextManager[Any]:
+@contextmanager
+def _calling_back(
+    delayed: DelayedRun, told: RunProgress, *, takes_callbacks: bool
+) -> Iterator[dict[str, Any]]:
     """On Dask's schedulers of this machine, which call back after every task.
 
     Where partitions are processed in other processes, their number is estimated from that of the
@@ -131,5 +139,10 @@ def _calling_back(delayed: DelayedRun, told: RunProgress) -> AbstractContextMana
             if not errored and self.known < total:
                 told.merged(total, 0)
 
-    counting: AbstractContextManager[Any] = Counting()
-    return counting
+    counting = Counting()
+    if takes_callbacks:
+        # Those that are active for all are taken by whichever thread computes next.
+        yield {"callbacks": {*Callback.active, counting._callback}}
+    else:
+        with counting:
+            yield {}
