@@ -375,3 +375,28 @@ def test_packages_written_for_the_reference(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+class Growing(UDF):
+    """Partial results whose size nothing tells beforehand."""
+
+    def get_result_buffers(self):
+        return {"much": self.buffer(kind="single", dtype=object)}
+
+    def process_partition(self, partition):
+        self.results.much[0] = np.ones((self.meta.slice.origin[0] + 1) << 18, np.uint8)
+
+    def merge(self, dest, src):
+        dest.much[0] = int(src.much[0].sum())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_memory_of_partial_results_is_bounded_though_they_grow():
+    with ff.Context.make_with("processes", cpus=1) as ctx:
+        mapped = []
+        for _ in ctx.run_udf_iter(frames(ctx, 40, 40), Growing()):
+            with open("/proc/self/maps") as maps:
+                places = [line.split()[0].split("-") for line in maps if "memfd:framefold" in line]
+            mapped.append(sum(int(end, 16) - int(start, 16) for start, end in places))
+        # One that is merged, those that may be made ahead, and the space of one that is smaller.
+        assert max(mapped) <= 5 * (40 << 18)

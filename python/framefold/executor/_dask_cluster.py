@@ -10,28 +10,23 @@ import asyncio
 import json
 import logging
 import os
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
-import psutil  # which distributed needs, too
 from distributed import Scheduler, SpecCluster
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
 from framefold.executor._dask_messages import not_started
+from framefold.executor._dask_scratch import Scratch, remove_stale
 from framefold.executor._failures import describe_exit
 from framefold.executor._workers import _environment
 
-#: Folders for temporary files of workers: this, and the process that they belong to.
-PREFIX = "framefold-dask-"
 #: How many times in a row a worker may end before it is ready; then it is given up.
 FAILED_STARTS = 3
 #: How often to look whether a worker has ended, in seconds.
@@ -232,29 +227,21 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     batched = logging.getLogger("distributed.batched")
     if batched.level == logging.NOTSET:
         batched.setLevel(logging.WARNING)
-    _remove_stale_folders()
-    scratch = tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")
-    workers = {name: _in_folder(worker, scratch) for name, worker in spec.items()}
+    remove_stale()
+    scratch = Scratch()
+    workers = {name: _in_folder(worker, scratch.path) for name, worker in spec.items()}
     try:
         cluster = LocalCluster(
             workers, **{"scheduler": scheduler, "silence_logs": logging.ERROR, **options}
         )
     except OSError as error:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.remove()
         raise not_started(str(error)) from error
     except BaseException:
-        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.remove()
         raise
-    cluster.clean = weakref.finalize(cluster, shutil.rmtree, scratch, ignore_errors=True)
+    cluster.clean = weakref.finalize(cluster, scratch.remove)
     return cluster
-
-
-def _remove_stale_folders() -> None:
-    """Remove what processes left that were killed."""
-    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
-        number = path.name.removeprefix(PREFIX).partition("-")[0]
-        if number.isdecimal() and not psutil.pid_exists(int(number)):
-            shutil.rmtree(path, ignore_errors=True)
 
 
 def _in_folder(worker: Mapping[str, Any], folder: str) -> dict[str, Any]:

@@ -243,9 +243,11 @@ class Shipped:
         def give(partial: _engine.Partial) -> None:
             nonlocal size
             end_fork(process)
-            size += partial.len_bytes
             index, len_bytes = partial.partition, partial.len_bytes
             data, large = _shared.dumps(partial.take_parts(), share=True)
+            # Entries of an array of objects may be of any size.
+            len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
+            size += len_bytes
             if filling is None:
                 where: Any = [np.frombuffer(view, np.uint8) for view in large]
             else:

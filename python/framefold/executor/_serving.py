@@ -69,6 +69,8 @@ class Outbox:
         now = time.monotonic()
         index, len_bytes = partial.partition, partial.len_bytes
         data, large = _shared.dumps(partial.take_parts())
+        # Entries of an array of objects may be of any size.
+        len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
         filled, descriptors = self._job.slots.fill(large)
         self._results.append((index, len_bytes, now - self._begun, data, filled))
         self._descriptors += descriptors

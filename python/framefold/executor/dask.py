@@ -20,6 +20,7 @@ from framefold.exceptions import (
     UnsupportedError,
     WorkerError,
 )
+from framefold.executor._apart import Work, made
 from framefold.executor._dask_spec import cluster_spec
 from framefold.executor.base import (
     JobExecutor,
@@ -110,7 +111,7 @@ class DaskJobExecutor(JobExecutor):
         self._own: OwnWorkers | None = None
         #: Of each worker of a cluster that is about to come up, its resources.
         self._specified: list[Resources] | None = None
-        self._finish: weakref.finalize[Any, Any] | None = None
+        self._closing: Work[None] | None = None
 
     @classmethod
     def connect(
@@ -203,6 +204,12 @@ class DaskJobExecutor(JobExecutor):
                 f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
                 f"CPU; leave it out"
             )
+        for what, given in (("cluster_kwargs", cluster_kwargs), ("client_kwargs", client_kwargs)):
+            if given and given.get("asynchronous"):
+                raise InvalidArgumentError(
+                    f"{what} have asynchronous=True; leave it out: run_udf(…, sync=False) does not "
+                    f"block the event loop"
+                )
         distributed = import_distributed()
         from framefold._cuda.placement import devices_by_default
         from framefold._planning import available_cores
@@ -211,21 +218,27 @@ class DaskJobExecutor(JobExecutor):
         if spec is None:
             cudas = devices_by_default()
             spec = cluster_spec(range(available_cores()), cudas, bool(cudas), preload=preload)
-        started: list[Any] = [_dask_cluster.start(spec, cluster_kwargs or {})]
-        try:
-            options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
-            started.insert(0, client := _connected(distributed.Client, started[0], **options))
-            executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
-        except BaseException:
-            _close_each(tuple(started))
-            raise
-        client, cluster = started
-        # Messages are cheap here, and what they say is waited for: Dask collects them for 10 ms.
-        if hasattr(client.scheduler_comm, "interval"):
-            client.scheduler_comm.interval = INTERVAL
-        executor._own = cluster
+        options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
+
+        def start() -> DaskJobExecutor:
+            started: list[Any] = [_dask_cluster.start(spec, cluster_kwargs or {})]
+            try:
+                started.insert(0, client := _connected(distributed.Client, started[0], **options))
+                executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
+            except BaseException:
+                _close_each(tuple(started))
+                raise
+            client, cluster = started
+            # Messages are cheap here, and what they say is waited for: Dask collects them for
+            # 10 ms.
+            if hasattr(client.scheduler_comm, "interval"):
+                client.scheduler_comm.interval = INTERVAL
+            executor._own = cluster
+            executor._owns(client, cluster)
+            return executor
+
+        executor = made(start, cls.close, "framefold-start")
         executor._specified = _dask_devices.in_spec(spec)
-        executor._owns(client, cluster)
         return executor
 
     @property
@@ -244,8 +257,11 @@ class DaskJobExecutor(JobExecutor):
         for plan, tasks in active:
             plan.cancel()
             tasks.fail(None, UDFRunCancelled("the executor was closed during the run"))
-        if self._finish is not None:
-            self._finish()
+        if self._closing is not None:
+            self._closing.begin()
+            if not self.client.asynchronous:  # that is, on the thread of its event loop
+                self._closing.wait()
+                self._closing.check()
         if self._trays is not None:
             self._trays.close()
 
@@ -366,8 +382,8 @@ class DaskJobExecutor(JobExecutor):
 
     def _owns(self, *things: Any) -> None:
         """Close these, the last one last, with the executor."""
-        self._finish = weakref.finalize(self, _close, os.getpid(), things)
-        self._finish.atexit = False  # that is too late
+        self._closing = Work(partial(_close_each, things), "framefold-close")
+        weakref.finalize(self, _begin, self._closing, os.getpid()).atexit = False  # it is too late
         _owners.add(self)
 
 
@@ -417,14 +433,10 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
             ended.result(LEAVING)
 
 
-def _close(process: int, things: tuple[Any, ...]) -> None:
-    """Close clients and clusters; the garbage collector may ask for it on any thread."""
-    if os.getpid() != process:
-        return
-    if any(thing.asynchronous for thing in things):  # that is, on the thread of their event loop
-        threading.Thread(target=_close_each, args=(things,), name="framefold-close").start()
-    else:
-        _close_each(things)
+def _begin(closing: Work[None], process: int) -> None:
+    """Close what an executor has left; the garbage collector asks for it, on any thread."""
+    if os.getpid() == process:
+        closing.begin()
 
 
 def _close_each(things: tuple[Any, ...]) -> None:

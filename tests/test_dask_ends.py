@@ -1,0 +1,334 @@
+"""What is left of Dask executors, and runs whose workers come back late, or not at all."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+from process_cases import eventually, frames, gone, hard_limit  # noqa: F401 - a fixture
+from sample_udfs import Level
+
+pytest.importorskip("distributed")
+
+import distributed
+from dask_cases import (
+    Numbers,
+    assert_usable,
+    local,  # noqa: F401 - a fixture
+    local_processes,
+    scratch,
+)
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError, WorkerError
+from framefold.executor import _dask_cluster, _dask_scratch
+from framefold.executor.dask import DaskJobExecutor, cluster_spec
+from framefold.udf import UDF
+
+if sys.platform != "linux":
+    pytest.skip("looks at /proc, and uses signals", allow_module_level=True)
+
+pytestmark = [
+    pytest.mark.usefixtures("hard_limit"),
+    pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),
+]
+
+
+# What is left.
+
+
+def children():
+    """The processes that this one has started."""
+    return {
+        int(pid)
+        for path in Path("/proc/self/task").glob("*/children")
+        for pid in path.read_text().split()
+    }
+
+
+@pytest.fixture
+def interrupts():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def interrupted(work, seconds):
+    """Calls a function, and has Ctrl-C come after so many seconds; what it returned, if it did."""
+    timer = threading.Timer(seconds, signal.raise_signal, [signal.SIGINT])
+    value = None
+    try:
+        timer.start()
+        value = work()
+        timer.join()
+    except KeyboardInterrupt:
+        timer.join()
+    return value
+
+
+@pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9])
+def test_ctrl_c_while_a_cluster_is_made(interrupts, part):
+    before, threads, folders = children(), set(threading.enumerate()), scratch()
+    begun = time.monotonic()
+    ff.Context.make_with("dask", cpus=1).close()
+    whole = time.monotonic() - begun
+    ctx = interrupted(lambda: ff.Context.make_with("dask", cpus=1), part * whole)
+    if ctx is not None:
+        ctx.close()
+    assert eventually(lambda: children() <= before)
+    assert eventually(lambda: set(threading.enumerate()) <= threads)
+    assert eventually(lambda: scratch() <= folders)
+
+
+@pytest.mark.parametrize("seconds", [0.002, 0.01, 0.03])
+def test_ctrl_c_while_a_cluster_is_closed(interrupts, seconds):
+    threads = set(threading.enumerate())
+    ctx = ff.Context.make_with("dask", cpus=1)
+    workers = local_processes(ctx.executor)
+    interrupted(ctx.close, seconds)
+    ctx.close()
+    assert ctx.executor._own.status is distributed.core.Status.closed
+    assert gone(workers)
+    assert eventually(lambda: set(threading.enumerate()) <= threads)
+
+
+def test_a_cluster_is_closed_though_its_client_fails_to(monkeypatch):
+    ctx = ff.Context.make_with("dask", cpus=1)
+    workers, client = local_processes(ctx.executor), ctx.executor.client
+    close = client.close
+
+    def fail():
+        close()
+        raise TimeoutError("the scheduler does not answer")
+
+    monkeypatch.setattr(client, "close", fail)
+    with pytest.raises(TimeoutError, match="does not answer"):
+        ctx.close()
+    assert gone(workers)
+    ctx.close()
+
+
+@pytest.mark.parametrize("which", ["cluster_kwargs", "client_kwargs"])
+def test_clusters_of_an_event_loop_are_refused(which):
+    with pytest.raises(InvalidArgumentError, match=f"{which} have asynchronous=True"):
+        DaskJobExecutor.make_local(cluster_spec(1), **{which: {"asynchronous": True}})
+
+
+def in_fork(work):
+    """The exit code of a fork that calls a function."""
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        code = 1
+        try:
+            work()
+            code = 0
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def test_closing_in_a_fork_closes_nothing(local):  # noqa: F811
+    workers = local_processes(local.executor)
+    assert in_fork(local.close) == 0
+    assert local_processes(local.executor) == workers
+    assert_usable(local)
+
+
+def test_a_fork_is_told_that_the_client_is_another_process_s(local):  # noqa: F811
+    def ask():
+        with pytest.raises(WorkerError, match="fork"):
+            _ = local.executor.n_workers
+
+    assert in_fork(ask) == 0
+
+
+def test_forks_in_the_middle_of_a_run_end(local):  # noqa: F811
+    stop = threading.Event()
+    failures = []
+
+    def run():
+        while not stop.is_set():
+            try:
+                local.run_udf(frames(local, 400, 200), Level())
+            except BaseException as error:
+                failures.append(error)
+                return
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    time.sleep(0.3)
+    codes = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for _ in range(12):
+            child = multiprocessing.get_context("fork").Process(target=abs, args=(1,))
+            child.start()
+            child.join(10)
+            codes.append(child.exitcode)
+            if child.exitcode is None:
+                child.kill()
+    stop.set()
+    thread.join()
+    assert codes == [0] * 12
+    assert not failures
+
+
+# Folders for temporary files.
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_dask_scratch, "YOUNG", -1.0)
+    return tmp_path
+
+
+def test_folders_of_processes_that_are_gone_are_removed(folder):
+    stale = folder / f"{_dask_scratch.PREFIX}{os.getpid()}-left"  # such as by another container's
+    (stale / "inner").mkdir(parents=True)
+    other = folder / "somebody-else's"
+    other.mkdir()
+    mine = _dask_scratch.Scratch()
+    _dask_scratch.remove_stale()
+    assert set(folder.iterdir()) == {other, Path(mine.path)}
+    mine.remove()
+    assert set(folder.iterdir()) == {other}
+    mine.remove()
+
+
+def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
+    """As where processes of other containers see it, which have numbers of their own."""
+    mine = _dask_scratch.Scratch()
+    no_such = folder / f"{_dask_scratch.PREFIX}{2**22 + 1}-x"
+    Path(mine.path).rename(no_such)
+    assert in_fork(_dask_scratch.remove_stale) == 0
+    assert no_such.exists()
+    mine.path = str(no_such)
+    assert in_fork(mine.remove) == 0
+    assert no_such.exists()
+    mine.remove()
+    assert not no_such.exists()
+
+
+def test_young_folders_are_left_alone(folder, monkeypatch):
+    monkeypatch.setattr(_dask_scratch, "YOUNG", 60.0)
+    young = folder / f"{_dask_scratch.PREFIX}1-new"
+    young.mkdir()
+    _dask_scratch.remove_stale()
+    assert young.exists()
+
+
+def test_no_folder_is_left_where_a_cluster_cannot_be_started(folder, monkeypatch):
+    def fail(*_arguments, **_options):
+        raise OSError("no ports are left")
+
+    monkeypatch.setattr(_dask_cluster, "LocalCluster", fail)
+    with pytest.raises(WorkerError, match="no ports are left"):
+        ff.Context.make_with("dask", cpus=1)
+    assert not list(folder.iterdir())
+
+
+# Workers that come back late, or not at all.
+
+
+class Counted(UDF):
+    """Each frame's number; what happens at one of them depends on how often it was begun."""
+
+    def __init__(self, file, actions):
+        super().__init__(file=file, actions=actions)
+
+    def get_result_buffers(self):
+        return {"number": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        number = self.meta.slice.origin[0]
+        if number == 2:
+            with open(self.params.file, "a") as file:
+                file.write("x")
+            actions = dict(enumerate(self.params.actions, 1))
+            actions.get(os.path.getsize(self.params.file), abs)(number)
+        time.sleep(0.05)
+        self.results.number[:] = number
+
+
+def never_end(_number):
+    time.sleep(1000)
+
+
+def die(_number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_copy_that_is_lost_is_made_again(tmp_path):
+    """One worker is stuck, the one that gets a copy of what it has dies: a third one does it."""
+    executor = DaskJobExecutor.make_local(cluster_spec(3))
+    with ff.Context(executor=executor) as ctx:
+        executor.client.wait_for_workers(3)
+        udf = Counted(file=str(tmp_path / "begun"), actions=[never_end, die])
+        result = ctx.run_udf(frames(ctx, 12, 12), udf)["number"].data
+        assert result.tolist() == list(range(12))
+        assert (tmp_path / "begun").read_text() == "xxx"
+
+
+def test_a_failure_after_another_worker_was_faster_does_not_count(tmp_path):
+    def fail_late(_number):
+        time.sleep(6)
+        raise ZeroDivisionError("only the first time")
+
+    with ff.Context(executor=DaskJobExecutor.make_local(cluster_spec(2))) as ctx:
+        ctx.executor.client.wait_for_workers(2)
+        udf = Counted(file=str(tmp_path / "begun"), actions=[fail_late])
+        result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
+        assert result.tolist() == list(range(150))
+        assert (tmp_path / "begun").read_text() == "xx"
+
+
+def test_a_worker_that_was_late_once_is_used_again(tmp_path):
+    """It is the only one left when the faster one stops working."""
+
+    def wait(_number):
+        time.sleep(6)
+
+    with ff.Context(executor=DaskJobExecutor.make_local(cluster_spec(2))) as ctx:
+        ctx.executor.client.wait_for_workers(2)
+
+        class Held(Counted):
+            def process_frame(self, frame):
+                if self.meta.slice.origin[0] == 120:
+                    with open(self.params.file + "-2", "a") as file:
+                        file.write("x")
+                    if os.path.getsize(self.params.file + "-2") == 1:
+                        time.sleep(1000)
+                super().process_frame(frame)
+
+        udf = Held(file=str(tmp_path / "begun"), actions=[wait])
+        result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
+        assert result.tolist() == list(range(150))
+        assert (tmp_path / "begun-2").read_text() == "xx"
+
+
+def test_a_client_that_is_closed_in_the_middle_of_a_run():
+    with distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=":0", threads_per_worker=1
+    ) as cluster:
+        client = distributed.Client(cluster.scheduler_address, set_as_default=False)
+        ctx = ff.Context(executor=DaskJobExecutor(client))
+        steps = ctx.run_udf_iter(frames(ctx, 200, 200), Numbers())
+        next(steps)
+        client.close()
+        begun = time.monotonic()
+        with pytest.raises(WorkerError, match="scheduler"):
+            for _ in steps:
+                pass
+        assert time.monotonic() - begun < 20
+        with pytest.raises(WorkerError, match="not connected"):
+            ctx.run_udf(frames(ctx), Level())
