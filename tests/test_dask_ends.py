@@ -13,14 +13,19 @@ import warnings
 from pathlib import Path
 
 import pytest
-from process_cases import eventually, frames, gone, hard_limit  # noqa: F401 - a fixture
+from process_cases import (
+    PerFrame,
+    eventually,
+    frames,
+    gone,
+    hard_limit,  # noqa: F401 - a fixture
+)
 from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
 import distributed
 from dask_cases import (
-    Numbers,
     assert_usable,
     local,  # noqa: F401 - a fixture
     local_processes,
@@ -292,6 +297,15 @@ def test_a_failure_after_another_worker_was_faster_does_not_count(tmp_path):
         assert (tmp_path / "begun").read_text() == "xx"
 
 
+def test_a_time_limit_does_not_hold_for_what_another_worker_has_done(tmp_path):
+    executor = DaskJobExecutor.make_local(cluster_spec(2), timeout=6)
+    with ff.Context(executor=executor) as ctx:
+        executor.client.wait_for_workers(2)
+        udf = Counted(file=str(tmp_path / "begun"), actions=[never_end])
+        result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
+        assert result.tolist() == list(range(150))
+
+
 def test_a_worker_that_was_late_once_is_used_again(tmp_path):
     """It is the only one left when the faster one stops working."""
 
@@ -322,13 +336,12 @@ def test_a_client_that_is_closed_in_the_middle_of_a_run():
     ) as cluster:
         client = distributed.Client(cluster.scheduler_address, set_as_default=False)
         ctx = ff.Context(executor=DaskJobExecutor(client))
-        steps = ctx.run_udf_iter(frames(ctx, 200, 200), Numbers())
-        next(steps)
-        client.close()
+        closer = threading.Timer(0.6, client.close)
+        closer.start()
         begun = time.monotonic()
         with pytest.raises(WorkerError, match="scheduler"):
-            for _ in steps:
-                pass
+            ctx.run_udf(frames(ctx, 400, 400), PerFrame(lambda _: time.sleep(0.2)))
         assert time.monotonic() - begun < 20
+        closer.join()
         with pytest.raises(WorkerError, match="not connected"):
             ctx.run_udf(frames(ctx), Level())
