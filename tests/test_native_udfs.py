@@ -166,6 +166,37 @@ def test_a_sum_that_does_not_fit_is_an_error(ctx):
         ctx.run_udf(dataset, ff.SumUDF(dtype="int64"))
 
 
+@pytest.mark.parametrize("n_partitions", [1, 6])
+@pytest.mark.parametrize(
+    ("dtype", "values", "total"),
+    [
+        ("int64", [2**62] * 2, 2**63),
+        ("int64", [-(2**62)] * 3, -3 * 2**62),
+        ("uint64", [2**63, 2**63], 2**64),
+        ("int64", [2**62, 2**62 - 1, 0], None),
+        ("int64", [-(2**62), -(2**62), 0], None),
+        ("uint64", [2**63, 2**63 - 1, 0], None),
+    ],
+)
+def test_a_derived_sum_that_does_not_fit_is_an_error(ctx, dtype, values, total, n_partitions):
+    frames = np.zeros((6, 2, 2), dtype)
+    frames[: len(values), 1, 0] = values
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=n_partitions)
+    if total is None:
+        sums = ctx.run_udf(dataset, OwnSum(dtype=dtype))["intensity"].data
+        assert int(sums[1, 0]) == sum(values)
+        assert sums.dtype == dtype
+    else:
+        with pytest.raises(InvalidArgumentError, match=rf"{total}, which {dtype} cannot hold"):
+            ctx.run_udf(dataset, OwnSum(dtype=dtype))
+
+
+def test_a_derived_sum_may_be_large_on_the_way(ctx):
+    frames = np.array([2**63 - 1, 2**63 - 1, -(2**63), -(2**63)])[:, None, None]
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=1)
+    assert ctx.run_udf(dataset, OwnSum(dtype="int64"))["intensity"].data.item() == -2
+
+
 def test_a_derived_sum_of_frames_has_parameters(ctx, dataset, data):
     class Scaled(ff.SumSigUDF):
         def __init__(self, factor=2):

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.udf._exact_sums import add, add_frames
 from framefold.udf.base import UDF
 
 
@@ -26,8 +27,9 @@ class SumUDF(UDF):
     -------
     intensity : kind ``sig``, dtype ``result_type(data, dtype)``
         Integers and booleans count as 64 bits wide, so that sums do not overflow; sums that do
-        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`. (Classes
-        that override a method add up as NumPy does, which does not notice.)
+        not fit even there are an :class:`~framefold.exceptions.InvalidArgumentError`. (In classes
+        that override a method, tiles of CuPy and sparse tiles are added up as their libraries do,
+        which do not notice.)
     """
 
     _native_kernel = "sum"
@@ -54,8 +56,11 @@ class SumUDF(UDF):
     def process_tile(self, tile: Any) -> None:
         """Add the frames of the tile."""
         intensity = self.results.intensity
+        if isinstance(tile, np.ndarray):
+            add_frames(intensity, tile)
+            return
         intensity[:] += self.forbuf(np.sum(tile, axis=0), intensity)
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add."""
-        dest.intensity[:] += src.intensity
+        add(dest.intensity, src.intensity)
