@@ -319,6 +319,31 @@ def hdf5(folder: Path) -> None:
         detector["count_time"].attrs["units"] = "ms"
     save("hdf5", "nexus-units", folder, "scan.h5")
     velox(folder, data[0])
+    nion(folder, data)
+
+
+def nion(folder: Path, data: np.ndarray) -> None:
+    """A data item as Nion Swift keeps it: all that is said of it is JSON."""
+    axes = [{"offset": -4.0, "scale": 2.0, "units": "nm"}] * 2
+    axes += [{"offset": -20.0, "scale": 5.0, "units": "mrad"}] * 2
+    said = {
+        "created": "2026-11-22T19:49:50.838147",
+        "is_sequence": False,
+        "collection_dimension_count": 2,
+        "datum_dimension_count": 2,
+        "dimensional_calibrations": axes,
+        "metadata": {
+            "hardware_source": {"hardware_source_name": "Ronchigram", "exposure": 0.025},
+            "instrument": {"high_tension": 1e5, "defocus": 5e-7},
+            "scan": {"rotation": 0.1},
+        },
+        "title": "a scan",
+        "session": {"instrument": "UltraSTEM"},
+    }
+    with h5py.File(folder / "scan.h5", "w") as file:
+        file["data"] = data
+        file["data"].attrs["properties"] = json.dumps(said)
+    save("hdf5", "nion", folder, "scan.h5")
 
 
 def velox(folder: Path, images: np.ndarray) -> None:

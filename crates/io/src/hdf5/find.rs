@@ -1,7 +1,7 @@
 //! Which data set of a file holds the frames: by name, by what writers are known to do, or by size.
 
 use super::library::{Library, translate};
-use super::links;
+use super::{links, nion};
 use framefold_core::{Error, Result, checked_product};
 use hdf5_reader::group::Group;
 use hdf5_reader::{Attribute, Dataset};
@@ -86,6 +86,9 @@ fn with_axes(library: &Library, mut found: Found) -> Found {
     } else if path.starts_with("Experiments/") {
         let signal = path.strip_suffix("/data").and_then(|group| library.group(group));
         found.sig_axes = signal.and_then(|group| signal_axes(&group));
+    } else if let Some(item) = nion::Item::at(library, path) {
+        found.dialect = "Nion Swift";
+        found.sig_axes = item.sig_axes(axes(path));
     }
     found
 }

@@ -3,7 +3,7 @@
 use super::find::Found;
 use super::library::Library;
 use super::values::{attribute_number, attribute_text};
-use super::{emd, nexus, velox};
+use super::{emd, nexus, nion, velox};
 use crate::calibration::add_steps;
 use crate::hyperspy::{self, Signal};
 use crate::write::hdf5 as written;
@@ -40,6 +40,7 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
                 nexus::steps(library, path, nav, sig),
                 emd::steps(library, path, nav, sig),
                 velox::add(library, path, nav, sig, list),
+                nion::Item::at(library, path).map(|item| item.add(nav, sig, list)),
             ];
             for steps in steps.into_iter().flatten() {
                 others.extend(add_steps(list, &steps.nav, &steps.sig));

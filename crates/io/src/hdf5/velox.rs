@@ -7,13 +7,13 @@
 //! Numbers in it are texts, in SI units; angles are in radians, times in seconds since 1970, UTC.
 //! The column of the first frame is read.
 
+use super::json::Json;
 use super::library::Library;
 use crate::calibration::{Calibration, Steps};
 use crate::fields::iso_seconds;
 use framefold_core::{DType, MetadataList, Quantity};
 use hdf5_reader::Dataset;
 use hdf5_reader::dataset::{SliceInfo, SliceInfoElem};
-use serde_json::Value;
 
 /// Columns are no longer than this; those of Velox are 60 000 bytes long.
 const LONGEST: u64 = 1 << 20;
@@ -30,7 +30,7 @@ pub(super) fn add(
 ) -> Option<Steps> {
     let parent = path.strip_suffix("/Data").filter(|parent| parent.starts_with("Data/Image/"))?;
     let column = first_column(&library.group(parent)?.dataset("Metadata").ok()?)?;
-    let said = Said(serde_json::from_slice(column.split(|byte| *byte == 0).next()?).ok()?);
+    let said = Said(Json::parse(column.split(|byte| *byte == 0).next()?)?);
     said.add(list);
     let steps = |axes: &[usize]| axes.iter().map(|&axis| said.step(axis)).collect();
     Some(Steps { nav: steps(nav), sig: steps(sig) })
@@ -50,18 +50,15 @@ fn first_column(dataset: &Dataset) -> Option<Vec<u8>> {
 }
 
 /// What is said of one frame.
-struct Said(Value);
+struct Said(Json);
 
 impl Said {
     fn text(&self, path: &str) -> Option<&str> {
-        self.0.pointer(path)?.as_str()
+        self.0.text(path)
     }
 
     fn number(&self, path: &str) -> Option<f64> {
-        match self.0.pointer(path)? {
-            Value::String(text) => text.trim().parse().ok(),
-            value => value.as_f64(),
-        }
+        self.0.number(path)
     }
 
     fn add(&self, list: &mut MetadataList) {
@@ -128,11 +125,11 @@ const LATEST: f64 = 253_402_300_799.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn told(value: Value) -> Vec<String> {
         let mut list = MetadataList::new();
-        Said(value).add(&mut list);
+        Said(Json::from(value)).add(&mut list);
         list.iter().map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
     }
 
