@@ -1,0 +1,130 @@
+"""What programs do with HDF5: where frames are, which axes they have, and what is said of them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from test_hdf5 import read, values
+
+import framefold as ff
+from framefold.exceptions import FramefoldError
+
+h5py = pytest.importorskip("h5py", reason="h5py writes the files")
+
+
+def test_hyperspy_axes(tmp_path):
+    array = values((4, 3, 5, 6), "u2")
+    path = tmp_path / "a.hspy"
+    with h5py.File(path, "w") as file:
+        file.attrs["file_format"] = "HyperSpy"
+        for name, data, n_sig in [("small", array[0, 0], 1), ("x", array, 1)]:
+            group = file.create_group(f"Experiments/{name}")
+            group.create_dataset("data", data=data, chunks=True, compression="gzip")
+            for axis in range(data.ndim):
+                described = group.create_group(f"axis-{axis}")
+                described.attrs["navigate"] = axis < data.ndim - n_sig
+    dataset = ff.Context().open(path)
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((4, 3, 5), (6,))
+    assert dataset.meta["HDF5 dialect"] == "HyperSpy"
+    assert np.array_equal(read(dataset), array)
+
+
+@pytest.mark.parametrize("chunks", [None, (5, 6, 1), (2, 3, 2), (5, 6, 7)])
+def test_frames_on_the_last_axis(tmp_path, chunks):
+    """Velox stores height, width, frames."""
+    array = values((5, 6, 7), "i2")
+    path = tmp_path / "a.emd"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("Data/Image/0123/Data", data=array, chunks=chunks)
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape) == (7, 5, 6)
+    assert np.array_equal(read(dataset), np.moveaxis(array, 2, 0))
+
+
+def nion_properties(n_sig, axes, **metadata):
+    """What Nion Swift says of a data item, as its library and its exports have it."""
+    units = {"nm": (-4.0, 2.0), "mrad": (-20.0, 5.0), "eV": (-10.0, 0.25)}
+    return {
+        "type": "data-item",
+        "created": "2026-11-22T19:49:50.838147",
+        "is_sequence": False,
+        "collection_dimension_count": len(axes) - n_sig,
+        "datum_dimension_count": n_sig,
+        "intensity_calibration": {"offset": 0.0, "scale": 1.0, "units": "counts"},
+        "dimensional_calibrations": [
+            {"offset": units[unit][0], "scale": units[unit][1], "units": unit} for unit in axes
+        ],
+        "metadata": metadata,
+        "title": "a scan",
+        "session": {"instrument": "UltraSTEM 100"},
+        "version": 13,
+    }
+
+
+def test_nion_swift(tmp_path):
+    array = values((3, 4, 5, 6), "u2")
+    camera = {"hardware_source_name": "Ronchigram", "exposure": 0.025, "binning": 2}
+    instrument = {"high_tension": 100000.0, "defocus": 5e-7}
+    said = nion_properties(
+        2,
+        ["nm", "nm", "mrad", "mrad"],
+        hardware_source=camera,
+        instrument=instrument,
+        scan={"rotation": np.pi / 6},
+    )
+    with h5py.File(tmp_path / "item.h5", "w") as file:
+        file["data"] = array
+        file["data"].attrs["properties"] = json.dumps(said)
+    with h5py.File(tmp_path / "export.nhdf", "w") as file:
+        file["data/0"] = array[0, 0]
+        file["data/1"] = array
+        file["data/1"].attrs["properties"] = json.dumps(said)
+        file.create_group("index").attrs["1"] = json.dumps({"type": "display_item"})
+    for name in ("item.h5", "export.nhdf"):
+        dataset = ff.Context().open(tmp_path / name)
+        assert dataset.meta["HDF5 dialect"] == "Nion Swift"
+        assert np.array_equal(read(dataset), array)
+        assert dict(dataset.metadata) == {
+            "scan_step_x": 2,
+            "scan_step_y": 2,
+            "scan_rotation": pytest.approx(30),
+            "acceleration_voltage": 100,
+            "defocus": 500,
+            "exposure_time": 0.025,
+            "angle_step_x": 5,
+            "angle_step_y": 5,
+            "binning_x": 2,
+            "binning_y": 2,
+            "detector": "Ronchigram",
+            "microscope": "UltraSTEM 100",
+            "recorded_at": "2026-11-22T19:49:50.838147Z",
+            "title": "a scan",
+        }
+
+
+def test_spectra_of_nion_swift(tmp_path):
+    array = values((3, 4, 50), "f4")
+    with h5py.File(tmp_path / "item.h5", "w") as file:
+        file["data"] = array
+        said = nion_properties(1, ["nm", "nm", "eV"])
+        file["data"].attrs["properties"] = json.dumps(said)
+    dataset = ff.Context().open(tmp_path / "item.h5")
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((3, 4), (50,))
+    assert (dataset.metadata["energy_step"], dataset.metadata["energy_offset"]) == (0.25, -10)
+    with pytest.raises(FramefoldError, match="4 cannot be signal axes"):
+        ff.Context().load("hdf5", path=tmp_path / "item.h5", sig_dims=4)
+    as_frames = ff.Context().load("hdf5", path=tmp_path / "item.h5", sig_dims=2)
+    assert tuple(as_frames.shape.sig) == (4, 50)
+
+
+def test_nexus_default(tmp_path):
+    array, larger = values((4, 5, 6), "u2"), values((9, 9, 9), "u2")
+    with h5py.File(tmp_path / "a.nxs", "w") as file:
+        file.attrs["default"] = "scan"
+        file["other"] = larger
+        file["scan/frames/counts"] = array
+        file["scan"].attrs["default"] = "frames"
+        file["scan/frames"].attrs["signal"] = "counts"
+    assert np.array_equal(read(ff.Context().open(tmp_path / "a.nxs")), array)
