@@ -82,16 +82,17 @@ def test_an_interrupt_before_the_thread_runs(interrupting, monkeypatch):
 
 
 def test_it_is_done_once_however_often_it_is_begun():
-    done = []
+    done, go_on = [], threading.Event()
 
     def add():
-        time.sleep(0.2)
+        go_on.wait()
         done.append(True)
 
     work = Work(add, "making")
     for _ in range(5):
         work.begin()
     assert not work.wait(0.01)
+    go_on.set()
     assert work.wait()
     work.begin()
     assert work.wait()

@@ -191,6 +191,35 @@ def test_a_derived_sum_that_does_not_fit_is_an_error(ctx, dtype, values, total, 
             ctx.run_udf(dataset, OwnSum(dtype=dtype))
 
 
+def test_a_derived_sum_is_refused_on_the_way_where_partitions_do_not_fit(ctx):
+    frames = np.array([2**63 - 1, 2**63 - 1, -(2**63), -(2**63)])[:, None, None]
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=2)
+    with pytest.raises(InvalidArgumentError, match="a sum over some of the frames is 1844"):
+        ctx.run_udf(dataset, OwnSum(dtype="int64"))
+
+
+@pytest.mark.parametrize(("pixels", "wanted"), [("f2", "float16"), ("u2", "uint8"), ("u8", "i8")])
+def test_a_derived_sum_of_reshaped_tiles(ctx, pixels, wanted):
+    class Flat(ff.SumUDF):
+        def process_tile(self, tile):
+            super().process_tile(tile.reshape((len(tile), -1)))
+
+    frames = np.full((100, 4, 6), 1000, pixels)
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=3)
+    own, native = (ctx.run_udf(dataset, cls(dtype=wanted)) for cls in (Flat, ff.SumUDF))
+    assert own["intensity"].data.dtype == native["intensity"].data.dtype
+    assert (own["intensity"].data == 100_000).all()
+    assert (native["intensity"].data == 100_000).all()
+
+
+def test_only_the_pixels_that_may_not_fit_are_summed_exactly(ctx):
+    frames = np.random.default_rng(2).integers(-(2**40), 2**40, (40, 5, 6))
+    frames[:, 2, 3] = 2**57
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=1)
+    total = ctx.run_udf(dataset, OwnSum(dtype="int64"))["intensity"].data
+    assert (total == frames.sum(axis=0)).all()
+
+
 def test_a_derived_sum_may_be_large_on_the_way(ctx):
     frames = np.array([2**63 - 1, 2**63 - 1, -(2**63), -(2**63)])[:, None, None]
     dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=1)

@@ -133,11 +133,6 @@ class Stuck(Offset):
         re.match(r"(a|a)*b", "a" * 60)
 
 
-class Failing(Offset):
-    def process_partition(self, partition):
-        return 1 / 0
-
-
 class Waiting(Offset):
     """Never gets ready in a worker."""
 
@@ -198,21 +193,25 @@ def test_closing_while_a_worker_that_reads_nothing_is_sent_much():
     assert gone(workers)
 
 
-def test_a_run_that_a_stuck_worker_never_heard_of_ends_without_it():
-    with ff.Context(executor=ProcessJobExecutor(2, timeout=30)) as context:
-        begin_stuck(context)
-        for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                context.run_udf(frames(context, 40, 40), Failing(offset=7, table=table()))
-        (stuck,) = (worker for worker in context.executor._pool._workers if len(worker.queue))
-        assert len(stuck.jobs) <= 2
-        assert len(stuck._outgoing._waiting) <= 4
+def test_where_there_can_be_no_more_threads_it_is_waited_for(monkeypatch):
+    def no_more(_thread):
+        raise RuntimeError("can't start new thread")
+
+    with ff.Context(executor=ProcessJobExecutor(2)) as context:
+        context.run_udf(frames(context), Offset(offset=1))
+        workers = context.executor.worker_ids
+        monkeypatch.setattr(threading.Thread, "start", no_more)
+        level = context.run_udf(frames(context), Offset(offset=2, table=table()))["level"].data
+        assert level.tolist() == [2] * 40
+        assert context.executor.worker_ids == workers
+        monkeypatch.undo()
+    assert gone(workers)
 
 
 def test_a_worker_that_never_gets_ready_for_a_run():
-    with ff.Context(executor=ProcessJobExecutor(2, timeout=0.5, startup_timeout=8)) as context:
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=4, startup_timeout=10)) as context:
         context.run_udf(frames(context), Offset(offset=1))
-        expected = "did not get ready for the run within 8 seconds"
+        expected = "did not get ready for the run within 10 seconds"
         with pytest.raises(WorkerTimeoutError, match=expected):
             context.run_udf(frames(context), Waiting(offset=0, main=os.getpid()))
         context.run_udf(frames(context), Offset(offset=1))

@@ -30,6 +30,33 @@ pub(crate) fn warn(message: &str) {
 
 /// Prints a line to standard error. If even that fails there is nobody left to tell.
 pub(crate) fn complain(message: &str) {
-    let line = message.replace(['\n', '\r'], " ");
-    let _ = writeln!(std::io::stderr().lock(), "framefold: {line}");
+    let _ = writeln!(std::io::stderr().lock(), "framefold: {}", one_line(message));
+}
+
+/// Text as a file may have it, in one line and without anything that a terminal would obey.
+pub(crate) fn one_line(text: &str) -> String {
+    let words: Vec<&str> = text.split(['\n', '\r', '\t']).map(str::trim_end).collect();
+    let words = words.into_iter().filter(|words| !words.is_empty());
+    let line = words.collect::<Vec<_>>().join(" ");
+    let mut shown = String::with_capacity(line.len());
+    for c in line.chars() {
+        if c.is_control() {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_files_stay_in_their_line() {
+        assert_eq!(one_line("two\r\n\r\n  words\n"), "two   words");
+        assert_eq!(one_line("\u{1b}[31mred\u{7}"), "\\u{1b}[31mred\\u{7}");
+        assert_eq!(one_line("5 µm"), "5 µm");
+    }
 }

@@ -2,6 +2,7 @@
 
 use crate::{Corrections, DType, DataSource, Error, Presence, Result, Shape};
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Frames of a [`DataSource`] placed on navigation positions.
@@ -14,6 +15,7 @@ pub struct Dataset {
     shape: Shape,
     sync_offset: i64,
     corrections: Option<Arc<Corrections>>,
+    opened: Arc<[PathBuf]>,
 }
 
 /// How many frames were left out and how many positions stay empty.
@@ -50,7 +52,17 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
-        Ok(Dataset { source, shape, sync_offset, corrections: None })
+        Ok(Dataset { source, shape, sync_offset, corrections: None, opened: Arc::default() })
+    }
+
+    /// The same, made of these files: besides those of its frames, headers and what lies beside them.
+    pub fn with_opened(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+        Dataset { opened: paths.into_iter().collect(), ..self }
+    }
+
+    /// All files that were opened for it, as far as that is known.
+    pub fn opened(&self) -> &[PathBuf] {
+        &self.opened
     }
 
     /// The same frames with these corrections, in the place of those it had. Empty corrections

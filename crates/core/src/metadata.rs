@@ -154,6 +154,7 @@ impl fmt::Display for Metadata {
         match &self.value {
             MetadataValue::Text(text) => f.write_str(text),
             MetadataValue::Number(number) => {
+                let number = shown(*number);
                 let magnitude = number.abs();
                 if magnitude != 0.0 && !(1e-4..1e7).contains(&magnitude) {
                     write!(f, "{number:e}")?;
@@ -169,9 +170,32 @@ impl fmt::Display for Metadata {
     }
 }
 
+/// A number for people to read, with so many digits as headers are good for: many are floats of 32
+/// bits, or were converted from other units.
+fn shown(number: f64) -> f64 {
+    // Adding 0 turns -0 into 0.
+    format!("{number:.6e}").parse::<f64>().unwrap_or(number) + 0.0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_are_shown_without_what_is_left_of_conversions() {
+        for (number, expected) in [
+            (0.10000000149011612, 0.1),
+            (320.00000000000006, 320.0),
+            (-16.409999999999997, -16.41),
+            (9.950000094249845e-5, 9.95e-5),
+            (-0.0, 0.0),
+            (1234567.0, 1234567.0),
+            (f64::MAX, 1.797693e308),
+            (f64::MIN_POSITIVE, 2.225074e-308),
+        ] {
+            assert_eq!(shown(number).to_bits(), f64::to_bits(expected), "{number}");
+        }
+    }
 
     #[test]
     fn names_are_unique_and_meanings_are_sentences() {

@@ -194,7 +194,7 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 }
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let opened =
+    let open = || {
         if options.files.is_empty() && stack::is_possible(format) && !is_store(format, path) {
             files::expand(path, format.extensions).and_then(|found| match found {
                 Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
@@ -202,8 +202,12 @@ fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Res
             })
         } else {
             open_files(format, path, options)
-        };
-    opened.map_err(|error| error.with_path(path).with_format(format.name))
+        }
+    };
+    let (dataset, opened) = crate::storage::recorded(open);
+    dataset
+        .map(|dataset| dataset.with_opened(opened))
+        .map_err(|error| error.with_path(path).with_format(format.name))
 }
 
 /// Whether the folder is itself what the format reads.

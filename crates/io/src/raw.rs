@@ -58,10 +58,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut files = Vec::with_capacity(paths.len());
     let mut warnings = Vec::new();
     let mut n_frames = 0u64;
-    for path in paths {
+    for (number, path) in paths.iter().enumerate() {
         let storage = Storage::open(path, options.backend)?;
         let geometry = Geometry::try_new(options, frame, storage.len());
         let geometry = geometry.map_err(|error| error.with_path(path).with_format(FORMAT.name))?;
+        if geometry.surplus > 0 && number + 1 < paths.len() {
+            return Err(geometry.cut(path));
+        }
         let start = n_frames;
         n_frames = start
             .checked_add(geometry.n_frames)
@@ -136,6 +139,21 @@ impl Geometry {
             ))
             .with_hint("check dtype, sig_shape and the header and footer options")),
         }
+    }
+
+    /// That the next file would begin in the middle of a frame, or that there is something else.
+    fn cut(&self, path: &Path) -> Error {
+        Error::bad_file(format!(
+            "{} bytes follow the last of {} whole frames, of {} bytes each: the next file may begin \
+             with the rest of a frame",
+            self.surplus, self.n_frames, self.stride
+        ))
+        .with_path(path)
+        .with_format(FORMAT.name)
+        .with_hint(
+            "join the files if frames go on from one to the next, or give the bytes that are no \
+             frames as file_header and file_footer",
+        )
     }
 
     fn warning(&self, frame: u64) -> Option<String> {

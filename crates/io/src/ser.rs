@@ -34,6 +34,7 @@ mod decode;
 mod emi;
 mod header;
 
+use crate::calibration::add_steps;
 use crate::detect::{Format, Prefix, Verdict};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use decode::ElementDecoder;
@@ -135,6 +136,9 @@ fn build(
         Ok(None) => details.push(("EMI file".into(), "none".into())),
         Err(error) if options.emipath.is_some() => return Err(error),
         Err(error) => warnings.push(format!("the .emi file is not used: {error}")),
+    }
+    if sig_shape == *own {
+        details.extend(add_steps(&mut metadata, &header.steps(), &element.steps()));
     }
     let decoder = ElementDecoder::try_new(&element, &sig_shape)?;
     let spec = LinearSpec {

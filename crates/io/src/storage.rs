@@ -18,6 +18,8 @@ use crate::Backend;
 use buffered::BufferedFile;
 use framefold_core::{Error, Owner, Result};
 use mapped::MappedFile;
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind as IoKind;
@@ -68,6 +70,7 @@ impl Storage {
     pub fn open(path: impl AsRef<Path>, backend: Backend) -> Result<Self> {
         let path = path.as_ref();
         let (file, meta) = open_regular(path)?;
+        note(path);
         Ok(Storage(Arc::new(match backend {
             Backend::Mmap if MappedFile::is_room() => {
                 Kind::Mapped(MappedFile::try_new(path, &file, &meta)?)
@@ -236,6 +239,30 @@ impl fmt::Debug for Storage {
         };
         write!(f, "Storage({kind}, {} bytes, {:?})", self.len(), self.path())
     }
+}
+
+thread_local! {
+    /// The files that were opened since this was begun, if it was.
+    static OPENED: RefCell<Option<BTreeSet<PathBuf>>> = const { RefCell::new(None) };
+}
+
+/// Does some work, and tells which files this thread opened for it.
+pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, BTreeSet<PathBuf>) {
+    let outer = OPENED.replace(Some(BTreeSet::new()));
+    let done = work();
+    let opened = OPENED.replace(outer).unwrap_or_default();
+    for path in &opened {
+        note(path);
+    }
+    (done, opened)
+}
+
+fn note(path: &Path) {
+    OPENED.with_borrow_mut(|opened| {
+        if let Some(opened) = opened {
+            opened.insert(path.to_path_buf());
+        }
+    });
 }
 
 /// Opens a file for reading and makes sure that it is one.

@@ -55,8 +55,8 @@ pub fn write_dataset(
 ) -> Result<Written> {
     let path = path.as_ref();
     let job = Job::try_new(dataset, path, options)?;
-    let inputs = &dataset.source().info().paths;
-    let target = Target::create(path, job.format == WriteFormat::Zarr, options.force, inputs)?;
+    let inputs = [dataset.source().info().paths.as_slice(), dataset.opened()].concat();
+    let target = Target::create(path, job.format == WriteFormat::Zarr, options.force, &inputs)?;
     let parts: u64 = if options.unverified { 1 } else { 2 };
     let mut n_done = 0;
     let mut tick = |n: u64| {
@@ -128,7 +128,10 @@ impl<'d> Job<'d> {
                     Some(chunks) => given_chunk(chunks, nav, sig)?,
                     None => default_chunk(nav, sig, size),
                 };
-                Some(ChunkSpec { shape, size, steps, skips_zeros: true })
+                // Gzip has one of its own.
+                let has_checksums = format == WriteFormat::Zarr
+                    && !matches!(compression, Compression::None | Compression::Gzip);
+                Some(ChunkSpec { shape, size, steps, skips_zeros: true, has_checksums })
             }
         };
         let units = match &chunk {

@@ -21,7 +21,8 @@ from typing import Any
 #: Whether memory can be handed over as a file descriptor.
 CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 
-#: What is no longer than this always fits into a channel that can take anything at all.
+#: What is no longer than this, and than a quarter of its memory, always fits into a channel that
+#: can take anything at all.
 SMALL = 32 << 10 if sys.platform == "linux" else 1 << 10
 
 #: The variable that holds the PYTHONPATH which the worker's own one stands in for.
@@ -42,6 +43,10 @@ class Channel:
     def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
         self.connection = connection
         self._carrier = carrier
+        self._at_once = 0
+        if carrier is not None:
+            room = carrier.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            self._at_once = min(SMALL, room // 4)
 
     def send(self, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
         """Send a message; raises OSError if nobody is there any more."""
@@ -61,7 +66,7 @@ class Channel:
 
     def takes(self, len_bytes: int) -> bool:
         """Whether a message of so many bytes can be sent at once, though nobody reads it."""
-        if self._carrier is None or len_bytes > SMALL:
+        if self._carrier is None or len_bytes > self._at_once:
             return False
         poll = select.poll()
         poll.register(self._carrier, select.POLLOUT)

@@ -228,7 +228,10 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     if batched.level == logging.NOTSET:
         batched.setLevel(logging.WARNING)
     remove_stale()
-    scratch = Scratch()
+    try:
+        scratch = Scratch()
+    except OSError as error:
+        raise not_started(str(error)) from error
     workers = {name: _in_folder(worker, scratch.path) for name, worker in spec.items()}
     try:
         cluster = LocalCluster(

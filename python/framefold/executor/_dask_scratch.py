@@ -33,7 +33,11 @@ class Scratch:
     def __init__(self) -> None:
         self._process = os.getpid()
         self.path = tempfile.mkdtemp(prefix=f"{PREFIX}{self._process}-")
-        self._lock = _locked(self.path)
+        try:
+            self._lock = _locked(self.path)
+        except BaseException:
+            os.rmdir(self.path)
+            raise
 
     def remove(self) -> None:
         """Remove it, in the process that made it."""

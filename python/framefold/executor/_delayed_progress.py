@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -47,8 +48,19 @@ def counting(
     client = getattr(scheduler, "__self__", None)
     if hasattr(client, "subscribe_topic"):
         return _hearing(client, delayed, told)
-    is_of_dask = scheduler is None or scheduler.__module__.partition(".")[0] == "dask"
-    return _calling_back(delayed, told, takes_callbacks=is_of_dask)
+    return _calling_back(delayed, told, takes_callbacks=_is_of_dask(scheduler))
+
+
+def _is_of_dask(scheduler: Any) -> bool:
+    """Whether it is a function of Dask, and not one that somebody wrapped around it."""
+    import dask.local
+    import dask.multiprocessing
+    import dask.threaded
+
+    while isinstance(scheduler, functools.partial):
+        scheduler = scheduler.func
+    local = (dask.local.get_sync, dask.local.get_async)
+    return scheduler in (*local, dask.threaded.get, dask.multiprocessing.get)
 
 
 class Listener:
@@ -140,9 +152,9 @@ def _calling_back(
                 told.merged(total, 0)
 
     counting = Counting()
-    if takes_callbacks:
+    if takes_callbacks and not Callback.active:
         # Those that are active for all are taken by whichever thread computes next.
-        yield {"callbacks": {*Callback.active, counting._callback}}
+        yield {"callbacks": {counting._callback}}
     else:
         with counting:
             yield {}

@@ -11,7 +11,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from framefold.executor._channel import Channel
@@ -64,13 +63,23 @@ class Outgoing:
         if self._thread is None and self._channel.takes(len(data)):
             self._channel.send_packed(data, descriptors)
             return
-        copies = [os.dup(descriptor) for descriptor in descriptors]
+        letter = Letter(number, message[0] == "job", data, [os.dup(each) for each in descriptors])
         with self._lock:
-            self._waiting.append(Letter(number, message[0] == "job", data, copies))
+            self._waiting.append(letter)
             if self._thread is not None:
                 return
-            self._thread = threading.Thread(target=self._go_on, name="ff-sending", daemon=True)
-        self._thread.start()
+            thread = threading.Thread(target=self._go_on, name="ff-sending", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there can be no more threads: it has to be waited for
+                self._waiting.remove(letter)
+            else:
+                self._thread = thread
+                return
+        try:
+            self._channel.send_packed(letter.data, letter.descriptors)
+        finally:
+            _close([letter])
 
     def withdraw(self, number: int) -> bool:
         """Send no more of a run; whether the worker does not know of it."""
@@ -103,10 +112,14 @@ class Outgoing:
                     self._thread = None
                     return
                 letter = self._waiting.popleft()
-            # That the worker is gone is noticed where its messages are read.
-            with suppress(OSError):
+            try:
                 self._channel.send_packed(letter.data, letter.descriptors)
-            _close([letter])
+            except OSError:
+                pass  # that the worker is gone is noticed where its messages are read
+            except BaseException:
+                self._channel.shut()  # or it would wait for the rest for ever
+            finally:
+                _close([letter])
 
 
 def _close(letters: Iterable[Letter]) -> None:

@@ -166,13 +166,15 @@ class Pool:
                 self._closed = True
                 jobs = [*self._jobs.values(), *self._arrived]
                 events = [*self._stopping.values(), *(gone for _, gone in self._left)]
-            for job in jobs:
-                job.tasks.fail(None, failure)
-                job.parcel.close()
-            _end(self._workers)
-            for event in events:
-                event.set()
-            self._close_pipes()
+            try:
+                for job in jobs:
+                    job.tasks.fail(None, failure)
+                    job.parcel.close()
+                _end(self._workers)
+            finally:
+                for event in events:
+                    event.set()
+                self._close_pipes()
 
     def _look_around(self) -> None:
         """Take notice of runs that begin and end."""

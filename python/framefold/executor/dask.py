@@ -257,13 +257,15 @@ class DaskJobExecutor(JobExecutor):
         for plan, tasks in active:
             plan.cancel()
             tasks.fail(None, UDFRunCancelled("the executor was closed during the run"))
-        if self._closing is not None:
-            self._closing.begin()
-            if not self.client.asynchronous:  # that is, on the thread of its event loop
-                self._closing.wait()
-                self._closing.check()
-        if self._trays is not None:
-            self._trays.close()
+        try:
+            if self._closing is not None:
+                self._closing.begin()
+                if not self.client.asynchronous:  # that is, on the thread of its event loop
+                    self._closing.wait()
+                    self._closing.check()
+        finally:
+            if self._trays is not None:
+                self._trays.close()
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
@@ -463,8 +465,14 @@ def _cancel_all() -> None:
     for plan, tasks in list(_active.values()):
         plan.cancel()
         tasks.stop("the interpreter ends")
+    failures = []
     for executor in list(_owners):
-        executor.close()
+        try:
+            executor.close()
+        except BaseException as error:  # the others have to be closed nevertheless
+            failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 # The public `atexit` comes too late: its functions are called after threads were waited for.

@@ -9,11 +9,13 @@ import numpy.typing as npt
 
 from framefold.exceptions import InvalidArgumentError
 
-#: Sums of floats tell up to here whether one of integers is out of reach of 64 bits.
+#: Floats tell up to this part of the largest integer whether a sum is within reach.
 CLEAR = 0.999
 
+Array = npt.NDArray[Any]
 
-def add(dest: npt.NDArray[Any], addend: Any) -> None:
+
+def add(dest: Array, addend: Any) -> None:
     """Add to an array, in place.
 
     Raises
@@ -21,43 +23,52 @@ def add(dest: npt.NDArray[Any], addend: Any) -> None:
     InvalidArgumentError
         If ``dest`` holds integers, and a sum is beyond them; nothing is added then.
     """
-    total = np.add(dest, addend)
-    if dest.dtype.kind == "u":
-        wrong = total < dest
-    elif dest.dtype.kind == "i":
-        wrong = ((dest ^ total) & (addend ^ total)) < 0
-    else:
-        wrong = np.zeros((), bool)
-    if wrong.any():
-        where = int(np.argmax(wrong))
-        raise _too_large(int(dest.flat[where]) + int(np.asarray(addend).flat[where]), dest.dtype)
-    dest[...] = total
+    if dest.dtype.kind in "iu":
+        addend = np.asarray(addend)
+        limit = CLEAR * np.iinfo(dest.dtype).max
+        if _largest(dest) + _largest(addend) > limit:
+            far = np.abs(dest.astype(np.float64)) + np.abs(addend.astype(np.float64)) > limit
+            _check(dest[far].astype(object) + addend[far].astype(object), dest.dtype)
+    dest += addend
 
 
-def add_frames(dest: npt.NDArray[Any], tile: npt.NDArray[Any]) -> None:
-    """Add the frames of a tile to an array, in place.
+def add_frames(dest: Array, tile: Array) -> None:
+    """Add the frames of a tile to an array of as many pixels, in place.
 
     Raises
     ------
     InvalidArgumentError
         As :func:`add`.
     """
-    if dest.dtype.kind in "iu" and tile.dtype.kind in "iu" and tile.dtype.itemsize == 8:
-        limits = np.iinfo(dest.dtype)
-        if _largest(tile) * len(tile) + _largest(dest) > CLEAR * limits.max:
-            total = dest.astype(object) + tile.astype(object).sum(axis=0)
-            for extreme in (total.max(initial=0), total.min(initial=0)):
-                if not limits.min <= extreme <= limits.max:
-                    raise _too_large(extreme, dest.dtype)
-            dest[...] = total.astype(dest.dtype)
-            return
-    dest += tile.sum(axis=0)
+    if tile.shape[1:] != dest.shape and tile[:1].size == dest.size:
+        tile = tile.reshape((len(tile), *dest.shape))
+    if dest.dtype.kind in "fc":
+        dest += tile.sum(axis=0, dtype=np.result_type(tile.dtype, dest.dtype))
+        return
+    if dest.dtype.kind in "iu" and tile.dtype.kind in "iu":
+        limit = CLEAR * np.iinfo(dest.dtype).max
+        room = limit - _largest(dest)
+        # Most dtypes are too narrow for that, whatever is in the tile.
+        if np.iinfo(tile.dtype).max * len(tile) > room and _largest(tile) * len(tile) > room:
+            rough = np.abs(dest.astype(np.float64))
+            for frame in tile:
+                rough += np.abs(frame.astype(np.float64))
+            far = rough > limit
+            _check(dest[far].astype(object) + tile[:, far].astype(object).sum(axis=0), dest.dtype)
+    dest += tile.sum(axis=0).astype(dest.dtype, copy=False)
 
 
-def _largest(array: npt.NDArray[Any]) -> float:
+def _largest(array: Array) -> float:
     """The largest absolute value."""
     return max(float(array.max(initial=0)), -float(array.min(initial=0)))
 
 
-def _too_large(total: int, dtype: np.dtype[Any]) -> InvalidArgumentError:
-    return InvalidArgumentError(f"a sum is {total}, which {dtype} cannot hold; use dtype='float64'")
+def _check(totals: Array, dtype: np.dtype[Any]) -> None:
+    """See that Python's integers fit into a dtype."""
+    limits = np.iinfo(dtype)
+    for total in (totals.max(initial=0), totals.min(initial=0)):
+        if not limits.min <= total <= limits.max:
+            raise InvalidArgumentError(
+                f"a sum over some of the frames is {total}, which {dtype} cannot hold; use "
+                f"dtype='float64'"
+            )

@@ -2,7 +2,7 @@
 
 use super::{for_each_file, tuple};
 use crate::args::InfoArgs;
-use crate::terminal;
+use crate::terminal::{self, one_line};
 use framefold::core::{ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
 use framefold::io::detect;
 use framefold::{Dataset, Result, open_as};
@@ -68,10 +68,17 @@ impl<'a> Facts<'a> {
 
     fn to_text(&self) -> String {
         let (info, shape, sync) = (self.info(), self.dataset.shape(), self.dataset.sync_info());
-        let mut lines = vec![self.file.display().to_string()];
-        let mut row = |name: &str, text: String| lines.push(format!("  {name:<12}{text}"));
+        let mut lines = vec![one_line(&self.file.display().to_string())];
+        let mut row =
+            |name: &str, text: String| lines.push(format!("  {name:<12}{}", one_line(&text)));
         row("format", format!("{} ({})", info.format, self.reason));
-        row("scan", format!("{}, {} positions", tuple(shape.nav()), shape.n_frames()));
+        row(
+            "scan",
+            match shape.n_frames() {
+                1 => format!("{}, 1 position", tuple(shape.nav())),
+                n => format!("{}, {n} positions", tuple(shape.nav())),
+            },
+        );
         row("frame", format!("{} {}", tuple(shape.sig()), info.dtype));
         row(
             "frames",

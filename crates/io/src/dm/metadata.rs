@@ -31,7 +31,9 @@ pub(super) fn calibrations(group: Group<'_>, n_axes: usize) -> Vec<Option<Calibr
             let entry = entry.group()?;
             let step = entry.number(&["Scale"])?;
             let unit = entry.text(&["Units"])?.trim().to_owned();
-            Some(Calibration { step, offset: None, unit })
+            // The position of 0, counted in pixels.
+            let origin = entry.number(&["Origin"]).filter(|_| step > 0.0);
+            Some(Calibration { step, offset: origin.map(|origin| -origin * step), unit })
         })
         .take(n_axes)
         .collect();

@@ -169,8 +169,7 @@ mod tests {
         });
         let source =
             json!({ "datum_dimension_count": 2, "metadata": { "hardware_source": hardware } });
-        let expected =
-            ["scan_rotation 28.64788975654116 deg", "frame_time 0.5 s", "detector HAADF"];
+        let expected = ["scan_rotation 28.64789 deg", "frame_time 0.5 s", "detector HAADF"];
         assert_eq!(told(json!({ "data_source": source })).unwrap(), expected);
         assert_eq!(told(json!({ "data_sources": [source] })).unwrap(), expected);
     }

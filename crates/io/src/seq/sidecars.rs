@@ -44,7 +44,8 @@ pub(super) fn find(path: &Path, sig_shape: [usize; 2]) -> Result<Sidecars> {
                 .map(move |end| path.with_file_name(format!("{base}{end}")))
                 .collect::<Vec<_>>()
         });
-        names.find(|candidate| candidate.is_file())
+        // What cannot be read, such as a link that leads nowhere, is an error when it is read.
+        names.find(|candidate| candidate.symlink_metadata().is_ok())
     };
     for (what, ends, plane) in [
         ("dark frame", [".seq.dark.mrc", ".dark.mrc"], &mut found.dark),

@@ -1,6 +1,7 @@
 //! The headers of a file and of its elements.
 
 use crate::Storage;
+use crate::calibration::Calibration;
 use framefold_core::{ByteOrder, DType, Error, Result, StoredDType, checked_product};
 
 /// Axes of a scan; TIA knows three.
@@ -28,6 +29,8 @@ pub(super) struct Header {
 #[derive(Debug)]
 struct Axis {
     len: usize,
+    /// Of the first position.
+    start: f64,
     step: f64,
     description: String,
     unit: String,
@@ -42,6 +45,8 @@ pub(super) struct Element {
     pub(super) header_len: usize,
     /// The bytes that say what its values are.
     pub(super) identity: Vec<u8>,
+    /// Start and step on its axes, slowest first.
+    calibrations: Vec<[f64; 2]>,
     pub(super) data_len: usize,
 }
 
@@ -150,12 +155,12 @@ impl Header {
         for _ in 0..n_axes {
             let what = "the length of an axis";
             let len = usize::try_from(fields.count(what, u64::MAX)?).unwrap_or(usize::MAX);
-            fields.array::<8>("the start of an axis")?;
+            let start = f64::from_le_bytes(fields.array("the start of an axis")?);
             let step = f64::from_le_bytes(fields.array("the step of an axis")?);
             fields.i32("the reference of an axis")?;
             let description = fields.text("the description of an axis")?;
             let unit = fields.text("the unit of an axis")?;
-            axes.push(Axis { len, step, description, unit });
+            axes.push(Axis { len, start, step, description, unit });
         }
         axes.reverse();
         Ok(Header { version, is_image, n_planned, n_valid, array, axes })
@@ -272,6 +277,13 @@ impl Header {
         })
     }
 
+    /// The steps on the axes of the scan, slowest first, if its shape is that of the axes.
+    pub(super) fn steps(&self) -> Vec<Option<Calibration>> {
+        let own = self.nav_shape().into_iter().eq(self.axes.iter().map(|axis| axis.len));
+        let axes = self.axes.iter().filter(|_| own);
+        axes.map(|axis| Some(calibration(axis.start, axis.step, &axis.unit))).collect()
+    }
+
     /// Meta data for people to read.
     pub(super) fn details(&self) -> Vec<(String, String)> {
         let kind = if self.is_image { "images" } else { "spectra" };
@@ -296,6 +308,14 @@ impl Element {
         let header_len = if header.is_image { IMAGE_HEADER } else { SPECTRUM_HEADER };
         let identity_len = if header.is_image { 10 } else { 6 };
         let mut identity = vec![0; identity_len];
+        let mut fields = Fields { storage, at: offset };
+        let mut calibrations = Vec::new();
+        for _ in 0..if header.is_image { 2 } else { 1 } {
+            let mut number = || Ok(f64::from_le_bytes(fields.array("a calibration")?));
+            calibrations.push([number()?, number()?]);
+            fields.i32("the reference of a calibration")?;
+        }
+        calibrations.reverse();
         let at = offset.saturating_add(header_len - identity_len as u64);
         let mut fields = Fields { storage, at };
         fields.read(&mut identity, "the header of the first element")?;
@@ -323,10 +343,34 @@ impl Element {
             sig_shape,
             header_len: usize::try_from(header_len).unwrap_or(usize::MAX),
             identity,
+            calibrations,
             // Proved to fit in memory.
             data_len: usize::try_from(data_len).unwrap_or(usize::MAX),
         })
     }
+
+    /// The steps on its axes. No unit is written: spectra are of energies, in eV, and images are in
+    /// metres, or in their inverse where they are diffraction patterns, which the numbers tell.
+    pub(super) fn steps(&self) -> Vec<Option<Calibration>> {
+        let is_image = self.calibrations.len() == 2;
+        let steps = self.calibrations.iter();
+        steps
+            .map(|&[start, step]| {
+                let unit = match is_image {
+                    false => "eV",
+                    true if step.abs() < 1.0 => "m",
+                    true => "1/m",
+                };
+                Some(calibration(start, step, unit))
+            })
+            .collect()
+    }
+}
+
+/// An axis, which may count down.
+fn calibration(start: f64, step: f64, unit: &str) -> Calibration {
+    let offset = Some(start).filter(|_| step > 0.0);
+    Calibration { step: step.abs(), offset, unit: unit.to_owned() }
 }
 
 fn dtype(code: i16) -> Option<DType> {

@@ -1,7 +1,7 @@
 //! Cuts pieces into chunks and encodes them.
 
 use super::units::{Unit, unravel};
-use crate::codec::{Encoder, Step};
+use crate::codec::{Encoder, Step, crc32c};
 use framefold_core::Result;
 use std::ops::Range;
 
@@ -15,6 +15,8 @@ pub(super) struct ChunkSpec {
     pub(super) steps: Vec<Step>,
     /// Whether chunks in which all bytes are 0 are left out.
     pub(super) skips_zeros: bool,
+    /// Whether a checksum follows each chunk, as CRC-32C in little-endian order.
+    pub(super) has_checksums: bool,
 }
 
 /// One worker's chunks.
@@ -70,7 +72,11 @@ impl<'s> Chunker<'s> {
                 continue;
             }
             let start = bytes.len();
-            bytes.extend_from_slice(self.encoder.encode(&self.chunk)?);
+            let encoded = self.encoder.encode(&self.chunk)?;
+            bytes.extend_from_slice(encoded);
+            if self.spec.has_checksums {
+                bytes.extend(crc32c(encoded).to_le_bytes());
+            }
             chunks.push(Some(start..bytes.len()));
         }
         self.encoded.grid = grid;

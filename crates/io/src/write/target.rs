@@ -1,8 +1,9 @@
 //! A file or folder that appears when it is complete, or not at all.
 
+use crate::codec::crc32c;
 use framefold_core::{Error, Result};
-use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::ffi::{OsStr, OsString};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,6 +15,8 @@ const LOCK: &str = ".lock";
 /// How long a folder may be without that file while somebody still works on it: for a moment when it is
 /// new, and when it is complete.
 const WITHOUT_LOCK: Duration = Duration::from_secs(60);
+/// The longest name that is part of the temporary one: file systems take 255 bytes in all.
+const LONGEST_NAME: usize = 180;
 /// Names that are tried, should somebody who cleans up be faster than the lock.
 const ATTEMPTS: usize = 8;
 /// What a folder that may be replaced holds.
@@ -48,17 +51,23 @@ impl Target {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        let folder = parent.canonicalize().map_err(|error| failed(error, path))?;
+        let folder = parent.canonicalize().map_err(|error| no_folder(error, parent, path))?;
         not_an_input(&folder.join(name), inputs)?;
+        let mut permissions = None;
         if let Ok(meta) = path.symlink_metadata() {
             if !force {
                 return Err(exists());
             }
-            replaceable(path, meta.is_dir(), is_folder)?;
+            if meta.is_symlink()
+                && let Ok(real) = path.canonicalize()
+            {
+                // The link stays, and what it leads to is replaced, where that is.
+                return Target::create(&real, is_folder, force, inputs);
+            }
+            replaceable(path, &meta, is_folder)?;
+            permissions = Some(meta.permissions()).filter(|_| !is_folder && meta.is_file());
         }
-        let mut prefix = OsString::from(".");
-        prefix.push(name);
-        prefix.push(".");
+        let prefix = temporary_prefix(name);
         clean(&folder, &prefix);
 
         for _ in 0..ATTEMPTS {
@@ -78,6 +87,10 @@ impl Target {
             })?;
             // Where there are no locks, nobody takes the file for abandoned, either.
             let taken = matches!(opened.try_lock(), Err(TryLockError::WouldBlock));
+            if let Some(permissions) = &permissions {
+                // Where that is not allowed, those of a new file have to do.
+                let _ = opened.set_permissions(permissions.clone());
+            }
             let target =
                 Target { path: path.to_path_buf(), temporary, is_folder, force, file: opened };
             // Somebody may have looked at it before it was locked, and removed it.
@@ -193,8 +206,26 @@ fn not_an_input(output: &Path, inputs: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses to replace a file by a folder or the other way round, and folders that hold other things.
-fn replaceable(path: &Path, is_dir: bool, is_folder: bool) -> Result<()> {
+/// What temporary names of an output begin with: its own, if there is room for more.
+fn temporary_prefix(name: &OsStr) -> OsString {
+    let mut prefix = OsString::from(".");
+    if name.len() <= LONGEST_NAME {
+        prefix.push(name);
+    } else {
+        prefix.push(format!("{:08x}", crc32c(name.as_encoded_bytes())));
+    }
+    prefix.push(".");
+    prefix
+}
+
+/// Refuses to replace a file by a folder or the other way round, folders that hold other things, and
+/// what is neither.
+fn replaceable(path: &Path, meta: &Metadata, is_folder: bool) -> Result<()> {
+    let is_dir = meta.is_dir();
+    if !is_dir && !meta.is_file() && !meta.is_symlink() {
+        return Err(Error::invalid("the output exists, and is neither a file nor a folder")
+            .with_hint("choose another name"));
+    }
     let ours = || DESCRIPTIONS.iter().any(|name| path.join(name).is_file());
     let empty = || std::fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
     match (is_dir, is_folder) {
@@ -206,6 +237,15 @@ fn replaceable(path: &Path, is_dir: bool, is_folder: bool) -> Result<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn no_folder(error: std::io::Error, folder: &Path, path: &Path) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return failed(error, path);
+    }
+    Error::io("find the folder of the output", error)
+        .with_path(folder)
+        .with_hint("create it, or check the path; relative paths start at the current directory")
 }
 
 pub(super) fn failed(error: std::io::Error, path: &Path) -> Error {

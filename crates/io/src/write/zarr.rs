@@ -130,6 +130,7 @@ fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
     ]);
     let mut codecs = vec![bytes];
     codecs.extend(compressor(job.compression, spec));
+    codecs.extend(spec.has_checksums.then(|| json!({ "name": "crc32c" })));
     json!({
         "zarr_format": 3,
         "node_type": "array",
