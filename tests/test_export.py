@@ -183,7 +183,7 @@ def test_misuse_of_export(ctx, tmp_path, data, dataset):
     assert np.array_equal(np.load(target), data)
     with pytest.raises(InvalidArgumentError, match=r"does not end in \.npy"):
         ctx.export_dataset(dataset, path=tmp_path / "out.raw")
-    with pytest.raises(FileAccessError, match="could not write"):
+    with pytest.raises(FileAccessError, match="could not find the folder"):
         ctx.export_dataset(dataset, path=tmp_path / "nowhere" / "out.npy")
     with pytest.raises(InvalidArgumentError, match="that the data set is read from"):
         ctx.export_dataset(ctx.open(target), path=target, overwrite=True)
