@@ -18,6 +18,7 @@ from framefold.exceptions import UDFRunCancelled, WorkerTimeoutError
 from framefold.executor import _channel, _shared
 from framefold.executor._channel import Channel
 from framefold.executor._outgoing import Outgoing
+from framefold.executor._pool import PATIENCE
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF
 
@@ -93,12 +94,12 @@ def test_what_waits_of_a_run_can_be_withdrawn(ends):
         outgoing.send(number, ("job", number), [descriptor])
         outgoing.send(number, ("tasks", number))
     os.close(descriptor)
-    assert outgoing.withdraw(2)
-    assert not outgoing.withdraw(2)
+    assert outgoing.withdraw(2) == ["job", "tasks"]
+    assert outgoing.withdraw(2) == []
     outgoing.send(3, ("drop", 3))
     messages = [received(theirs)[0][:2] for _ in range(6)]
     assert messages == [("job", 1), ("job", 1), ("tasks", 1), ("job", 3), ("tasks", 3), ("drop", 3)]
-    assert not outgoing.withdraw(3)
+    assert outgoing.withdraw(3) == []
 
 
 def test_an_end_in_the_middle_of_a_message(ends):
@@ -190,6 +191,23 @@ def test_closing_while_a_worker_that_reads_nothing_is_sent_much():
     for thread, end in runs:
         thread.join(20)
         assert isinstance(end[0], UDFRunCancelled)
+    assert gone(workers)
+
+
+def test_a_run_that_a_stuck_worker_has_not_heard_of_ends_without_it():
+    with ff.Context(executor=ProcessJobExecutor(2, timeout=60)) as context:
+        begin_stuck(context)
+        for _ in range(3):  # the first one is half sent, the others wait
+            udf = Offset(offset=7, table=table())
+            steps = context.run_udf_iter(frames(context, 4000, 4000), udf)
+            next(steps)
+            time.sleep(0.3)
+            begun = time.monotonic()
+            steps.close()
+            assert time.monotonic() - begun < PATIENCE
+        stuck = max(context.executor._pool._workers, key=lambda worker: len(worker.queue))
+        assert len(stuck.jobs) == 1
+        workers = context.executor.worker_ids
     assert gone(workers)
 
 

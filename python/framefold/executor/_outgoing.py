@@ -24,8 +24,8 @@ class Letter(NamedTuple):
 
     #: Of the run that it belongs to.
     number: int
-    #: Whether it is the one that makes the run known.
-    is_first: bool
+    #: What it is about: the first entry of the message.
+    kind: str
     data: bytes
     #: Its own.
     descriptors: list[int]
@@ -63,7 +63,7 @@ class Outgoing:
         if self._thread is None and self._channel.takes(len(data)):
             self._channel.send_packed(data, descriptors)
             return
-        letter = Letter(number, message[0] == "job", data, [os.dup(each) for each in descriptors])
+        letter = Letter(number, message[0], data, [os.dup(each) for each in descriptors])
         with self._lock:
             self._waiting.append(letter)
             if self._thread is not None:
@@ -81,14 +81,14 @@ class Outgoing:
         finally:
             _close([letter])
 
-    def withdraw(self, number: int) -> bool:
-        """Send no more of a run; whether the worker does not know of it."""
+    def withdraw(self, number: int) -> list[str]:
+        """Send no more of a run; of each message that is left out, what it is about."""
         with self._lock:
             left_out = [letter for letter in self._waiting if letter.number == number]
             kept = [letter for letter in self._waiting if letter.number != number]
             self._waiting = deque(kept)
         _close(left_out)
-        return any(letter.is_first for letter in left_out)
+        return [letter.kind for letter in left_out]
 
     def close(self) -> None:
         """Send nothing any more."""

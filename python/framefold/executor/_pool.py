@@ -304,7 +304,8 @@ class Pool:
                 worker.since = time.monotonic()
                 self._failed_starts = 0
             case ("planned", number, fingerprint):
-                worker.jobs[number].planned = True
+                if number in worker.jobs:
+                    worker.jobs[number].planned = True
                 worker.since = time.monotonic()
                 job = self._jobs.get(number)
                 if job is not None and fingerprint != job.fingerprint:

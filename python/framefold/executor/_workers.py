@@ -65,6 +65,8 @@ class Assigned:
         self.slots = MappedSlots()
         #: Whether the worker has planned the run.
         self.planned = False
+        #: How many messages with partitions it was given.
+        self.n_given = 0
         #: The number of the latest change of parameters that it knows.
         self.updates = 0
         #: When it has to have stopped, if it is to.
@@ -125,6 +127,7 @@ class Worker:
             self._outgoing.send(job.number, change, parcel.descriptors)
         tasks = ("tasks", job.number, indices, assigned.slots.returned())
         self._outgoing.send(job.number, tasks)
+        assigned.n_given += 1
 
     def done(self) -> None:
         """The first task is done."""
@@ -135,11 +138,12 @@ class Worker:
         """Ask the worker to forget a job."""
         assigned = self.jobs.get(job.number)
         if assigned is not None and assigned.stop_by is None:
-            if self._outgoing.withdraw(job.number):
-                self.stopped(job.number)
-                return
-            assigned.stop_by = time.monotonic() + patience
-            self._outgoing.send(job.number, ("drop", job.number))
+            left_out = self._outgoing.withdraw(job.number)
+            if "job" not in left_out:
+                assigned.stop_by = time.monotonic() + patience
+                self._outgoing.send(job.number, ("drop", job.number))
+            if left_out.count("tasks") == assigned.n_given:
+                self.stopped(job.number)  # it has heard of no partition, and will not
 
     def stopped(self, number: int) -> None:
         """The worker has forgotten a job."""
