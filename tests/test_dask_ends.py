@@ -298,12 +298,12 @@ def test_a_failure_after_another_worker_was_faster_does_not_count(tmp_path):
 
 
 def test_a_time_limit_does_not_hold_for_what_another_worker_has_done(tmp_path):
-    executor = DaskJobExecutor.make_local(cluster_spec(2), timeout=6)
+    executor = DaskJobExecutor.make_local(cluster_spec(2), timeout=10)
     with ff.Context(executor=executor) as ctx:
         executor.client.wait_for_workers(2)
         udf = Counted(file=str(tmp_path / "begun"), actions=[never_end])
-        result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
-        assert result.tolist() == list(range(150))
+        result = ctx.run_udf(frames(ctx, 250, 250), udf)["number"].data
+        assert result.tolist() == list(range(250))
 
 
 def test_a_worker_that_was_late_once_is_used_again(tmp_path):

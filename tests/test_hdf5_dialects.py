@@ -128,3 +128,24 @@ def test_nexus_default(tmp_path):
         file["scan"].attrs["default"] = "frames"
         file["scan/frames"].attrs["signal"] = "counts"
     assert np.array_equal(read(ff.Context().open(tmp_path / "a.nxs")), array)
+
+
+def test_what_else_there_is_in_a_file_is_told(tmp_path):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file["thumbnail"] = values((20, 30, 3), "u1")
+        file["scan/counts"] = values((4, 5, 6), "u2")
+        file["dark"] = values((5, 6), "f4")
+        file["words"] = "none"
+    dataset = ff.Context().open(path)
+    assert dataset.meta["data set"] == "/thumbnail"
+    assert dataset.meta["other data sets"] == "'scan/counts' [4, 5, 6]"
+    named = ff.Context().load("hdf5", path=path, ds_path="scan/counts")
+    assert "other data sets" not in named.meta
+    with pytest.raises(FramefoldError, match="no data set 'nope'") as caught:
+        ff.Context().load("hdf5", path=path, ds_path="nope")
+    there = "there are 'thumbnail' [20, 30, 3], 'scan/counts' [4, 5, 6], 'dark' [5, 6]"
+    assert there in str(caught.value)
+    with h5py.File(path, "a") as file:
+        del file["thumbnail"]
+    assert "other data sets" not in ff.Context().open(path).meta

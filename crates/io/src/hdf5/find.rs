@@ -24,11 +24,13 @@ pub(super) struct Found {
     pub(super) parts: Vec<(String, Option<u64>)>,
     /// The axes of a frame, where it is not the last two.
     pub(super) sig_axes: Option<Vec<usize>>,
+    /// What else there is that could hold frames, where it was chosen by its size.
+    pub(super) others: Option<String>,
 }
 
 impl Found {
     fn one(dialect: &'static str, path: String) -> Self {
-        Found { dialect, parts: vec![(path, None)], sig_axes: None }
+        Found { dialect, parts: vec![(path, None)], sig_axes: None, others: None }
     }
 }
 
@@ -49,7 +51,10 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
                 all.frame_by_frame()
                     .map_or_else(|| Ok(with_axes(library, Found::one("plain", path.into()))), Ok)
             }
-            None => Ok(with_axes(library, Found::one("plain", path.to_owned()))),
+            None => {
+                library.dataset(path).or_else(|error| Err(listing_names(library, error)?))?;
+                Ok(with_axes(library, Found::one("plain", path.to_owned())))
+            }
         };
     }
     if let Some(found) = framefold(library) {
@@ -73,7 +78,20 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
         return all.frame_by_frame().ok_or_else(|| all.nothing_fits());
     };
     let dialect = dialect(library, &largest);
-    Ok(with_axes(library, Found::one(dialect, largest)))
+    let others = all.others(&largest);
+    Ok(Found { others, ..with_axes(library, Found::one(dialect, largest)) })
+}
+
+/// The error that there is no data set of a name, with the names that there are.
+fn listing_names(library: &Library, error: Error) -> Result<Error> {
+    if error.hint().is_some() {
+        return Ok(error);
+    }
+    let mut all = Listing::default();
+    let root = library.main.file.root_group().map_err(|error| translate(&error))?;
+    all.walk(&root, "", 0)?;
+    let names = all.names();
+    Ok(if names.is_empty() { error } else { error.with_hint(format!("there are {names}")) })
 }
 
 /// Adds the axes of the frame, where the path tells that they are not the last ones.
@@ -164,7 +182,12 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
     numbered.dedup();
     let parts: Vec<_> =
         numbered.into_iter().map(|(n, name)| (format!("{path}/{name}"), Some(n))).collect();
-    Ok((!parts.is_empty()).then_some(Found { dialect: "DECTRIS", parts, sig_axes: None }))
+    Ok((!parts.is_empty()).then_some(Found {
+        dialect: "DECTRIS",
+        parts,
+        sig_axes: None,
+        others: None,
+    }))
 }
 
 /// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array.
@@ -240,20 +263,36 @@ impl Listing {
             return None;
         }
         let parts = frames.iter().map(|(_, entry)| (entry.path.clone(), None)).collect();
-        Some(Found { dialect: "TopSpin", parts, sig_axes: None })
+        Some(Found { dialect: "TopSpin", parts, sig_axes: None, others: None })
     }
 
-    fn nothing_fits(mut self) -> Error {
+    /// What could hold frames besides this one.
+    fn others(mut self, chosen: &str) -> Option<String> {
+        self.found
+            .retain(|entry| entry.shape.len() >= 3 && entry.cells > 0 && entry.path != chosen);
+        Some(self.names()).filter(|names| !names.is_empty())
+    }
+
+    /// Arrays of numbers and their shapes, the largest first.
+    fn names(mut self) -> String {
         self.found.retain(|entry| entry.numeric && !entry.shape.is_empty());
         self.found.sort_by_key(|entry| std::cmp::Reverse(entry.cells));
         let names = self.found.iter().take(MOST_NAMED);
-        let names: Vec<_> = names.map(|e| format!("'{}' {:?}", e.path, e.shape)).collect();
+        let mut names: Vec<_> = names.map(|e| format!("'{}' {:?}", e.path, e.shape)).collect();
+        if self.found.len() > MOST_NAMED {
+            names.push(format!("{} more", self.found.len() - MOST_NAMED));
+        }
+        names.join(", ")
+    }
+
+    fn nothing_fits(self) -> Error {
+        let names = self.names();
         let error =
             Error::unsupported("the file has no data set of numbers with three or more axes");
         if names.is_empty() {
             return error.with_hint("use a file that holds a stack of frames");
         }
-        error.with_hint(format!("name another one by ds_path; there are {}", names.join(", ")))
+        error.with_hint(format!("name another one by ds_path; there are {names}"))
     }
 }
 

@@ -322,6 +322,9 @@ fn details(found: &Found, arrays: &[Array]) -> Vec<(String, String)> {
         format!("/{path} and {} more", found.parts.len() - 1)
     };
     details.push(("data set".into(), name));
+    if let Some(others) = &found.others {
+        details.push(("other data sets".into(), others.clone()));
+    }
     details.push(("array shape".into(), format!("{:?}", first.shape)));
     match &first.pixels {
         Place::Run { .. } => details.push(("layout".into(), "contiguous".into())),
