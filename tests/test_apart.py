@@ -29,8 +29,11 @@ def interrupting():
     assert eventually(lambda: not any(each.name == "making" for each in threading.enumerate()))
 
 
-def interrupt_soon(seconds=0.2):
-    threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]).start()
+def interrupted(make, undo, *times):
+    """Makes something, and is interrupted after so many seconds."""
+    for seconds in times:
+        threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]).start()
+    made(make, undo, "making")
 
 
 def test_what_is_made_and_what_is_raised_comes_back():
@@ -48,8 +51,7 @@ def test_what_is_made_is_undone_when_its_maker_is_interrupted(interrupting):
         return "made"
 
     with pytest.raises(KeyboardInterrupt):
-        interrupt_soon()
-        made(make, undone.append, "making")
+        interrupted(make, undone.append, 0.2)
     assert done == ["made"]
     assert set(undone) == {"made"}
 
@@ -63,9 +65,7 @@ def test_a_second_interrupt_ends_the_wait(interrupting, monkeypatch):
 
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        interrupt_soon(0.2)
-        interrupt_soon(0.5)
-        made(make, undone.append, "making")
+        interrupted(make, undone.append, 0.2, 0.5)
     assert time.monotonic() - begun < 3.8
     assert not undone
     assert eventually(lambda: undone == ["made"])
