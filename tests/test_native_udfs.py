@@ -212,6 +212,18 @@ def test_a_derived_sum_of_reshaped_tiles(ctx, pixels, wanted):
     assert (native["intensity"].data == 100_000).all()
 
 
+@pytest.mark.parametrize(("pixels", "wanted"), [("f4", "i8"), ("c8", "f8"), ("i2", "u8")])
+def test_a_derived_sum_does_not_cast_what_its_buffer_cannot_hold(ctx, pixels, wanted):
+    class Narrow(ff.SumUDF):
+        def get_result_buffers(self):
+            return {"intensity": self.buffer(kind="sig", dtype=wanted)}
+
+    frames = np.full((10, 4, 6), -0.75).astype(pixels)
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=1)
+    with pytest.raises(TypeError, match=r"[Cc]annot cast"):
+        ctx.run_udf(dataset, Narrow())
+
+
 def test_only_the_pixels_that_may_not_fit_are_summed_exactly(ctx):
     frames = np.random.default_rng(2).integers(-(2**40), 2**40, (40, 5, 6))
     frames[:, 2, 3] = 2**57

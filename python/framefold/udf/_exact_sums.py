@@ -39,6 +39,8 @@ def add_frames(dest: Array, tile: Array) -> None:
     ------
     InvalidArgumentError
         As :func:`add`.
+    TypeError
+        If the pixels are of a kind that the array cannot hold, as fractions in integers.
     """
     if tile.shape[1:] != dest.shape and tile[:1].size == dest.size:
         tile = tile.reshape((len(tile), *dest.shape))
@@ -55,7 +57,7 @@ def add_frames(dest: Array, tile: Array) -> None:
                 rough += np.abs(frame.astype(np.float64))
             far = rough > limit
             _check(dest[far].astype(object) + tile[:, far].astype(object).sum(axis=0), dest.dtype)
-    dest += tile.sum(axis=0).astype(dest.dtype, copy=False)
+    dest += tile.sum(axis=0).astype(dest.dtype, casting="same_kind", copy=False)
 
 
 def _largest(array: Array) -> float:
