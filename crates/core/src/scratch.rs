@@ -34,9 +34,9 @@ impl Scratch {
         if !kept {
             // What nobody holds on to is given back first.
             self.lines = Arc::default();
-            let mut lines = Vec::new();
-            lines.try_reserve_exact(n_lines).map_err(|_| too_large(len_bytes))?;
-            lines.resize(n_lines, Line::zeroed());
+            // Zeroed by the system page by page, when a page is first written: a damaged file may
+            // claim far more than there will be.
+            let lines = bytemuck::try_zeroed_vec(n_lines).map_err(|()| too_large(len_bytes))?;
             self.lines = Arc::new(lines);
         }
         match Arc::get_mut(&mut self.lines) {
