@@ -164,6 +164,18 @@ def test_corrections_from_the_file_are_applied(ctx, seq):
     assert np.array_equal(picked(ctx, dataset, corrections=CorrectionSet()), raw)
 
 
+@pytest.mark.parametrize("kind", ["dark", "gain"])
+def test_a_sidecar_that_is_a_dead_link_is_an_error(ctx, seq, kind):
+    path, raw, _ = seq
+    sidecar = path.with_name(f"{path.name}.{kind}.mrc")
+    sidecar.unlink()
+    sidecar.symlink_to(path.with_name("moved away.mrc"))
+    with pytest.raises(OSError, match=rf"scan\.seq\.{kind}\.mrc"):
+        ctx.open(path)
+    dataset = ctx.load("seq", path, enable_corrections=False)
+    assert np.array_equal(picked(ctx, dataset), raw)
+
+
 def test_corrections_can_be_left_out_when_a_file_is_opened(ctx, seq):
     path, raw, _ = seq
     dataset = ctx.load("seq", path, enable_corrections=False)
