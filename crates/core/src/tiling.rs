@@ -15,11 +15,8 @@ pub struct SigSlice {
 impl SigSlice {
     /// The part of frames of shape `sig` that starts at `origin`.
     pub(crate) fn new(origin: Vec<usize>, shape: Vec<usize>, sig: &[usize], index: usize) -> Self {
-        let (starts, len) = run_starts(&origin, &shape, sig);
-        let linear = match starts.as_slice() {
-            [start] => Some(*start..start + len),
-            _ => None,
-        };
+        let mut runs = Runs::new(&origin, &shape, sig);
+        let linear = if runs.extents.is_empty() { runs.next() } else { None };
         SigSlice { origin, shape, linear, index }
     }
 
@@ -74,33 +71,59 @@ impl SigSlice {
 
     /// The runs of the C-order frame of shape `sig` that make up the slice, in order.
     pub fn runs(&self, sig: &[usize]) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (starts, len) = run_starts(&self.origin, &self.shape, sig);
-        starts.into_iter().map(move |start| start..start + len)
+        Runs::new(&self.origin, &self.shape, sig)
     }
 }
 
-/// Where each run of the slice starts, and how long all of them are.
-fn run_starts(origin: &[usize], shape: &[usize], sig: &[usize]) -> (Vec<usize>, usize) {
-    // Trailing axes that are taken in full join the run; so does the first one that is not.
-    let mut joined = 1;
-    let mut axes = sig.len();
-    while axes > 0 {
-        axes -= 1;
-        joined *= shape[axes];
-        if shape[axes] != sig[axes] {
-            break;
+/// The runs of a slice, one at a time: there may be as many as a frame has rows.
+struct Runs {
+    /// Where the next one starts.
+    start: Option<usize>,
+    /// How long each is.
+    len: usize,
+    /// The axes along which runs follow each other: cells of the slice, cells of the frame from one
+    /// to the next, and how far the next run is.
+    extents: Vec<usize>,
+    strides: Vec<usize>,
+    at: Vec<usize>,
+}
+
+impl Runs {
+    fn new(origin: &[usize], shape: &[usize], sig: &[usize]) -> Self {
+        let stride_of = |axis: usize| sig[axis + 1..].iter().product::<usize>();
+        let first = origin.iter().enumerate().map(|(axis, at)| at * stride_of(axis)).sum();
+        // Trailing axes that are taken in full join the run; so does the first one that is not.
+        let cut = (0..sig.len()).rev().find(|&axis| shape[axis] != sig[axis]).unwrap_or(0);
+        let axes: Vec<usize> = (0..cut).filter(|&axis| shape[axis] > 1).collect();
+        Runs {
+            start: Some(first),
+            len: shape[cut..].iter().product(),
+            extents: axes.iter().map(|&axis| shape[axis]).collect(),
+            strides: axes.iter().map(|&axis| stride_of(axis)).collect(),
+            at: vec![0; axes.len()],
         }
     }
-    let stride_of = |axis: usize| sig[axis + 1..].iter().product::<usize>();
-    let first: usize = origin.iter().enumerate().map(|(a, o)| o * stride_of(a)).sum();
-    let mut starts = vec![first];
-    for axis in (0..axes).rev() {
-        let stride = stride_of(axis);
-        starts = (0..shape[axis])
-            .flat_map(|i| starts.iter().map(move |start| start + i * stride))
-            .collect();
+}
+
+impl Iterator for Runs {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        let start = self.start.take()?;
+        let mut next = start;
+        let axes = self.at.iter_mut().zip(&self.extents).zip(&self.strides);
+        for ((at, extent), stride) in axes.rev() {
+            *at += 1;
+            next += stride;
+            if *at < *extent {
+                self.start = Some(next);
+                break;
+            }
+            *at = 0;
+            next -= extent * stride;
+        }
+        Some(start..start + self.len)
     }
-    (starts, joined)
 }
 
 /// A tiling of every frame of a run: a grid of signal slices and a depth in frames.
@@ -228,6 +251,14 @@ mod tests {
         assert_eq!((slice.origin(), slice.shape()), (&[2, 3][..], &[2, 3][..]));
         assert_eq!(slice.runs(&[4, 6]).collect::<Vec<_>>(), [15..18, 21..24]);
         assert_eq!(slice.linear(), None);
+    }
+
+    #[test]
+    fn runs_need_no_memory() {
+        let sig = [6, usize::MAX >> 8, 6];
+        let scheme = TilingScheme::try_new(&sig, &[6, sig[1], 3], 1).unwrap();
+        let runs = scheme.slices()[1].runs(&sig);
+        assert_eq!(runs.take(3).collect::<Vec<_>>(), [3..6, 9..12, 15..18]);
     }
 
     #[test]

@@ -25,6 +25,13 @@ struct Axis {
     grid_stride: u64,
 }
 
+impl Axis {
+    /// How far the chunks of one number along this axis are from the first ones.
+    fn grid_offset(&self, number: usize) -> u64 {
+        u64::try_from(number).unwrap_or(u64::MAX).saturating_mul(self.grid_stride)
+    }
+}
+
 /// An array in chunks.
 #[derive(Clone, Debug)]
 pub(crate) struct Geometry {
@@ -195,6 +202,12 @@ impl Geometry {
         }
     }
 
+    /// From the chunk of a frame's first cell to that of a slice's first cell.
+    pub(crate) fn offset_to(&self, slice: &SigSlice) -> u64 {
+        let axes = slice.origin().iter().zip(&self.sig);
+        axes.map(|(&origin, axis)| axis.grid_offset(origin / axis.chunk)).sum()
+    }
+
     /// What of the slice lies in the chunk at that place of the grid.
     fn part(&self, at: &[usize], bounds: &[(usize, usize)]) -> Part {
         let mut grid_offset = 0;
@@ -202,7 +215,7 @@ impl Geometry {
         // Of each axis: first element in the chunk, first cell in the slice, how many.
         let mut spans = Vec::with_capacity(at.len());
         for ((axis, &number), &(start, end)) in self.sig.iter().zip(at).zip(bounds) {
-            grid_offset += u64::try_from(number).unwrap_or(u64::MAX) * axis.grid_stride;
+            grid_offset += axis.grid_offset(number);
             let chunk_start = number * axis.chunk;
             let from = start.max(chunk_start);
             let to = end.min(chunk_start + axis.chunk);

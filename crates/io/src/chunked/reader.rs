@@ -69,10 +69,16 @@ impl<'s> ChunkedReader<'s> {
             if !segment.frames.contains(&frame) {
                 (number, segment) = self.source.segment_of(frame)?;
             }
+            let (chunk, inner) = segment.geometry.locate(frame - segment.frames.start);
             if let Some(parts @ None) = self.parts.get_mut(number) {
+                if n_rows(sig) > MANY_ROWS {
+                    let chunk = chunk + segment.geometry.offset_to(sig);
+                    let size = self.source.info.dtype.dtype.size();
+                    check_reach(segment, chunk, chunk_bytes(segment, size), &mut self.stored)
+                        .map_err(|error| segment.store.locate(chunk, error).with_frame(frame))?;
+                }
                 *parts = Some(segment.geometry.parts(sig));
             }
-            let (chunk, inner) = segment.geometry.locate(frame - segment.frames.start);
             self.inner.push(inner);
             match self.runs.last_mut() {
                 Some(run) if run.segment == number && run.chunk == chunk => run.frames.end = i + 1,
@@ -174,7 +180,7 @@ impl FrameReader for ChunkedReader<'_> {
         if len_bytes == 0 {
             return Err(Error::bug("a tile without cells was asked for"));
         }
-        self.locate(&frames, sig)?;
+        self.locate(&frames, sig).map_err(|error| error.with_format(format))?;
         if let Some((run, chunk, start, stride)) = self.within_one_chunk() {
             let (number, first) = (run.segment, run.first);
             let source = self.source;
@@ -209,6 +215,25 @@ impl FrameReader for ChunkedReader<'_> {
 /// Bytes of a decoded chunk. The product was checked when the source was made.
 fn chunk_bytes(segment: &Segment, size: usize) -> usize {
     usize::try_from(segment.geometry.chunk_cells()).unwrap_or(usize::MAX).saturating_mul(size)
+}
+
+/// More rows than frames have in earnest, so many that a list of them takes a lot of memory.
+const MANY_ROWS: usize = 1 << 20;
+
+/// How many rows of a frame a slice cuts.
+fn n_rows(sig: &SigSlice) -> usize {
+    sig.shape().split_last().map_or(1, |(_, outer)| outer.iter().product())
+}
+
+/// Refuses a chunk that its stored bytes cannot become.
+fn check_reach(segment: &Segment, chunk: u64, len: usize, stored: &mut Vec<u8>) -> Result<()> {
+    match segment.store.fetch(chunk, stored)? {
+        None => Ok(()),
+        Some(found) => {
+            let len = segment.store.decoded_len(chunk, len).min(len);
+            segment.pipeline.check_reach(found.mask, found.bytes.len(), len)
+        }
+    }
 }
 
 /// Decodes a chunk, or finds it decoded; `None` if it was never written.
