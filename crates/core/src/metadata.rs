@@ -35,6 +35,8 @@ macro_rules! quantities {
 quantities! {
     ScanStepX "scan_step_x" "nm" "Distance of neighbouring scan positions in a row.";
     ScanStepY "scan_step_y" "nm" "Distance of neighbouring rows of the scan.";
+    ScanOffsetX "scan_offset_x" "nm" "Place of the first scan position of a row.";
+    ScanOffsetY "scan_offset_y" "nm" "Place of the first row of the scan.";
     ScanRotation "scan_rotation" "deg" "Rotation of the scan.";
     AccelerationVoltage "acceleration_voltage" "kV" "Acceleration voltage of the electrons.";
     CameraLength "camera_length" "mm" "Camera length.";
@@ -46,10 +48,16 @@ quantities! {
     FrameTime "frame_time" "s" "Time from the start of a frame to that of the next.";
     DiffractionStepX "diffraction_step_x" "1/nm" "Width of a pixel of a diffraction pattern.";
     DiffractionStepY "diffraction_step_y" "1/nm" "Height of a pixel of a diffraction pattern.";
+    DiffractionOffsetX "diffraction_offset_x" "1/nm" "Place of the first column of a diffraction pattern.";
+    DiffractionOffsetY "diffraction_offset_y" "1/nm" "Place of the first row of a diffraction pattern.";
     AngleStepX "angle_step_x" "mrad" "Width of a pixel of a diffraction pattern, as an angle.";
     AngleStepY "angle_step_y" "mrad" "Height of a pixel of a diffraction pattern, as an angle.";
+    AngleOffsetX "angle_offset_x" "mrad" "Place of the first column of a diffraction pattern, as an angle.";
+    AngleOffsetY "angle_offset_y" "mrad" "Place of the first row of a diffraction pattern, as an angle.";
     ImageStepX "image_step_x" "nm" "Width of a pixel of an image, on the specimen.";
     ImageStepY "image_step_y" "nm" "Height of a pixel of an image, on the specimen.";
+    ImageOffsetX "image_offset_x" "nm" "Place of the first column of an image, on the specimen.";
+    ImageOffsetY "image_offset_y" "nm" "Place of the first row of an image, on the specimen.";
     EnergyStep "energy_step" "eV" "Width of a channel of a spectrum.";
     EnergyOffset "energy_offset" "eV" "Energy of the first channel of a spectrum.";
     PixelSizeX "pixel_size_x" "µm" "Width of a pixel on the detector.";
@@ -129,6 +137,19 @@ impl MetadataList {
         match self.0.get_mut(place).filter(|other| other.quantity == fact.quantity) {
             Some(other) => *other = fact,
             None => self.0.insert(place, fact),
+        }
+    }
+
+    /// Forgets a quantity.
+    pub fn remove(&mut self, quantity: Quantity) {
+        self.0.retain(|fact| fact.quantity != quantity);
+    }
+
+    /// The number of a quantity, if it is known and is one.
+    pub fn get_number(&self, quantity: Quantity) -> Option<f64> {
+        match self.get(quantity)? {
+            MetadataValue::Number(number) => Some(*number),
+            MetadataValue::Text(_) => None,
         }
     }
 

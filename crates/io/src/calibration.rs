@@ -7,7 +7,7 @@ use framefold_core::{MetadataList, Quantity};
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calibration {
     pub(crate) step: f64,
-    /// Where the axis begins, if that is known.
+    /// Where the axis begins, if that is known and the axis counts up.
     pub(crate) offset: Option<f64>,
     pub(crate) unit: String,
 }
@@ -77,9 +77,11 @@ pub(crate) fn add_steps(
         match fits {
             Some(&quantity) => {
                 facts.positive(quantity, convert(*step, unit, quantity));
-                if quantity == Q::EnergyStep {
-                    let offset = offset.and_then(|offset| convert(offset, unit, Q::EnergyOffset));
-                    facts.number(Q::EnergyOffset, offset);
+                let offset = offset.and_then(|offset| convert(offset, unit, quantity));
+                // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
+                let told = |offset: &f64| *offset != 0.0 || quantity == Q::EnergyStep;
+                if let Some(of_first) = offset_of(quantity).filter(|_| *step > 0.0) {
+                    facts.number(of_first, offset.filter(told));
                 }
             }
             None if says_nothing(unit) || *step == 0.0 => {}
@@ -107,6 +109,23 @@ pub(crate) fn add_steps(
     others
 }
 
+/// Which quantity says where an axis with such steps begins.
+pub(crate) fn offset_of(step: Quantity) -> Option<Quantity> {
+    use Quantity as Q;
+    Some(match step {
+        Q::ScanStepX => Q::ScanOffsetX,
+        Q::ScanStepY => Q::ScanOffsetY,
+        Q::DiffractionStepX => Q::DiffractionOffsetX,
+        Q::DiffractionStepY => Q::DiffractionOffsetY,
+        Q::AngleStepX => Q::AngleOffsetX,
+        Q::AngleStepY => Q::AngleOffsetY,
+        Q::ImageStepX => Q::ImageOffsetX,
+        Q::ImageStepY => Q::ImageOffsetY,
+        Q::EnergyStep => Q::EnergyOffset,
+        _ => return None,
+    })
+}
+
 /// Whether it is no unit: nothing, or that of counting.
 fn says_nothing(unit: &str) -> bool {
     let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>".contains(c)).to_lowercase();
@@ -128,6 +147,33 @@ mod tests {
             assert_eq!(step(uneven), None, "{uneven:?}");
         }
         assert_eq!(step(&[0.0, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn axes_begin_where_the_file_says() {
+        let axis = |step, offset: f64, unit: &str| {
+            Some(Calibration { step, offset: Some(offset), unit: unit.into() })
+        };
+        let told = |nav: &[_], sig: &[_]| -> Vec<String> {
+            let mut facts = MetadataList::new();
+            add_steps(&mut facts, nav, sig);
+            let begins = facts.iter().filter(|fact| fact.quantity.name().contains("offset"));
+            begins.map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
+        };
+        let patterns = [axis(0.25, -3.0, "1/nm"), axis(2.0, 0.25, "1/A")];
+        assert_eq!(
+            told(&[axis(0.5, 7.0, "A"), axis(0.5, -2.0, "um")], &patterns),
+            [
+                "scan_offset_x -2000 nm",
+                "scan_offset_y 0.7 nm",
+                "diffraction_offset_x 2.5 1/nm",
+                "diffraction_offset_y -3 1/nm",
+            ]
+        );
+        assert_eq!(told(&[], &[axis(1.0, 4.0, "mrad"), axis(1.0, 5.0, "nm")]).len(), 2);
+        assert_eq!(told(&[], &[axis(0.5, 0.0, "eV")]), ["energy_offset 0 eV"]);
+        let nothing = [axis(0.5, 0.0, "nm"), axis(0.0, 3.0, "nm")];
+        assert_eq!(told(&nothing, &[axis(-1.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
     }
 
     #[test]

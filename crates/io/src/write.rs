@@ -138,7 +138,8 @@ impl<'d> Job<'d> {
             Some(chunk) => Units::of_chunks(nav, sig, &chunk.shape, size)?,
             None => Units::of_frames(nav, sig, size)?,
         };
-        let metadata = dataset.source().info().metadata.clone();
+        let mut metadata = dataset.source().info().metadata.clone();
+        selection.place(&mut metadata);
         Ok(Job {
             dataset,
             path,

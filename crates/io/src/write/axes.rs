@@ -1,6 +1,7 @@
 //! Names, steps and units of the axes that are written, from what is known of the experiment.
 
-use framefold_core::{MetadataList, MetadataValue, Quantity};
+use crate::calibration::offset_of;
+use framefold_core::{MetadataList, Quantity};
 
 /// One axis.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,47 +19,47 @@ pub(super) struct Axis {
 /// The axes of a scan of shape `nav` over frames of shape `sig`.
 pub(super) fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec<Axis> {
     use Quantity::{
-        AngleStepX, AngleStepY, DiffractionStepX, DiffractionStepY, EnergyOffset, EnergyStep,
-        ImageStepX, ImageStepY, ScanStepX, ScanStepY,
-    };
-    let number = |quantity| match metadata.get(quantity) {
-        Some(MetadataValue::Number(value)) => Some(*value),
-        _ => None,
-    };
-    let pixel = |quantities: [Quantity; 3]| {
-        quantities.into_iter().find_map(|quantity| Some((number(quantity)?, quantity.unit())))
+        AngleStepX, AngleStepY, DiffractionStepX, DiffractionStepY, EnergyStep, ImageStepX,
+        ImageStepY, ScanStepX, ScanStepY,
     };
     let from_end = |axis: usize, n: usize| n - 1 - axis;
     let mut axes = Vec::with_capacity(nav.len() + sig.len());
     for (axis, &len) in nav.iter().enumerate() {
-        let (name, step) = match from_end(axis, nav.len()) {
-            0 => ("scan_x".to_owned(), number(ScanStepX)),
-            1 => ("scan_y".to_owned(), number(ScanStepY)),
-            other => (format!("scan_{other}"), None),
+        let (name, steps): (_, &[Quantity]) = match from_end(axis, nav.len()) {
+            0 => ("scan_x".to_owned(), &[ScanStepX]),
+            1 => ("scan_y".to_owned(), &[ScanStepY]),
+            other => (format!("scan_{other}"), &[]),
         };
-        axes.push(Axis::new(name, len, true, step.map(|step| (step, ScanStepX.unit()))));
+        axes.push(Axis::new(name, len, true, steps, metadata));
     }
     for (axis, &len) in sig.iter().enumerate() {
-        let (name, step) = match (from_end(axis, sig.len()), sig.len()) {
-            (0, 1) => ("channel".to_owned(), number(EnergyStep).map(|s| (s, EnergyStep.unit()))),
-            (0, _) => ("x".to_owned(), pixel([DiffractionStepX, AngleStepX, ImageStepX])),
-            (1, _) => ("y".to_owned(), pixel([DiffractionStepY, AngleStepY, ImageStepY])),
-            (other, _) => (format!("frame_{other}"), None),
+        let (name, steps): (_, &[Quantity]) = match (from_end(axis, sig.len()), sig.len()) {
+            (0, 1) => ("channel".to_owned(), &[EnergyStep]),
+            (0, _) => ("x".to_owned(), &[DiffractionStepX, AngleStepX, ImageStepX]),
+            (1, _) => ("y".to_owned(), &[DiffractionStepY, AngleStepY, ImageStepY]),
+            (other, _) => (format!("frame_{other}"), &[]),
         };
-        axes.push(Axis::new(name, len, false, step));
-    }
-    if let (1, Some(offset), Some(axis)) = (sig.len(), number(EnergyOffset), axes.last_mut())
-        && !axis.units.is_empty()
-    {
-        axis.offset = offset;
+        axes.push(Axis::new(name, len, false, steps, metadata));
     }
     axes
 }
 
 impl Axis {
-    fn new(name: String, len: usize, navigates: bool, step: Option<(f64, &'static str)>) -> Self {
-        let (scale, units) = step.unwrap_or((1.0, ""));
-        Axis { name, len, navigates, scale, offset: 0.0, units }
+    /// With the first of the steps that is known.
+    fn new(
+        name: String,
+        len: usize,
+        navigates: bool,
+        steps: &[Quantity],
+        metadata: &MetadataList,
+    ) -> Self {
+        let known = steps.iter().find_map(|&step| Some((step, metadata.get_number(step)?)));
+        let Some((step, scale)) = known else {
+            return Axis { name, len, navigates, scale: 1.0, offset: 0.0, units: "" };
+        };
+        let offset = offset_of(step).and_then(|offset| metadata.get_number(offset));
+        let (offset, units) = (offset.unwrap_or(0.0), step.unit());
+        Axis { name, len, navigates, scale, offset, units }
     }
 }
 
@@ -77,6 +78,11 @@ mod tests {
             shown,
             [("scan_y", 1.0, ""), ("scan_x", 2.0, "nm"), ("y", 0.1, "mrad"), ("x", 1.0, "")]
         );
+        metadata.number(Quantity::ScanOffsetX, -7.0);
+        metadata.number(Quantity::ImageOffsetY, 3.0);
+        let axes = super::axes(&[3, 4], &[5, 6], &metadata);
+        let starts: Vec<f64> = axes.iter().map(|axis| axis.offset).collect();
+        assert_eq!(starts, [0.0, -7.0, 0.0, 0.0]);
         metadata.number(Quantity::EnergyStep, 0.5);
         metadata.number(Quantity::EnergyOffset, -20.0);
         let axes = super::axes(&[3], &[5], &metadata);

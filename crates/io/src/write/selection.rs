@@ -1,6 +1,7 @@
 //! Which frames of a data set are written, and on what grid.
 
-use framefold_core::{Dataset, Error, Result, Roi};
+use crate::calibration::offset_of;
+use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi};
 
 /// The positions that are written, as a grid of their own.
 #[derive(Debug)]
@@ -9,6 +10,9 @@ pub(super) struct Selection {
     pub(super) nav: Vec<usize>,
     /// Positions of the data set, in order; all of them if there is no list.
     positions: Option<Vec<usize>>,
+    /// The coordinates of the first position, if neighbours in the scan that is written are
+    /// neighbours in that of the data set.
+    corner: Option<Vec<usize>>,
 }
 
 impl Selection {
@@ -19,7 +23,10 @@ impl Selection {
     /// `InvalidArgument` if the region is for another scan.
     pub(super) fn try_new(dataset: &Dataset, roi: Option<&Roi>) -> Result<Self> {
         let nav = dataset.shape().nav();
-        let Some(roi) = roi else { return Ok(Selection { nav: nav.to_vec(), positions: None }) };
+        let Some(roi) = roi else {
+            let corner = Some(vec![0; nav.len()]);
+            return Ok(Selection { nav: nav.to_vec(), positions: None, corner });
+        };
         if roi.mask().len() != dataset.shape().n_frames() {
             return Err(Error::invalid(format!(
                 "the region of interest has {} positions, but the scan has shape {nav:?}",
@@ -40,7 +47,29 @@ impl Selection {
         Ok(Selection {
             nav: if is_box { extents } else { vec![roi.n_selected()] },
             positions: Some(roi.positions().to_vec()),
+            corner: is_box.then_some(first),
         })
+    }
+
+    /// Makes what is known of the scan true for the part that is written: a box begins at its own
+    /// corner, and positions from here and there have no steps.
+    pub(super) fn place(&self, metadata: &mut MetadataList) {
+        let from_end = |axis| {
+            let corner = self.corner.as_ref()?;
+            corner.len().checked_sub(axis).and_then(|at| corner.get(at)).copied()
+        };
+        for (step, corner) in
+            [(Quantity::ScanStepX, from_end(1)), (Quantity::ScanStepY, from_end(2))]
+        {
+            let Some(offset) = offset_of(step) else { continue };
+            if self.corner.is_none() {
+                metadata.remove(step);
+                metadata.remove(offset);
+            } else if let (Some(step), Some(corner @ 1..)) = (metadata.get_number(step), corner) {
+                let start = metadata.get_number(offset).unwrap_or(0.0);
+                metadata.number(offset, start + step * corner as f64);
+            }
+        }
     }
 
     /// How many positions are written.
