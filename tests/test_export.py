@@ -277,17 +277,40 @@ def test_hyperspy_knows_the_axes(ctx, tmp_path):
     rng = np.random.default_rng(1)
     array = rng.poisson(3, (5, 6, 16, 17)).astype("uint16")
     source = hs.signals.Signal2D(array)
-    for axis, (name, scale, units) in zip(
+    for axis, (name, scale, units, offset) in zip(
         source.axes_manager._axes,
-        [("a", 2.0, "nm"), ("b", 3.0, "nm"), ("c", 0.1, "1/nm"), ("d", 0.2, "1/nm")],
+        [
+            ("a", 2.0, "nm", 0.0),
+            ("b", 3.0, "nm", 40.0),
+            ("c", 0.1, "1/nm", -0.8),
+            ("d", 0.2, "1/nm", -1.5),
+        ],
         strict=True,
     ):
-        axis.name, axis.scale, axis.units = name, scale, units
+        axis.name, axis.scale, axis.units, axis.offset = name, scale, units, offset
     source.metadata.General.title = "of / a / scan"
     source.metadata.set_item("Acquisition_instrument.TEM.beam_energy", 200.0)
+    source.metadata.set_item("Acquisition_instrument.TEM.Stage.x", -0.125)
+    source.metadata.set_item("Acquisition_instrument.TEM.Stage.tilt_alpha", 12.5)
+    source.metadata.General.date, source.metadata.General.time = "2024-05-06", "07:08:09"
+    source.metadata.General.notes = "thin there"
     source.save(tmp_path / "source.hspy")
     dataset = ctx.open(tmp_path / "source.hspy")
-    assert dataset.metadata["scan_step_x"] == 3.0
+    assert dataset.metadata == {
+        "scan_step_x": 3.0,
+        "scan_step_y": 2.0,
+        "scan_offset_x": 40.0,
+        "acceleration_voltage": 200.0,
+        "diffraction_step_x": 0.2,
+        "diffraction_step_y": 0.1,
+        "diffraction_offset_x": -1.5,
+        "diffraction_offset_y": -0.8,
+        "stage_x": -125.0,
+        "stage_alpha": 12.5,
+        "recorded_at": "2024-05-06T07:08:09",
+        "title": "of / a / scan",
+        "note": "thin there",
+    }
     ctx.export_dataset(dataset, tmp_path / "out.hspy")
     signal = hs.load(tmp_path / "out.hspy", lazy=True)
     assert signal._lazy
@@ -295,19 +318,48 @@ def test_hyperspy_knows_the_axes(ctx, tmp_path):
         (6, 5),
         (17, 16),
     )
-    shown = [(axis.scale, axis.units, axis.navigate) for axis in signal.axes_manager._axes]
-    assert shown == [
-        (2.0, "nm", True),
-        (3.0, "nm", True),
-        (0.1, "1/nm", False),
-        (0.2, "1/nm", False),
+    shown = [
+        (axis.scale, axis.offset, axis.units, axis.navigate) for axis in signal.axes_manager._axes
     ]
-    assert signal.metadata.General.title == "of / a / scan"
-    assert signal.metadata.Acquisition_instrument.TEM.beam_energy == 200.0
+    assert shown == [
+        (2.0, 0.0, "nm", True),
+        (3.0, 40.0, "nm", True),
+        (0.1, -0.8, "1/nm", False),
+        (0.2, -1.5, "1/nm", False),
+    ]
+    for node in ("General.title", "General.date", "General.time", "General.notes"):
+        assert signal.metadata.get_item(node) == source.metadata.get_item(node)
+    instrument = signal.metadata.Acquisition_instrument.as_dictionary()
+    assert instrument == source.metadata.Acquisition_instrument.as_dictionary()
     assert np.array_equal(signal.data.compute(), array)
     assert ctx.open(tmp_path / "out.hspy").metadata == dataset.metadata
     with h5py.File(tmp_path / "out.hspy") as file:
         assert list(file["Experiments"]) == ["of - a - scan"]
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
+def test_parts_of_a_scan_say_where_they_are(ctx, tmp_path, ending):
+    hs = pytest.importorskip("hyperspy.api")
+    source = hs.signals.Signal2D(np.arange(5 * 6 * 2 * 3, dtype="uint16").reshape(5, 6, 2, 3))
+    for axis, scale, offset in zip(source.axes_manager._axes[:2], (2, 3), (7, 0), strict=True):
+        axis.scale, axis.units, axis.offset = scale, "nm", offset
+    # An axis that counts down begins somewhere, but not where its first step says.
+    counts_down = source.axes_manager._axes[2]
+    counts_down.scale, counts_down.units, counts_down.offset = -0.5, "mrad", 3
+    source.save(tmp_path / "source.hspy")
+    dataset = ctx.open(tmp_path / "source.hspy")
+    steps = {"scan_step_x": 3, "scan_step_y": 2, "angle_step_y": 0.5}
+    assert dataset.metadata == {**steps, "scan_offset_y": 7}
+    box = np.zeros((5, 6), bool)
+    box[2:4, 3:] = True
+    ctx.export_dataset(dataset, tmp_path / f"box.{ending}", roi=box)
+    part = ctx.open(tmp_path / f"box.{ending}")
+    assert part.metadata == {**steps, "scan_offset_x": 9, "scan_offset_y": 11}
+    box[0, 0] = True
+    ctx.export_dataset(dataset, tmp_path / f"list.{ending}", roi=box)
+    positions = ctx.open(tmp_path / f"list.{ending}")
+    assert tuple(positions.shape.nav) == (7,)
+    assert positions.metadata == {"angle_step_y": 0.5}
 
 
 def test_frames_of_one_axis(ctx, tmp_path):

@@ -2,6 +2,7 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
+use crate::hyperspy::{STAGE, TEM};
 use crate::write::axes::axes;
 use framefold_core::{MetadataValue, Quantity};
 
@@ -35,13 +36,8 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
         children.push((format!("axis-{i}"), Node::attributes(attributes)));
     }
     let name = title(job);
-    let text = |quantity| match job.metadata.get(quantity) {
-        Some(MetadataValue::Text(text)) => Some(Value::Text(text.clone())),
-        _ => None,
-    };
-    let title = text(Quantity::Title).unwrap_or(Value::Text(String::new()));
     let mut about = vec![
-        ("General", Node::attributes(vec![("title", title)])),
+        ("General", general(job)),
         ("Signal", Node::attributes(vec![("signal_type", Value::Text(String::new()))])),
     ];
     if let Some(instrument) = instrument(job) {
@@ -68,31 +64,44 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
     }
 }
 
-/// What HyperSpy has names for, in its units.
-fn instrument(job: &Job<'_>) -> Option<Node> {
-    let number = |quantity| match job.metadata.get(quantity) {
-        Some(MetadataValue::Number(number)) => Some(*number),
+/// Title, date and comment.
+fn general(job: &Job<'_>) -> Node {
+    let text = |quantity| match job.metadata.get(quantity) {
+        Some(MetadataValue::Text(text)) => Some(text.as_str()),
         _ => None,
     };
-    let numbers = [
-        ("beam_energy", Quantity::AccelerationVoltage, 1.0),
-        ("camera_length", Quantity::CameraLength, 1.0),
-        ("magnification", Quantity::Magnification, 1.0),
-        ("convergence_angle", Quantity::ConvergenceAngle, 1.0),
-        // In nA.
-        ("beam_current", Quantity::BeamCurrent, 1e-3),
-    ];
-    let mut attributes: Vec<(&str, Value)> = numbers
-        .into_iter()
-        .filter_map(|(name, quantity, factor)| {
-            Some((name, Value::Number(number(quantity)? * factor)))
-        })
-        .collect();
+    let recorded = text(Quantity::RecordedAt).and_then(|when| when.split_once('T'));
+    let (date, time) = recorded.filter(|(date, _)| is_date(date)).unzip();
+    let told = [("date", date), ("time", time), ("notes", text(Quantity::Note))];
+    let told = told.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let all = [("title", text(Quantity::Title).unwrap_or_default())].into_iter().chain(told);
+    Node::attributes(all.map(|(name, text)| (name, Value::Text(text.into()))).collect())
+}
+
+/// Whether it is a date as ISO 8601 has it.
+fn is_date(text: &str) -> bool {
+    let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
+    let lens = text.split('-').map(str::len);
+    lens.eq([4, 2, 2]) && text.split('-').all(digits)
+}
+
+/// What HyperSpy has names for, in its units.
+fn instrument(job: &Job<'_>) -> Option<Node> {
+    let numbers = |table: &[(&'static str, Quantity, f64)]| -> Vec<(String, Value)> {
+        let known = |(name, quantity, factor): &(&str, Quantity, f64)| {
+            let number = job.metadata.get_number(*quantity)? / factor;
+            Some(((*name).to_owned(), Value::Number(number)))
+        };
+        table.iter().filter_map(known).collect()
+    };
+    let (mut attributes, stage) = (numbers(&TEM), numbers(&STAGE));
     if let Some(MetadataValue::Text(name)) = job.metadata.get(Quantity::Microscope) {
-        attributes.push(("microscope", Value::Text(name.clone())));
+        attributes.push(("microscope".to_owned(), Value::Text(name.clone())));
     }
-    if attributes.is_empty() {
+    if attributes.is_empty() && stage.is_empty() {
         return None;
     }
-    Some(Node::group(vec![("TEM", Node::attributes(attributes))]))
+    let stage = (!stage.is_empty()).then_some(Node::Group { attributes: stage, children: vec![] });
+    let children = stage.map(|stage| ("Stage".to_owned(), stage)).into_iter().collect();
+    Some(Node::group(vec![("TEM", Node::Group { attributes, children })]))
 }
