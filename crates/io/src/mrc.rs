@@ -82,8 +82,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     match direct_electron::find(path) {
         Ok(None) => {}
         Ok(Some((info_path, info))) => {
-            info.add_to(&mut metadata);
             details.push(("sidecar".to_owned(), info_path.display().to_string()));
+            details.extend(info.add_to(&mut metadata));
             if let Some(scan) = info.nav_shape(n_frames) {
                 nav_shape = scan.shape;
                 if options.nav_shape.is_none() {

@@ -11,9 +11,11 @@
 //! | `Scan - ROI Enable`, `Scan - ROI Size X`, `Y` | the part of it that was scanned |
 //! | `Frame Exposure Time (nanoseconds)`, `Frame Time (nanoseconds)` | times of a frame |
 //! | `Instrument Accelerating Voltage (V)`, `Instrument Project Camera Length (centimeters)` | |
+//! | `Specimen Pixel Size X (nanometers)`, `Y` | steps of a raster; pixels of images where there is no scan and no camera length |
 //! | `ADUs Per Electron` or `ADUs Per Electron Bin1x`, `Camera Model`, `Local time` | |
 //!
-//! Numbers that are not known are -1. Positions of other scans than rasters are in a file of
+//! Numbers that are not known are -1. `Diffraction Pixel Size X` and `Y` come without a unit, and are
+//! told as they are. Positions of other scans than rasters are in a file of
 //! coordinates, which is not read: their frames are delivered in the order of time.
 
 use crate::fields::read_small;
@@ -132,8 +134,9 @@ impl Info {
         ))
     }
 
-    /// Adds what it tells about the experiment.
-    pub(super) fn add_to(&self, facts: &mut MetadataList) {
+    /// Adds what it tells about the experiment. What has no unit comes back in its words.
+    pub(super) fn add_to(&self, facts: &mut MetadataList) -> Vec<(String, String)> {
+        self.add_pixel_sizes(facts);
         let scaled = |key: &str, factor: f64| self.float(key).map(|value| value * factor);
         facts.positive(
             Quantity::AccelerationVoltage,
@@ -158,6 +161,28 @@ impl Info {
             Quantity::Software,
             version.map(|version| format!("DE Server {version}")).as_deref(),
         );
+        let keys = ["Diffraction Pixel Size X", "Diffraction Pixel Size Y"].into_iter();
+        let known = keys.filter(|key| self.float(key).is_some_and(|size| size > 0.0));
+        let told = |key: &str| format!("{} (without a unit)", self.text(key).unwrap_or_default());
+        known.map(|key| (key.to_lowercase(), told(key))).collect()
+    }
+
+    /// Sizes on the specimen are those of the scan where there is one, and those of images where
+    /// there is neither a scan nor a camera length.
+    fn add_pixel_sizes(&self, facts: &mut MetadataList) {
+        use Quantity::{ImageStepX, ImageStepY, ScanStepX, ScanStepY};
+        let diffracts = self.float("Instrument Project Camera Length (centimeters)");
+        let steps = match (self.text("Scan - Enable"), diffracts) {
+            (Some("Enable"), _) if self.text("Scan - Type") == Some("Raster") => {
+                [ScanStepX, ScanStepY]
+            }
+            (Some("Disable"), Some(length)) if length <= 0.0 => [ImageStepX, ImageStepY],
+            _ => return,
+        };
+        for (step, axis) in steps.into_iter().zip(["X", "Y"]) {
+            let key = format!("Specimen Pixel Size {axis} (nanometers)");
+            facts.positive(step, self.float(&key));
+        }
     }
 }
 
@@ -183,6 +208,36 @@ mod tests {
         assert_eq!(nav(&per_point, 64), Some((vec![4, 8, 2], false)));
         let roi = format!("{RASTER}Scan - ROI Enable = Enable\nScan - ROI Type = Raster\n");
         assert_eq!(nav(&roi, 6), Some((vec![3, 2], false)));
+    }
+
+    #[test]
+    fn pixels_on_the_specimen_are_steps_of_a_scan_or_of_images() {
+        let told = |lines: &str| {
+            let mut facts = MetadataList::new();
+            let details = Info::parse(lines.as_bytes()).add_to(&mut facts);
+            let steps = facts.iter().filter(|fact| fact.quantity.name().contains("step"));
+            let steps = steps.map(|fact| format!("{} {fact}", fact.quantity.name()));
+            let details = details.into_iter().map(|(key, value)| format!("{key}: {value}"));
+            steps.chain(details).collect::<Vec<_>>()
+        };
+        let sizes = "Specimen Pixel Size X (nanometers) = 0.1\n\
+                     Specimen Pixel Size Y (nanometers) = 0.2\nDiffraction Pixel Size X = 0.5\n\
+                     Diffraction Pixel Size Y = -1\n";
+        let diffraction = "diffraction pixel size x: 0.5 (without a unit)";
+        assert_eq!(
+            told(&format!("{RASTER}{sizes}")),
+            ["scan_step_x 0.1 nm", "scan_step_y 0.2 nm", diffraction]
+        );
+        let length = "Instrument Project Camera Length (centimeters)";
+        let no_scan = format!("{}{sizes}{length}", RASTER.replace("= Enable", "= Disable"));
+        assert_eq!(
+            told(&format!("{no_scan} = -1\n")),
+            ["image_step_x 0.1 nm", "image_step_y 0.2 nm", diffraction]
+        );
+        for other in [no_scan.clone(), format!("{no_scan} = 10\n"), sizes.to_owned()] {
+            assert_eq!(told(&other), [diffraction]);
+        }
+        assert_eq!(told(&format!("{}{sizes}", RASTER.replace("Raster", "Random"))), [diffraction]);
     }
 
     #[test]
