@@ -15,11 +15,11 @@ mod sidecar;
 
 use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::read_small;
-use crate::geometry::{FrameCount, sig_shape, square_or_line};
+use crate::geometry::{FrameCount, sig_shape};
 use crate::xml;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType};
-use sidecar::{NavSuggestion, Sidecar};
+use sidecar::Sidecar;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,7 +62,10 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let n_frames = count.n_frames;
     let suggestion = match &sidecar {
         Some(sidecar) => sidecar.nav_shape(n_frames),
-        None => by_name(&raw, n_frames),
+        None => {
+            let name = raw.file_name().unwrap_or_default().to_string_lossy();
+            sidecar::nav_shape_by_name(&name, n_frames)
+        }
     };
     let mut details = vec![("scan shape from".to_owned(), suggestion.origin.to_owned())];
     let mut metadata = MetadataList::new();
@@ -115,17 +118,4 @@ fn raw_beside(path: &Path, sidecar: &Sidecar) -> Result<PathBuf> {
     ))
     .with_path(path)
     .with_hint("put both files into one folder, or load the .raw file itself as 'empad'"))
-}
-
-/// The scan shape of a `.raw` file without a sidecar.
-fn by_name(raw: &Path, n_frames: u64) -> NavSuggestion {
-    let name = raw.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match sidecar::shape_in_name(&name).filter(|&(y, x)| y.checked_mul(x) == Some(n_frames)) {
-        Some((y, x)) => NavSuggestion::exact(&[y, x], "the name of the file"),
-        None => NavSuggestion {
-            shape: square_or_line(n_frames),
-            origin: "the number of frames",
-            warning: None,
-        },
-    }
 }

@@ -81,37 +81,45 @@ impl Sidecar {
 
     /// The scan shape for `n_frames` frames, which are what is really there.
     pub(super) fn nav_shape(&self, n_frames: u64) -> NavSuggestion {
-        let product = |shape: &[u64]| shape.iter().try_fold(1u64, |n, &axis| n.checked_mul(axis));
-        let fits = |(shape, _): &&(Vec<u64>, &'static str)| product(shape) == Some(n_frames);
-        if let Some((shape, origin)) = self.scans.iter().find(fits) {
-            return NavSuggestion::exact(shape, origin);
-        }
         let what = if self.is_series { "series" } else { "scan" };
-        let Some((shape, origin)) = self.scans.first() else {
-            return NavSuggestion {
-                shape: square_or_line(n_frames),
-                origin: "the number of frames",
-                warning: None,
-            };
-        };
-        let positions = product(shape).unwrap_or(u64::MAX);
-        if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
-            let warning = format!(
-                "the XML file describes a {what} of {shape:?}, but there are only {n_frames} \
-                 frames; the last {} positions have no data",
-                positions - n_frames
-            );
-            return NavSuggestion { warning: Some(warning), ..NavSuggestion::exact(shape, origin) };
-        }
-        NavSuggestion {
-            shape: square_or_line(n_frames),
-            origin: "the number of frames",
-            warning: Some(format!(
-                "the XML file describes a {what} of {shape:?}, which {n_frames} frames do not \
-                 fit; give nav_shape if you know it"
-            )),
-        }
+        suggest(&self.scans, n_frames, &format!("the XML file describes a {what} of"))
     }
+}
+
+/// The scan shape of a `.raw` file without a sidecar: many have it in their names.
+pub(super) fn nav_shape_by_name(raw_name: &str, n_frames: u64) -> NavSuggestion {
+    let shape = shape_in_name(raw_name).map(|(y, x)| vec![y, x]);
+    let shape = shape.filter(|shape| !shape.contains(&0));
+    let scans: Vec<_> = shape.map(|shape| (shape, "the name of the file")).into_iter().collect();
+    suggest(&scans, n_frames, "the name of the file tells of a scan of")
+}
+
+/// The first of the shapes that has `n_frames` positions, or else the first one, if that many of
+/// its positions are plausible; `told` is how a warning about it begins.
+fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> NavSuggestion {
+    let product = |shape: &[u64]| shape.iter().try_fold(1u64, |n, &axis| n.checked_mul(axis));
+    let fits = |(shape, _): &&(Vec<u64>, &'static str)| product(shape) == Some(n_frames);
+    if let Some((shape, origin)) = scans.iter().find(fits) {
+        return NavSuggestion::exact(shape, origin);
+    }
+    let by_number = |warning| NavSuggestion {
+        shape: square_or_line(n_frames),
+        origin: "the number of frames",
+        warning,
+    };
+    let Some((shape, origin)) = scans.first() else { return by_number(None) };
+    let positions = product(shape).unwrap_or(u64::MAX);
+    if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
+        let warning = format!(
+            "{told} {shape:?}, but there are only {n_frames} frames; the last {} positions have no \
+             data",
+            positions - n_frames
+        );
+        return NavSuggestion { warning: Some(warning), ..NavSuggestion::exact(shape, origin) };
+    }
+    by_number(Some(format!(
+        "{told} {shape:?}, which {n_frames} frames do not fit; give nav_shape if you know it"
+    )))
 }
 
 /// The shapes that the file of a scan names.
@@ -154,7 +162,7 @@ fn number(text: &str) -> Option<u64> {
 }
 
 /// Rows and columns in a name such as `scan_x128_y64.raw`.
-pub(super) fn shape_in_name(name: &str) -> Option<(u64, u64)> {
+fn shape_in_name(name: &str) -> Option<(u64, u64)> {
     let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let of_axis = |axis: char| {
         let mut parts = stem.rsplit('_');

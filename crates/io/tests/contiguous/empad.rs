@@ -140,6 +140,19 @@ fn raw_files_alone() {
     let named = dir.path().join("scan_x3_y2.raw");
     std::fs::rename(dir.path().join("scan.raw"), &named).unwrap();
     assert_eq!(plain("empad", &named).unwrap().shape().nav(), [2, 3]);
+    for (name, nav, warning) in [
+        ("scan_x4_y2.raw", &[2, 4][..], "of [2, 4], but there are only 6 frames; the last 2"),
+        ("scan_x2_y2.raw", &[6], "of [2, 2], which 6 frames do not fit"),
+        ("scan_x0_y2.raw", &[6], ""),
+        ("scan_x99999_y9.raw", &[6], "which 6 frames do not fit"),
+    ] {
+        let path = dir.path().join(name);
+        std::fs::hard_link(&named, &path).unwrap();
+        let dataset = plain("empad", &path).unwrap();
+        assert_eq!(dataset.shape().nav(), nav, "{name}");
+        let warnings = dataset.source().info().warnings.join(" ");
+        assert!(warnings.contains(warning) && warnings.is_empty() == warning.is_empty(), "{name}");
+    }
     let error = plain("auto", &named).unwrap_err();
     assert!(error.to_string().contains("size of 6 frames, but no signature"), "{error}");
     let error = plain("empad", &dir.path().join("scan.xml")).unwrap_err();
