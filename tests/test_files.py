@@ -91,6 +91,14 @@ def test_missing_frames_are_invalid_and_never_zero(ctx, files, counts, kind, bac
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+def test_paths_may_be_bytes(ctx, files, counts, kind):
+    path, options = files[kind]
+    dataset = ctx.load(kind, os.fsencode(path), **options)
+    result = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
+    assert np.array_equal(result, counts.sum(axis=(2, 3)))
+
+
+@pytest.mark.parametrize("kind", FORMATS)
 def test_sync_offset(ctx, files, counts, kind):
     path, options = files[kind]
     flat = counts.sum(axis=(2, 3)).reshape(-1).astype(np.float32)

@@ -168,7 +168,7 @@ def test_dm_stacks(ctx, tmp_path):
     write_dm(files[1], data[0].astype("int16"))
     with pytest.raises(FramefoldError, match=r"1\.dm4.*int16"):
         ctx.load("dm", files=files)
-    with pytest.raises(InvalidArgumentError, match="one path"):
+    with pytest.raises(InvalidArgumentError, match="both a path and files"):
         ctx.load("dm", path=files[0], files=files)
     with pytest.raises(UnsupportedError, match="make no stack"):
         ctx.load("tvips", files=files)

@@ -35,7 +35,7 @@ class OpenMethods:
         Raises
         ------
         UnsupportedError
-            If no format recognizes the file; the message says why, for each.
+            If no format recognizes the file; the message says what it begins with.
         """
         return self.load("auto", path, **options)
 
@@ -123,10 +123,12 @@ class OpenMethods:
             from framefold.io.dataset.dask import DaskDataSet
 
             return DaskDataSet(*args, **options)
-        for name in ("path", "files"):
-            if options.get(name) is not None:
-                args = (options[name], *args)
-            options.pop(name, None)
+        given = [options.pop(name, None) for name in ("path", "files")]
+        if given[1] is not None and (args or given[0] is not None):
+            raise InvalidArgumentError(
+                f"load({filetype!r}, …) got both a path and files; pass the list of files alone"
+            )
+        args = (*(value for value in given if value is not None), *args)
         if not args:
             raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got none")
         if len(args) > 1:

@@ -236,19 +236,29 @@ fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detectio
     for format in in_order {
         match (format.detect)(prefix) {
             Verdict::Match(reason) => return Ok(Detection { format, reason }),
-            Verdict::No(reason) => reasons.push(format!("not {}: {reason}", format.name)),
+            // Of others, what the file begins with tells enough.
+            Verdict::No(reason) if fits(&format) => reasons.push((format, reason)),
+            Verdict::No(_) => {}
         }
     }
     // An extension of plain pixels, too, promises nothing.
     let promises = !raw::FORMAT.extensions.contains(&extension.as_str());
-    let promised = formats.iter().find(|format| fits(format) && promises);
-    let error = match promised {
-        Some(format) => Error::bad_file(format!(
-            "the extension '.{extension}' promises {}, but the content is something else ({})",
+    let of_extension: Vec<String> =
+        reasons.iter().map(|(format, why)| format!("not {}: {why}", format.name)).collect();
+    let error = match reasons.first().filter(|_| promises) {
+        Some((format, _)) => Error::bad_file(format!(
+            "the extension '.{extension}' promises {}, but the content is something else ({}); no \
+             other format matches",
             format.title,
-            reasons.join("; ")
+            of_extension.join("; ")
         )),
-        None => Error::unsupported(format!("no format matches ({})", reasons.join("; "))),
+        None => {
+            let names: Vec<&str> = formats.iter().map(|format| format.name).collect();
+            let names = names.strip_suffix(&[raw::FORMAT.name]).unwrap_or(&names).join(", ");
+            let told = [format!("it starts with {}, unlike files of {names}", prefix.describe())];
+            let told = [&told, of_extension.as_slice()].concat().join("; ");
+            Error::unsupported(format!("no format matches: {told}"))
+        }
     };
     Err(error.with_path(prefix.path).with_hint(
         "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape",

@@ -62,15 +62,16 @@ fn a_promise_not_kept_says_what_was_found() {
 }
 
 #[test]
-fn without_a_match_every_format_says_why() {
+fn without_a_match_the_formats_are_named() {
     let (_dir, path) = file("scan.xyz", &[0, 1, 2]);
     let error = open_as("auto", &path, &OpenOptions::default()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     let text = error.to_string();
-    for format in FORMATS {
-        assert!(text.contains(&format!("not {}: ", format.name)), "{text}");
+    for format in FORMATS.iter().filter(|format| format.name != "raw") {
+        assert!(text.contains(format.name), "{text}");
     }
     assert!(text.contains("bytes 00 01 02") && !text.contains('\n'), "{text}");
+    assert!(text.len() < 400, "{text}");
     assert!(error.hint().unwrap().contains("load it as 'raw'"));
 }
 

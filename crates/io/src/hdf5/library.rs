@@ -351,6 +351,10 @@ pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
         return Error::unsupported(format!("the HDF5 library cannot read it: {text}"))
             .with_hint("rewrite the file with h5repack");
     }
+    if matches!(error, hdf5_reader::error::Error::InvalidMagic) {
+        return Error::bad_file("it is no HDF5 file: the signature \\x89HDF is not there")
+            .with_hint("load it as 'auto' to find out what it is");
+    }
     Error::bad_file(format!("the file is damaged: {text}"))
         .with_hint("copy the file again; it may not have been closed when it was written")
 }

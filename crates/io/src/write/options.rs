@@ -97,10 +97,11 @@ impl Compression {
         };
         if let Some(level) = level.filter(|level| !range.contains(level)) {
             let name = Compression::ALL.iter().find(|(_, known)| *known == self);
-            let error = Error::invalid(format!(
-                "{} has no level {level}",
-                name.map_or("the compression", |(name, _)| name)
-            ));
+            let name = match self {
+                Compression::None => "data that is not compressed",
+                _ => name.map_or("the compression", |(name, _)| name),
+            };
+            let error = Error::invalid(format!("{name} has no level {level}"));
             return Err(error.with_hint(match range.end() {
                 0 => "leave the level out".to_owned(),
                 end => format!("choose a level from 1 to {end}"),

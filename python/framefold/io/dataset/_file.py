@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from os.path import abspath, isfile
 from typing import Any, ClassVar, cast
 
@@ -66,14 +66,14 @@ class FileDataSet(DataSet):
         "native_sig_shape": …}}``
         """
         try:
-            filetype, _ = _engine.detect(fspath(path))
+            filetype, _ = _engine.detect(fsdecode(path))
             if filetype != cls.filetype:
                 return False
             dataset = of_format(filetype)(path)
         except FramefoldError:
             return False
         nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
-        parameters: dict[str, Any] = {"path": fspath(path), "nav_shape": nav, "sig_shape": sig}
+        parameters: dict[str, Any] = {"path": fsdecode(path), "nav_shape": nav, "sig_shape": sig}
         name = dataset.meta.get("data set", "")
         if filetype in ("hdf5", "zarr") and name and " " not in name:
             parameters["ds_path"] = name
@@ -101,7 +101,7 @@ def open_files(
     """Opens files; also what it takes to open them again."""
     options = _without_former(filetype, options)
     if isinstance(path, (list, tuple)):
-        options["files"] = [abspath(file) for file in path]
+        options["files"] = [abspath(fsdecode(file)) for file in path]
         if not options["files"]:
             raise InvalidArgumentError(f"load({filetype!r}, …) got an empty list of files")
         path = options["files"][0]
@@ -111,8 +111,8 @@ def open_files(
     for option in PATHS:
         if options.get(option) is not None:
             # Worker processes may run in another folder.
-            options[option] = abspath(options[option])
-    name = fspath(cast("Path", path))
+            options[option] = abspath(fsdecode(options[option]))
+    name = fsdecode(cast("Path", path))
     engine = _engine.load(filetype, name, options)
     if "files" not in options and engine.format != "zarr" and not isfile(name):
         # Whoever opens it again gets the same files, even if the folder has others by then.
