@@ -125,8 +125,7 @@ def test_command_line(entry, tmp_path):
 
 def framefold(*arguments):
     """What the command prints."""
-    code = "from framefold.cli import main; main()"
-    command = [sys.executable, "-c", code, *map(str, arguments)]
+    command = [sys.executable, "-m", "framefold", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -10,8 +10,8 @@ use std::path::Path;
 ///
 /// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or blocks joined by
 /// `;`. A block has an entry for each axis, slowest first: `a:b` (either end may be left out) or
-/// one index; axes at the end that are left out are taken whole, as in NumPy. Unlike there, what
-/// lies outside of the scan is an error.
+/// one index. Negative numbers count from the end, and axes at the end that are left out are taken
+/// whole, as in NumPy. Unlike there, what lies outside of the scan is an error.
 ///
 /// # Errors
 /// `InvalidArgument` if it does not fit the scan or selects nothing; errors of the file.
@@ -72,14 +72,23 @@ fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Range<usize>>> {
     Ok(ranges)
 }
 
+/// One entry of a block: an index or a slice. Negative numbers count from the end.
 fn parse_entry(entry: &str, len: usize) -> Option<Range<usize>> {
-    let number = |text: &str, default: usize| {
-        if text.trim().is_empty() { Some(default) } else { text.trim().parse().ok() }
+    let number = |text: &str| match text.trim().strip_prefix('-') {
+        // What lies before the axis is out of it, as what lies behind.
+        Some(back) => match back.parse().ok()? {
+            0 => Some(0),
+            back => Some(len.checked_sub(back).unwrap_or(usize::MAX - 1)),
+        },
+        None => text.trim().parse().ok(),
+    };
+    let or = |text: &str, default| {
+        if text.trim().is_empty() { Some(default) } else { number(text) }
     };
     match entry.split_once(':') {
-        Some((start, end)) => Some(number(start, 0)?..number(end, len)?),
+        Some((start, end)) => Some(or(start, 0)?..or(end, len)?),
         None => {
-            let index: usize = entry.parse().ok()?;
+            let index = number(entry)?;
             Some(index..index.checked_add(1)?)
         }
     }
@@ -118,6 +127,8 @@ mod tests {
         assert_eq!(positions("0:2,1:3", &[3, 4]), [1, 2, 5, 6]);
         assert_eq!(positions("2", &[3, 4]), [8, 9, 10, 11]);
         assert_eq!(positions(":,3", &[3, 4]), [3, 7, 11]);
+        assert_eq!(positions("-1:", &[3, 4]), [8, 9, 10, 11]);
+        assert_eq!(positions("-3:-1,-4", &[3, 4]), [0, 4]);
         assert_eq!(positions("2:,:1; 0 , 0", &[3, 4]), [0, 8]);
         assert_eq!(positions("5:7", &[9]), [5, 6]);
         assert_eq!(positions("1,0,1", &[2, 2, 2]), [5]);
@@ -132,7 +143,10 @@ mod tests {
             ("0,0,0", "3 axes"),
             ("a", "neither"),
             ("", "neither"),
-            ("-1,0", "neither"),
+            ("-4,0", "axis 0"),
+            (":-5", "axis 0"),
+            ("-0:-0", "axis 0"),
+            ("--1,0", "neither"),
             ("0;", "neither"),
             ("99999999999999999999", "neither"),
         ] {

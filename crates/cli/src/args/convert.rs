@@ -21,7 +21,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub to: Option<ConvertTo>,
     /// Write these scan positions only: 'a:b,c:d', several joined by ';', or a mask in an NPY file
-    #[arg(long, value_name = "ROI")]
+    #[arg(long, allow_hyphen_values = true, value_name = "ROI")]
     pub roi: Option<String>,
     /// The shape of a chunk on all axes, those of the scan first: 1,32,64,64
     #[arg(long, value_parser = parse::shape, value_name = "SHAPE")]
@@ -42,7 +42,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     pub no_verify: bool,
     /// Work on N threads [default: one for each core]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
     /// Sparse files: keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
     #[arg(long, allow_negative_numbers = true, value_name = "X")]

@@ -1,15 +1,22 @@
 //! Parsers of single values on the command line.
 
 use framefold::core::StoredDType;
+use std::num::NonZeroUsize;
 
 /// A shape: `128,128` or `128x128`.
 pub(super) fn shape(text: &str) -> Result<Shape, String> {
     let number = |part: &str| {
+        let not = if part.trim().is_empty() { text } else { part.trim() };
         part.trim()
             .parse::<usize>()
-            .map_err(|_| format!("'{}' is not a length; write a shape like 128,128", part.trim()))
+            .map_err(|_| format!("'{not}' is not a length; write a shape like 128,128"))
     };
     text.trim_end_matches(',').split([',', 'x']).map(number).collect()
+}
+
+/// A number of things, of which there must be one.
+pub(super) fn count(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| "it must be a whole number from 1 on".to_owned())
 }
 
 /// An index into an array: `3,4,0`.
@@ -64,6 +71,7 @@ mod tests {
         assert_eq!(shape("128x64"), Ok(vec![128, 64]));
         assert_eq!(shape("128,"), Ok(vec![128]));
         assert_eq!(shape(" 3 , 4 "), Ok(vec![3, 4]));
+        assert!(shape("x").unwrap_err().starts_with("'x' is not a length"));
         for bad in ["", "a", "1,,2", "-1", "1.5", "99999999999999999999"] {
             assert!(shape(bad).is_err(), "{bad}");
         }

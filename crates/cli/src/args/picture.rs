@@ -50,7 +50,7 @@ pub(crate) struct PictureArgs {
     #[arg(long, global = true)]
     pub log: bool,
     /// Draw each value as N × N pixels; small results are enlarged by default
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_parser = parse::count, value_name = "N")]
     pub upscale: Option<std::num::NonZeroUsize>,
     /// What to subtract from a vector field before its directions are drawn as colours
     #[arg(long, global = true, value_enum, default_value_t = CenterArg::Median)]
