@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -345,3 +346,34 @@ def test_a_client_that_is_closed_in_the_middle_of_a_run():
         closer.join()
         with pytest.raises(WorkerError, match="not connected"):
             ctx.run_udf(frames(ctx), Level())
+
+
+COLLECTED_WHILE_A_THREAD_STARTS = """
+import gc, threading, weakref
+import framefold as ff
+
+class Left:
+    closed = threading.Event()
+    def close(self):
+        self.closed.set()
+
+class Owner:
+    pass
+
+from framefold.executor.dask import DaskJobExecutor
+executor = DaskJobExecutor.__new__(DaskJobExecutor)
+executor._owns(Left())
+executor.itself = executor
+# A thread that starts takes these locks, and makes objects meanwhile: the collector may come.
+with threading._active_limbo_lock, getattr(threading, "_shutdown_locks_lock", threading.Lock()):
+    del executor
+    gc.collect()
+assert Left.closed.wait(60)
+print("closed")
+"""
+
+
+def test_a_dropped_executor_is_closed_while_a_thread_starts():
+    command = [sys.executable, "-c", COLLECTED_WHILE_A_THREAD_STARTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout == "closed\n", done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _thread
+
 # It registers its end first, and so ends after `_cancel_all`.
 import concurrent.futures.thread  # noqa: F401
 import os
@@ -437,7 +439,13 @@ def _end(client: Client, feed: Feed, complete: bool) -> None:
 
 def _begin(closing: Work[None], process: int) -> None:
     """Close what an executor has left; the garbage collector asks for it, on any thread."""
-    if os.getpid() == process:
+    if os.getpid() != process:
+        return
+    try:
+        # Not on a `Thread` right away: the collector may come while this very thread starts one,
+        # and has the lock that starting another takes.
+        _thread.start_new_thread(closing.begin, ())
+    except RuntimeError:  # there can be no more threads
         closing.begin()
 
 
