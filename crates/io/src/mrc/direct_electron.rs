@@ -172,10 +172,11 @@ impl Info {
     fn add_pixel_sizes(&self, facts: &mut MetadataList) {
         use Quantity::{ImageStepX, ImageStepY, ScanStepX, ScanStepY};
         let diffracts = self.float("Instrument Project Camera Length (centimeters)");
+        let is_raster = self.text("Scan - Type") == Some("Raster")
+            && (self.text("Scan - ROI Enable") != Some("Enable")
+                || self.text("Scan - ROI Type").is_none_or(|kind| kind == "Raster"));
         let steps = match (self.text("Scan - Enable"), diffracts) {
-            (Some("Enable"), _) if self.text("Scan - Type") == Some("Raster") => {
-                [ScanStepX, ScanStepY]
-            }
+            (Some("Enable"), _) if is_raster => [ScanStepX, ScanStepY],
             (Some("Disable"), Some(length)) if length <= 0.0 => [ImageStepX, ImageStepY],
             _ => return,
         };
@@ -238,6 +239,9 @@ mod tests {
             assert_eq!(told(&other), [diffraction]);
         }
         assert_eq!(told(&format!("{}{sizes}", RASTER.replace("Raster", "Random"))), [diffraction]);
+        let part = format!("{RASTER}{sizes}Scan - ROI Enable = Enable\nScan - ROI Type = ");
+        assert_eq!(told(&format!("{part}Raster\n")).len(), 3);
+        assert_eq!(told(&format!("{part}Random\n")), [diffraction]);
     }
 
     #[test]
