@@ -210,6 +210,7 @@ class ndarray:
     ndim = property(lambda self: self.np.ndim)
     size = property(lambda self: self.np.size)
     nbytes = property(lambda self: self.np.nbytes)
+    flags = property(lambda self: self.np.flags)
     T = property(lambda self: self._view(self.np.T))
 
     @property
@@ -262,6 +263,9 @@ class ndarray:
 
     def astype(self, dtype):
         return compute(lambda a: a.astype(dtype), self)
+
+    def copy(self):
+        return compute(np.copy, self)
 
     def sum(self, axis=None, dtype=None, out=None, **_):
         assert out is None

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from framefold.udf._cut_buffers import DeviceCuts
+
 if TYPE_CHECKING:
     from framefold._cuda.placement import OnDevice
     from framefold.udf._bridge import RunDescription
@@ -25,6 +27,9 @@ class DevicePartition:
         self._views: dict[str, Any] = {}
         #: Result buffers on the device by name, and the kind of each.
         self._buffers: dict[str, tuple[Any, str]] = {}
+        self._cuts: dict[str, DeviceCuts] = {}
+        #: Buffers that user code has as a whole, of which it sees parts as they are.
+        self.held: frozenset[str] = frozenset()
 
     def move(self, buffers: Buffers, arrays: dict[str, Array]) -> dict[str, Any]:
         """``arrays``, those on the device that are declared to be there."""
@@ -39,6 +44,7 @@ class DevicePartition:
             if decl.where == "device" and decl.dtype.char in "?bBhHiIlLqQefdFD":
                 there = cupy.zeros(array.shape, dtype=array.dtype)
                 self._buffers[name] = there, decl.kind
+                self._cuts[name] = DeviceCuts(there)
                 moved[name] = there
             else:
                 moved[name] = array
@@ -77,7 +83,9 @@ class DevicePartition:
         return None
 
     def end(self) -> None:
-        """Let go of the current tile."""
+        """Let go of the current tile, and finish the buffers."""
+        for cuts in self._cuts.values():
+            cuts.end()
         if self._gets.device_tiles is not None:
             self._gets.device_tiles.clear()
         if self._gets.sparse_tiles is not None:
@@ -100,7 +108,10 @@ class DevicePartition:
             elif kind == "sig" and not self._frames:
                 sig = self._run.tiling_scheme[index]
                 box = zip(sig.origin, sig.shape, strict=True)
-                self._views[name] = array[tuple(slice(o, o + n) for o, n in box)]
+                part = tuple(slice(o, o + n) for o, n in box)
+                self._views[name] = None  # who has the previous one now is who kept it
+                cuts = self._cuts[name]
+                self._views[name] = array[part] if name in self.held else cuts.part(index, part)
 
     @property
     def _frames(self) -> bool:

@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
-Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool]
+#: Where a view is shown, its name, the whole array, its kind, whether it can be written to, and
+#: whether user code has the whole array.
+Binding = tuple[dict[str, Any], str, npt.NDArray[Any], str, bool, bool]
 Declared = tuple[str, str, tuple[int, ...], str, int, str | None]
 #: Method, preferred dtype, tile depth, tile size in bytes, the engine's layout, and the most
 #: frames that a tile may have.
@@ -275,8 +277,17 @@ class PartitionTask:
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)
         self.udf.results = UDFData("result buffer", self.arrays)
+        n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
         self.udf.task_data = UDFData("task data", self.udf.get_task_data())
         self.udf.preprocess()
+        # User code that kept a whole buffer may write to it at any time.
+        held = frozenset(
+            name
+            for name, array in self.arrays.items()
+            if sys.getrefcount(array) > n_references[name]
+        )
+        if self.device is not None:
+            self.device.held = held
         self.method = processing_method(self.udf)
         process = getattr(self.udf, PROCESS_METHODS[self.method])
         frames = self.method == "frame"
@@ -293,12 +304,19 @@ class PartitionTask:
             self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)
         self.partition = (start, stop)
         self.bindings: list[Binding] = [
-            (self.udf.results.__dict__, sys.intern(name), array, self.buffers[name].kind, True)
+            (
+                self.udf.results.__dict__,
+                sys.intern(name),
+                array,
+                self.buffers[name].kind,
+                True,
+                name in held,
+            )
             for name, array in self.arrays.items()
             if self.device is None or not self.device.is_moved(name)
         ]
         self.bindings += [
-            (self.udf.params.__dict__, sys.intern(name), view, bridge.aux[name][0], False)
+            (self.udf.params.__dict__, sys.intern(name), view, bridge.aux[name][0], False, False)
             for name, view in aux.items()
         ]
         self.aux = aux

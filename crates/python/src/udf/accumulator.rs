@@ -65,7 +65,8 @@ impl Accumulator for PyAccumulator {
     fn finish(self: Box<Self>) -> Result<Partial> {
         let PyAccumulator { task, attached } = *self;
         let finished = attached.end(|py| {
-            let finished = task.task.call_method0(py, "finish");
+            let mut task = task;
+            let finished = task.write_back(py).and_then(|()| task.task.call_method0(py, "finish"));
             // What the partition held is released here, while that can be done at once.
             drop(task);
             finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py))
@@ -124,6 +125,11 @@ impl Task {
             descr: descr(py, meta.job.input_dtype)?.unbind(),
             cancel,
         })
+    }
+
+    /// Puts into the result buffers what user code saw in other memory.
+    fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.bindings.iter_mut().try_for_each(|binding| binding.write_back(py))
     }
 
     /// Processes the tile that `show` makes, given the dtype.

@@ -1,7 +1,13 @@
 //! A buffer and the attribute through which user code sees the part that is its turn.
+//!
+//! All that user code sees is C-contiguous, as a buffer that NumPy makes is: where `reshape` had to
+//! copy, what is written to the copy would be lost.
+
+mod cut;
 
 use crate::arrays::{ArrayMemory, Layout, memory_of};
 use crate::moving_view::MovingView;
+use cut::Cuts;
 use framefold::core::{BufferKind, TilePosition};
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescr, PyUntypedArray, PyUntypedArrayMethods};
@@ -23,16 +29,20 @@ pub(super) struct Binding {
     frame_shape: Vec<npy_intp>,
     frame_strides: Vec<npy_intp>,
     shown: MovingView,
+    /// What is shown of `sig` buffers while tiles have some of the columns only.
+    cuts: Cuts,
 }
 
 impl Binding {
-    /// From the bridge's `(namespace, name, array, kind, writeable)`.
+    /// From the bridge's `(namespace, name, array, kind, writeable, held)`; the last is whether user
+    /// code has the whole array.
     pub(super) fn try_new(description: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let (namespace, name, array, kind, writeable) = description.extract::<(
+        let (namespace, name, array, kind, writeable, held) = description.extract::<(
             Bound<'_, PyDict>,
             Bound<'_, PyString>,
             Bound<'_, PyAny>,
             String,
+            bool,
             bool,
         )>()?;
         let array = array.cast_into::<PyUntypedArray>()?;
@@ -63,6 +73,7 @@ impl Binding {
             frame_shape,
             frame_strides,
             shown: MovingView::default(),
+            cuts: Cuts::new(writeable, held),
         })
     }
 
@@ -99,6 +110,9 @@ impl Binding {
                 self.offset(0, position.in_partition.end.saturating_sub(1))?;
                 shape[0] = as_intp(position.in_partition.len())?;
             }
+            BufferKind::Sig if position.sig.linear().is_none() => {
+                return self.show_cut(py, position);
+            }
             BufferKind::Sig => {
                 for (axis, &origin) in position.sig.origin().iter().enumerate() {
                     let last = origin + position.sig.shape()[axis] - 1;
@@ -120,6 +134,33 @@ impl Binding {
             self.namespace.bind(py).set_item(self.name.bind(py), view)?;
         }
         Ok(())
+    }
+
+    /// Shows the part for a tile with some of the columns, as an array of its own.
+    fn show_cut(&mut self, py: Python<'_>, position: &TilePosition<'_>) -> PyResult<()> {
+        if !self.cuts.is_at(position.sig.index()) {
+            self.leave_cut(py)?;
+            self.cuts.begin(self.array.bind(py), position.sig)?;
+        }
+        if let (view, true) = self.cuts.show(py)? {
+            self.namespace.bind(py).set_item(self.name.bind(py), view)?;
+        }
+        Ok(())
+    }
+
+    fn leave_cut(&mut self, py: Python<'_>) -> PyResult<()> {
+        if self.cuts.has_current() {
+            // From here on, who has the part is who kept it.
+            self.namespace.bind(py).set_item(self.name.bind(py), py.None())?;
+            self.cuts.leave(py)?;
+        }
+        Ok(())
+    }
+
+    /// Writes to the buffer what was shown as an array of its own, once all tiles are processed.
+    pub(super) fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
+        self.leave_cut(py)?;
+        self.cuts.end(py)
     }
 
     /// The address of entry `index` along `axis`, checked against the array's length.
