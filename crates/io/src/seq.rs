@@ -10,18 +10,20 @@
 //! | 556, 560 | u32 | bits of a pixel as stored, and those of them that are used |
 //! | 564 | u32 | bytes of the pixels of a frame |
 //! | 568 | u32 | 100: one value for each pixel |
+//! | 572 | u32 | number of frames |
 //! | 580 | u32 | bytes from one frame to the next |
 //! | 584 | f64 | frames per second |
 //! | 620 | u32 | 0: not compressed |
 //!
 //! Little endian. Frames begin at byte 8192 from version 5 on, at 1024 before, whatever the header
 //! says about its own length; each is its pixels, row by row, and something that begins with a
-//! time stamp, see `time_stamps`. The number of frames that the header has is not true; the size of the
-//! file is. Files beside it bring corrections, see `sidecars`. Known writers: StreamPix 6 and 8.
+//! time stamp, see `time_stamps`. How many there are says the header where it can be right, see
+//! `frames`. Files beside it bring corrections, see `sidecars`. Known writers: StreamPix 6 and 8.
 //! Limits: no compressed and no coloured frames. Cameras that are split into a `_Top` and a
 //! `_Bottom` file give two data sets.
 
 mod bad_pixels;
+mod frames;
 mod sidecars;
 mod time_stamps;
 
@@ -72,11 +74,12 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         header.stride,
         header.frame_bytes(),
     )?;
-    let mut warnings: Vec<String> = count.warning(header.stride).into_iter().collect();
+    let mut warnings = Vec::new();
+    let n_frames = header.n_frames(&storage, count, &mut warnings)?;
     let sig_shape = sig_shape(&header.sig_shape(), options)?;
     let mut metadata = header.metadata.clone();
     let mut details = header.details.clone();
-    header.add_times(&storage, count.n_frames, &mut metadata, &mut details)?;
+    header.add_times(&storage, n_frames, &mut metadata, &mut details)?;
     let mut corrections = None;
     if options.enable_corrections != Some(false) {
         let found = sidecars::find(path, header.sig_shape()).map_err(|error| {
@@ -92,13 +95,13 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         format: FORMAT.name,
         files: vec![LinearFile {
             storage,
-            frames: 0..count.n_frames,
+            frames: 0..n_frames,
             first_pixel: header.first_pixel,
             stride: header.stride,
         }],
         pixels: Pixels::Plain { stored: header.stored, trusted: false },
         sig_shape,
-        nav_shape: square_or_line(count.n_frames),
+        nav_shape: square_or_line(n_frames),
         metadata,
         details,
         warnings,
@@ -115,6 +118,8 @@ struct Header {
     height: u32,
     first_pixel: u64,
     stride: u64,
+    /// How many frames there are, as the header has it.
+    counted: u32,
     version: i32,
     metadata: MetadataList,
     details: Vec<(String, String)>,
@@ -166,6 +171,7 @@ impl Header {
             height,
             first_pixel: if version >= 5 { 8192 } else { 1024 },
             stride: u64::from(number(580)?),
+            counted: number(572)?,
             version,
             metadata: metadata(&fields),
             details: vec![("file version".to_owned(), version.to_string())],
@@ -188,6 +194,17 @@ impl Header {
         u64::from(self.width) * u64::from(self.height) * size
     }
 
+    /// Where a frame begins.
+    fn offset(&self, frame: u64) -> u64 {
+        frame.saturating_mul(self.stride).saturating_add(self.first_pixel)
+    }
+
+    /// When a frame was recorded, where the file says so.
+    fn time(&self, storage: &Storage, frame: u64) -> Result<Option<TimeStamp>> {
+        let offset = self.offset(frame).saturating_add(self.frame_bytes());
+        TimeStamp::read(storage, offset, self.stride - self.frame_bytes(), self.version)
+    }
+
     /// Adds when the first and the last of so many frames were recorded.
     fn add_times(
         &self,
@@ -196,14 +213,10 @@ impl Header {
         metadata: &mut MetadataList,
         details: &mut Vec<(String, String)>,
     ) -> Result<()> {
-        let time = |frame: u64| {
-            let offset = frame.saturating_mul(self.stride).saturating_add(self.first_pixel);
-            let offset = offset.saturating_add(self.frame_bytes());
-            TimeStamp::read(storage, offset, self.stride - self.frame_bytes(), self.version)
-        };
-        let Some(first) = time(0)? else { return Ok(()) };
+        let Some(first) = self.time(storage, 0)? else { return Ok(()) };
         metadata.text(Quantity::RecordedAt, first.to_string().as_str());
-        let Some(last) = time(n_frames.saturating_sub(1))?.filter(|_| n_frames > 1) else {
+        let last = self.time(storage, n_frames.saturating_sub(1))?;
+        let Some(last) = last.filter(|_| n_frames > 1) else {
             return Ok(());
         };
         details.push(("last frame recorded at".to_owned(), last.to_string()));

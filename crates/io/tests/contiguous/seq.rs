@@ -21,7 +21,7 @@ fn bytes(frames: &Frames, version: i32, footer: usize) -> Vec<u8> {
     put(560, 7);
     put(564, frames.frame_bytes());
     put(568, 100);
-    put(572, 10_000);
+    put(572, frames.n_frames);
     put(580, frames.frame_bytes() + footer);
     header[584..592].copy_from_slice(&40f64.to_le_bytes());
     for (at, text) in [(4, "Norpix seq"), (36, "StreamPix")] {
@@ -210,4 +210,59 @@ fn frames_know_when_they_were_recorded() {
     assert_eq!(open(5, 8, &[(1_435_776_075, 1000, 0)]).0, None);
     let (found, details) = open(5, 8, &times[..1]);
     assert!(found.is_some() && !details.contains("last frame"), "{details}");
+}
+
+/// Slots that a recording allocated and never wrote are no frames: from a frame of zeros the dark
+/// frame would be subtracted as from any other, and the sums would be wrong.
+#[test]
+fn frames_are_those_of_the_header_and_slots_never_written_are_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let frames = frames(DType::U16, 8, &[6, 5]);
+    let stride = frames.frame_bytes() + 12;
+    let stamp = [&1_435_776_075u32.to_le_bytes()[..], &[0; 8]].concat();
+    // The header counts `counted`; the first `stamped` frames have a time stamp, all after the first
+    // `written` ones are zero; the file is cut after so many bytes of the last slot.
+    let open = |counted: u32, stamped: usize, written: usize, cut: usize| {
+        let mut whole = bytes(&frames, 5, 12);
+        whole[572..576].copy_from_slice(&counted.to_le_bytes());
+        for slot in 0..8 {
+            let at = 8192 + slot * stride;
+            if slot >= written {
+                whole[at..at + stride].fill(0);
+            }
+            let tail = at + frames.frame_bytes();
+            whole[tail..tail + 12].fill(0);
+            if slot < stamped {
+                whole[tail..tail + 12].copy_from_slice(&stamp);
+            }
+        }
+        whole.truncate(whole.len() - cut);
+        let dataset = plain("seq", &write(dir.path(), "scan.seq", &whole)).unwrap();
+        let info = dataset.source().info();
+        (info.n_frames, info.warnings.join("; "))
+    };
+    for (counted, stamped, written, cut, expected, words) in [
+        (8, 8, 8, 0, 8, ""),
+        (5, 5, 5, 0, 5, "the header counts 5 frames, and the file has room for 8"),
+        (5, 8, 8, 0, 5, "room for 8"),
+        (8, 3, 3, 0, 3, "the last 5 of 8 frames were never written"),
+        (6, 3, 3, 0, 3, "the last 3 of 6 frames were never written"),
+        // A header that cannot be right: the size counts.
+        (0, 8, 8, 0, 8, ""),
+        (0, 3, 3, 0, 3, "never written"),
+        (9, 8, 8, 0, 8, "the header counts 9 frames, but only 8 are there"),
+        (u32::MAX, 3, 3, 0, 3, "never written"),
+        // Frames of zeros with a time stamp, and pixels without one, are frames.
+        (8, 8, 3, 0, 8, ""),
+        (8, 3, 5, 0, 5, "never written"),
+        // Without time stamps nobody can tell, and where one was cut off neither.
+        (8, 0, 3, 0, 8, ""),
+        (8, 3, 3, 12, 8, ""),
+        (8, 3, 3, 13, 3, "59 bytes after the last of 7 whole frames"),
+    ] {
+        let (n_frames, warnings) = open(counted, stamped, written, cut);
+        let case = format!("{counted} {stamped} {written} {cut}: {warnings}");
+        assert_eq!(n_frames, expected, "{case}");
+        assert!(warnings.contains(words) && (words.is_empty() == warnings.is_empty()), "{case}");
+    }
 }
