@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 from test_hdf5 import FILTERS, read, values, write
@@ -9,6 +11,7 @@ from test_hdf5 import FILTERS, read, values, write
 import framefold as ff
 from framefold.exceptions import FramefoldError
 from framefold.io.corrections import CorrectionSet
+from framefold.warnings import UnusedCorrectionsWarning
 
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
@@ -93,20 +96,39 @@ def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
         file.create_dataset("entry/data/data_000001", data=frames)
         file.create_dataset(f"entry/instrument/detector/{name}", data=mask, chunks=(8, 9), **how)
     ctx = ff.Context()
+    # Unless somebody asks, pixels are as they were counted, and the first run says so.
     dataset = ctx.open(path)
-    own = dataset.get_correction_data()
+    assert not dataset.get_correction_data().have_corrections()
+    assert "pixel mask marks 3 of 72" in dataset.warnings[0]
+    with pytest.warns(
+        UnusedCorrectionsWarning, match=r"a_master.*3 of 72.*enable_corrections=True"
+    ):
+        found = ctx.run_udf(dataset, ff.PickUDF())["intensity"].raw_data
+    assert found.dtype == np.uint16
+    assert np.array_equal(found, frames)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ctx.run_udf(dataset, ff.SumUDF())
+        raw = ctx.load("hdf5", path, enable_corrections=False)
+        assert np.array_equal(read(raw), frames)
+        assert raw.warnings == []
+        ctx.run_udf(ctx.open(path), ff.SumUDF(), corrections=CorrectionSet())
+    # What was asked for.
+    asked = ctx.open(path, enable_corrections=True)
+    own = asked.get_correction_data()
     excluded = np.zeros((8, 9), bool)
     excluded[2, 3] = excluded[5, 5] = excluded[7, 8] = True
     assert np.array_equal(own.get_excluded_pixels().todense(), excluded)
-    raw = ctx.load("hdf5", path, enable_corrections=False)
-    assert np.array_equal(read(raw), frames)
-    found = ctx.run_udf(dataset, ff.PickUDF())["intensity"].raw_data
     by_hand = CorrectionSet(excluded_pixels=excluded)
     wanted = ctx.run_udf(raw, ff.PickUDF(), corrections=by_hand)["intensity"].raw_data
-    assert np.array_equal(found, wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for data, given in ((asked, None), (dataset, own), (dataset, by_hand)):
+            found = ctx.run_udf(data, ff.PickUDF(), corrections=given)["intensity"].raw_data
+            assert np.array_equal(found, wanted)
     assert found.max() < 100
     assert np.array_equal(
-        ctx.run_udf(dataset, ff.PickUDF(), corrections=CorrectionSet())["intensity"].raw_data,
+        ctx.run_udf(asked, ff.PickUDF(), corrections=CorrectionSet())["intensity"].raw_data,
         frames,
     )
 
@@ -129,7 +151,11 @@ def test_masks_that_do_not_fit_are_not_applied(tmp_path):
         detector = file["entry/instrument/detector"]
         detector["pixel_mask"] = np.zeros((8, 9), "f4")
     with pytest.raises(FramefoldError, match=r"float32.*enable_corrections=False"):
-        ff.Context().open(path)
+        ff.Context().open(path, enable_corrections=True)
+    dataset = ff.Context().open(path)
+    assert "cannot be read" in str(dataset.warnings)
+    with pytest.warns(UnusedCorrectionsWarning, match="float32"):
+        assert np.array_equal(read(dataset), frames)
 
 
 def test_a_group_for_each_frame(tmp_path):

@@ -92,8 +92,8 @@ class OpenMethods:
             The byte order, for ``'blo'``, if the file does not show it.
         enable_corrections : bool
             Whether dark frame, gain map and bad pixels that come with the file are applied, for
-            ``'seq'``, ``'frms6'`` and ``'hdf5'``; they are by default.
-            ``enable_offset_correction`` is the same.
+            ``'seq'``, ``'frms6'`` and ``'hdf5'``. By default they are, but for the pixel masks of
+            ``'hdf5'``, of which a warning tells. ``enable_offset_correction`` is the same.
         gain_map_path
             A text file with a gain map, for ``'frms6'``.
         allow_external_links : bool

@@ -361,6 +361,7 @@ def corrected(
     if corrections is None:
         inherited = type(dataset).get_correction_data is DataSet.get_correction_data
         if inherited and frames.corrections is None:
+            dataset._name_unused_corrections()
             return None, frames
         corrections = dataset.get_correction_data()
     from framefold.io.corrections.corrset import CorrectionSet

@@ -13,3 +13,7 @@ class UseDiscouragedWarning(FutureWarning):
 
 class MissingFramesWarning(UserWarning):
     """Positions of the scan without data were written as NaN or 0."""
+
+
+class UnusedCorrectionsWarning(UserWarning):
+    """A file brings corrections that are applied only if they are asked for."""

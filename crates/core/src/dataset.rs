@@ -15,6 +15,7 @@ pub struct Dataset {
     shape: Shape,
     sync_offset: i64,
     corrections: Option<Arc<Corrections>>,
+    unused_corrections: Option<Arc<str>>,
     opened: Arc<[PathBuf]>,
 }
 
@@ -52,7 +53,14 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
-        Ok(Dataset { source, shape, sync_offset, corrections: None, opened: Arc::default() })
+        Ok(Dataset {
+            source,
+            shape,
+            sync_offset,
+            corrections: None,
+            unused_corrections: None,
+            opened: Arc::default(),
+        })
     }
 
     /// The same, made of these files: besides those of its frames, headers and what lies beside them.
@@ -91,6 +99,19 @@ impl Dataset {
     /// gain map or a list of bad pixels opens a data set that has them already.
     pub fn corrections(&self) -> Option<&Arc<Corrections>> {
         self.corrections.as_ref()
+    }
+
+    /// The same, with a sentence about corrections that came with the files and are not applied
+    /// because nobody asked for them.
+    pub fn with_unused_corrections(mut self, sentence: Option<String>) -> Self {
+        self.unused_corrections = sentence.map(Arc::from);
+        self
+    }
+
+    /// Which corrections came with the files and are not applied, and how to have them applied.
+    /// Shown once, when the data are first used without corrections.
+    pub fn unused_corrections(&self) -> Option<&str> {
+        self.unused_corrections.as_deref()
     }
 
     /// The dtype of pixels that are not converted on anybody's wish: that of the source, or the

@@ -46,6 +46,7 @@ use crate::detect::{Format, Prefix, Verdict};
 use framefold_core::{Dataset, Result};
 use frames::Frames;
 use library::Library;
+use pixel_mask::PixelMask;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -80,21 +81,23 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let (source, corrections) = library::contained(|| {
+    let (source, mask) = library::contained(|| {
         let library = Library::open(path, options.backend, options.allow_external_links)?;
         let found = find::find(&library, options.ds_path.as_deref())?;
         let mut frames = Frames::read(&library, &found, options)?;
-        let corrections = match options.enable_corrections {
-            Some(false) => None,
-            _ => {
-                let sig_shape = frames.sig_shape.clone();
-                pixel_mask::corrections(&library, &found, &sig_shape, &mut frames.warnings)?
-            }
-        };
+        let sig_shape = frames.sig_shape.clone();
+        let mask = PixelMask::find(
+            &library,
+            &found,
+            &sig_shape,
+            options.enable_corrections,
+            &mut frames.warnings,
+        )?;
         let source = frames.source(&library)?;
         library.main.storage.verify()?;
-        Ok((source, corrections))
+        Ok((source, mask))
     })?;
-    Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)?
-        .with_corrections(corrections.map(Arc::new))
+    Ok(Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)?
+        .with_corrections(mask.applied.map(Arc::new))?
+        .with_unused_corrections(mask.unused))
 }

@@ -71,7 +71,7 @@ pub struct OpenOptions {
     /// What to do about the gap between chips where the file has no pixels for it.
     pub quad_gap: QuadGap,
     /// Whether dark frames, gain maps and lists of bad pixels that come with the file are applied;
-    /// they are if nothing is said.
+    /// they are if nothing is said, but for the masks of HDF5, of which a sentence tells.
     pub enable_corrections: Option<bool>,
     /// The byte order of a file that does not say so itself, or says it wrongly.
     pub byte_order: Option<ByteOrder>,

@@ -45,6 +45,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     let mut info: Option<SourceInfo> = None;
     let mut present: Vec<Range<u64>> = Vec::new();
     let mut n_frames = 0u64;
+    let mut unused = None;
     for path in &options.files {
         let located = |error: Error| error.with_path(path).with_format(format.name);
         let dataset = (format.open)(path, &alone).map_err(located)?;
@@ -56,6 +57,7 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
                     .with_hint("open them with enable_corrections=False, or one by one"),
             ));
         }
+        unused = unused.or_else(|| dataset.unused_corrections().map(str::to_owned));
         let start = n_frames;
         n_frames = start
             .checked_add(own.n_frames)
@@ -99,7 +101,8 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
     info.details.push(("files".to_owned(), options.files.len().to_string()));
     info.warnings.extend(files::notes(&options.files));
     let source = StackSource { info, parts };
-    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+    Ok(Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)?
+        .with_unused_corrections(unused))
 }
 
 fn check(first: &SourceInfo, other: &SourceInfo) -> Result<()> {

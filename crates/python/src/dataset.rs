@@ -101,6 +101,12 @@ impl PyDataset {
         self.dataset.source().info().warnings.clone()
     }
 
+    /// A sentence about corrections that came with the file and are not applied.
+    #[getter]
+    fn unused_corrections(&self) -> Option<&str> {
+        self.dataset.unused_corrections()
+    }
+
     /// The ranges of flat navigation positions that have data.
     #[getter]
     fn positions_with_data(&self) -> Vec<(usize, usize)> {

@@ -53,6 +53,9 @@ pub(crate) struct DataArgs {
     /// What to do about the gap between the chips of a quad detector where the file has none
     #[arg(long, global = true, value_enum, default_value_t = QuadGapArg::Omit)]
     pub quad_gap: QuadGapArg,
+    /// Repair the pixels that a DECTRIS detector's own mask marks as bad
+    #[arg(long, global = true, conflicts_with = "no_corrections")]
+    pub corrections: bool,
     /// Leave out dark frames, gain maps and bad pixels that come with the file
     #[arg(long, global = true)]
     pub no_corrections: bool,
@@ -132,7 +135,11 @@ impl DataArgs {
                 QuadGapArg::Omit => QuadGap::Omit,
                 QuadGapArg::Insert => QuadGap::Insert,
             },
-            enable_corrections: self.no_corrections.then_some(false),
+            enable_corrections: match (self.corrections, self.no_corrections) {
+                (true, _) => Some(true),
+                (_, true) => Some(false),
+                _ => None,
+            },
             byte_order: self.byte_order.map(|order| match order {
                 ByteOrderArg::Little => ByteOrder::Little,
                 ByteOrderArg::Big => ByteOrder::Big,

@@ -8,6 +8,9 @@
 //! Bit 0 is a gap, 1 a dead pixel, 2 to 4 and 6 pixels that count wrongly, 8 what the user excluded.
 //! Any of the lower 16 excludes a pixel; the higher ones, such as 31 for pixels between chips whose
 //! counts are shared out, do not.
+//!
+//! Repaired pixels are no longer what was counted, and integers become floats. So a mask is applied
+//! only if somebody asks for it; otherwise a sentence says that it is there.
 
 use super::array::Array;
 use super::find::Found;
@@ -20,36 +23,63 @@ use framefold_core::{
 const DETECTOR: &str = "entry/instrument/detector";
 const EXCLUDES: u64 = 0xFFFF;
 
-/// The pixels to leave out of frames of `sig_shape`; `None` if there are none.
-///
-/// # Errors
-/// `BadFile` if the mask is there and cannot be read.
-pub(super) fn corrections(
+/// What becomes of the mask of a file.
+#[derive(Debug, Default)]
+pub(super) struct PixelMask {
+    /// The pixels to repair.
+    pub(super) applied: Option<Corrections>,
+    /// What is said about a mask that is not applied.
+    pub(super) unused: Option<String>,
+}
+
+impl PixelMask {
+    /// Looks for the mask of frames of `sig_shape`, to apply it if that is `wanted`; `Some(false)`
+    /// does not look.
+    ///
+    /// # Errors
+    /// `BadFile` if the mask is wanted, and cannot be read.
+    pub(super) fn find(
+        library: &Library,
+        found: &Found,
+        sig_shape: &[usize],
+        wanted: Option<bool>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self> {
+        let of_detector = |(path, _): &(String, Option<u64>)| path.starts_with("entry/data");
+        if wanted == Some(false) || !found.parts.iter().all(of_detector) {
+            return Ok(Self::default());
+        }
+        if wanted == Some(true) {
+            let applied = corrections(library, sig_shape, warnings)?;
+            return Ok(PixelMask { applied, unused: None });
+        }
+        let unused = match excluded(library, sig_shape, warnings) {
+            Ok(excluded) if excluded.is_empty() => None,
+            Ok(excluded) => Some(format!(
+                "a pixel mask marks {} of {} pixels of each frame as bad, and is not applied: open \
+                 the data with enable_corrections=True to repair them, or with \
+                 enable_corrections=False if they are to stay",
+                excluded.len(),
+                sig_shape.iter().product::<usize>()
+            )),
+            Err(error) => {
+                Some(format!("there is a pixel mask that cannot be read ({})", error.message()))
+            }
+        };
+        warnings.extend(unused.clone());
+        Ok(PixelMask { applied: None, unused })
+    }
+}
+
+/// The corrections that repair the pixels of the mask; `None` if there are none.
+fn corrections(
     library: &Library,
-    found: &Found,
     sig_shape: &[usize],
     warnings: &mut Vec<String>,
 ) -> Result<Option<Corrections>> {
-    let of_detector = |(path, _): &(String, Option<u64>)| path.starts_with("entry/data");
-    if !found.parts.iter().all(of_detector) {
-        return Ok(None);
-    }
-    let Some(path) = place(library, warnings) else { return Ok(None) };
-    let (dataset, owner) = library.dataset(&path)?;
-    let array = Array::try_new(library, &dataset, owner)?;
-    if array.shape != sig_shape {
-        warnings.push(format!(
-            "the pixel mask has the shape {:?}, but frames {sig_shape:?}: it is not applied",
-            array.shape
-        ));
-        return Ok(None);
-    }
-    let bits = bits(library, array).map_err(|error| {
+    let excluded = excluded(library, sig_shape, warnings).map_err(|error| {
         error.with_hint("repair the file, or open the data with enable_corrections=False")
     })?;
-    let numbered = bits.iter().enumerate();
-    let excluded: Vec<usize> =
-        numbered.filter(|(_, bits)| *bits & EXCLUDES != 0).map(|(pixel, _)| pixel).collect();
     if excluded.is_empty() {
         return Ok(None);
     }
@@ -58,6 +88,27 @@ pub(super) fn corrections(
         warnings.push(format!("{}; they are left as they are", error.message()));
     }
     Corrections::try_new(sig_shape, None, None, excluded, true).map(Some)
+}
+
+/// The flat numbers of the pixels that the mask excludes.
+fn excluded(
+    library: &Library,
+    sig_shape: &[usize],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<usize>> {
+    let Some(path) = place(library, warnings) else { return Ok(vec![]) };
+    let (dataset, owner) = library.dataset(&path)?;
+    let array = Array::try_new(library, &dataset, owner)?;
+    if array.shape != sig_shape {
+        warnings.push(format!(
+            "the pixel mask has the shape {:?}, but frames {sig_shape:?}: it is not applied",
+            array.shape
+        ));
+        return Ok(vec![]);
+    }
+    let bits = bits(library, array)?;
+    let numbered = bits.iter().enumerate();
+    Ok(numbered.filter(|(_, bits)| *bits & EXCLUDES != 0).map(|(pixel, _)| pixel).collect())
 }
 
 /// The path of the mask, if there is one for all frames.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
@@ -19,6 +20,7 @@ from framefold.io.dataset._backends import (
     IOBackend,
     MMapBackend,
 )
+from framefold.warnings import UnusedCorrectionsWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +49,9 @@ class DataSet:
 
     #: File type, absolute path and options; None if it is not a file.
     _opened_with: tuple[str, str, dict[str, Any]] | None = None
+
+    #: Whether a run has said that corrections of the file are not applied.
+    _named_unused_corrections = False
 
     def __init__(self, engine: _engine.Dataset) -> None:
         self._engine = engine
@@ -163,10 +168,20 @@ class DataSet:
         """Makes regions of interest by indexing: ``dataset.roi[3:5, :]``."""
         return RoiHelper(tuple(self._shape.nav))
 
+    def _name_unused_corrections(self) -> None:
+        """Warn, once, of corrections of the file that runs do not apply."""
+        sentence = self._engine.unused_corrections
+        if sentence is None or self._named_unused_corrections:
+            return
+        self._named_unused_corrections = True
+        names = "".join(f"'{path}': " for path in self.paths[:1])
+        warnings.warn(f"{names}{sentence}", UnusedCorrectionsWarning, stacklevel=2)
+
     def get_correction_data(self) -> CorrectionSet:
         """The corrections that come with the data; an empty set if there are none.
 
-        ``run_udf`` applies them unless it is given others; ``CorrectionSet()`` says none.
+        ``run_udf`` applies them unless it is given others; ``CorrectionSet()`` says none. Pixel
+        masks of ``hdf5`` are among them if the data were opened with ``enable_corrections=True``.
         """
         from framefold.io.corrections.corrset import CorrectionSet
 
