@@ -66,11 +66,17 @@ def local():
     assert eventually(lambda: scratch() == folders)
 
 
+def connected_to(executor):
+    """An executor that is connected to the local cluster of another one, as from elsewhere."""
+    client = executor.client
+    options = {"security": client.security}
+    return DaskJobExecutor.connect(client.scheduler.address, client_kwargs=options)
+
+
 @pytest.fixture(scope="module")
 def connected(local):
     """A context that is connected to the same cluster, as from elsewhere."""
-    address = local.executor.client.cluster.scheduler_address
-    with ff.Context(executor=DaskJobExecutor.connect(address)) as context:
+    with ff.Context(executor=connected_to(local.executor)) as context:
         yield context
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fake_cupy
 import pytest
 from cuda_udfs import CUPY, NAV, Meeting, Memory, Tiles, Where, check, ran
-from dask_cases import forgotten
+from dask_cases import connected_to, forgotten
 from process_cases import eventually, hard_limit  # noqa: F401 - a fixture
 from sparse_files import counts
 
@@ -13,7 +13,6 @@ import framefold as ff
 import framefold.executor.delayed
 from framefold.common.backend import get_use_cuda
 from framefold.exceptions import LimitError, UnsupportedError, WorkerError
-from framefold.executor.dask import DaskJobExecutor
 
 distributed = pytest.importorskip("distributed")
 
@@ -48,8 +47,7 @@ def both(stand_in):
 
 @pytest.fixture(scope="module")
 def connected(both):
-    address = both.executor.client.cluster.scheduler_address
-    with ff.Context(executor=DaskJobExecutor.connect(address)) as context:
+    with ff.Context(executor=connected_to(both.executor)) as context:
         yield context
 
 

@@ -7,21 +7,23 @@ script again, which then needs a guard.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
+import pickle
 import subprocess
 import sys
 import time
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
-from distributed import Scheduler, SpecCluster
+from distributed import Scheduler, Security, SpecCluster
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from framefold.executor import _dask_security
 from framefold.executor._dask_messages import not_started
 from framefold.executor._dask_scratch import Scratch, remove_stale
 from framefold.executor._failures import describe_exit
@@ -48,16 +50,23 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         For :class:`distributed.Worker`.
     device
         The number of its CUDA device; None for a worker on the CPU.
+    security
+        What it has to show at its scheduler, and asks others for.
     """
 
     def __init__(
-        self, scheduler: str, name: str, options: Mapping[str, Any], device: int | None = None
+        self,
+        scheduler: str,
+        name: str,
+        options: Mapping[str, Any],
+        device: int | None = None,
+        security: Security | None = None,
     ) -> None:
         super().__init__()
         self._device = device
         self.name = name
-        self._options = {"dashboard": False, **options, "name": name}
-        self._scheduler = scheduler
+        given = {"dashboard": False, **_dask_security.local_options(options), "name": name}
+        self._told = pickle.dumps((scheduler, given, security or Security()))
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -94,22 +103,22 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     def _launch(self) -> None:
         flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
         command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask_process"]
-        command += [self._scheduler, json.dumps(self._options)]
         # Ctrl-C in a terminal is the main process's to deal with.
         if sys.platform == "win32":
             group = subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined]
             self._process = subprocess.Popen(
                 [*command, "-1"],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 env=_environment(self._device),
                 creationflags=group,
             )
+            self._tell()
             return
         reading, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
                 [*command, str(reading)],
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 env=_environment(self._device),
                 pass_fds=[reading],
                 process_group=0,
@@ -122,6 +131,14 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         if self._lifeline is not None:
             os.close(self._lifeline)
         self._lifeline = lifeline
+        self._tell()
+
+    def _tell(self) -> None:
+        """Send it what it has to know, not on the command line, which all users can read."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as stdin:  # it may have ended already
+            stdin.write(self._told)
 
     async def _watch(self) -> None:
         failed = 0
@@ -219,10 +236,13 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     spec
         The workers, as for :class:`distributed.SpecCluster`.
     options
-        For that class.
+        For that class, and ``dashboard_address``.
     """
-    local = {"host": "127.0.0.1", "dashboard": False, "dashboard_address": ":0"}
-    scheduler = {"cls": Scheduler, "options": local}
+    given = dict(options)
+    given["security"] = security = _dask_security.security(given.get("security"))
+    dashboard = given.pop("dashboard_address", None)
+    scheduler = given.get("scheduler")
+    given["scheduler"] = _dask_security.scheduler_spec(scheduler, dashboard, security)
     # It shows tracebacks of connections that are closed on purpose, when logs are loud again.
     batched = logging.getLogger("distributed.batched")
     if batched.level == logging.NOTSET:
@@ -232,11 +252,11 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
         scratch = Scratch()
     except OSError as error:
         raise not_started(str(error)) from error
-    workers = {name: _in_folder(worker, scratch.path) for name, worker in spec.items()}
+    workers = {name: _at_home(each, scratch.path, security) for name, each in spec.items()}
+    if given.get("worker") is not None:
+        given["worker"] = _at_home(given["worker"], scratch.path, security)
     try:
-        cluster = LocalCluster(
-            workers, **{"scheduler": scheduler, "silence_logs": logging.ERROR, **options}
-        )
+        cluster = LocalCluster(workers, **{"silence_logs": logging.ERROR, **given})
     except OSError as error:
         scratch.remove()
         raise not_started(str(error)) from error
@@ -247,10 +267,10 @@ def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
     return cluster
 
 
-def _in_folder(worker: Mapping[str, Any], folder: str) -> dict[str, Any]:
-    """The specification of a worker that keeps its temporary files there."""
-    options = worker.get("options", {})
+def _at_home(worker: Mapping[str, Any], folder: str, security: Security) -> dict[str, Any]:
+    """The specification of a worker that keeps to itself, with its temporary files there."""
     if worker["cls"] is not LocalWorker:
-        return dict(worker)
+        return _dask_security.worker_spec(worker, security)
+    options = worker.get("options", {})
     inner = {"local_directory": folder, **options.get("options", {})}
-    return {**worker, "options": {**options, "options": inner}}
+    return {**worker, "options": {"security": security, **options, "options": inner}}

@@ -1,40 +1,44 @@
-"""A Dask worker: ``python -m framefold.executor._dask_process SCHEDULER OPTIONS LIFELINE``."""
+"""A Dask worker: ``python -m framefold.executor._dask_process LIFELINE``.
+
+The rest comes through standard input, where other users of the machine cannot read it: the address
+of the scheduler, options, and what it has to show there, pickled.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import faulthandler
-import json
+import pickle
 import signal
 import sys
+from typing import Any
 
 from framefold.executor._lifeline import end_with
 from framefold.executor._serving import _restore_environment
 
 
-def main(scheduler: str, options: str, lifeline: int) -> None:
-    """Work for the scheduler until it is gone, or the process that started this one."""
+def main(lifeline: int) -> None:
+    """Work for a scheduler until it is gone, or the process that started this one."""
     end_with(lifeline)
     _restore_environment()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.stderr is not None:
         faulthandler.enable()  # says what Python was doing when compiled code broke
-    asyncio.run(_work(scheduler, json.loads(options)))
+    asyncio.run(_work(sys.stdin.buffer.read()))
 
 
-async def _work(scheduler: str, options: dict[str, object]) -> None:
+async def _work(told: bytes) -> None:
     import dask
 
     if dask.config.get("logging", None) is None:
         dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
     dask.config.set({"distributed.worker.profile.enabled": False})
-    from distributed import Worker
-
     from framefold.executor import _dask_work  # noqa: F401 - while there is nothing to do
+    from framefold.executor._dask_security import work
 
-    async with Worker(scheduler, **options) as worker:
-        await worker.finished()
+    given: tuple[Any, ...] = pickle.loads(told)
+    await work(*given)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(int(sys.argv[1]))

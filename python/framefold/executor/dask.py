@@ -180,7 +180,9 @@ class DaskJobExecutor(JobExecutor):
         """Start a cluster on this machine, which ends with the executor.
 
         Returns as soon as the scheduler is there, which is part of this process; workers come
-        while data sets are opened. A worker that dies is replaced.
+        while data sets are opened. A worker that dies is replaced. All of them listen on
+        127.0.0.1 alone, and let nobody in without the certificate of the cluster, which is
+        ``executor.client.security``.
 
         Parameters
         ----------
@@ -188,7 +190,8 @@ class DaskJobExecutor(JobExecutor):
             The workers, from :func:`cluster_spec`; one process with one thread for each core, and
             one for each CUDA device if CuPy is installed, if None.
         cluster_kwargs
-            For :class:`distributed.SpecCluster`.
+            For :class:`distributed.SpecCluster`. ``security=False`` does without certificates,
+            where nobody else uses the machine; ``dashboard_address`` starts Dask's dashboard.
         client_kwargs
             For :class:`distributed.Client`. ``set_as_default=True`` makes the cluster Dask's
             default scheduler.

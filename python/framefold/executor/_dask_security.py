@@ -1,0 +1,140 @@
+"""Who may use a local Dask cluster: the user who started it, and nobody else.
+
+A worker runs whatever a scheduler sends it, so whoever reaches either runs code as the user. All
+of them listen on the loopback interface alone. As other users of the machine reach that, too, every
+connection needs a certificate that is made for the cluster, and is kept in memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+from distributed import Nanny, Scheduler, Security, Worker
+
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+
+#: Where local clusters listen.
+LOOPBACK = "127.0.0.1"
+
+
+class ClosedScheduler(Scheduler):  # type: ignore[misc] # distributed has no types
+    """A scheduler without HTTP, which knows no certificates, and tells about tasks."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none."""
+
+
+class ClosedWorker(Worker):  # type: ignore[misc] # distributed has no types
+    """A worker without HTTP."""
+
+    def start_http_server(self, *_: Any, **__: Any) -> None:
+        """Start none."""
+
+
+def security(given: Any) -> Security:
+    """What processes of a cluster show each other.
+
+    Parameters
+    ----------
+    given
+        As ``security`` of :class:`distributed.LocalCluster`. If None or True, the certificates of
+        Dask's configuration, or else new ones; False for none.
+    """
+    if given is not None and not isinstance(given, bool | Security):
+        raise InvalidArgumentError(
+            f"security is {given!r}, expected a distributed.Security, or True or False"
+        )
+    if given is False:
+        return Security(require_encryption=False)
+    if given is not None and given is not True:
+        return given
+    configured = Security()
+    if configured.tls_ca_file is not None and configured.require_encryption:
+        return configured
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise MissingLibraryError(
+            "the package 'cryptography' is not installed; without it, other users of this machine "
+            "could run code on the workers of a local Dask cluster: pip install 'framefold[dask]'. "
+            "If there are no others, DaskJobExecutor.make_local(cluster_kwargs={'security': "
+            "False}) does without it"
+        ) from error
+
+
+def scheduler_spec(given: Any, dashboard_address: Any, security: Security) -> dict[str, Any]:
+    """The scheduler of a local cluster, as for :class:`distributed.SpecCluster`.
+
+    Parameters
+    ----------
+    given
+        The user's own, if there is one.
+    dashboard_address
+        Where the user wants a dashboard; None for none.
+    security
+        What processes show each other.
+    """
+    if given is not None:
+        if dashboard_address is not None:
+            raise InvalidArgumentError(
+                "cluster_kwargs have both scheduler and dashboard_address; put the address into "
+                "the options of the scheduler"
+            )
+        return {**given, "options": _closed(given.get("options", {}), security)}
+    if dashboard_address is None:
+        return {"cls": ClosedScheduler, "options": _closed({"dashboard": False}, security)}
+    options = {"dashboard": True, "dashboard_address": dashboard_address}
+    return {"cls": Scheduler, "options": _closed(options, security)}
+
+
+def worker_spec(given: Mapping[str, Any], security: Security) -> dict[str, Any]:
+    """A worker that the user specified, as for :class:`distributed.SpecCluster`."""
+    cls = _found(given["cls"])
+    if not (isinstance(cls, type) and issubclass(cls, Worker | Nanny)):
+        return dict(given)  # it may know none of these options
+    options = _closed(given.get("options", {}), security)
+    options.setdefault("dashboard_address", f"{LOOPBACK}:0")
+    return {**given, "options": options}
+
+
+def local_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options for a :class:`distributed.Worker` that listens on this machine alone."""
+    found = dict(options)
+    if "interface" not in found:
+        found.setdefault("host", LOOPBACK)
+    if found.get("dashboard_address") is not None:
+        found["dashboard_address"] = _here(found["dashboard_address"])
+    return found
+
+
+def _closed(options: Mapping[str, Any], security: Security) -> dict[str, Any]:
+    return {"security": security, **local_options(options)}
+
+
+def _here(address: Any) -> Any:
+    """An address, on this machine if it is a port alone."""
+    if isinstance(address, list | tuple):
+        return [_here(each) for each in address]
+    if isinstance(address, int) and not isinstance(address, bool):
+        return f"{LOOPBACK}:{address}"
+    is_port = isinstance(address, str) and address.lstrip(":").isdecimal()
+    return f"{LOOPBACK}:{address.lstrip(':')}" if is_port else address
+
+
+def _found(cls: Any) -> Any:
+    """A class, which Dask lets users name as text."""
+    if not isinstance(cls, str):
+        return cls
+    module, _, name = cls.rpartition(".")
+    return getattr(importlib.import_module(module), name) if module else cls
+
+
+async def work(scheduler: str, options: Mapping[str, Any], security: Security) -> None:
+    """Be a worker until the scheduler is gone."""
+    wanted = options.get("dashboard") or options.get("dashboard_address") is not None
+    cls = Worker if wanted else ClosedWorker
+    address = {"dashboard_address": f"{LOOPBACK}:0"} if wanted else {}
+    async with cls(scheduler, **{**address, **options}, security=security) as worker:
+        await worker.finished()
