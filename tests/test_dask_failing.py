@@ -504,6 +504,37 @@ def test_the_main_process_dies():
     assert gone([worker])
 
 
+def test_the_main_process_dies_while_workers_start(tmp_path):
+    code = """
+        import os, signal
+        import framefold as ff
+        from framefold.executor import _dask_cluster
+
+        launch = _dask_cluster.LocalWorker._launch
+
+        def launch_and_die(self):
+            launch(self)
+            print(self._process.pid, flush=True)
+            if self.name.endswith("-1"):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        _dask_cluster.LocalWorker._launch = launch_and_die
+        ff.Context.make_with("dask", cpus=2)
+    """
+    output = tmp_path / "output"
+    with open(output, "w") as file:
+        command = [sys.executable, "-c", textwrap.dedent(code)]
+        ended = subprocess.run(command, stdout=file, stderr=file, timeout=40)
+    assert ended.returncode == -signal.SIGKILL, output.read_text()
+    workers = [int(line) for line in output.read_text().split()]
+    try:
+        assert len(workers) == 2
+        assert gone(workers)
+    finally:
+        for worker in filter(is_running, workers):
+            os.kill(worker, signal.SIGKILL)
+
+
 def test_the_interpreter_ends_in_the_middle():
     process = run_script("exit")
     try:

@@ -7,6 +7,7 @@ end, when it is closed. The system does so whatever user code is busy with.
 from __future__ import annotations
 
 import os
+import select
 import signal
 from contextlib import suppress
 
@@ -17,6 +18,8 @@ def end_with(lifeline: int) -> None:
         return
     signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process
     _watch(lifeline)
+    if _is_closed(lifeline):
+        os._exit(0)  # before there was anybody to signal
     os.register_at_fork(after_in_child=lambda: _end_fork_with(lifeline))
 
 
@@ -31,9 +34,15 @@ def _end_fork_with(lifeline: int) -> None:
         os.dup2(opened, lifeline, inheritable=False)
         os.close(opened)
         _watch(lifeline)
-        with suppress(BlockingIOError):
-            if not os.read(lifeline, 1):
-                os._exit(0)  # it was closed meanwhile
+        if _is_closed(lifeline):
+            os._exit(0)  # it was closed meanwhile
+
+
+def _is_closed(lifeline: int) -> bool:
+    """Whether the other end is: nothing is ever written to it."""
+    poll = select.poll()
+    poll.register(lifeline, 0)  # for its end alone
+    return bool(poll.poll(0))
 
 
 def _watch(lifeline: int) -> None:
