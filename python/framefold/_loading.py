@@ -23,7 +23,7 @@ def load_memory(
     sig_dims: int | None = None,
     nav_shape: tuple[int, ...] | None = None,
     sig_shape: tuple[int, ...] | None = None,
-    sync_offset: int = 0,
+    sync_offset: int | None = None,
     num_partitions: int | None = None,
 ) -> _engine.Dataset:
     """A data set that reads an array in place.
@@ -38,21 +38,27 @@ def load_memory(
     datashape
         Another shape for the data, with as many elements.
     sig_dims
-        How many of the last axes are signal axes; 2 if neither this nor ``sig_shape`` is given.
+        How many of the last axes are signal axes. By default as many as ``sig_shape`` has, or as
+        ``nav_shape`` leaves; 2 without either.
     nav_shape, sig_shape
-        Other shapes for scan and frame; ``sig_shape`` must have as many elements as the array's
-        own signal axes.
-    sync_offset, num_partitions
+        Other shapes for scan and frame, with as many elements as the axes of the array that they
+        stand for.
+    sync_offset
+        As for :meth:`framefold.Context.load`. Where it is given, be it 0, ``nav_shape`` may have
+        more or fewer positions than there are frames.
+    num_partitions
         As for :meth:`framefold.Context.load`.
     """
+    if nav_shape is not None:
+        nav_shape = lengths("nav_shape", nav_shape)
     if sig_shape is not None:
         sig_shape = lengths("sig_shape", sig_shape)
     if is_sparse(data):
         _check_dtype(data.dtype)
-        nav, sig = _sparse_axes(data, datashape, sig_dims, sig_shape)
+        nav, sig = _sparse_axes(data, datashape, sig_dims, nav_shape, sig_shape)
+        grid = _grid(nav, nav_shape, sync_offset)
         if sparse is not False:
-            grid = nav or (1,) if nav_shape is None else nav_shape
-            return _from_sparse(data, nav, sig, grid, sync_offset, num_partitions)
+            return _from_sparse(data, nav, sig, grid, sync_offset or 0, num_partitions)
         array = _dense_frames(_from_sparse(data, nav, sig, None)).reshape((*nav, *sig))
         sig_dims, sig_shape = len(sig), None
     else:
@@ -61,7 +67,7 @@ def load_memory(
         if datashape is not None and datashape != array.shape:
             _check_size("datashape", datashape, array.shape)
             array = array.reshape(datashape)
-    sig_dims = _sig_dims(array.shape, sig_dims, sig_shape)
+    sig_dims = _sig_dims(array.shape, sig_dims, nav_shape, sig_shape)
     if array.ndim == sig_dims:
         array = array[np.newaxis]
     n_nav = array.ndim - sig_dims
@@ -70,10 +76,10 @@ def load_memory(
         array, sig_dims = array.reshape(array.shape[:n_nav] + sig_shape), len(sig_shape)
     if any(stride < 0 for stride in array.strides):
         array = array.copy(order="C")  # the engine reads forward only
+    grid = _grid(array.shape[:n_nav], nav_shape, sync_offset)
     if not sparse:
-        return _engine.from_array(array, sig_dims, nav_shape, sync_offset, num_partitions)
-    grid = array.shape[:n_nav] if nav_shape is None else nav_shape
-    return _engine.from_array(array, sig_dims).to_sparse(grid, sync_offset, num_partitions)
+        return _engine.from_array(array, sig_dims, grid, sync_offset or 0, num_partitions)
+    return _engine.from_array(array, sig_dims).to_sparse(grid, sync_offset or 0, num_partitions)
 
 
 def load_zeros(
@@ -82,19 +88,23 @@ def load_zeros(
     sig_dims: int | None = None,
     nav_shape: tuple[int, ...] | None = None,
     sig_shape: tuple[int, ...] | None = None,
-    sync_offset: int = 0,
+    sync_offset: int | None = None,
     num_partitions: int | None = None,
 ) -> _engine.Dataset:
     """A sparse data set without any entries; parameters as for :func:`load_memory`."""
-    nav, sig = _cut(datashape, sig_dims, sig_shape)
+    if nav_shape is not None:
+        nav_shape = lengths("nav_shape", nav_shape)
+    if sig_shape is not None:
+        sig_shape = lengths("sig_shape", sig_shape)
+    nav, sig = _cut(datashape, sig_dims, nav_shape, sig_shape)
+    grid = _grid(nav, nav_shape, sync_offset)
     try:
         indptr = np.zeros(prod(nav) + 1, dtype=np.uint8)
     except (MemoryError, ValueError, OverflowError):
         raise LimitError(f"{prod(nav)} frames are more than fit into memory") from None
     empty = np.empty(0, dtype=np.uint32)
     values = np.empty(0, dtype=np.float32)
-    grid = nav or (1,) if nav_shape is None else nav_shape
-    return _engine.from_csr(indptr, empty, values, sig, grid, sync_offset, num_partitions)
+    return _engine.from_csr(indptr, empty, values, sig, grid, sync_offset or 0, num_partitions)
 
 
 def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
@@ -104,7 +114,7 @@ def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
     except TypeError:
         raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
     if not dims or min(dims) < 1:
-        raise InvalidArgumentError(f"{name}={dims} is no shape of frames: lengths are 1 or more")
+        raise InvalidArgumentError(f"{name}={dims} is no shape: lengths are 1 or more")
     return dims
 
 
@@ -138,6 +148,7 @@ def _sparse_axes(
     data: Any,
     datashape: tuple[int, ...] | None,
     sig_dims: int | None,
+    nav_shape: tuple[int, ...] | None,
     sig_shape: tuple[int, ...] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The navigation and signal axes of a sparse array."""
@@ -157,14 +168,17 @@ def _sparse_axes(
                 f"the rows of a sparse matrix of shape {shape} are frames of a shape that it does "
                 f"not say; pass sig_shape=…, datashape=… for all axes, or sig_dims=1"
             )
-    return _cut(shape, sig_dims, sig_shape)
+    return _cut(shape, sig_dims, nav_shape, sig_shape)
 
 
 def _cut(
-    shape: tuple[int, ...], sig_dims: int | None, sig_shape: tuple[int, ...] | None
+    shape: tuple[int, ...],
+    sig_dims: int | None,
+    nav_shape: tuple[int, ...] | None,
+    sig_shape: tuple[int, ...] | None,
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Navigation and signal axes; no navigation axes if there is one frame."""
-    n_nav = len(shape) - _sig_dims(shape, sig_dims, sig_shape)
+    n_nav = len(shape) - _sig_dims(shape, sig_dims, nav_shape, sig_shape)
     nav, sig = shape[:n_nav], shape[n_nav:]
     if sig_shape is not None and sig_shape != sig:
         _check_size("sig_shape", sig_shape, sig)
@@ -173,15 +187,34 @@ def _cut(
 
 
 def _sig_dims(
-    shape: tuple[int, ...], sig_dims: int | None, sig_shape: tuple[int, ...] | None
+    shape: tuple[int, ...],
+    sig_dims: int | None,
+    nav_shape: tuple[int, ...] | None,
+    sig_shape: tuple[int, ...] | None,
 ) -> int:
-    if sig_dims is None:
+    """How many of the last axes are signal axes."""
+    if sig_dims is None and sig_shape is not None:
         # The axes that hold as many pixels, if some do: they may have another shape.
-        last = range(1, len(shape)) if sig_shape is not None else ()
-        fitting = [n for n in last if prod(shape[-n:]) == prod(sig_shape or ())]
-        sig_dims = 2 if sig_shape is None else len(sig_shape)
+        fitting = [n for n in range(1, len(shape)) if prod(shape[-n:]) == prod(sig_shape)]
+        sig_dims = len(sig_shape)
         if fitting and sig_dims not in fitting:
             return fitting[0]
+    elif sig_dims is None and nav_shape is not None:
+        # The axes that hold as many frames; a single frame needs none.
+        ndim = len(shape)
+        fitting = [n for n in range(1, ndim + 1) if prod(shape[: ndim - n]) == prod(nav_shape)]
+        if not fitting:
+            raise InvalidArgumentError(
+                f"nav_shape {nav_shape} does not have as many positions as the first axes of data "
+                f"of shape {shape}, whichever they are; pass another nav_shape, or sig_dims=… and "
+                f"sync_offset=… for a scan that has more or fewer positions than frames"
+            )
+        for likely in (ndim - len(nav_shape), 2):
+            if likely in fitting:
+                return likely
+        return fitting[0]
+    elif sig_dims is None:
+        sig_dims = 2
     if sig_shape is not None and len(sig_shape) != sig_dims:
         raise InvalidArgumentError(f"sig_shape {sig_shape} does not have sig_dims={sig_dims} axes")
     if not 1 <= sig_dims <= len(shape):
@@ -190,6 +223,20 @@ def _sig_dims(
             f"it must be between 1 and {len(shape)}"
         )
     return sig_dims
+
+
+def _grid(
+    nav: tuple[int, ...], nav_shape: tuple[int, ...] | None, sync_offset: int | None
+) -> tuple[int, ...]:
+    """The shape of the scan; without ``sync_offset``, one with a position for each frame."""
+    if nav_shape is None:
+        return nav or (1,)
+    if sync_offset is None and prod(nav_shape) != prod(nav):
+        raise InvalidArgumentError(
+            f"nav_shape {nav_shape} has {prod(nav_shape)} positions, and there are {prod(nav)} "
+            f"frames; pass sync_offset=0 as well if the scan has more or fewer positions than that"
+        )
+    return nav_shape
 
 
 def _check_dtype(dtype: np.dtype[Any]) -> None:

@@ -46,7 +46,9 @@ class MemoryDataSet(DataSet):
     check_cast
         Of no effect: conversions are never refused.
     **options
-        As for :meth:`framefold.Context.load`.
+        As for :meth:`framefold.Context.load`. Without ``sig_dims``, as many of the last axes are
+        signal axes as ``sig_shape`` has, or as ``nav_shape`` leaves; 2 without either. Where
+        ``sync_offset`` is not given, the scan has a position for each frame.
 
     Raises
     ------
