@@ -118,8 +118,8 @@ def test_misuse_of_plots(plotting, dataset):
         run("level")
     with pytest.raises(InvalidArgumentError, match="one list of channels, but 2 UDFs"):
         run(["level"], [Level(), Level()])
-    with pytest.raises(InvalidArgumentError, match="for 1 UDFs, but 2"):
-        run([["level"]], [Level(), Level()])
+    with pytest.raises(InvalidArgumentError, match="for 3 UDFs, but 2"):
+        run([["level"], [], []], [Level(), Level()])
 
 
 @pytest.mark.parametrize("call", ["run_udf", "run_udf_iter"])

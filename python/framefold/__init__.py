@@ -13,6 +13,7 @@ system has it, with ``libertem`` read as ``framefold``::
 from typing import TYPE_CHECKING, Any
 
 from framefold._engine import __version__
+from framefold._submodules import submodule
 from framefold.api import Context
 from framefold.udf.base import UDF
 
@@ -63,7 +64,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     """Import what is asked for, once; start-up stays short."""
     if name not in _LAZY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return submodule(__name__, name)
     from importlib import import_module
 
     value = globals()[name] = getattr(import_module(_LAZY[name]), name)

@@ -100,12 +100,13 @@ class RunPlots:
     def _nested(self, plots: list[Any]) -> list[list[Any]]:
         """For each UDF the channels to plot."""
         if all(isinstance(entry, list) for entry in plots):
-            if len(plots) not in (0, len(self._run.udfs)):
+            missing = len(self._run.udfs) - len(plots)
+            if missing < 0:
                 raise InvalidArgumentError(
                     f"plots has lists of channels for {len(plots)} UDFs, but "
                     f"{len(self._run.udfs)} are run; pass one list for each, empty for none"
                 )
-            return plots or [[] for _ in self._run.udfs]
+            return [*plots, *([] for _ in range(missing))]
         if len(self._run.udfs) > 1:
             raise InvalidArgumentError(
                 f"plots is one list of channels, but {len(self._run.udfs)} UDFs are run; pass a "

@@ -39,14 +39,14 @@ class OpenMethods:
         """
         return self.load("auto", path, **options)
 
-    def load(self, filetype: str, /, *args: Any, **options: Any) -> DataSet:
+    def load(self, filetype: str | type[DataSet], *args: Any, **options: Any) -> DataSet:
         """Open a data set of a given type.
 
         Parameters
         ----------
         filetype
             The format, as ``framefold formats`` lists them, or ``'memory'``, ``'dask'`` or
-            ``'auto'``.
+            ``'auto'``, in small letters or capitals; or the class of a format.
         path
             The file, folder, pattern or list of files, as for :meth:`open`, for all types but
             ``'memory'`` and ``'dask'``. Further options may follow without names, in the order of
@@ -99,7 +99,7 @@ class OpenMethods:
         allow_external_links : bool
             Follow links to files outside of the folder of the file, for ``'hdf5'``; only for files
             that you trust.
-        tileshape, target_size, min_num_partitions
+        tileshape, target_size, min_num_partitions, enable_direct
             Of no effect for files: how data are cut is framefold's own choice.
         scan_size, detector_size
             Former names of ``nav_shape`` and ``sig_shape``.
@@ -117,6 +117,13 @@ class OpenMethods:
         FramefoldError
             If the file cannot be opened; names the file, what was found and what was expected.
         """
+        if isinstance(filetype, type) and issubclass(filetype, DataSet):
+            return filetype(*args, **options)
+        if not isinstance(filetype, str):
+            raise InvalidArgumentError(
+                f"the file type is {filetype!r}; use a name such as 'hdf5', or 'auto'"
+            )
+        filetype = filetype.lower()
         if filetype == "memory":
             return MemoryDataSet(*args, **options)
         if filetype == "dask":

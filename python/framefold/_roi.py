@@ -19,8 +19,9 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     ----------
     roi
         None; a boolean array, or one of zeros and ones, of shape ``nav`` or in one row; a
-        coordinate tuple; or a list of coordinate tuples or of ``(coordinates, bool)``. The first
-        entry of a list of the latter decides what all others are: the opposite.
+        coordinate tuple; or a list of coordinates (tuples or lists) or of ``(coordinates, bool)``.
+        The first entry of a list of the latter decides what all others are: the opposite. Lists in
+        a list are the rows of an array, if they fit.
     nav
         The navigation axes.
 
@@ -31,7 +32,7 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
     if roi is None:
         return None
-    if isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi)):
+    if isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):
         mask = _from_coordinates(roi, nav)
     else:
         mask = _from_array(roi, nav)
@@ -42,10 +43,19 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     return mask
 
 
-def _is_coordinates(roi: list[Any]) -> bool:
+def _is_coordinates(roi: list[Any], nav: tuple[int, ...]) -> bool:
     """Whether a list holds coordinates rather than the rows of a boolean array."""
-    return bool(roi) and all(
-        isinstance(entry, tuple) or (isinstance(entry, int) and not isinstance(entry, bool))
+    if not roi:
+        return False
+    if all(isinstance(entry, tuple) or _is_index(entry) for entry in roi):
+        return True
+    if not all(isinstance(entry, list) for entry in roi):
+        return False
+    # Lists in a list: rows if there are as many of the right length, else one list per position.
+    if len(nav) > 1 and len(roi) == nav[0] and all(len(entry) == nav[1] for entry in roi):
+        return False
+    return all(
+        (len(entry) == len(nav) and all(_is_index(i) for i in entry)) or _is_pair(entry)
         for entry in roi
     )
 
@@ -60,7 +70,12 @@ def _from_array(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
             "elements of the ROI are masked; use roi.filled(False) or roi.filled(True)"
         )
     # A copy: the caller may fill the array anew, and results are looked at later.
-    mask = np.array(roi)
+    try:
+        mask = np.array(roi)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            f"the ROI is no array of shape {nav}, and no list of coordinates: {error}"
+        ) from None
     if mask.dtype != np.bool_:
         mask = _from_numbers(mask, nav)
     if mask.shape == (prod(nav),):
@@ -112,8 +127,8 @@ def _from_coordinates(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
 
 
 def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
-    if isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], tuple):
-        return entry[0], bool(entry[1])
+    if _is_pair(entry):
+        return tuple(entry[0]), bool(entry[1])
     if _is_index(entry):
         return (entry,), True
     try:
@@ -123,6 +138,12 @@ def _entry(entry: Any) -> tuple[tuple[int, ...], bool]:
             f"the ROI holds {entry!r}, a {type(entry).__name__}, where coordinates are expected; "
             f"use a boolean array, or a list of coordinate tuples"
         ) from None
+
+
+def _is_pair(entry: Any) -> bool:
+    """Whether it is ``(coordinates, bool)``."""
+    pair = isinstance(entry, list | tuple) and len(entry) == 2
+    return pair and isinstance(entry[0], list | tuple)
 
 
 def _is_index(value: Any) -> bool:

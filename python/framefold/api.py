@@ -137,6 +137,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             self._plot_class = MPLLive2DPlot
         return self._plot_class
 
+    @plot_class.setter
+    def plot_class(self, plot_class: type[Live2DPlot] | None) -> None:
+        self._plot_class = plot_class
+
     @overload
     def run_udf(
         self,
@@ -244,7 +248,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         plots
             Live plots: True for all results that can be plotted; a list of channels for one
             UDF, such as ``['intensity', ('intensity', np.log1p)]``; a list of such lists, one
-            for each UDF; or a list of :class:`~framefold.viz.base.Live2DPlot`.
+            for each UDF, where those that are missing are empty; or a list of
+            :class:`~framefold.viz.base.Live2DPlot`.
         sync
             If False, return an awaitable: the run goes on beside the event loop.
         fn, make_buffers, merge

@@ -3,6 +3,8 @@
 from importlib import import_module
 from typing import Any
 
+from framefold._submodules import submodule
+
 #: Where each class is; they are imported when they are asked for.
 CLASSES = {
     "ApplyFFTMask": "apply_fft_mask",
@@ -25,7 +27,7 @@ __all__ = [*CLASSES]
 
 def __getattr__(name: str) -> Any:
     if name not in CLASSES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return submodule(__name__, name)
     return getattr(import_module(f"{__name__}.{CLASSES[name]}"), name)
 
 

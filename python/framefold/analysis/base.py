@@ -65,7 +65,12 @@ class Analysis:
 BaseAnalysis = Analysis
 
 
-def frame_results(frame: npt.NDArray[Any], real: str, complex_: str) -> AnalysisResultSet:
+def frame_results(
+    frame: npt.NDArray[Any],
+    real: str,
+    complex_: str,
+    kind: type[AnalysisResultSet] = AnalysisResultSet,
+) -> AnalysisResultSet:
     """The results for something that looks like a frame, on the scales that one looks at it with.
 
     Parameters
@@ -74,16 +79,18 @@ def frame_results(frame: npt.NDArray[Any], real: str, complex_: str) -> Analysis
         Real or complex, of the shape of a frame.
     real, complex_
         What it is, for the descriptions of real and of complex data.
+    kind
+        The class of the set.
     """
     if frame.dtype.kind != "c":
-        return AnalysisResultSet(
+        return kind(
             [
                 _result(frame, "intensity", "log", f"{real} log-scaled", logarithmic=True),
                 _result(frame, "intensity_lin", "lin", f"{real} lin-scaled"),
             ]
         )
     magnitude = np.abs(frame)
-    return AnalysisResultSet(
+    return kind(
         [
             _result(magnitude, "intensity_lin", "magn", f"{complex_} [magn]"),
             _result(

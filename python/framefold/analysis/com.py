@@ -15,12 +15,41 @@ from framefold.analysis.masks import middle
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._vector_field import apply_correction, center_shifts
+from framefold.udf._vector_field import (
+    GuessResult,
+    apply_correction,
+    center_shifts,
+    com_masks_factory,
+    com_masks_generic,
+    coordinate_check,
+    curl_2d,
+    divergence,
+    guess_corrections,
+    magnitude,
+)
 from framefold.udf.base import UDF
 from framefold.udf.com import CoMUDF
 from framefold.udf.masks import ApplyMasksUDF
 
-__all__ = ["COMAnalysis"]
+__all__ = [
+    "COMAnalysis",
+    "COMResultSet",
+    "GuessResult",
+    "apply_correction",
+    "center_shifts",
+    "com_masks_factory",
+    "com_masks_generic",
+    "coordinate_check",
+    "curl_2d",
+    "divergence",
+    "guess_corrections",
+    "magnitude",
+]
+
+
+class COMResultSet(AnalysisResultSet):
+    """The results of :class:`COMAnalysis`, which lists them."""
+
 
 #: Each component of the field, and its description.
 COMPONENTS = {"x": "x component of the center", "y": "y component of the center"}
@@ -105,7 +134,7 @@ class COMAnalysis(Analysis):
         }
         parts = {key: (udf_results[key].data, desc) for key, desc in of_field.items()}
         parts |= {key: (found[key], desc) for key, desc in COMPONENTS.items()}
-        return AnalysisResultSet(
+        return COMResultSet(
             [whole, *(_plain(values, key, key, desc) for key, (values, desc) in parts.items())]
         )
 
@@ -114,7 +143,7 @@ class COMAnalysis(Analysis):
         y, x = center_shifts(sums[..., 0], sums[..., 1], sums[..., 2], cy, cx)
         y, x = apply_correction(y, x, self._rotation(), bool(self.parameters.get("flip_y")))
         parts = {"real": np.real, "imag": np.imag}
-        return AnalysisResultSet(
+        return COMResultSet(
             [
                 _plain(part(values), f"{key}_{name}", f"{key} [{name}]", COMPONENTS[key])
                 for name, part in parts.items()

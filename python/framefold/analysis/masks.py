@@ -14,7 +14,15 @@ from framefold.common.container import MaskFactories
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.masks import ApplyMasksUDF
 
-__all__ = ["MasksAnalysis", "SingleMaskAnalysis"]
+__all__ = ["MasksAnalysis", "MasksResultSet", "SingleMaskAnalysis", "SingleMaskResultSet"]
+
+
+class MasksResultSet(AnalysisResultSet):
+    """The results of :class:`MasksAnalysis`, which lists them."""
+
+
+class SingleMaskResultSet(AnalysisResultSet):
+    """The results of analyses with one mask, which list them."""
 
 
 class MasksAnalysis(Analysis):
@@ -57,7 +65,7 @@ class MasksAnalysis(Analysis):
     ) -> AnalysisResultSet:
         """One result for each mask, or several if they are complex."""
         products = udf_results["intensity"].data
-        return AnalysisResultSet(
+        return MasksResultSet(
             [
                 result
                 for index in range(products.shape[-1])
@@ -92,7 +100,7 @@ class SingleMaskAnalysis(MasksAnalysis):
         """The product on all scales."""
         product = udf_results["intensity"].data[..., 0]
         desc = f"intensity of the integration over the selected {self.shape_name}"
-        return AnalysisResultSet(scan_results(product, "intensity", "intensity", desc))
+        return SingleMaskResultSet(scan_results(product, "intensity", "intensity", desc))
 
     def frame_shape(self) -> tuple[int, int]:
         """Height and width of a frame.

@@ -19,7 +19,11 @@ from framefold.common.container import MaskFactories
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.masks import ApplyMasksUDF
 
-__all__ = ["RadialFourierAnalysis"]
+__all__ = ["RadialFourierAnalysis", "RadialFourierResultSet"]
+
+
+class RadialFourierResultSet(AnalysisResultSet):
+    """The results of :class:`RadialFourierAnalysis`, which lists them."""
 
 
 class RadialFourierAnalysis(SingleMaskAnalysis):
@@ -111,7 +115,7 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         for ring, order in product(rings, orders):
             title, desc = f"bin {ring} order {order}", "Fourier component"
             add(series[..., ring, order], f"complex_{ring}_{order}", title, desc)
-        return AnalysisResultSet(results)
+        return RadialFourierResultSet(results)
 
     def _count(self, name: str, default: int, least: int) -> int:
         value = self.parameters.get(name)

@@ -14,7 +14,12 @@ from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.raw import PickUDF
 
-__all__ = ["PickFrameAnalysis"]
+__all__ = ["PickFrameAnalysis", "PickResultSet"]
+
+
+class PickResultSet(AnalysisResultSet):
+    """The results of :class:`PickFrameAnalysis`, which lists them."""
+
 
 #: The names of navigation coordinates, from the last axis to the first.
 NAMES = ("x", "y", "z")
@@ -59,7 +64,7 @@ class PickFrameAnalysis(Analysis):
     ) -> AnalysisResultSet:
         """The frame on all scales."""
         frame = udf_results["intensity"].data[0]
-        return frame_results(frame, self.place(), self.place())
+        return frame_results(frame, self.place(), self.place(), PickResultSet)
 
     def place(self) -> str:
         """Which frame, in words."""

@@ -11,7 +11,11 @@ from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.udf.sum import SumUDF
 
-__all__ = ["SumAnalysis"]
+__all__ = ["SumAnalysis", "SumResultSet"]
+
+
+class SumResultSet(AnalysisResultSet):
+    """The results of :class:`SumAnalysis`, which lists them."""
 
 
 class SumAnalysis(Analysis):
@@ -45,4 +49,4 @@ class SumAnalysis(Analysis):
     ) -> AnalysisResultSet:
         """The sum on all scales."""
         total = udf_results["intensity"].data
-        return frame_results(total, "sum of frames", "sum of all frames")
+        return frame_results(total, "sum of frames", "sum of all frames", SumResultSet)

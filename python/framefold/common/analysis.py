@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 __all__ = ["AnalysisResult", "AnalysisResultSet"]
 
 
-class AnalysisResult:
+class AnalysisResult(NDArrayOperatorsMixin):
     """One result of an analysis; can be used wherever an array can.
+
+    Operators, functions of NumPy, indices and attributes such as ``shape`` and ``max`` are those
+    of :attr:`raw_data`; what they give are arrays.
 
     Parameters
     ----------
     raw_data
         The numbers.
-    picture
-        Makes the picture of the numbers; called when it is first looked at.
+    visualized
+        The picture of the numbers, or a function that makes it of them, which is called when it is
+        first looked at.
     title, desc
         A short and a long name.
     key
@@ -32,7 +37,7 @@ class AnalysisResult:
     def __init__(
         self,
         raw_data: npt.NDArray[Any],
-        picture: Callable[[npt.NDArray[Any]], npt.NDArray[np.uint8]],
+        visualized: Callable[[npt.NDArray[Any]], npt.NDArray[np.uint8]] | npt.NDArray[np.uint8],
         title: str,
         desc: str,
         key: str,
@@ -43,14 +48,13 @@ class AnalysisResult:
         self.desc = desc
         self.key = key
         self.include_in_download = include_in_download
-        self._picture = picture
-        self._visualized: npt.NDArray[np.uint8] | None = None
+        self._visualized = visualized
 
     @property
     def visualized(self) -> npt.NDArray[np.uint8]:
         """A picture of it: RGBA or RGB, shape ``(y, x, 4)`` or ``(y, x, 3)``; needs matplotlib."""
-        if self._visualized is None:
-            self._visualized = self._picture(self.raw_data)
+        if callable(self._visualized):
+            self._visualized = self._visualized(self.raw_data)
         return self._visualized
 
     def get_image(self, save_kwargs: dict[str, Any] | None = None) -> BytesIO:
@@ -70,6 +74,31 @@ class AnalysisResult:
     ) -> npt.NDArray[Any]:
         return np.array(self.raw_data, dtype=dtype, copy=copy)
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        arrays = (np.asarray(x) if isinstance(x, AnalysisResult) else x for x in inputs)
+        return getattr(ufunc, method)(*arrays, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # Not through self.raw_data: it is missing while copies and unpickled results are filled.
+        if not name.startswith("_") and "raw_data" in self.__dict__:
+            return getattr(np.asarray(self.raw_data), name)
+        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+
+    def __getitem__(self, key: Any) -> Any:
+        return np.asarray(self.raw_data)[key]
+
+    def __len__(self) -> int:
+        return len(self.raw_data)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(np.asarray(self.raw_data))
+
+    def __float__(self) -> float:
+        return float(np.asarray(self.raw_data))
+
+    # Comparing gives arrays; in sets and dicts, a result is itself.
+    __hash__ = object.__hash__
+
     def __repr__(self) -> str:
         return f"<AnalysisResult: {self.key}>"
 
@@ -80,7 +109,8 @@ class AnalysisResultSet:
     Parameters
     ----------
     results
-        In the order in which they are listed and numbered.
+        In the order in which they are listed and numbered; or a function that gives them, which is
+        called when they are first looked at.
     raw_results
         What they were computed from, if there is something worth keeping.
 
@@ -94,22 +124,33 @@ class AnalysisResultSet:
     True
     """
 
-    def __init__(self, results: Sequence[AnalysisResult], raw_results: Any = None) -> None:
-        self.results = list(results)
+    def __init__(
+        self,
+        results: Iterable[AnalysisResult] | Callable[[], Iterable[AnalysisResult]],
+        raw_results: Any = None,
+    ) -> None:
+        self._results = results if callable(results) else list(results)
         self.raw_results = raw_results
+
+    @property
+    def results(self) -> list[AnalysisResult]:
+        """All of them."""
+        if callable(self._results):
+            self._results = list(self._results())
+        return self._results
 
     def keys(self) -> list[str]:
         """The names of the results."""
         return [result.key for result in self.results]
 
     def __getattr__(self, name: str) -> AnalysisResult:
-        # Not through self.results: it is missing while copies and unpickled sets are filled.
-        for result in self.__dict__.get("results", ()):
+        # There are none yet while copies and unpickled sets are filled.
+        results = self.results if "_results" in self.__dict__ else []
+        for result in results:
             if result.key == name:
-                return result  # type: ignore[no-any-return]
+                return result
         raise AttributeError(
-            f"there is no result {name!r}; there are: "
-            f"{', '.join(result.key for result in self.__dict__.get('results', ()))}"
+            f"there is no result {name!r}; there are: {', '.join(result.key for result in results)}"
         )
 
     def __getitem__(self, key: str | int) -> AnalysisResult:

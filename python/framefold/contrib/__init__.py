@@ -1,1 +1,10 @@
 """What connects framefold to other libraries."""
+
+from typing import Any
+
+from framefold._submodules import submodule
+
+
+def __getattr__(name: str) -> Any:
+    """A submodule that was not imported yet."""
+    return submodule(__name__, name)

@@ -1,1 +1,10 @@
 """Reading of data sets."""
+
+from typing import Any
+
+from framefold._submodules import submodule
+
+
+def __getattr__(name: str) -> Any:
+    """A submodule that was not imported yet."""
+    return submodule(__name__, name)

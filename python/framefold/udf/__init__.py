@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from framefold._submodules import submodule
 from framefold.udf.base import (
     UDF,
     UDFData,
@@ -36,9 +37,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """The UDF behind ``Context.map``, which derives from the base class."""
+    """The UDF behind ``Context.map``, which derives from the base class; submodules."""
     if name == "AutoUDF":
         from framefold.udf.auto import AutoUDF
 
         return AutoUDF
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return submodule(__name__, name)

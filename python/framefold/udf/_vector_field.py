@@ -6,12 +6,15 @@ that differentiate need two axes of at least two positions each.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.masks import circular
 
 Array = npt.NDArray[Any]
 #: What selects positions of a scan: a boolean array, or slices.
@@ -156,6 +159,56 @@ def center_shifts(
     y = np.where(filled, np.asarray(img_y) / divisor - ref_y, 0)
     x = np.where(filled, np.asarray(img_x) / divisor - ref_x, 0)
     return y, x
+
+
+def com_masks_generic(
+    detector_y: int, detector_x: int, base_mask_factory: Callable[[], Array]
+) -> list[Callable[[], Array]]:
+    """Masks whose products with a frame are the parts of a centre of mass.
+
+    Parameters
+    ----------
+    detector_y, detector_x
+        The shape of a frame.
+    base_mask_factory
+        Makes the mask that says which pixels count, or how much: shape
+        ``(detector_y, detector_x)``.
+
+    Returns
+    -------
+    list of functions
+        For :class:`~framefold.udf.masks.ApplyMasksUDF`: that mask itself, and, in float32, that
+        mask times y and times x in pixels. :func:`center_shifts` takes the three products.
+    """
+    return [
+        base_mask_factory,
+        partial(_moment, 0, (detector_y, detector_x), base_mask_factory),
+        partial(_moment, 1, (detector_y, detector_x), base_mask_factory),
+    ]
+
+
+def com_masks_factory(
+    detector_y: int, detector_x: int, cy: float, cx: float, r: float
+) -> list[Callable[[], Array]]:
+    """As :func:`com_masks_generic`, for the pixels in a circle.
+
+    Parameters
+    ----------
+    detector_y, detector_x
+        The shape of a frame.
+    cy, cx, r
+        Centre and radius in pixels.
+    """
+    # By position: the other way round than everywhere else, x first.
+    disk = partial(circular, cx, cy, detector_x, detector_y, r)
+    return com_masks_generic(detector_y, detector_x, disk)
+
+
+def _moment(axis: int, sig: tuple[int, int], base_mask_factory: Callable[[], Any]) -> Array:
+    """The mask of some pixels, times their coordinate along an axis."""
+    coordinates = np.indices(sig, dtype=np.float32)[axis]
+    result: Array = (np.asarray(base_mask_factory()) * coordinates).astype(np.float32)
+    return result
 
 
 def apply_correction(

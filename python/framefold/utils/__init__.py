@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold._submodules import submodule
 from framefold.exceptions import InvalidArgumentError
 
 Floats = npt.NDArray[Any]
@@ -152,3 +153,8 @@ def regularize_indices(indices: npt.ArrayLike) -> Floats:
     if given.ndim == 3 and given.shape[0] == 2:
         return given.T.reshape((-1, 2))
     raise InvalidArgumentError(f"indices have shape {given.shape}, expected (n, 2) or (2, n, m)")
+
+
+def __getattr__(name: str) -> Any:
+    """A submodule that was not imported yet."""
+    return submodule(__name__, name)

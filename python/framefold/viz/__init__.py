@@ -6,6 +6,9 @@
 package imports neither library.
 """
 
+from typing import Any
+
+from framefold._submodules import submodule
 from framefold.viz._channels import get_plottable_2D_channels
 from framefold.viz._colours import (
     encode_image,
@@ -30,3 +33,8 @@ __all__ = [
     "robust_limits",
     "visualize_simple",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A submodule that was not imported yet."""
+    return submodule(__name__, name)

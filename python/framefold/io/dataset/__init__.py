@@ -6,14 +6,38 @@ from os import PathLike, fspath
 from typing import Any
 
 from framefold import _engine
+from framefold._submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
+from framefold.io.dataset._file import CLASSES, of_format
 from framefold.io.dataset.base import DataSet, DataSetException
 
-__all__ = ["DataSet", "DataSetException", "detect", "get_dataset_cls", "get_extensions", "load"]
+__all__ = [
+    "DataSet",
+    "DataSetException",
+    "detect",
+    "filetypes",
+    "get_dataset_cls",
+    "get_extensions",
+    "load",
+]
+
+#: The dotted name of the class of each file type.
+filetypes = {
+    filetype: f"framefold.io.dataset.{module}.{name}"
+    for filetype, (module, name) in {
+        **CLASSES,
+        "dask": ("dask", "DaskDataSet"),
+        "memory": ("memory", "MemoryDataSet"),
+    }.items()
+}
 
 
 def load(
-    filetype: str, /, *args: Any, enable_async: bool = False, executor: Any = None, **kwargs: Any
+    filetype: str | type[DataSet],
+    *args: Any,
+    enable_async: bool = False,
+    executor: Any = None,
+    **kwargs: Any,
 ) -> Any:
     """A data set; the same as :meth:`framefold.Context.load`, without a context.
 
@@ -36,8 +60,6 @@ def detect(path: str | PathLike[str], executor: Any = None) -> dict[str, Any]:
     -------
     ``{"type": …, "parameters": {"path": …, "nav_shape": …, "sig_shape": …}, "info": …}``
     """
-    from framefold.io.dataset._file import of_format
-
     try:
         filetype, _ = _engine.detect(fspath(path))
     except FramefoldError:
@@ -51,14 +73,17 @@ def get_extensions() -> set[str]:
     return {ending for endings in _engine.known_extensions().values() for ending in endings}
 
 
-def get_dataset_cls(filetype: str) -> type[DataSet]:
-    """The class of a file type.
+def get_dataset_cls(filetype: str | type[DataSet]) -> type[DataSet]:
+    """The class of a file type, in small letters or capitals; a class is its own.
 
     Raises
     ------
     InvalidArgumentError
         If there is no such type.
     """
+    if isinstance(filetype, type):
+        return filetype
+    filetype = filetype.lower()
     if filetype == "memory":
         from framefold.io.dataset.memory import MemoryDataSet
 
@@ -72,6 +97,9 @@ def get_dataset_cls(filetype: str) -> type[DataSet]:
             f"there is no file type {filetype!r}; there are memory, dask, "
             f"{', '.join(_engine.known_formats())}"
         )
-    from framefold.io.dataset._file import of_format
-
     return of_format(filetype)
+
+
+def __getattr__(name: str) -> Any:
+    """A submodule that was not imported yet."""
+    return submodule(__name__, name)

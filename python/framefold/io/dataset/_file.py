@@ -14,7 +14,7 @@ from framefold.exceptions import FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
 from framefold.io.dataset.base import DataSet
 
-#: The module and class of each format; other formats have :class:`FileDataSet`.
+#: The module and class of each format.
 CLASSES = {
     "blo": ("blo", "BloDataSet"),
     "dm": ("dm", "DMDataSet"),
@@ -25,15 +25,18 @@ CLASSES = {
     "mib": ("mib", "MIBDataSet"),
     "mrc": ("mrc", "MRCDataSet"),
     "npy": ("npy", "NPYDataSet"),
+    "prz": ("prz", "PRZDataSet"),
     "raw": ("raw", "RawFileDataSet"),
     "raw_csr": ("raw_csr", "RawCSRDataSet"),
     "seq": ("seq", "SEQDataSet"),
     "ser": ("ser", "SERDataSet"),
+    "spe": ("spe", "SPEDataSet"),
+    "tiff": ("tiff", "TIFFDataSet"),
     "tvips": ("tvips", "TVIPSDataSet"),
     "zarr": ("zarr", "ZarrDataSet"),
 }
 #: Taken for the sake of scripts, and of no effect: how data are cut is the engine's choice.
-NO_EFFECT = ("tileshape", "target_size", "min_num_partitions")
+NO_EFFECT = ("tileshape", "target_size", "min_num_partitions", "enable_direct")
 #: Former names of options.
 FORMER = {"scan_size": "nav_shape", "detector_size": "sig_shape"}
 #: Options that are paths.

@@ -66,6 +66,21 @@ class DataSet:
         dataset._opened_with = how
         return dataset
 
+    @classmethod
+    def detect_params(cls, path: Any, executor: Any = None) -> dict[str, Any] | bool:
+        """What the constructor may be given for a file; False, as this class opens none."""
+        return False
+
+    @classmethod
+    def get_supported_extensions(cls) -> set[str]:
+        """Endings of the names of files of that format, without a dot; none if it is no file."""
+        return set()
+
+    @classmethod
+    def get_supported_io_backends(cls) -> list[str]:
+        """The names that ``io_backend`` takes; none if it is no file."""
+        return []
+
     def initialize(self, executor: Any = None) -> Self:
         """The data set itself: it is ready when it is made."""
         return self

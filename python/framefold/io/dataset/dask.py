@@ -79,7 +79,8 @@ class DaskDataSet(DataSet):
         _check_array(dask_array, sig_dims)
         if min_size is None:
             min_size = min(MIN_SIZE, dask_array.nbytes / FEWEST)
-        if isinstance(min_size, bool) or not isinstance(min_size, int | float) or min_size < 0:
+        is_number = isinstance(min_size, int | float | np.integer | np.floating)
+        if isinstance(min_size, bool) or not is_number or not min_size >= 0:
             raise InvalidArgumentError(f"min_size is {min_size!r}, expected a number of bytes")
         if dask_array.ndim == sig_dims:
             dask_array = dask_array[np.newaxis]

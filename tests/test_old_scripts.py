@@ -1,0 +1,270 @@
+"""What scripts written for LiberTEM pass and look at, under the names that it has there."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.analysis import AnalysisResult, AnalysisResultSet
+from framefold.exceptions import InvalidArgumentError, MissingLibraryError
+from framefold.io.dataset import filetypes, get_dataset_cls
+from framefold.io.dataset import load as load_dataset
+from framefold.io.dataset.memory import MemoryDataSet
+from framefold.io.dataset.npy import NPYDataSet
+from framefold.viz.base import Dummy2DPlot
+
+SHAPE = (6, 7, 16, 12)
+
+
+@pytest.fixture
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture
+def data():
+    return np.random.default_rng(3).random(SHAPE, dtype=np.float32)
+
+
+@pytest.fixture
+def ds(ctx, data):
+    return ctx.load("memory", data=data, sig_dims=2)
+
+
+def test_plot_class_can_be_set(ctx, ds):
+    made = []
+
+    class Plot(Dummy2DPlot):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    ctx.plot_class = Plot
+    assert ctx.plot_class is Plot
+    ctx.run_udf(ds, ff.SumUDF(), plots=True)
+    assert len(made) == 1
+    # Fewer lists than UDFs: those that are missing are empty.
+    udfs = [ff.SumUDF(), ff.SumSigUDF(), ff.StdDevUDF()]
+    ctx.run_udf(ds, udfs, plots=[[], ["intensity"]])
+    assert [plot.udf for plot in made[1:]] == [udfs[1]]
+
+
+def test_file_types_by_keyword_in_capitals_and_as_classes(ctx, data, tmp_path):
+    path = tmp_path / "a.npy"
+    np.save(path, data)
+    data.tofile(tmp_path / "a.raw")
+    raw = {"dtype": "float32", "nav_shape": SHAPE[:2], "sig_shape": SHAPE[2:]}
+    for dataset in (
+        ctx.load("NPY", path=path),
+        ctx.load(filetype="npy", path=path),
+        ctx.load("AUTO", path=path),
+        ctx.load(NPYDataSet, path=path),
+        ctx.load(filetype="RAW", path=tmp_path / "a.raw", enable_direct=True, **raw),
+        ctx.load("npy", path=path, enable_direct=False),
+        ctx.load(MemoryDataSet, data=data, sig_dims=2),
+        load_dataset("Memory", data=data, sig_dims=2, executor=None),
+    ):
+        assert tuple(dataset.shape) == SHAPE
+        picked = ctx.run_udf(dataset, ff.PickUDF())["intensity"].data
+        assert np.array_equal(picked.reshape(SHAPE), data)
+        assert dataset.initialize(ctx.executor) is dataset
+    with pytest.raises(InvalidArgumentError, match="the file type is 3"):
+        ctx.load(3, path)
+
+
+def test_every_file_type_has_a_class_that_says_its_endings():
+    assert set(ff._engine.known_formats()) | {"memory", "dask"} == set(filetypes)
+    for name, dotted in filetypes.items():
+        module, _, cls_name = dotted.rpartition(".")
+        cls = getattr(importlib.import_module(module), cls_name)
+        assert get_dataset_cls(name.upper()) is cls
+        assert get_dataset_cls(cls) is cls
+        assert getattr(cls, "filetype", name) == name
+        assert cls.get_supported_extensions() == set(ff._engine.known_extensions().get(name, []))
+        assert bool(cls.get_supported_io_backends()) == (name not in ("memory", "dask"))
+        assert cls.detect_params("/nothing/of/that/name") is False
+
+
+@pytest.mark.parametrize(
+    ("roi", "expected"),
+    [
+        ([[0, 1], [2, 3]], [(0, 1), (2, 3)]),
+        ([[5, -1]], [(5, 6)]),
+        ([np.array([1, 1]).tolist()] * 2, [(1, 1)]),
+        ([[[0, 1], True], [[2, 3], True]], [(0, 1), (2, 3)]),
+        ([([0, 1], True)], [(0, 1)]),
+        ([[False] * 7] * 5 + [[True] + [False] * 6], [(5, 0)]),
+    ],
+)
+def test_lists_in_lists_are_regions(ctx, ds, roi, expected):
+    result = ctx.run_udf(ds, ff.SumSigUDF(), roi=roi)["intensity"]
+    assert list(zip(*np.nonzero(result.valid_mask), strict=True)) == expected
+
+
+def test_lists_that_are_no_region_are_refused_in_words(ctx, ds):
+    with pytest.raises(InvalidArgumentError, match="no array of shape"):
+        ctx.run_udf(ds, ff.SumSigUDF(), roi=[[True], [True, False]])
+    with pytest.raises(InvalidArgumentError, match="expected bool"):
+        ctx.run_udf(ds, ff.SumSigUDF(), roi=[[0, 1, 2], [2, 3, 4]])
+
+
+def test_numbers_of_numpy_for_dask_arrays(ctx, data):
+    da = pytest.importorskip("dask.array", reason="dask is not installed")
+    array = da.from_array(data, chunks=(2, -1, -1, -1))
+    for min_size in (np.int64(0), np.float32(1e3), 10.0):
+        ds = ctx.load("dask", array, sig_dims=np.int64(2), min_size=min_size)
+        assert tuple(ds.shape) == SHAPE
+
+
+def test_functions_of_the_centre_of_mass(ctx, ds, data):
+    from framefold.analysis import com as analysis
+    from framefold.udf import com as udf
+
+    for name in analysis.__all__[2:]:
+        assert getattr(analysis, name) is getattr(udf, name)
+    factories = udf.com_masks_factory(16, 12, 7.0, 6.0, 5.0)
+    products = ctx.run_udf(ds, ff.ApplyMasksUDF(factories))["intensity"].data
+    y, x = udf.center_shifts(*np.moveaxis(products, -1, 0), 7.0, 6.0)
+    field = ctx.run_udf(ds, ff.CoMUDF.with_params(cy=7.0, cx=6.0, r=5.0))["field"].data
+    np.testing.assert_allclose(np.stack([y, x], axis=-1), field, atol=1e-4)
+    weights = udf.com_masks_generic(2, 3, lambda: np.array([[1, 2, 0], [0, 1, 1]]))
+    assert [mask().tolist() for mask in weights[1:]] == [
+        [[0, 0, 0], [0, 1, 1]],
+        [[0, 2, 0], [0, 1, 2]],
+    ]
+
+
+def test_results_have_the_classes_of_the_documentation(ctx, ds):
+    expected = {
+        "sum.SumResultSet": ctx.create_sum_analysis(ds),
+        "com.COMResultSet": ctx.create_com_analysis(ds),
+        "masks.MasksResultSet": ctx.create_mask_analysis([lambda: np.eye(16, 12)], ds),
+        "masks.SingleMaskResultSet": ctx.create_disk_analysis(ds),
+        "radialfourier.RadialFourierResultSet": ctx.create_radial_fourier_analysis(ds),
+        "raw.PickResultSet": ctx.create_pick_analysis(ds, x=1, y=2),
+    }
+    for name, analysis in expected.items():
+        module, cls = name.split(".")
+        found = ctx.run(analysis)
+        kind = getattr(importlib.import_module(f"framefold.analysis.{module}"), cls)
+        assert type(found) is kind
+        assert issubclass(kind, AnalysisResultSet)
+
+
+def test_results_of_analyses_are_used_as_arrays(ctx, ds, data):
+    total = ctx.run(ctx.create_sum_analysis(ds)).intensity
+    expected = total.raw_data
+    assert total.shape == (16, 12)
+    assert len(total) == 16
+    assert total.max() == expected.max()
+    assert np.array_equal(total + 1, expected + 1)
+    assert np.array_equal(2 / total, 2 / expected)
+    assert np.array_equal(np.log(total), np.log(expected))
+    assert np.array_equal(total[3:5, 2], expected[3:5, 2])
+    assert np.array_equal(total == total, np.ones((16, 12)))
+    assert np.array_equal(np.stack(list(total)), expected)
+    assert len({total, total}) == 1
+    with pytest.raises(AttributeError, match="nonsense"):
+        total.nonsense  # noqa: B018
+
+
+def test_results_can_be_made_late_and_of_pictures():
+    picture = np.zeros((2, 2, 4), dtype=np.uint8)
+    calls = []
+
+    def results():
+        calls.append(1)
+        return [AnalysisResult(np.eye(2), picture, "title", "what", "key")]
+
+    late = AnalysisResultSet(results)
+    assert not calls
+    assert late.key.visualized is picture
+    assert late["key"] is late[0]
+    assert len(calls) == 1
+
+
+def test_modules_are_there_without_being_imported():
+    code = """
+import framefold
+framefold.install_as_libertem()
+import libertem.api
+for path in ("udf.masks.ApplyMasksUDF udf.sum.SumUDF udf.stddev.StdDevUDF masks.circular "
+             "analysis.com.COMAnalysis analysis.SumAnalysis io.dataset.base.DataSet utils.generate "
+             "io.corrections.corrset.CorrectionSet common.buffers.BufferWrapper viz.mpl "
+             "executor.inline.InlineJobExecutor contrib.daskadapter.make_dask_array "
+             "corrections.coordinates.identity udf.base.UDF exceptions.UDFException").split():
+    found = libertem
+    for name in path.split("."):
+        found = getattr(found, name)
+for package, name in ((libertem, "nothing"), (libertem.udf, "nothing"), (libertem.io, "_x")):
+    try:
+        getattr(package, name)
+    except AttributeError as error:
+        assert "framefold" in str(error), error
+    else:
+        raise AssertionError(package)
+try:
+    import libertem.udf.nothing
+except ModuleNotFoundError as error:
+    assert "framefold" in str(error) and error.name == "libertem.udf.nothing"
+try:
+    from libertem.io.dataset.base import Nothing
+except ImportError as error:
+    assert "framefold" in str(error)
+"""
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+
+
+class Image:
+    """What a script in DigitalMicrograph has of an image."""
+
+    def __init__(self, array):
+        self.array, self.shown, self.updates, self.name = np.array(array), 0, 0, ""
+
+    def SetName(self, name):
+        self.name = name
+
+    def ShowImage(self):
+        self.shown += 1
+
+    def UpdateImage(self):
+        self.updates += 1
+
+    def GetNumArray(self):
+        return self.array
+
+
+def test_plots_in_digital_micrograph(ctx, ds, data, monkeypatch):
+    from framefold.viz.gms import GMSLive2DPlot
+
+    with pytest.raises(MissingLibraryError, match="DigitalMicrograph"):
+        GMSLive2DPlot(ds, ff.SumUDF())
+    made = []
+
+    def create(array):
+        made.append(Image(array))
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "DigitalMicrograph", SimpleNamespace(CreateImage=create))
+    ctx.plot_class = GMSLive2DPlot
+    udfs = [ff.SumUDF(), ff.CoMUDF()]
+    channels = [
+        ["intensity", ("intensity", lambda total: total[0]), ("intensity", lambda a: a > 60)],
+        ["field", ("field", lambda field: field[..., 0] + 1j * field[..., 1])],
+    ]
+    results = ctx.run_udf(ds, udfs, plots=channels)
+    total, field = results[0]["intensity"].data, results[1]["field"].data
+    lengths = np.hypot(field[..., 0], field[..., 1])
+    expected = [total, total[:1], total > 60, lengths, lengths]
+    for image, picture in zip(made, expected, strict=True):
+        assert image.shown == 1
+        assert image.updates > 0
+        assert image.name
+        assert image.array.dtype.itemsize <= 4
+        np.testing.assert_allclose(image.array, picture, rtol=1e-5)
