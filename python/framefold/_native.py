@@ -76,6 +76,41 @@ def finish_native(
     ]
 
 
+def leave_behind(
+    udf: UDF,
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    results: Results,
+    valid: npt.NDArray[np.bool_],
+) -> None:
+    """Let the user's object know the run and its results, as after one in Python.
+
+    Parameters
+    ----------
+    udf, dataset, roi, valid
+        As for :func:`finish_native`.
+    results
+        What that gave.
+    """
+    from framefold.common.buffers import ArrayWithMask
+    from framefold.udf._main_side import enter
+    from framefold.udf.data import UDFData
+    from framefold.udf.meta import UDFMeta
+
+    meta = UDFMeta(
+        dataset_shape=dataset.shape,
+        dataset_dtype=dataset.dtype,
+        input_dtype=np.result_type(udf.get_preferred_input_dtype(), dataset.dtype),
+        roi=roi,
+        merged=valid,
+    )
+    arrays = {
+        name: array.arr if isinstance(array, ArrayWithMask) else array
+        for name, _, _, array in results
+    }
+    enter(udf, params=udf._kwargs, meta=meta, results=UDFData("result buffer", arrays))
+
+
 def _main_side(
     udf: UDF,
     dataset: DataSet,

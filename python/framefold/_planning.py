@@ -10,9 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._native import finish_native, native_udf
+from framefold._native import Results, finish_native, leave_behind, native_udf
 from framefold._roi import roi_mask
-from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import BufferWrapper
 from framefold.common.udf import NUMPY
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -150,12 +149,19 @@ class Run:
                     roi=self._flat_roi,
                     valid=valid,
                 )
-                for name, kind, extra_shape, array in finish_native(
-                    udf, self.dataset, self.roi, of_one_udf, valid
-                )
+                for name, kind, extra_shape, array in self._finished(number, of_one_udf, valid)
             }
-            for udf, of_one_udf in zip(self.udfs, buffers, strict=True)
+            for number, of_one_udf in enumerate(buffers)
         )
+
+    def _finished(self, number: int, results: Results, valid: npt.NDArray[np.bool_]) -> Results:
+        """The results of one UDF; what a kernel computed is finished here."""
+        if self.bridges[number] is not None:
+            return results
+        udf = self.udfs[number]
+        finished = finish_native(udf, self.dataset, self.roi, results, valid)
+        leave_behind(udf, self.dataset, self.roi, finished, valid)
+        return finished
 
     def damage(self, n_merged: int) -> BufferWrapper:
         """Which positions are merged after that many partitions."""
@@ -184,7 +190,10 @@ class Run:
         """
         failure: Exception | None = None
         for bridge in self.bridges:
-            if bridge is None or bridge.ending is None:
+            if bridge is None:
+                continue
+            bridge.has_ended = True
+            if bridge.ending is None:
                 continue
             ending, bridge.ending = bridge.ending, None
             try:
@@ -210,13 +219,9 @@ class Run:
                     f"{type(udf).__name__} runs on a native kernel, whose parameters are fixed "
                     f"when the run begins; start another run"
                 )
-            for name, value in new.items():
-                if isinstance(value, AuxBufferWrapper):
-                    raise UnsupportedError(
-                        f"{type(udf).__name__}: AUX data {name!r} cannot be changed during a run; "
-                        f"start another run"
-                    )
-            copy = bridge.udf.new_for_partition({**bridge.udf._kwargs, **new})
+            kwargs = {**bridge.udf._kwargs, **new}
+            copy = bridge.udf.new_for_partition(kwargs)
+            copy._kwargs = kwargs
             changed.append((bridge, copy, new))
         for bridge, copy, new in changed:
             bridge.update_parameters(copy, new)

@@ -89,6 +89,27 @@ class ArrayWithMask:
         return f"<ArrayWithMask shape={self.arr.shape} dtype={self.arr.dtype}>"
 
 
+class OverScan:
+    """A result that ``get_results`` gave for all positions of the scan, in a run with a ROI.
+
+    Parameters
+    ----------
+    part
+        What belongs to the selected frames.
+    full
+        All of it, ``(*nav, *extra_shape)``.
+    """
+
+    def __init__(self, part: npt.NDArray[Any] | ArrayWithMask, full: npt.NDArray[Any]) -> None:
+        self.part = part
+        self.full = full
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the result."""
+        return self.part.dtype
+
+
 class BufferWrapper:
     """One result of a run; can be used wherever an array can.
 
@@ -110,7 +131,7 @@ class BufferWrapper:
         where: str | None = None,
         use: BufferUse | None = None,
         *,
-        raw: npt.NDArray[Any] | ArrayWithMask | None = None,
+        raw: npt.NDArray[Any] | ArrayWithMask | OverScan | None = None,
         dataset_shape: Shape | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
         valid: npt.NDArray[np.bool_] | None = None,
@@ -121,6 +142,11 @@ class BufferWrapper:
         self.where = where
         self.use: BufferUse | None = use
         self._custom_mask: npt.NDArray[np.bool_] | None = None
+        #: What a UDF gave for positions outside of the ROI, together with the others.
+        self._given: npt.NDArray[Any] | None = None
+        if isinstance(raw, OverScan):
+            self._given = raw.full
+            raw = raw.part
         if isinstance(raw, ArrayWithMask):
             self._custom_mask = raw.mask
             raw = raw.arr
@@ -150,7 +176,7 @@ class BufferWrapper:
             )
         self._raw = array.reshape(raw.shape)
         self.dtype = array.dtype
-        self._full = None
+        self._full = self._given = None
 
     @property
     def raw_data(self) -> npt.NDArray[Any]:
@@ -167,7 +193,8 @@ class BufferWrapper:
         """The result in the shape of the data set, ``(*nav, *extra_shape)`` for kind ``nav``.
 
         Positions outside of the ROI or without data hold NaN, or False, 0, ``''`` or None if
-        the dtype has no NaN; see :attr:`valid_mask`.
+        the dtype has no NaN; see :attr:`valid_mask`. Outside of the ROI it is what ``get_results``
+        put there, if that returned an array of this shape.
         """
         raw = self.raw_data
         if self.kind != "nav" or self._shape is None:
@@ -176,7 +203,10 @@ class BufferWrapper:
             return raw.reshape((*self._shape.nav, *raw.shape[1:]))
         if self._full is None:
             selected = self._selected()
-            full = np.full((self._shape.nav.size, *raw.shape[1:]), _no_value(raw.dtype), raw.dtype)
+            shape = (self._shape.nav.size, *raw.shape[1:])
+            full = np.full(shape, _no_value(raw.dtype), raw.dtype)
+            if self._given is not None and self._roi is not None:
+                full[~self._roi] = self._given.reshape(shape)[~self._roi]
             full[selected] = raw if self._valid is None else raw[self._valid]
             self._full = full.reshape((*self._shape.nav, *raw.shape[1:]))
         return self._full

@@ -306,7 +306,7 @@ class Shipped:
                 self._changes = changes[0]
                 for bridge, udf in zip(run.bridges, pickle.loads(changes[1]), strict=True):
                     if bridge is not None and udf is not None:
-                        bridge.udf = _job.made(udf)
+                        bridge.replace(_job.made(udf))
             return run
 
 

@@ -57,6 +57,9 @@ class Graph:
 
         run = self.run = delayed.run
         self._id = delayed.key
+        self._valid = delayed.valid
+        #: What ``get_results`` gives in the shape of the scan, by number of the UDF and name.
+        self.over_scan: dict[tuple[int, str], da.Array] = {}
         self.shape = run.dataset.shape
         self.n_selected = self.shape.nav.size if run.roi is None else int(np.count_nonzero(run.roi))
         self.partitions = run.partitions
@@ -223,7 +226,23 @@ class Graph:
         graphs = [array.__dask_graph__() for array in whole.values()]
         below = HighLevelGraph.merge(self._base, *graphs)
         needs = {self._run_key, *(array.name for array in whole.values())}
-        return self._items(udf, outlines, self._with(name, layer, needs, below), name)
+        done = self._with(name, layer, needs, below)
+        if self.run.roi is not None:
+            for k, of in enumerate(outlines):
+                if of.kind == "nav":
+                    self.over_scan[udf, of.name] = self._whole(udf, k, of, done, name)
+        return self._items(udf, outlines, done, name)
+
+    def _whole(self, udf: int, k: int, of: Outline, below: Any, finish: str) -> da.Array:
+        """Result number ``k`` in the shape of the scan, with what it has outside of the ROI."""
+        run = self.run
+        assert run.roi is not None
+        shape = (*self.shape.nav, *of.extra_shape)
+        own = self._name("whole", udf, of.name)
+        task = tasks.Whole(k, of, self.shape, run.roi.reshape(-1), self._valid)
+        layer: Layer = {(own, *(0 for _ in shape)): (task, (finish, 0))}
+        chunks = tuple((length,) for length in shape)
+        return self._array(own, layer, chunks, of.dtype, {finish}, below)
 
     def finished_native(
         self, udf: int, outlines: Sequence[Outline], *, stepwise: bool

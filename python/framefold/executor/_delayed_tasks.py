@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import ArrayWithMask, _no_value
+from framefold.common.buffers import ArrayWithMask, BufferWrapper, OverScan, _no_value
 from framefold.exceptions import WorkerError
 from framefold.executor import _job, _shared
 from framefold.executor._delayed_progress import tell_clients
@@ -70,7 +70,11 @@ class DelayedRun:
                         f"{_engine.__version__}; install the same version everywhere"
                     )
                 _job.enter_environment(*environment)
-                run = _job.plan(pickle.loads(data))
+                value = pickle.loads(data)
+                run = _job.plan(value)
+                for bridge, begun in zip(run.bridges, value["begun"], strict=True):
+                    if bridge is not None:
+                        bridge.begun = begun
                 found = _job.fingerprint(run)
                 if found != fingerprint:
                     raise WorkerError(
@@ -106,6 +110,12 @@ class DelayedRun:
             value = _job.contents(run)
             value["dataset"] = run.dataset._for_tasks()
             try:
+                value["begun"] = [
+                    bridge.begun.for_others(bridge.udf)
+                    if bridge is not None and bridge.begun is not None
+                    else None
+                    for bridge in run.bridges
+                ]
                 data, _ = _shared.dumps_by_value(value, share=False)
             except (MemoryError, OSError):
                 raise
@@ -180,16 +190,38 @@ class Item(Task):
     def __call__(self, values: Sequence[Any]) -> Any:
         """Take it."""
         value = values[self.constants[0]]
+        if isinstance(value, OverScan):
+            value = value.part
         return value.arr if isinstance(value, ArrayWithMask) else value
 
 
 class Mask(Task):
-    """Takes the mask of entry ``index``; None if it has none."""
+    """Takes the mask of entry ``index``, and what it has for the whole scan; None for neither."""
 
-    def __call__(self, values: Sequence[Any]) -> npt.NDArray[np.bool_] | None:
+    def __call__(self, values: Sequence[Any]) -> tuple[Any, Any]:
+        """Take them."""
+        value: Any = values[self.constants[0]]
+        given = None
+        if isinstance(value, OverScan):
+            value, given = value.part, value.full
+        return (value.mask if isinstance(value, ArrayWithMask) else None), given
+
+
+class Whole(Task):
+    """Takes entry ``index`` in the shape of the scan, in a run with a ROI."""
+
+    def __call__(self, values: Sequence[Any]) -> npt.NDArray[Any]:
         """Take it."""
-        value = values[self.constants[0]]
-        return value.mask if isinstance(value, ArrayWithMask) else None
+        index, of, shape, roi, valid = self.constants
+        return BufferWrapper(
+            of.kind,
+            of.extra_shape,
+            of.dtype,
+            raw=values[index],
+            dataset_shape=shape,
+            roi=roi,
+            valid=valid,
+        ).data
 
 
 class Piece(Task):

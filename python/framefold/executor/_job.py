@@ -87,7 +87,10 @@ def recipe(udf: UDF, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
 def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
     """The UDF of a recipe."""
     cls, kwargs = udf
-    return cls.new_for_partition(kwargs)
+    made = cls.new_for_partition(kwargs)
+    # Its copies begin with what they begin with everywhere.
+    made._kwargs = kwargs
+    return made
 
 
 def plan(shipped: dict[str, Any]) -> Run:

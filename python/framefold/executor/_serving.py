@@ -240,7 +240,7 @@ class Server:
             udfs = _shared.open_parcel(parcel, descriptors)
             for bridge, udf in zip(job.run.bridges, udfs, strict=True):
                 if bridge is not None and udf is not None:
-                    bridge.udf = _job.made(udf)
+                    bridge.replace(_job.made(udf))
         except BaseException as exception:
             self._channel.send(("failed", number, None, _failures.pack(exception)))
 

@@ -91,6 +91,9 @@ class DelayedJobExecutor(JobExecutor):
         outlines = [outlines_of(run, index) for index in range(len(run.udfs))]
         if not all(outlines):
             return None
+        for bridge in run.bridges:
+            if bridge is not None:
+                _begin(run, bridge)
         return _results(DelayedRun(run, tells=progress is not None), outlines, progress)
 
     @staticmethod
@@ -148,6 +151,16 @@ def outlines_of(run: Run, index: int) -> list[Outline]:
     ]
 
 
+def _begin(run: Run, bridge: Bridge) -> None:
+    """Let the object that the user passed in begin; tasks go on with others like it."""
+    from framefold.udf._main_side import Begun
+
+    plan = run.plan
+    task = bridge.begin(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
+    bridge.begun = Begun(task.udf, task.arrays)
+    bridge.has_ended = True
+
+
 def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
     """The declared buffers of a UDF in Python."""
     from framefold.udf._declarations import declared_buffers
@@ -176,6 +189,7 @@ def _results(
                 of.dtype,
                 delayed_raw=arrays[of.name][0],
                 delayed_mask=arrays[of.name][1],
+                delayed_full=graph.over_scan.get((index, of.name)),
                 compute=compute,
                 dataset_shape=run.dataset.shape,
                 roi=flat,
@@ -246,8 +260,10 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[Outline]) -> dict
         shape = Shape((stop - start, *sig), sig_dims=len(sig))
         part = {name: arrays[k] for name, arrays in by_name.items()}
         ordered[Slice((start, *(0 for _ in sig)), shape)] = PartialResults(part)
-    udf = bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected))
-    merge_all: Callable[[Any], Any] = udf.merge_all
+    own = bridge.own()
+    if own is None:
+        own = bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected))
+    merge_all: Callable[[Any], Any] = own.merge_all
     if not ordered:
         returned: Any = {}
     else:

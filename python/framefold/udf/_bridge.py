@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import threading
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,18 +19,19 @@ import numpy.typing as npt
 
 from framefold._engine import TileCursor
 from framefold.common.aux_data import AuxBufferWrapper
-from framefold.common.buffers import ArrayWithMask
+from framefold.common.buffers import ArrayWithMask, OverScan
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, UDFError
+from framefold.udf import _main_side
 from framefold.udf._declarations import (
     Buffers,
     check_dtype,
-    check_round_trip,
     declared_buffers,
     preferred_dtype,
     processing_method,
+    recipe_of,
     tiling_wishes,
 )
 from framefold.udf._formats import Formats, asked_for, layout
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from framefold._cuda.partition import DevicePartition
     from framefold._cuda.placement import OnDevice
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.udf._main_side import Begun
     from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -72,9 +75,11 @@ class Bridge:
         roi: npt.NDArray[np.bool_] | None,
         corrections: CorrectionSet | None = None,
     ) -> None:
-        check_round_trip(udf)
+        #: What copies are made of; the user's own object may learn from the run.
+        self.udf = recipe_of(udf)
         keep_memory()
-        self.udf = udf
+        #: Weak, since it keeps what it was in a run, which keeps this.
+        self.own = weakref.ref(udf)
         self.corrections = corrections
         self.shape = shape
         self.dtype = np.dtype(dtype)
@@ -82,7 +87,7 @@ class Bridge:
         self.n_selected = shape.nav.size if roi is None else int(np.count_nonzero(roi))
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
-        self.aux = self._laid_out_aux()
+        self.aux = self._laid_out_aux(self.udf)
         #: The array format that the UDF gets, whether it is made of the other layout, and the
         #: method that gets it.
         self.array_backend = NUMPY
@@ -94,8 +99,14 @@ class Bridge:
         self.tiles: SparseTiles | None = None
         #: What it gets on workers with a CUDA device, if any take part.
         self.on_device: OnDevice | None = None
-        #: The copy that merges, once there is one.
-        self.main_side: weakref.ref[UDF] | None = None
+        #: What merges, once there is one.
+        self.main_side: weakref.ref[MergeTask] | None = None
+        #: How it was begun on the main side, if its merges are tasks of their own.
+        self.begun: Begun | None = None
+        #: Whether the run is over.
+        self.has_ended = False
+        #: What was discouraged already.
+        self.said: set[str] = set()
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
 
@@ -158,12 +169,17 @@ class Bridge:
 
     def update_parameters(self, changed: UDF, parameters: Mapping[str, Any]) -> None:
         """Use ``changed``, which has other ``parameters``, for all partitions to come."""
-        self.udf = changed
+        self.replace(changed)
         main_side = None if self.main_side is None else self.main_side()
         if main_side is not None:
-            main_side.params.__dict__.update(
+            main_side.update_parameters(
                 {name: changed.params.get(name, value) for name, value in parameters.items()}
             )
+
+    def replace(self, changed: UDF) -> None:
+        """Make the copies for partitions to come of ``changed``."""
+        aux = self._laid_out_aux(changed)
+        self.udf, self.aux = changed, aux
 
     @property
     def name(self) -> str:
@@ -205,7 +221,13 @@ class Bridge:
         udf = self.udf.copy()
         udf.meta = meta
         udf.params.__dict__.update(aux)
+        udf.params._share(self.said)
         return udf
+
+    def take(self, task: MergeTask) -> UDF:
+        """The object for the main side: the one that the user passed in."""
+        own = self.own()
+        return recipe_of(self.udf) if own is None else _main_side.take(own, task)
 
     def aux_for(self, start: int, stop: int) -> Arrays:
         """AUX data for the selected frames ``start`` to ``stop``."""
@@ -219,10 +241,10 @@ class Bridge:
             views[name] = view
         return views
 
-    def _laid_out_aux(self) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+    def _laid_out_aux(self, udf: UDF) -> dict[str, tuple[str, npt.NDArray[Any]]]:
         """Kind and values of AUX data of the whole data set, with flattened navigation axes."""
         aux: dict[str, tuple[str, npt.NDArray[Any]]] = {}
-        for name, wrapper in self.udf.params.items():
+        for name, wrapper in udf._kwargs.items():
             if isinstance(wrapper, AuxBufferWrapper):
                 try:
                     aux[name] = (wrapper.kind, wrapper.laid_out(name, self.shape))
@@ -251,7 +273,7 @@ class RunDescription:
 
     def merger(self) -> MergeTask:
         """The keeper of the merged result."""
-        return MergeTask(self)
+        return MergeTask(self, self.bridge.begun)
 
 
 class PartitionTask:
@@ -265,20 +287,21 @@ class PartitionTask:
         if self.device is not None:
             format_ = self.device.array_backend
         meta = bridge.meta(
-            run=run,
+            tiling_scheme=run.tiling_scheme,
             partition=(start, stop),
             cursor=self.cursor,
             array_backend=format_,
         )
+        kinds = bridge.aux
         aux = bridge.aux_for(start, stop)
         self.udf = bridge.copy_with(meta, aux)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)
-        self.udf.results = UDFData("result buffer", self.arrays)
+        self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
-        self.udf.task_data = UDFData("task data", self.udf.get_task_data())
+        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.said)
         self.udf.preprocess()
         # User code that kept a whole buffer may write to it at any time.
         held = frozenset(
@@ -316,7 +339,7 @@ class PartitionTask:
             if self.device is None or not self.device.is_moved(name)
         ]
         self.bindings += [
-            (self.udf.params.__dict__, sys.intern(name), view, bridge.aux[name][0], False, False)
+            (self.udf.params.__dict__, sys.intern(name), view, kinds[name][0], False, False)
             for name, view in aux.items()
         ]
         self.aux = aux
@@ -338,24 +361,50 @@ class PartitionTask:
 class MergeTask:
     """The UDF on the main side: merges partial results and computes the final ones."""
 
-    def __init__(self, run: RunDescription) -> None:
+    def __init__(self, run: RunDescription, begun: Begun | None = None) -> None:
         bridge = run.bridge
         self.run = run
         self.bridge = bridge
         self.merged = np.zeros(bridge.n_selected, dtype=bool)
-        meta = bridge.meta(run=run, merged=self.merged, array_backend=None)
-        self.udf = bridge.copy_with(meta, bridge.aux_for(0, bridge.n_selected))
-        bridge.main_side = weakref.ref(self.udf)
+        self._lock = threading.RLock()
+        self.udf = bridge.take(self) if begun is None else begun.another(bridge.udf)
+        bridge.main_side = weakref.ref(self)
+        _main_side.enter(
+            self.udf,
+            params={**self.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
+            meta=bridge.meta(
+                tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
+            ),
+        )
+        self.udf.params._share(bridge.said)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
-        self.udf.results = UDFData("result buffer", self.arrays)
-        self.udf.task_data = UDFData("task data")
+        self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
         # By name wherever that works, so that the order of the arguments does not matter.
         parameters = inspect.signature(self.udf.merge).parameters
         only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
         self._merge_by_name = only_names or parameters.keys() >= {"dest", "src"}
-        self.udf.preprocess()
-        bridge.ending = self.udf._at_end()
+        if begun is None:
+            self.udf.preprocess()
+            bridge.ending = self.udf._at_end()
+        else:
+            begun.fill(self.arrays)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run is over; somebody may still look at its results."""
+        return self.bridge.has_ended
+
+    def step_aside(self) -> None:
+        """Go on with a twin of the object: another run begins with it."""
+        with self._lock:
+            self.udf = _main_side.twin(self.udf)
+
+    def update_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Other values of parameters, for what is done from now on, and for runs to come."""
+        self.udf._kwargs = self.bridge.udf._kwargs
+        self.udf.params.__dict__.update(parameters)
+        self._show_all()
 
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""
@@ -370,25 +419,28 @@ class MergeTask:
             for name, array in self.arrays.items()
         }
         self.udf.params.__dict__.update(self.bridge.aux_for(start, stop))
-        dest, src = MergeData("result buffer", views), MergeData("result buffer", partial)
+        said = self.bridge.said
+        dest = MergeData("result buffer", views, said)
+        src = MergeData("result buffer", partial, said)
         if self._merge_by_name:
             self.udf.merge(dest=dest, src=src)
         else:
             self.udf.merge(dest, src)
         self.merged[part] = True
 
-    def results(self) -> list[npt.NDArray[Any] | ArrayWithMask]:
+    def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
         """The public results, in the order of their declaration."""
-        self._show_all()
-        return final_results(
-            self.bridge.name,
-            self.buffers,
-            self.arrays,
-            self.udf.get_results(),
-            self.bridge.shape,
-            self.bridge.n_selected,
-            self.bridge.roi,
-        )
+        with self._lock:
+            self._show_all()
+            return final_results(
+                self.bridge.name,
+                self.buffers,
+                self.arrays,
+                self.udf.get_results(),
+                self.bridge.shape,
+                self.bridge.n_selected,
+                self.bridge.roi,
+            )
 
 
 def _device_partition(run: RunDescription, start: int) -> DevicePartition | None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common._losses import first_lost
-from framefold.common.buffers import ArrayWithMask, BufferDeclaration
+from framefold.common.buffers import ArrayWithMask, BufferDeclaration, OverScan
 from framefold.common.shape import Shape
 from framefold.exceptions import UDFError
 
@@ -22,7 +22,7 @@ def final_results(
     shape: Shape,
     n_selected: int,
     roi: npt.NDArray[np.bool_] | None = None,
-) -> list[npt.NDArray[Any] | ArrayWithMask]:
+) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
     """The public results in the order of their declaration; checks what was computed.
 
     Parameters
@@ -58,7 +58,7 @@ def final_results(
             )
     check_omitted(udf, buffers, computed)
     fit = _Fit(shape, n_selected, roi)
-    results: list[npt.NDArray[Any] | ArrayWithMask] = []
+    results: list[npt.NDArray[Any] | ArrayWithMask | OverScan] = []
     for name, decl in buffers.items():
         if decl.use == "private":
             continue
@@ -94,13 +94,18 @@ class _Fit:
         """The shape of the merged buffer."""
         return decl.flat_shape(self.shape, self.n_selected)
 
+    def is_over_scan(self, decl: BufferDeclaration, array: npt.NDArray[Any]) -> bool:
+        """Whether an array has values for positions outside of the ROI, too."""
+        full = (*self.shape.nav, *decl.extra_shape)
+        over = decl.kind == "nav" and self.roi is not None and array.shape == full
+        return over and array.shape != self.expected(decl)
+
     def __call__(self, decl: BufferDeclaration, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         expected = self.expected(decl)
         nav, sig = self.shape.nav, self.shape.sig
         if array.shape == expected:
             return array
         if decl.kind == "nav" and array.shape == (*nav, *decl.extra_shape):
-            # Positions outside of the ROI are no results, whatever they hold.
             return array.reshape(expected) if self.roi is None else array[self.roi]
         if decl.kind == "sig" and array.shape == (sig.size, *decl.extra_shape):
             return array.reshape(expected)
@@ -111,14 +116,18 @@ class _Fit:
 
 def _checked(
     udf: str, name: str, decl: BufferDeclaration, value: Any, fit: _Fit
-) -> npt.NDArray[Any] | ArrayWithMask:
+) -> npt.NDArray[Any] | ArrayWithMask | OverScan:
+    mask: npt.NDArray[np.bool_] | None = None
     if isinstance(value, ArrayWithMask):
-        array = _checked_array(udf, name, decl, value.arr, fit)
-        return ArrayWithMask(array, fit(decl, value.mask))
-    if isinstance(value, np.ma.MaskedArray):
-        array = _checked_array(udf, name, decl, value.data, fit)
-        return ArrayWithMask(array, fit(decl, ~np.ma.getmaskarray(value)))
-    return _checked_array(udf, name, decl, value, fit)
+        value, mask = value.arr, value.mask
+    elif isinstance(value, np.ma.MaskedArray):
+        value, mask = value.data, ~np.ma.getmaskarray(value)
+    array = _checked_array(udf, name, decl, value, fit)
+    part = array if mask is None else ArrayWithMask(array, fit(decl, mask))
+    if fit.is_over_scan(decl, np.asarray(value)):
+        with np.errstate(all="ignore"):  # what is outside is nobody's result
+            return OverScan(part, np.asarray(value).astype(decl.dtype, copy=True))
+    return part
 
 
 def _checked_array(

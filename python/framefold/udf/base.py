@@ -363,6 +363,12 @@ class UDF(BackendConstants):
         """Whether results cannot be merged in one step by putting them together."""
         return type(self).merge is not UDF.merge or self.requires_custom_merge
 
+    def __getstate__(self) -> Any:
+        # Pickles and copies do not hold what the latest run left, which may be large.
+        from framefold.udf._main_side import without_run
+
+        return without_run(super().__getstate__())
+
     @property
     def _process(self) -> Callable[[Any], None]:
         method: Callable[[Any], None] = getattr(self, PROCESS_METHODS[self.get_method()])

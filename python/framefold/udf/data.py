@@ -19,12 +19,20 @@ class UDFData:
     name that holds an array writes into the array.
     """
 
-    __slots__ = ("__dict__", "__what")
+    __slots__ = ("__dict__", "__said", "__what")
     __what: str
+    __said: set[str]
 
-    def __init__(self, what: str, values: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, what: str, values: Mapping[str, Any] | None = None, said: set[str] | None = None
+    ) -> None:
         object.__setattr__(self, "_UDFData__what", what)
+        self._share(set() if said is None else said)
         self.__dict__.update(values or {})
+
+    def _share(self, said: set[str]) -> None:
+        """Warn of nothing that others have warned of who know the same set."""
+        object.__setattr__(self, "_UDFData__said", said)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -63,6 +71,9 @@ class UDFData:
         setattr(self, name, value)
 
     def _discourage(self, name: str) -> None:
+        if self.__what in self.__said:
+            return
+        self.__said.add(self.__what)
         warn(
             f"use .{name} instead of [{name!r}] to reach a {self.__what}",
             UseDiscouragedWarning,

@@ -14,7 +14,6 @@ from framefold.common.tiling_scheme import TilingScheme
 if TYPE_CHECKING:
     from framefold._engine import TileCursor
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.udf._bridge import RunDescription
 
 
 class UDFMeta:
@@ -27,7 +26,7 @@ class UDFMeta:
         dataset_dtype: npt.DTypeLike,
         input_dtype: npt.DTypeLike,
         roi: npt.NDArray[np.bool_] | None,
-        run: RunDescription | None = None,
+        tiling_scheme: TilingScheme | None = None,
         partition: tuple[int, int] | None = None,
         cursor: TileCursor | None = None,
         merged: npt.NDArray[np.bool_] | None = None,
@@ -40,7 +39,7 @@ class UDFMeta:
         self._dataset_dtype: np.dtype[Any] = np.dtype(dataset_dtype)
         self._input_dtype: np.dtype[Any] = np.dtype(input_dtype)
         self._roi = roi
-        self._run = run
+        self._tiling_scheme = tiling_scheme
         self._partition = partition
         self._cursor = cursor
         self._merged = merged
@@ -119,7 +118,7 @@ class UDFMeta:
     @property
     def tiling_scheme(self) -> TilingScheme | None:
         """How frames are cut into tiles; None before that is decided."""
-        return None if self._run is None else self._run.tiling_scheme
+        return self._tiling_scheme
 
     @property
     def tiling_scheme_idx(self) -> int:
@@ -198,6 +197,6 @@ class UDFMeta:
 
     def _sig_slice(self) -> Slice:
         sig = self._dataset_shape.sig
-        if self._run is None or self._cursor is None:
+        if self._tiling_scheme is None or self._cursor is None:
             return Slice((0,) * len(sig), sig)
-        return self._run.tiling_scheme[self._cursor.slice_index]
+        return self._tiling_scheme[self._cursor.slice_index]

@@ -68,7 +68,7 @@ class RecordUDF(UDF):
 
     def _at_end(self) -> Callable[[bool], None] | None:
         """Gives the file its name, or removes it."""
-        file: WholeFile | None = self.__dict__.get("_file")
+        file: WholeFile | None = self.__dict__.pop("_file", None)
         path = self.params.filename
         if file is None:
             return None  # a class derived from this one writes in its own way

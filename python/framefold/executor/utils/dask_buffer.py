@@ -43,6 +43,7 @@ class DaskResultBufferWrapper(BufferWrapper):
         *,
         delayed_raw: da.Array,
         delayed_mask: Any = None,
+        delayed_full: da.Array | None = None,
         compute: Compute,
         dataset_shape: Shape,
         roi: npt.NDArray[np.bool_] | None,
@@ -53,7 +54,7 @@ class DaskResultBufferWrapper(BufferWrapper):
         )
         self._delayed_raw = delayed_raw
         self._delayed_mask = delayed_mask
-        self._delayed_full: da.Array | None = None
+        self._delayed_full = delayed_full
         self._compute = compute
         #: All results of the UDF. Those that nobody holds any more need not be computed.
         self._siblings: list[weakref.ref[DaskResultBufferWrapper]] = []
@@ -98,7 +99,9 @@ class DaskResultBufferWrapper(BufferWrapper):
             )
             masks = values[len(together) :]
             for each, raw, mask in zip(together, values, masks, strict=False):
-                each._raw, each._custom_mask = np.asarray(raw), mask
+                each._raw = np.asarray(raw)
+                if mask is not None:
+                    each._custom_mask, each._given = mask
         assert self._raw is not None
         return self._raw
 
