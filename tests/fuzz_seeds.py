@@ -24,6 +24,7 @@ import tifffile
 import vendor_files
 import zarr
 import zarr.codecs as codecs
+from old_hdf5 import with_old_layout
 
 from framefold.utils.write_mib import write_mib
 
@@ -318,6 +319,7 @@ def hdf5(folder: Path) -> None:
         detector["count_time"] = 0.5
         detector["count_time"].attrs["units"] = "ms"
     save("hdf5", "nexus-units", folder, "scan.h5")
+    structures(folder, data)
     velox(folder, data[0])
     nion(folder, data)
 
@@ -344,6 +346,23 @@ def nion(folder: Path, data: np.ndarray) -> None:
         file["data"] = data
         file["data"].attrs["properties"] = json.dumps(said)
     save("hdf5", "nion", folder, "scan.h5")
+
+
+def structures(folder: Path, data: np.ndarray) -> None:
+    """Layouts of old versions; links and attributes in heaps."""
+    for version in (1, 2):
+        with h5py.File(folder / "scan.h5", "w", libver="earliest") as file:
+            file["data"] = data
+        with_old_layout(folder / "scan.h5", "data", version)
+        save("hdf5", f"layout-{version}", folder, "scan.h5")
+    with h5py.File(folder / "scan.h5", "w", libver="latest") as file:
+        dataset = file.create_dataset("entry/data/data_000001", data=data)
+        for number in range(9):
+            dataset.attrs[f"a{number}"] = number
+            file[f"entry/data/b{number}"] = dataset
+        dataset.attrs["image_nr_low"] = 1
+        dataset.attrs["large"] = np.bytes_(b"x" * 5000)
+    save("hdf5", "heaps", folder, "scan.h5")
 
 
 def velox(folder: Path, images: np.ndarray) -> None:

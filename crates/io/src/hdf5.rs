@@ -19,6 +19,7 @@ mod assemble;
 mod axes;
 mod chunk_table;
 mod converted;
+mod dense;
 mod dtype;
 mod emd;
 mod filters;

@@ -1,21 +1,43 @@
-//! What the library does not tell of the headers that it reads.
+//! What the library does not tell of the headers that it reads, or reads wrongly.
 //!
-//! It knows nothing of virtual data sets, and refuses all of a header with one. So headers are
-//! looked at on their way to it: a message that a data set is virtual is kept, and the library is
-//! shown a data set whose pixels lie in the header itself. From chunked data sets, one flag is
-//! kept: whether chunks that reach beyond the array went through no filter.
+//! So headers are looked at on their way to it, and shown in words that it knows:
+//!
+//! - a virtual data set, which it refuses together with the group that holds it, is kept here and
+//!   shown as one whose pixels lie in the header itself;
+//! - of chunked data sets one flag is kept: whether chunks that reach beyond the array went through no
+//!   filter;
+//! - layouts of versions 1 and 2, whose address it looks for at the wrong byte, are shown in version 3;
+//! - many links or attributes, which lie in a heap of their own, are shown as if the header went on
+//!   with them, in a block behind the end of the file;
+//! - attributes whose dtype is one with a name, for which it refuses all of a header, are left out.
 //!
 //! | version | block | messages |
 //! |---|---|---|
 //! | 2 | `OHDR` or `OCHK` … a checksum of 4 bytes | type 1, size 2, flags 1, 2 more if order is tracked |
 //! | 1 | 16 bytes `01 00 …`, read before all of the header; further ones have no mark | type 2, size 2, flags 1, 3 |
+//!
+//! | layout | bytes |
+//! |---|---|
+//! | versions 1, 2 | version, number of sizes, class, 5 reserved, an address unless the class is 0, sizes of 4 bytes, then, if the class is 0, a length of 4 bytes and the pixels |
+//! | version 3, class 0 | version, class, a length of 2 bytes, the pixels |
+//! | version 3, class 1 | version, class, an address, a length |
+//! | version 3, class 2 | version, class, number of sizes, an address, sizes of 4 bytes |
 
+use super::dense::{Dense, Objects};
 use hdf5_reader::checksum::jenkins_lookup3;
+use hdf5_reader::error::Error as LibraryError;
+use hdf5_reader::io::Cursor;
+use hdf5_reader::messages::{attribute_info, link_info};
 use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+const NOTHING: u16 = 0x0000;
+const LINK_INFO: u16 = 0x0002;
+const LINK: u16 = 0x0006;
 const LAYOUT: u16 = 0x0008;
+const ATTRIBUTE: u16 = 0x000C;
 const CONTINUATION: u16 = 0x0010;
+const ATTRIBUTE_INFO: u16 = 0x0015;
 /// Headers of a file of which something is kept.
 const MOST_KEPT: usize = 100_000;
 
@@ -32,6 +54,7 @@ pub(super) struct Note {
 #[derive(Debug, Default)]
 pub(super) struct Headers {
     state: Mutex<State>,
+    file: Option<Dense>,
 }
 
 #[derive(Debug, Default)]
@@ -42,9 +65,19 @@ struct State {
     /// Blocks of headers of version 1 that will be read: offset and length.
     expected: HashSet<(u64, usize)>,
     notes: HashMap<u64, Note>,
+    /// Blocks of messages behind the end of the file, and for which heap and index each was made.
+    blocks: HashMap<u64, Arc<Vec<u8>>>,
+    made: HashMap<(u64, u64, Envelope), Option<Block>>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+/// A block that was made: its address for the library, and its length.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    address: u64,
+    len: usize,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 enum Envelope {
     #[default]
     Version1,
@@ -54,26 +87,40 @@ enum Envelope {
 }
 
 impl Headers {
+    /// For the headers of that file.
+    pub(super) fn of(file: Option<Dense>) -> Self {
+        Headers { state: Mutex::default(), file }
+    }
+
     /// What was found in the header at `address`.
     pub(super) fn note(&self, address: u64) -> Note {
         self.lock().notes.get(&address).cloned().unwrap_or_default()
     }
 
+    /// The bytes that were made up at `offset`, behind the end of the file.
+    pub(super) fn made(&self, offset: u64, len: usize) -> Option<Vec<u8>> {
+        self.lock().blocks.get(&offset).filter(|block| block.len() == len).map(|b| b.to_vec())
+    }
+
     /// Looks at bytes that the library reads at `offset`, and changes them where it could not go on.
-    pub(super) fn look(&self, offset: u64, bytes: &mut [u8]) {
+    ///
+    /// # Errors
+    /// `ResourceLimit` if links or attributes of a few bytes would become too many.
+    pub(super) fn look(&self, offset: u64, bytes: &mut [u8]) -> Result<(), LibraryError> {
         let mut state = self.lock();
+        let file = self.file.as_ref();
         if bytes.starts_with(b"OHDR") {
-            let Some((start, end, ordered)) = first_block(bytes) else { return };
+            let Some((start, end, ordered)) = first_block(bytes) else { return Ok(()) };
             state.current = offset;
             state.envelope = Envelope::Version2 { ordered };
-            state.checked_block(bytes, start, end);
+            state.checked_block(file, bytes, start, end)?;
         } else if bytes.starts_with(b"OCHK") {
-            state.checked_block(bytes, 4, bytes.len().saturating_sub(4));
+            state.checked_block(file, bytes, 4, bytes.len().saturating_sub(4))?;
         } else if state.expected.remove(&(offset, bytes.len())) {
             let prefix = if bytes.starts_with(&[1, 0]) && state.current == offset { 16 } else { 0 };
             state.envelope = Envelope::Version1;
             if let Some(messages) = bytes.get_mut(prefix..) {
-                state.messages(messages);
+                state.messages(file, messages)?;
             }
         } else if bytes.len() == 16 && bytes.starts_with(&[1, 0]) {
             let len = number(bytes, 8, 4).and_then(|len| usize::try_from(len).ok());
@@ -83,6 +130,7 @@ impl Headers {
                 state.expected.insert((offset, all));
             }
         }
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -106,24 +154,31 @@ fn first_block(bytes: &[u8]) -> Option<(usize, usize, bool)> {
 
 impl State {
     /// A block of version 2, which is passed on with a checksum that fits.
-    fn checked_block(&mut self, bytes: &mut [u8], start: usize, end: usize) {
+    fn checked_block(
+        &mut self,
+        file: Option<&Dense>,
+        bytes: &mut [u8],
+        start: usize,
+        end: usize,
+    ) -> Result<(), LibraryError> {
         let (Some(covered), Some(stored)) = (bytes.get(..end), number(bytes, end, 4)) else {
-            return;
+            return Ok(());
         };
         if u64::from(jenkins_lookup3(covered)) != stored {
-            return;
+            return Ok(());
         }
-        let Some(messages) = bytes.get_mut(start..end) else { return };
-        if self.messages(messages) {
+        let Some(messages) = bytes.get_mut(start..end) else { return Ok(()) };
+        if self.messages(file, messages)? {
             let checksum = bytes.get(..end).map_or(0, jenkins_lookup3).to_le_bytes();
             if let Some(stored) = bytes.get_mut(end..end + 4) {
                 stored.copy_from_slice(&checksum);
             }
         }
+        Ok(())
     }
 
     /// Goes through messages; whether one of them was changed.
-    fn messages(&mut self, bytes: &mut [u8]) -> bool {
+    fn messages(&mut self, file: Option<&Dense>, bytes: &mut [u8]) -> Result<bool, LibraryError> {
         let (head, type_len) = match self.envelope {
             Envelope::Version1 => (8, 2),
             Envelope::Version2 { ordered } => (if ordered { 6 } else { 4 }, 1),
@@ -138,15 +193,26 @@ impl State {
             };
             let shared = bytes.get(at + type_len + 2).is_some_and(|flags| flags & 2 != 0);
             let Some(message) = bytes.get_mut(start..end) else { break };
-            if kind == u64::from(LAYOUT) && !shared {
-                changed |= self.layout(message);
-            } else if kind == u64::from(CONTINUATION) && matches!(self.envelope, Envelope::Version1)
-            {
-                self.expect(message);
+            let kind = u16::try_from(kind).unwrap_or(NOTHING);
+            let shown_as = match kind {
+                _ if shared => None,
+                LAYOUT => self.layout(file, message),
+                LINK_INFO | ATTRIBUTE_INFO => self.heap(file, kind, message)?,
+                ATTRIBUTE if has_named_dtype(message) => Some(NOTHING),
+                CONTINUATION if self.envelope == Envelope::Version1 => {
+                    self.expect(message);
+                    None
+                }
+                _ => None,
+            };
+            if let Some(shown_as) = shown_as {
+                changed = true;
+                let kind = bytes.get_mut(at..at + type_len).unwrap_or_default();
+                kind.iter_mut().zip(shown_as.to_le_bytes()).for_each(|(to, byte)| *to = byte);
             }
             at = end;
         }
-        changed
+        Ok(changed)
     }
 
     /// A block that follows; offsets and lengths may be of 2, 4 or 8 bytes.
@@ -159,29 +225,83 @@ impl State {
         }
     }
 
-    /// Whether the message was changed.
-    fn layout(&mut self, message: &mut [u8]) -> bool {
-        let [version, class, rest @ ..] = &mut *message else { return false };
-        if *version < 4 {
-            return false;
+    /// The type as which the message is shown, if it was changed.
+    fn layout(&mut self, file: Option<&Dense>, message: &mut [u8]) -> Option<u16> {
+        let &mut [version, class, ..] = message else { return None };
+        if version < 3 {
+            // Without pixels rather than with those from elsewhere.
+            let shown = file.and_then(|file| version_3(message, file));
+            return Some(if shown.is_some() { LAYOUT } else { NOTHING });
         }
-        match *class {
+        if version == 3 {
+            return None;
+        }
+        let rest = message.get_mut(2..).unwrap_or_default();
+        match class {
             2 if rest.first().is_some_and(|flags| flags & 1 != 0) => {
                 self.keep().plain_edges = true;
-                false
+                None
             }
             3 => {
-                let Some(len) = rest.len().checked_sub(2).and_then(|len| u16::try_from(len).ok())
-                else {
-                    return false;
-                };
+                let len = rest.len().checked_sub(2).and_then(|len| u16::try_from(len).ok())?;
                 self.keep().mapping = Some(rest.to_vec());
-                *class = 0;
                 rest.iter_mut().zip(len.to_le_bytes()).for_each(|(to, byte)| *to = byte);
-                true
+                message[1] = 0;
+                Some(LAYOUT)
             }
-            _ => false,
+            _ => None,
         }
+    }
+
+    /// Links or attributes in a heap; the message becomes one that the header goes on elsewhere.
+    fn heap(
+        &mut self,
+        file: Option<&Dense>,
+        kind: u16,
+        message: &mut [u8],
+    ) -> Result<Option<u16>, LibraryError> {
+        let Some(file) = file else { return Ok(None) };
+        let (offsets, lengths) = (file.offset_width(), file.length_width());
+        let widths = (u8::try_from(offsets).unwrap_or(8), u8::try_from(lengths).unwrap_or(8));
+        let mut cursor = Cursor::new(message);
+        let place = if kind == LINK_INFO {
+            link_info::parse(&mut cursor, widths.0, widths.1, message.len())
+                .map(|info| (info.fractal_heap_address, info.btree_name_index_address))
+        } else {
+            attribute_info::parse(&mut cursor, widths.0, widths.1, message.len())
+                .map(|info| (info.fractal_heap_address, info.btree_name_index_address))
+        };
+        let Ok((heap, index)) = place else { return Ok(None) };
+        let key = (heap, index, self.envelope);
+        let block = match self.made.get(&key) {
+            Some(block) => *block,
+            None => {
+                let objects = match file.objects(heap, index) {
+                    Ok(objects) => objects,
+                    Err(error @ LibraryError::ResourceLimit(_)) => return Err(error),
+                    // The library says what is wrong, once somebody asks.
+                    Err(_) => None,
+                };
+                let kind = if kind == LINK_INFO { LINK } else { ATTRIBUTE };
+                let bytes = objects.and_then(|objects| self.envelope.block(kind, &objects));
+                let place = file.behind(self.blocks.len());
+                let block = bytes.zip(place).map(|(bytes, (address, position))| {
+                    let block = Block { address, len: bytes.len() };
+                    self.blocks.insert(position, Arc::new(bytes));
+                    block
+                });
+                self.made.insert(key, block);
+                block
+            }
+        };
+        let Some(Block { address, len }) = block else { return Ok(None) };
+        let len = u64::try_from(len).unwrap_or(u64::MAX).to_le_bytes();
+        let Some(shown) = message.get_mut(..offsets + lengths) else { return Ok(None) };
+        shown.fill(0);
+        let (shown_address, shown_len) = shown.split_at_mut(offsets);
+        shown_address.iter_mut().zip(address.to_le_bytes()).for_each(|(to, byte)| *to = byte);
+        shown_len.iter_mut().zip(len).for_each(|(to, byte)| *to = byte);
+        Ok(Some(CONTINUATION))
     }
 
     fn keep(&mut self) -> &mut Note {
@@ -190,6 +310,83 @@ impl State {
         }
         self.notes.entry(self.current).or_default()
     }
+}
+
+impl Envelope {
+    /// Messages of one type, as a block with which a header goes on; `None` if not all of them fit into
+    /// one each, and the library can find them.
+    fn block(self, kind: u16, objects: &Objects) -> Option<Vec<u8>> {
+        let mut block = vec![];
+        if matches!(self, Envelope::Version2 { .. }) {
+            block.extend(b"OCHK");
+        }
+        for (order, object) in &objects.objects {
+            if kind == ATTRIBUTE && has_named_dtype(object) {
+                continue;
+            }
+            let padded = match self {
+                Envelope::Version1 => object.len().next_multiple_of(8),
+                Envelope::Version2 { .. } => object.len(),
+            };
+            let Ok(len) = u16::try_from(padded) else {
+                if objects.deep {
+                    continue;
+                }
+                return None;
+            };
+            let [kind, zero] = kind.to_le_bytes();
+            let [low, high] = len.to_le_bytes();
+            match self {
+                Envelope::Version1 => block.extend([kind, zero, low, high, 0, 0, 0, 0]),
+                Envelope::Version2 { ordered } => {
+                    block.extend([kind, low, high, 0]);
+                    if ordered {
+                        block.extend(order.to_le_bytes().get(..2).unwrap_or_default());
+                    }
+                }
+            }
+            block.extend(object);
+            block.resize(block.len() + padded - object.len(), 0);
+        }
+        if matches!(self, Envelope::Version2 { .. }) {
+            block.extend(jenkins_lookup3(&block).to_le_bytes());
+        }
+        Some(block)
+    }
+}
+
+/// Writes a layout of version 1 or 2 as one of version 3, which is shorter.
+fn version_3(message: &mut [u8], file: &Dense) -> Option<()> {
+    let (offsets, lengths) = (file.offset_width(), file.length_width());
+    let (count, class) = (*message.get(1)?, *message.get(2)?);
+    let n = usize::from(count);
+    let mut shown = vec![3, class];
+    match class {
+        0 => {
+            let at = 8 + 4 * n;
+            let len = usize::try_from(number(message, at, 4)?).ok()?;
+            shown.extend(u16::try_from(len).ok()?.to_le_bytes());
+            shown.extend(message.get(at + 4..at.checked_add(4)?.checked_add(len)?)?);
+        }
+        1 => {
+            shown.extend(message.get(8..8 + offsets)?);
+            let mut sizes = (0..n).map(|i| number(message, 8 + offsets + 4 * i, 4));
+            let len = sizes.try_fold(1u64, |len, size| Some(len.saturating_mul(size?)))?;
+            shown.extend(len.to_le_bytes().get(..lengths)?);
+        }
+        2 => {
+            shown.push(count);
+            shown.extend(message.get(8..8 + offsets + 4 * n)?);
+        }
+        _ => return None,
+    }
+    message.get_mut(..shown.len())?.copy_from_slice(&shown);
+    Some(())
+}
+
+/// Whether the dtype or the shape of an attribute is kept elsewhere.
+fn has_named_dtype(attribute: &[u8]) -> bool {
+    matches!(attribute, [2 | 3, flags, ..] if flags & 3 != 0)
 }
 
 /// A number of `width` bytes, little endian.
@@ -217,7 +414,7 @@ mod tests {
     fn a_virtual_layout_is_kept_and_shown_as_a_compact_one() {
         let headers = Headers::default();
         let mut bytes = version_2(8, &VIRTUAL);
-        headers.look(77, &mut bytes);
+        headers.look(77, &mut bytes).unwrap();
         assert_eq!(headers.note(77).mapping.unwrap(), VIRTUAL[2..]);
         assert_eq!(bytes[11..15], [4, 0, 10, 0]);
         let (covered, checksum) = bytes.split_at(bytes.len() - 4);
@@ -231,7 +428,7 @@ mod tests {
         damaged[12] ^= 4;
         for bytes in [damaged, version_2(9, &VIRTUAL), version_2(8, &[3; 14]), b"OHDR".to_vec()] {
             let mut seen = bytes.clone();
-            headers.look(5, &mut seen);
+            headers.look(5, &mut seen).unwrap();
             assert_eq!(seen, bytes);
             assert_eq!(headers.note(5), Note::default());
         }
@@ -247,24 +444,24 @@ mod tests {
         let mut link = 500u64.to_le_bytes().to_vec();
         link.extend(u64::try_from(further.len()).unwrap().to_le_bytes());
         let mut header = vec![1, 0, 1, 0, 1, 0, 0, 0, 24, 0, 0, 0, 0, 0, 0, 0];
-        headers.look(100, &mut header.clone());
+        headers.look(100, &mut header.clone()).unwrap();
         header.extend(message(16, &link));
-        headers.look(100, &mut header.clone());
+        headers.look(100, &mut header.clone()).unwrap();
         let mut seen = further.clone();
-        headers.look(500, &mut seen);
+        headers.look(500, &mut seen).unwrap();
         assert_eq!(seen[8..12], [4, 0, 12, 0]);
         assert_eq!(headers.note(100).mapping.unwrap()[..12], VIRTUAL[2..]);
         // The same bytes elsewhere are something else.
         let mut seen = further.clone();
-        headers.look(900, &mut seen);
+        headers.look(900, &mut seen).unwrap();
         assert_eq!(seen, further);
     }
 
     #[test]
     fn the_flag_of_unfiltered_edges() {
         let headers = Headers::default();
-        headers.look(1, &mut version_2(8, &[4, 2, 1, 2, 1]));
-        headers.look(2, &mut version_2(8, &[4, 2, 0, 2, 1]));
+        headers.look(1, &mut version_2(8, &[4, 2, 1, 2, 1])).unwrap();
+        headers.look(2, &mut version_2(8, &[4, 2, 0, 2, 1])).unwrap();
         assert!(headers.note(1).plain_edges && !headers.note(2).plain_edges);
     }
 }

@@ -5,6 +5,7 @@
 //! file ends as an error: it checks what it reads, and should it panic all the same, that is caught.
 
 use super::array::Array;
+use super::dense::Dense;
 use super::headers::{Headers, Note};
 use crate::{Backend, Storage};
 use framefold_core::{Error, Result};
@@ -222,7 +223,7 @@ impl Files {
             .with_chunk_cache_bytes(0)
             .with_max_read_bytes(64 << 20)
             .with_external_link_resolver(Arc::new(resolver));
-        let headers = Arc::new(Headers::default());
+        let headers = Arc::new(Headers::of(Dense::try_new(storage.clone())));
         let view = View { storage: storage.clone(), headers: Arc::clone(&headers) };
         let file = Hdf5File::from_storage_with_options(Arc::new(view), options);
         Ok(Opened { file: file.map_err(|error| translate(&error))?, storage, headers })
@@ -319,6 +320,9 @@ impl LibraryStorage for View {
         offset: u64,
         len: usize,
     ) -> Result<StorageBuffer, hdf5_reader::error::Error> {
+        if let Some(bytes) = self.headers.made(offset, len) {
+            return Ok(StorageBuffer::from_vec(bytes));
+        }
         let needed = u64::try_from(len).unwrap_or(u64::MAX);
         let available = self.storage.len().saturating_sub(offset);
         if needed > available {
@@ -328,7 +332,7 @@ impl LibraryStorage for View {
         self.storage
             .read_at(offset, &mut bytes)
             .map_err(|error| hdf5_reader::error::Error::Other(error.to_string()))?;
-        self.headers.look(offset, &mut bytes);
+        self.headers.look(offset, &mut bytes)?;
         Ok(StorageBuffer::from_vec(bytes))
     }
 }
