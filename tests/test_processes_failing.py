@@ -98,6 +98,22 @@ def test_exceptions_come_back_as_themselves(ctx):
     assert_usable(ctx)
 
 
+@pytest.mark.parametrize("reopened", [False, True])
+def test_a_function_that_closes_what_is_not_its_own(ctx, tmp_path, reopened):
+    path = tmp_path / "own"
+
+    def close_all(_frame):
+        os.closerange(3, 1000)
+        if reopened:  # in the place of the connection
+            for _ in range(20):
+                os.open(path, os.O_WRONLY | os.O_CREAT)
+
+    with pytest.raises(WorkerError, match="lost the connection that its results go through"):
+        ctx.run_udf(frames(ctx), PerFrame(close_all))
+    assert not reopened or path.read_bytes() == b""
+    assert_usable(ctx)
+
+
 class Awkward(Exception):
     def __init__(self, one, two):
         super().__init__(f"{one} and {two}")

@@ -25,6 +25,9 @@ CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 #: can take anything at all.
 SMALL = 32 << 10 if sys.platform == "linux" else 1 << 10
 
+#: The exit code of a worker whose end was closed by user code.
+LOST = 74
+
 #: The variable that holds the PYTHONPATH which the worker's own one stands in for.
 GIVEN_PATH = "FRAMEFOLD_GIVEN_PYTHONPATH"
 
@@ -110,8 +113,34 @@ class Channel:
             self._carrier.close()
 
 
-def _from_socket(carrier: socket.socket) -> Channel:
-    return Channel(Connection(os.dup(carrier.fileno())), carrier)
+class WorkerEnd(Channel):
+    """The worker's end. Where user code has closed it, the process ends: nobody hears it."""
+
+    def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
+        super().__init__(connection, carrier)
+        self._file = self._looked_up()
+
+    def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
+        """Send a message; raises OSError if nobody is there any more."""
+        try:
+            # User code may have opened a file of its own in its place.
+            if self._carrier is not None and self._looked_up() != self._file:
+                os._exit(LOST)
+            super().send_packed(data, descriptors)
+        except (BrokenPipeError, ConnectionResetError):
+            raise
+        except OSError:
+            os._exit(LOST)
+
+    def _looked_up(self) -> list[tuple[int, int]]:
+        if self._carrier is None:
+            return []
+        found = map(os.fstat, (self.connection.fileno(), self._carrier.fileno()))
+        return [(about.st_dev, about.st_ino) for about in found]
+
+
+def _from_socket(carrier: socket.socket, cls: type[Channel] = Channel) -> Channel:
+    return cls(Connection(os.dup(carrier.fileno())), carrier)
 
 
 def connect(handle: int) -> Channel:
@@ -119,9 +148,9 @@ def connect(handle: int) -> Channel:
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
 
-        return Channel(PipeConnection(handle))
+        return WorkerEnd(PipeConnection(handle))
     os.set_inheritable(handle, False)
-    return _from_socket(socket.socket(fileno=handle))
+    return _from_socket(socket.socket(fileno=handle), WorkerEnd)
 
 
 def start(command: list[str], environment: dict[str, str]) -> Started:

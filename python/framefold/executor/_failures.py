@@ -12,6 +12,7 @@ from typing import Any
 
 from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
 from framefold.executor import _shared
+from framefold.executor._channel import LOST
 from framefold.udf.base import UDF
 
 #: Set in the flags of classes that are not written in C.
@@ -150,6 +151,11 @@ def describe_exit(code: int | None) -> str:
     """How a process ended."""
     if code is None:
         return "it closed its connection"
+    if code == LOST:
+        return (
+            "it lost the connection that its results go through, as by code that closes file "
+            "descriptors which are not its own"
+        )
     if code >= 0:
         return f"it ended with exit code {code}"
     try:
