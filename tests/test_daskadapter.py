@@ -11,7 +11,7 @@ from delayed_cases import NAV, SIG, scan, some
 import framefold as ff
 from framefold.contrib import daskadapter
 from framefold.contrib.daskadapter import make_dask_array
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.utils.write_mib import write_mib
 
 da = pytest.importorskip("dask.array", reason="dask.array is not installed")
@@ -191,3 +191,19 @@ def test_workers_that_can_read_the_files(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "as it should be\n"
+
+
+@pytest.mark.parametrize("name", ["numpy", "cuda", "sparse.COO", "sparse.GCXS", "sparse.DOK"])
+def test_blocks_of_another_format(name):
+    sparse = pytest.importorskip("sparse", reason="sparse is not installed")
+    data = np.random.default_rng(2).poisson(0.1, (4, 5, 6, 7)).astype(np.uint16)
+    dataset = ff.Context.make_with("inline").load("memory", data=data, sig_dims=2)
+    array, _ = make_dask_array(dataset, array_backend=name)
+    block = array.blocks[0, 0].compute(scheduler="synchronous")
+    kind = getattr(sparse, name[7:]) if name.startswith("sparse") else np.ndarray
+    assert type(block) is kind
+    assert array.dtype == block.dtype == data.dtype
+    found = block if kind is np.ndarray else block.todense()
+    assert np.array_equal(found, data[tuple(slice(n) for n in block.shape)])
+    with pytest.raises(UnsupportedError, match="csr"):
+        make_dask_array(dataset, array_backend="scipy.sparse.csr_matrix")

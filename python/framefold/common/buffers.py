@@ -9,8 +9,21 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._aligned import empty_aligned, reshaped_view, zeros_aligned
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
+
+__all__ = [
+    "ArrayWithMask",
+    "BufferDeclaration",
+    "BufferKind",
+    "BufferUse",
+    "BufferWrapper",
+    "InvalidMaskError",
+    "empty_aligned",
+    "reshaped_view",
+    "zeros_aligned",
+]
 
 BufferKind = Literal["nav", "sig", "single"]
 BufferUse = Literal["private", "result_only"]

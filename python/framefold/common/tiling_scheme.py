@@ -38,6 +38,11 @@ class TilingScheme:
             )
             self._slices.append(Slice(origin, Shape(extent, sig_dims=len(extent))))
 
+    @classmethod
+    def make_for_shape(cls, tileshape: Shape, dataset_shape: Shape) -> TilingScheme:
+        """The scheme for tiles of a shape: number of frames, then signal axes."""
+        return cls(tuple(tileshape.sig), dataset_shape, tileshape[0])
+
     @property
     def slices(self) -> list[tuple[int, Slice]]:
         """Number and signal slice of each tile."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from framefold._planning import plan_run
 from framefold._roi import roi_mask
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
+from framefold.common.udf import CUDA, NUMPY, SPARSE_COO, SPARSE_DOK, SPARSE_GCXS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["make_dask_array"]
 
+#: Formats of blocks beside NumPy's.
+SPARSE = (SPARSE_COO, SPARSE_GCXS, SPARSE_DOK)
 #: About how large blocks are at most, in bytes.
 BLOCK_BYTES = 64 << 20
 
@@ -47,7 +51,10 @@ class _FramesUDF(UDF):
 
 
 def make_dask_array(
-    dataset: DataSet, dtype: npt.DTypeLike | None = None, roi: Any = None
+    dataset: DataSet,
+    dtype: npt.DTypeLike | None = None,
+    roi: Any = None,
+    array_backend: str | None = None,
 ) -> tuple[da.Array, list[str]]:
     """A data set as a Dask array, of which each block is a run of frames.
 
@@ -59,6 +66,10 @@ def make_dask_array(
         The dtype of the array; that of the data if None.
     roi
         Which positions of the scan to take, as for :meth:`framefold.Context.run_udf`; all if None.
+    array_backend
+        The array format of the blocks: ``'numpy'``, which is also what None and ``'cuda'`` mean, or
+        ``'sparse.COO'``, ``'sparse.GCXS'`` and ``'sparse.DOK'``. The others have two axes, or are
+        on a device.
 
     Returns
     -------
@@ -76,7 +87,19 @@ def make_dask_array(
         If ``dataset`` is no data set, or the ROI does not fit it.
     MissingLibraryError
         If Dask is not installed.
+    UnsupportedError
+        If blocks cannot have that format.
     """
+    convert = _converter(array_backend)
+    array, workers = _dense(dataset, dtype, roi)
+    if convert is not None:
+        meta = convert(np.empty((0,) * array.ndim, dtype=array.dtype))
+        array = array.map_blocks(convert, dtype=array.dtype, meta=meta)
+    return array, workers
+
+
+def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.Array, list[str]]:
+    """The array with blocks of NumPy, or what the Dask array has that it is made of."""
     if not isinstance(dataset, DataSet):
         raise InvalidArgumentError(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
@@ -102,6 +125,25 @@ def make_dask_array(
     assert bridge is not None
     buffer = Outline("frames", "nav", sig, wanted or bridge.input_dtype)
     return graph.blocks(0, buffer, chunks, cuts), _locality(dataset)
+
+
+def _converter(array_backend: str | None) -> Callable[[npt.NDArray[Any]], Any] | None:
+    """What makes blocks of NumPy's; None if nothing need be done."""
+    if array_backend in (None, NUMPY, CUDA):
+        return None
+    if array_backend not in SPARSE:
+        raise UnsupportedError(
+            f"array_backend is {array_backend!r}, and blocks of the array have all axes of the "
+            f"data set; use 'numpy', {', '.join(repr(name) for name in SPARSE)}, and convert "
+            f"blocks of two axes with array.map_blocks"
+        )
+    return partial(_sparse_block, array_backend)
+
+
+def _sparse_block(name: str, block: Any) -> Any:
+    library = require("sparse", "make_dask_array", f"blocks of format {name!r}")
+    coo = block if isinstance(block, library.COO) else library.COO(block)
+    return coo if name == SPARSE_COO else coo.asformat(name.partition(".")[2].lower())
 
 
 def _of_dask(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,21 +20,28 @@ from framefold.io.dataset._backends import (
     IOBackend,
     MMapBackend,
 )
+from framefold.io.dataset._meta import DataSetMeta
 from framefold.warnings import UnusedCorrectionsWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from framefold.common.tiling_scheme import TilingScheme
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.io.dataset._picking import DataTile, Partition
 
 __all__ = [
     "BufferedBackend",
     "DataSet",
     "DataSetException",
+    "DataSetMeta",
+    "DataTile",
     "DirectBackend",
     "IOBackend",
     "MMapBackend",
+    "Partition",
     "RoiHelper",
+    "TilingScheme",
 ]
 
 #: The reference's name for what goes wrong with data sets.
@@ -149,9 +156,9 @@ class DataSet:
         return {name: units[name] for name in self.metadata}
 
     @property
-    def meta(self) -> dict[str, str]:
-        """More that the file says about itself, for people to read."""
-        return dict(self._engine.details)
+    def meta(self) -> DataSetMeta:
+        """More that the file says about itself, for people to read; with shapes as attributes."""
+        return DataSetMeta.of(self)
 
     @property
     def warnings(self) -> list[str]:
@@ -177,6 +184,47 @@ class DataSet:
         for start, stop in self._engine.positions_with_data:
             valid[start:stop] = True
         return valid.reshape(tuple(self._shape.nav))
+
+    def __getitem__(self, key: Any) -> npt.NDArray[Any]:
+        """Frames as an array: ``ds[y, x]``, ``ds[3:5, -1]``, ``ds[roi]``.
+
+        Parameters
+        ----------
+        key
+            An index of the navigation axes, as NumPy has them: integers, slices, integer arrays,
+            a boolean array of shape ``shape.nav``.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape ``(*selected, *sig)``: what the index makes of the navigation axes, then the
+            frame. All of them are in memory. With the data set's own corrections, if it has any;
+            in the dtype of :class:`~framefold.udf.raw.PickUDF`, which is that of the pixels
+            without corrections.
+
+        Raises
+        ------
+        IndexError
+            If the index does not fit.
+        InvalidArgumentError
+            If there is no frame at a selected position.
+        """
+        from framefold.io.dataset._picking import frames_at
+
+        return frames_at(self, key)
+
+    def get_partitions(self) -> Iterator[Partition]:
+        """Its partitions in order, for loops by hand; runs need not be told of them.
+
+        Those of a run of :class:`~framefold.udf.raw.PickUDF` over all positions.
+        """
+        from framefold.io.dataset._picking import partitions_of
+
+        return partitions_of(self)
+
+    def get_num_partitions(self) -> int:
+        """How many :meth:`get_partitions` gives."""
+        return sum(1 for _ in self.get_partitions())
 
     @property
     def roi(self) -> RoiHelper:
@@ -284,3 +332,12 @@ class RoiHelper:
         roi = np.zeros(self._nav, dtype=bool)
         roi[index] = True
         return roi
+
+
+def __getattr__(name: str) -> Any:
+    """The classes for loops by hand, which runs do without."""
+    if name in ("DataTile", "Partition", "TilingScheme"):
+        from framefold.io.dataset import _picking
+
+        return getattr(_picking, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,282 @@
+"""Frames as arrays: by position of the scan, and by partitions and tiles for loops by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from math import prod
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.shape import Shape
+from framefold.common.slice import Slice
+from framefold.common.tiling_scheme import TilingScheme
+from framefold.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.io.dataset.base import DataSet
+
+__all__ = ["DataTile", "Partition", "frames_at", "partitions_of"]
+
+#: About how many bytes partitions read at a time.
+BLOCK_BYTES = 32 << 20
+#: About how many bytes tiles have, if nobody says.
+TILE_BYTES = 1 << 20
+
+
+def frames_at(dataset: DataSet, key: Any) -> npt.NDArray[Any]:
+    """The frames at the positions that an index selects; see :meth:`DataSet.__getitem__`."""
+    nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
+    chosen = _positions(nav, key)
+    unique, order = np.unique(chosen, return_inverse=True)
+    if not unique.size:
+        dtype = _pick(dataset, None)[0].dtype if dataset.valid_mask.any() else dataset.dtype
+        return np.empty((*chosen.shape, *sig), dtype=dtype)
+    missing = unique[~dataset.valid_mask.reshape(-1)[unique]]
+    if missing.size:
+        first = tuple(int(i) for i in np.unravel_index(missing[0], nav))
+        raise InvalidArgumentError(
+            f"there is no frame at {missing.size} of the selected positions, the first of which is "
+            f"{first}; ds.valid_mask says where there are frames, and ds[ds.valid_mask] gives them"
+        )
+    _, frames = _pick(dataset, unique)
+    if unique.size != chosen.size or not np.array_equal(unique, chosen.reshape(-1)):
+        frames = frames[order.reshape(-1)]
+    return frames.reshape((*chosen.shape, *sig))
+
+
+def _positions(nav: tuple[int, ...], key: Any) -> npt.NDArray[np.intp]:
+    """The flat positions that an index of the navigation axes selects, in its shape."""
+    parts = key if isinstance(key, tuple) else (key,)
+    try:
+        plain = [index(part) for part in parts if not isinstance(part, bool | np.bool_)]
+    except TypeError:
+        plain = []
+    if len(plain) == len(parts) == len(nav):
+        # Without an array as large as the scan.
+        wrapped = [i + length if i < 0 else i for i, length in zip(plain, nav, strict=True)]
+        if all(0 <= i < length for i, length in zip(wrapped, nav, strict=True)):
+            return np.asarray(np.ravel_multi_index(tuple(wrapped), nav))
+    try:
+        return np.asarray(np.arange(prod(nav)).reshape(nav)[key])
+    except IndexError as error:
+        raise IndexError(
+            f"the index does not fit a scan of shape {nav}: {error}; ds[…] takes navigation axes "
+            f"alone, and gives frames, which can be indexed further"
+        ) from None
+
+
+def _pick(
+    dataset: DataSet,
+    positions: npt.NDArray[np.intp] | None,
+    corrections: CorrectionSet | None = None,
+) -> tuple[Any, npt.NDArray[Any]]:
+    """The buffer that holds frames at ascending flat positions, and the frames.
+
+    None for the first that there is.
+    """
+    from framefold.api import Context
+    from framefold.udf.raw import PickUDF
+
+    roi = np.zeros(dataset.shape.nav.size, dtype=bool)
+    if positions is None:
+        positions = np.flatnonzero(dataset.valid_mask)[:1]
+    roi[positions] = True
+    with Context.make_with("inline") as ctx:
+        found = ctx.run_udf(
+            dataset,
+            PickUDF(),
+            roi=roi.reshape(tuple(dataset.shape.nav)),
+            corrections=corrections,
+        )["intensity"]
+    return found, found.raw_data
+
+
+def partitions_of(dataset: DataSet) -> Iterator[Partition]:
+    """See :meth:`DataSet.get_partitions`."""
+    from framefold._planning import plan_run
+    from framefold.udf.raw import PickUDF
+
+    for number, (start, stop) in enumerate(plan_run(dataset, PickUDF(), None, 0).partitions):
+        yield Partition(dataset, number, start, stop)
+
+
+class DataTile(np.ndarray[Any, Any]):
+    """An array that knows where it is from.
+
+    Attributes
+    ----------
+    tile_slice : Slice
+        Its place: the first axis counts frames, those of the ROI alone if there is one.
+    scheme_idx : int
+        The number of its part of the frame.
+    """
+
+    tile_slice: Slice
+    scheme_idx: int
+
+    @classmethod
+    def of(cls, array: npt.NDArray[Any], tile_slice: Slice, scheme_idx: int) -> DataTile:
+        """An array as a tile."""
+        tile = array.view(cls)
+        tile.tile_slice, tile.scheme_idx = tile_slice, scheme_idx
+        return tile
+
+    @property
+    def data(self) -> npt.NDArray[Any]:  # type: ignore[override]
+        """The plain array."""
+        return self.view(np.ndarray)
+
+    @property
+    def flat_data(self) -> npt.NDArray[Any]:
+        """Shape ``(frames, pixels)``."""
+        return self.data.reshape((len(self), -1))
+
+    @property
+    def c_contiguous(self) -> bool:
+        """Whether it lies in C order in memory."""
+        return self.flags.c_contiguous
+
+
+class Partition:
+    """A run of frames of a data set; made by :meth:`DataSet.get_partitions`.
+
+    Parameters
+    ----------
+    dataset, number
+        Which one of which data set.
+    start, stop
+        Its positions of the flattened scan.
+    """
+
+    def __init__(self, dataset: DataSet, number: int, start: int, stop: int) -> None:
+        self._dataset, self._number = dataset, number
+        self._start, self._stop = start, stop
+        self._corrections: CorrectionSet | None = None
+
+    @property
+    def shape(self) -> Shape:
+        """Number of frames, and shape of a frame."""
+        sig = tuple(self._dataset.shape.sig)
+        return Shape((self._stop - self._start, *sig), sig_dims=len(sig))
+
+    @property
+    def slice(self) -> Slice:
+        """Its place in the data set with a flattened scan."""
+        return Slice((self._start, *(0 for _ in self._dataset.shape.sig)), self.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The dtype of the pixels."""
+        return self._dataset.dtype
+
+    @property
+    def meta(self) -> Any:
+        """That of the data set."""
+        return self._dataset.meta
+
+    def get_ident(self) -> str:
+        """A name."""
+        return f"part-{self._number}"
+
+    def get_locations(self) -> None:
+        """None: any worker will do."""
+
+    def get_frame_count(self, roi: npt.NDArray[np.bool_] | None = None) -> int:
+        """How many frames there are, within a boolean array of shape ``nav`` if one is given."""
+        return len(self._positions(roi))
+
+    def set_corrections(self, corrections: CorrectionSet | None) -> None:
+        """What is applied to frames; None for the data set's own corrections."""
+        self._corrections = corrections
+
+    def get_tiles(
+        self,
+        tiling_scheme: TilingScheme | None = None,
+        dest_dtype: npt.DTypeLike = "float32",
+        roi: npt.NDArray[np.bool_] | None = None,
+    ) -> Iterator[DataTile]:
+        """Read it, tile by tile; no more than 32 MiB of pixels, or one frame, at a time.
+
+        Parameters
+        ----------
+        tiling_scheme
+            How it is cut; whole frames, about 1 MiB of them, if None.
+        dest_dtype
+            The dtype of tiles.
+        roi
+            Boolean, of shape ``nav``: which frames to read; all if None.
+
+        Yields
+        ------
+        DataTile
+            Arrays of shape ``(frames, *sig)``, or a part of ``sig``. Positions without data are
+            left out; no tile reaches over them.
+        """
+        sig = tuple(self._dataset.shape.sig)
+        dtype = np.dtype(dest_dtype)
+        frame_bytes = prod(sig) * max(dtype.itemsize, self.dtype.itemsize)
+        scheme = tiling_scheme
+        if scheme is None:
+            scheme = TilingScheme(sig, self._dataset.shape, max(1, TILE_BYTES // frame_bytes))
+        positions = self._positions(roi)
+        # How tiles count frames: the selected ones if there is a ROI.
+        if roi is None:
+            numbers = positions
+        else:
+            selected = np.flatnonzero(np.asarray(roi, dtype=bool))
+            numbers = np.searchsorted(selected, positions)
+        tiles_at_once = max(1, BLOCK_BYTES // frame_bytes // scheme.depth)
+        for begin, end in _runs(numbers, scheme.depth * tiles_at_once):
+            _, frames = _pick(self._dataset, positions[begin:end], self._corrections)
+            for first in range(0, end - begin, scheme.depth):
+                stack = frames[first : first + scheme.depth]
+                for number, part in scheme.slices:
+                    tile = stack[(slice(None), *part.get())]
+                    origin = (int(numbers[begin + first]), *part.origin)
+                    place = Slice(origin, Shape(tile.shape, sig_dims=len(sig)))
+                    tile = np.ascontiguousarray(tile.astype(dtype, copy=False))
+                    yield DataTile.of(tile, place, number)
+
+    def get_macrotile(
+        self,
+        dest_dtype: npt.DTypeLike = "float32",
+        roi: npt.NDArray[np.bool_] | None = None,
+    ) -> DataTile:
+        """All of it in one array, shape ``(frames, *sig)``; parameters as for :meth:`get_tiles`."""
+        sig = tuple(self._dataset.shape.sig)
+        positions = self._positions(roi)
+        frames = np.empty((len(positions), *sig), dtype=dest_dtype)
+        begin = 0
+        for tile in self.get_tiles(None, dest_dtype, roi):
+            frames[begin : begin + len(tile)] = tile
+            begin += len(tile)
+        start = self._start if roi is None else int(np.count_nonzero(np.ravel(roi)[: self._start]))
+        origin = (start, *(0 for _ in sig))
+        return DataTile.of(frames, Slice(origin, Shape(frames.shape, sig_dims=len(sig))), 0)
+
+    def _positions(self, roi: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.intp]:
+        """Flat positions of the frames that there are."""
+        wanted = self._dataset.valid_mask
+        if roi is not None:
+            if np.shape(roi) != wanted.shape:
+                raise InvalidArgumentError(
+                    f"the ROI has shape {np.shape(roi)}, but the scan has shape {wanted.shape}"
+                )
+            wanted = wanted & np.asarray(roi, dtype=bool)
+        return self._start + np.flatnonzero(wanted.reshape(-1)[self._start : self._stop])
+
+    def __repr__(self) -> str:
+        return f"<Partition [{self._start}:{self._stop}] of {self._dataset!r}>"
+
+
+def _runs(numbers: npt.NDArray[np.intp], longest: int) -> Iterator[tuple[int, int]]:
+    """Pieces of ascending numbers without gaps."""
+    edges = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+    for begin, end in pairwise(edges):
+        for first in range(begin, end, longest):
+            yield first, min(first + longest, end)

@@ -1,0 +1,180 @@
+"""Frames as arrays, without a UDF: by position of the scan, and by partitions and tiles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.shape import Shape
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.corrections import CorrectionSet
+from framefold.io.dataset import _picking
+from framefold.io.dataset.base import DataSet, TilingScheme
+
+SHAPE = (5, 7, 6, 4)
+
+
+@pytest.fixture
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture
+def data():
+    return np.random.default_rng(8).integers(0, 2**16, SHAPE, dtype=np.uint16)
+
+
+@pytest.fixture(params=["dense", "sparse", "npy", "dask"])
+def ds(request, ctx, data, tmp_path):
+    if request.param == "dense":
+        return ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+    if request.param == "sparse":
+        sparse = pytest.importorskip("sparse", reason="sparse is not installed")
+        return ctx.load("memory", data=sparse.COO(data), sig_dims=2, num_partitions=3)
+    if request.param == "dask":
+        da = pytest.importorskip("dask.array", reason="dask is not installed")
+        return ctx.load("dask", da.from_array(data, chunks=(2, -1, -1, -1)), min_size=0)
+    np.save(tmp_path / "a.npy", data)
+    return ctx.open(tmp_path / "a.npy", num_partitions=3)
+
+
+ROI = np.random.default_rng(1).random(SHAPE[:2]) < 0.3
+KEYS = [
+    (2, 3),
+    (-1, -7),
+    (np.int64(4), 0),
+    3,
+    np.s_[1:3, ::2],
+    np.s_[::-1, -1],
+    np.s_[...],
+    np.s_[..., 2],
+    np.s_[:, None, 1],
+    ROI,
+    ROI.tolist(),
+    ([3, 0, 3], [1, 6, 1]),
+    np.array([[4, 0], [0, 2]]),
+    np.s_[2:2],
+    np.zeros(SHAPE[:2], dtype=bool),
+]
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_an_index_of_the_scan_gives_frames(ds, data, key):
+    positions = np.arange(35).reshape(5, 7)[key]
+    expected = data.reshape(35, 6, 4)[positions]
+    frames = ds[key]
+    assert frames.dtype == data.dtype
+    assert frames.shape == expected.shape
+    assert np.array_equal(frames, expected)
+
+
+@pytest.mark.parametrize("key", [(5, 0), (0, -8), (0, 0, 0), 1.5, "x", np.ones(5, dtype=bool)[:4]])
+def test_an_index_that_does_not_fit_is_an_error(ds, key):
+    with pytest.raises(IndexError, match=r"scan of shape \(5, 7\)"):
+        ds[key]
+
+
+def test_corrections_of_the_data_set_are_applied(ctx, data):
+    dark = np.full(SHAPE[2:], 0.5)
+
+    class Corrected(DataSet):
+        def get_correction_data(self):
+            return CorrectionSet(dark=dark)
+
+    ds = ctx.load("memory", data=data, sig_dims=2)
+    ds.__class__ = Corrected
+    assert np.allclose(ds[1, 1], data[1, 1] - 0.5)
+    assert ds[2:2].dtype == ds[1].dtype == np.float32
+    tiles = list(next(ds.get_partitions()).get_tiles())
+    assert np.allclose(tiles[0][0], data[0, 0] - 0.5)
+    part = next(ds.get_partitions())
+    part.set_corrections(CorrectionSet())
+    assert np.array_equal(part.get_macrotile("uint16")[0], data[0, 0])
+
+
+def test_positions_without_a_frame_are_said(ctx, data):
+    rows = data.reshape(35, 6, 4)
+    ds = ctx.load("memory", data=rows, sig_dims=2, nav_shape=(6, 7), sync_offset=-3)
+    assert np.array_equal(ds[0, 3], rows[0])
+    with pytest.raises(InvalidArgumentError, match=r"at 3 of .* the first of which is \(0, 0\)"):
+        ds[0]
+    assert np.array_equal(ds[ds.valid_mask], rows)
+    tiles = [tile for part in ds.get_partitions() for tile in part.get_tiles(None, np.uint16)]
+    assert tiles[0].tile_slice.origin == (3, 0, 0)
+    assert np.array_equal(np.concatenate(tiles), rows)
+    assert (ds.meta.image_count, ds.meta.sync_offset) == (35, -3)
+    ds = ctx.load("memory", data=rows, sig_dims=2, nav_shape=(2, 5), sync_offset=4)
+    assert (ds.meta.image_count, ds.meta.sync_offset) == (35, 4)
+
+
+@pytest.mark.parametrize("with_roi", [False, True])
+@pytest.mark.parametrize("block", [1, 500, 1 << 25])
+@pytest.mark.parametrize("tileshape", [None, (4, 6, 4), (3, 4, 3), (1, 1, 4)])
+def test_tiles_of_all_partitions_are_all_of_the_data(
+    ds, data, with_roi, block, tileshape, monkeypatch
+):
+    monkeypatch.setattr(_picking, "BLOCK_BYTES", block)
+    roi = ROI if with_roi else None
+    expected = data[ROI] if with_roi else data.reshape(35, 6, 4)
+    scheme = tileshape and TilingScheme.make_for_shape(Shape(tileshape, sig_dims=2), ds.shape)
+    found = np.zeros(expected.shape, dtype=np.float32)
+    seen = np.zeros(expected.shape, dtype=int)
+    n_frames = 0
+    for part in ds.get_partitions():
+        assert part.slice.shape == part.shape
+        n_frames += part.get_frame_count(roi)
+        for tile in part.get_tiles(scheme, roi=roi):
+            assert tile.dtype == np.float32
+            assert tile.c_contiguous
+            assert tile.flat_data.shape == (len(tile), tile[0].size)
+            assert type(tile.data) is np.ndarray
+            if scheme is not None:
+                assert tuple(tile.tile_slice.sig.shape) == tuple(scheme[tile.scheme_idx].shape)
+                assert len(tile) <= tileshape[0]
+            found[tile.tile_slice.get()] = tile
+            seen[tile.tile_slice.get()] += 1
+        whole = part.get_macrotile("uint16", roi=roi)
+        assert np.array_equal(whole, expected[whole.tile_slice.get()])
+    assert n_frames == len(expected)
+    assert np.array_equal(seen, np.ones_like(seen))
+    assert np.array_equal(found, expected)
+
+
+def test_as_many_partitions_as_it_says(ds):
+    assert ds.get_num_partitions() == len(list(ds.get_partitions())) == 3
+    with pytest.raises(InvalidArgumentError, match=r"shape \(3,\)"):
+        next(ds.get_partitions()).get_frame_count(np.ones(3, dtype=bool))
+
+
+def test_meta_data_have_shapes_beside_texts(ds, data):
+    assert ds.meta == dict(ds._engine.details)
+    assert tuple(ds.meta.shape) == SHAPE
+    assert ds.meta.shape.sig == ds.shape.sig
+    assert ds.meta.image_count == 35
+    assert ds.meta.raw_dtype == ds.meta.dtype == data.dtype
+    assert ds.meta.array_backends == ds.native_backends
+    assert ds.meta.sync_offset == 0
+    assert ds.meta.metadata == ds.metadata
+
+
+def test_views_that_are_sure_to_be_views():
+    from framefold.common.buffers import empty_aligned, reshaped_view, zeros_aligned
+
+    array = np.zeros((4, 6))
+    view = reshaped_view(array, (24,))
+    view[7] = 1
+    assert array[1, 1] == 1
+    assert reshaped_view(array[:, :3], (4, 1, 3)).shape == (4, 1, 3)
+    for wrong, shape in ((array[:, :3], (12,)), (array.T, (24,)), (array, (5, 5))):
+        with pytest.raises(AttributeError, match="shape"):
+            reshaped_view(wrong, shape)
+    for make in (empty_aligned, zeros_aligned):
+        for size, shape in (((3, 4), (3, 4)), (5, (5,)), ((0, 2), (0, 2)), ((), ())):
+            made = make(size, "complex64")
+            assert made.shape == shape
+            assert made.dtype == np.complex64
+            assert made.ctypes.data % 4096 == 0 or not made.size
+            made[...] = 2
+    assert not zeros_aligned((100, 3), "u2").any()
+    assert zeros_aligned((2,), object).tolist() == [0, 0]
