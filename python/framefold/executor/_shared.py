@@ -13,6 +13,7 @@ import os
 import pickle
 import weakref
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ Places = list[tuple[int, int]]
 def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
     """The pickle of a value, and its large arrays if they are to be shared."""
     try:
-        return _dumps(pickle.Pickler, value, share)
+        return _dumps(_Pickler, value, share)
     except Exception:
         # Classes of a script or notebook, and functions that have no name.
         return dumps_by_value(value, share)
@@ -42,9 +43,40 @@ def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]
 
 def dumps_by_value(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
     """The same, where what belongs to the main script is sent along."""
+    return _dumps(_pickler_by_value(), value, share)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        return _in_its_byte_order(value)
+
+
+@cache
+def _pickler_by_value() -> Any:
     import cloudpickle
 
-    return _dumps(cloudpickle.Pickler, value, share)
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            reduced = _in_its_byte_order(value)
+            return super().reducer_override(value) if reduced is NotImplemented else reduced
+
+    return Pickler
+
+
+def _in_its_byte_order(value: Any) -> Any:
+    """How an array is pickled that NumPy would bring into this machine's byte order.
+
+    So it does where elements do not follow each other, with objects, and for subclasses.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.isnative:
+        return NotImplemented
+    if type(value) is not np.ndarray or value.dtype.hasobject:
+        return _in_byte_order, (value.astype(value.dtype.newbyteorder("=")), value.dtype)
+    return NotImplemented if value.flags.forc else value.copy("C").__reduce_ex__(5)
+
+
+def _in_byte_order(native: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return native.astype(dtype)
 
 
 def _dumps(pickler: Any, value: Any, share: bool) -> tuple[bytes, list[memoryview]]:
