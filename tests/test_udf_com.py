@@ -206,9 +206,6 @@ def test_data_without_a_centre_are_refused(ctx, com):
     lines = ctx.load("memory", data=np.ones((3, 4, 5)), sig_dims=1)
     with pytest.raises(UnsupportedError, match="two axes"):
         ctx.run_udf(lines, com())
-    waves = ctx.load("memory", data=np.ones((3, 4, 5, 6), dtype=complex))
-    with pytest.raises(UnsupportedError, match="complex"):
-        ctx.run_udf(waves, com())
 
 
 @pytest.mark.parametrize(

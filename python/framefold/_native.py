@@ -26,6 +26,8 @@ def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
         return None
+    if kernel == "com" and dataset.dtype.kind == "c":
+        return None
     if udf._native_finish:
         _main_side(udf, dataset, None, None)
     return _engine.NativeUdf(kernel, type(udf).__name__, _parameters(kernel, udf, dataset))
@@ -63,7 +65,7 @@ def finish_native(
     merged = {
         name: np.asarray(native[name]).astype(decl.dtype, copy=False)
         for name, decl in buffers.items()
-        if decl.use != "result_only"
+        if name in native
     }
     udf.results = UDFData("result buffer", merged)
     public = {name: decl for name, decl in buffers.items() if decl.use != "private"}

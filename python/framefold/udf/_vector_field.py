@@ -258,7 +258,11 @@ def curl_2d(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
 
 def magnitude(y_centers: npt.ArrayLike, x_centers: npt.ArrayLike) -> Array:
     """The length of each vector."""
-    result: Array = np.hypot(y_centers, x_centers)
+    y, x = np.asarray(y_centers), np.asarray(x_centers)
+    if y.dtype.kind == "c" or x.dtype.kind == "c":
+        length: Array = np.sqrt(y * y + x * x)
+        return length
+    result: Array = np.hypot(y, x)
     return result
 
 

@@ -39,14 +39,20 @@ class AutoUDF(UDF):
         frame = np.ones(tuple(self.meta.dataset_shape.sig), dtype=self.meta.input_dtype)
         return np.asarray(self.params.f(frame))
 
+    def auto_buffer(self, var: np.ndarray[Any, np.dtype[Any]]) -> BufferDeclaration:
+        """The declaration of ``result``, of what the function returned for a trial."""
+        return self.buffer(kind="nav", extra_shape=var.shape, dtype=var.dtype)
+
+    def auto_monitor_buffer(self, var: np.ndarray[Any, np.dtype[Any]]) -> BufferDeclaration:
+        """The declaration of ``monitor``."""
+        return self.buffer(kind="single", extra_shape=var.shape, dtype=var.dtype)
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One buffer of the shape and dtype that the function returns."""
         trial = self._trial()
-        buffers = {"result": self.buffer(kind="nav", extra_shape=trial.shape, dtype=trial.dtype)}
+        buffers = {"result": self.auto_buffer(trial)}
         if self.params.monitor:
-            buffers["monitor"] = self.buffer(
-                kind="single", extra_shape=trial.shape, dtype=trial.dtype
-            )
+            buffers["monitor"] = self.auto_monitor_buffer(trial)
         return buffers
 
     def process_frame(self, frame: Any) -> None:

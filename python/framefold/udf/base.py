@@ -388,6 +388,22 @@ def not_assignable(buffers: Mapping[str, BufferDeclaration]) -> dict[str, Buffer
     }
 
 
+def own_method(udf: UDF, builtin: type[UDF]) -> UDFMethod:
+    """Frames for a class that has its own way to process them, and none for tiles, else tiles.
+
+    Parameters
+    ----------
+    udf
+        Of a class that derives from ``builtin``.
+    builtin
+        Has ``process_tile`` and ``process_frame``, which do the same.
+    """
+    cls: Any = type(udf)
+    own_tiles = cls.process_tile is not builtin.process_tile  # type: ignore[attr-defined]
+    own_frames = cls.process_frame is not builtin.process_frame  # type: ignore[attr-defined]
+    return UDFMethod.FRAME if own_frames and not own_tiles else UDFMethod.TILE
+
+
 #: The reference system's names for the same things.
 UDFBase = UDF
 UDFParams = UDFData

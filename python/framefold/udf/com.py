@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
+from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf._vector_field import (
     GuessResult,
@@ -24,7 +25,7 @@ from framefold.udf._vector_field import (
     guess_corrections,
     magnitude,
 )
-from framefold.udf.base import UDF
+from framefold.udf.base import UDF, own_method
 
 __all__ = [
     "CoMParams",
@@ -156,92 +157,217 @@ class CoMUDF(UDF):
         """All."""
         return self.BACKEND_ALL
 
+    def get_method(self) -> UDFMethod | str:
+        """Tiles; single frames in classes that have a ``process_frame`` of their own."""
+        return own_method(self, CoMUDF)
+
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Centres of mass and what follows from them."""
         self._check_data()
         dtype = np.result_type(self.meta.input_dtype, np.float32)
-        vector = self.buffer(kind="nav", extra_shape=(2,), dtype=dtype)
+        vector = self.buffer(kind="nav", extra_shape=(2,), dtype=dtype, use="result_only")
         scalar = self.buffer(kind="nav", dtype=dtype, use="result_only")
+        wide = np.result_type(dtype, np.float64)
+        background = wide if dtype.kind == "c" else np.dtype(np.float64)
         return {
+            "raw_mask_result": self.buffer(kind="nav", extra_shape=(3,), dtype=wide, use="private"),
             "raw_shifts": vector,
             "raw_com": vector,
-            "field": self.buffer(kind="nav", extra_shape=(2,), dtype=dtype, use="result_only"),
+            "field": vector,
             "field_y": scalar,
             "field_x": scalar,
             "regression": self.buffer(
-                kind="single", extra_shape=(3, 2), dtype=np.float64, use="result_only"
+                kind="single", extra_shape=(3, 2), dtype=background, use="result_only"
             ),
             "magnitude": scalar,
             "divergence": scalar,
             "curl": scalar,
         }
 
+    def get_params(self) -> CoMParams:
+        """The parameters, with the reference position in pixels."""
+        params: CoMParams = self.params.com_params
+        height, width = self.meta.dataset_shape.sig
+        return params._replace(
+            cy=height // 2 if params.cy is None else params.cy,
+            cx=width // 2 if params.cx is None else params.cx,
+        )
+
     def centre(self) -> tuple[float, float]:
         """The reference position (y, x) in pixels."""
-        height, width = self.meta.dataset_shape.sig
-        params = self.params.com_params
-        return (
-            height // 2 if params.cy is None else params.cy,
-            width // 2 if params.cx is None else params.cx,
-        )
+        params = self.get_params()
+        assert params.cy is not None
+        assert params.cx is not None
+        return params.cy, params.cx
 
     def get_task_data(self) -> dict[str, Any]:
         """The pixels that count, and the weights for their sum and for both moments."""
-        params = self.params.com_params
+        params = self.get_params()
         cy, cx = self.centre()
         y, x = np.indices(tuple(self.meta.dataset_shape.sig), dtype=np.float64)
         distance = np.hypot(y - cy, x - cx)
         inside = distance <= params.r
         if params.ri and params.ri > 0:
             inside &= distance > params.ri
-        weights = np.stack([np.ones(np.count_nonzero(inside)), y[inside], x[inside]], axis=-1)
-        places = np.cumsum(inside.reshape(-1)) - 1
-        return {"inside": inside, "weights": weights, "places": places}
+        return {"com_params": params, "inside": inside, "y": y, "x": x}
 
-    def preprocess(self) -> None:
-        """Frames that are not merged yet are no shifts of zero."""
-        self.results.raw_shifts[:] = np.nan
-        self.results.raw_com[:] = np.nan
+    def process_tile(self, tile: Any) -> None:
+        """Add what the tile has to the sum and the moments of its frames."""
+        place = self.meta.sig_slice.get()
+        inside = self.task_data.inside[place].reshape(-1)
+        y = self.task_data.y[place].reshape(-1)[inside]
+        x = self.task_data.x[place].reshape(-1)[inside]
+        moments = self.results.raw_mask_result.reshape((-1, 3))
+        rows = tile.reshape((moments.shape[0], -1))
+        if is_sparse(rows):
+            pixels = to_csr(rows)[:, np.flatnonzero(inside)].astype(moments.dtype)
+            moments[:, 0] += np.asarray(pixels.sum(axis=1)).reshape(-1)
+            moments[:, 1] += pixels @ y
+            moments[:, 2] += pixels @ x
+            return
+        # Pixels that do not count may be anything, such as NaN.
+        pixels = np.asarray(rows if inside.all() else rows[:, inside]).astype(moments.dtype)
+        # Not by products of matrices, which round as the number of cores has it.
+        moments[:, 0] += pixels.sum(axis=1)
+        moments[:, 1] += (pixels * y).sum(axis=1)
+        moments[:, 2] += (pixels * x).sum(axis=1)
 
     def process_frame(self, frame: Any) -> None:
-        """The centre of one frame."""
-        inside, weights = self.task_data.inside, self.task_data.weights
-        if is_sparse(frame):
-            row = to_csr(frame.reshape((1, -1)))
-            entries = inside.reshape(-1)[row.indices]
-            # Weights are those of the pixels inside, in their order.
-            places = self.task_data.places[row.indices[entries]]
-            pixels, weights = row.data[entries].astype(np.float64), weights[places]
+        """Add one frame, for classes that have a ``process_frame`` of their own."""
+        CoMUDF.process_tile(self, frame)
+
+    def get_field_results(
+        self, field_y: npt.NDArray[Any], field_x: npt.NDArray[Any]
+    ) -> dict[str, npt.NDArray[Any]]:
+        """What follows from the field; for classes that compute something else of it.
+
+        Parameters
+        ----------
+        field_y, field_x
+            In the shape of the scan; NaN where there is no centre.
+
+        Returns
+        -------
+        dict
+            Name of a declared result buffer to values, in the shape of the scan.
+        """
+        nav = field_y.shape
+        if len(nav) != 2 or min(nav) < 2:
+            nothing = np.full(nav, np.nan)
+            source, curl = nothing, nothing
         else:
-            pixels = frame[inside].astype(np.float64)
-        total, moment_y, moment_x = pixels @ weights
-        cy, cx = self.centre()
-        y, x = center_shifts(total, moment_y, moment_x, cy, cx)
-        self.results.raw_shifts[:] = y, x
-        self.results.raw_com[:] = y + cy, x + cx
+            source, curl = divergence(field_y, field_x), curl_2d(field_y, field_x)
+        return {"magnitude": magnitude(field_y, field_x), "divergence": source, "curl": curl}
+
+    def get_regression(
+        self, field: npt.NDArray[Any], valid_mask: npt.NDArray[np.bool_]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64] | None]:
+        """What is to be subtracted from the field.
+
+        Parameters
+        ----------
+        field
+            Shape ``(*nav, 2)``: (y, x) for each position of the scan.
+        valid_mask
+            For each position whether it has a centre.
+
+        Returns
+        -------
+        regression : numpy.ndarray
+            Shape ``(3, 2)``.
+        positions : numpy.ndarray or None
+            1, row and column for each position of the scan, if rows and columns matter.
+        """
+        regression = _regression(self.get_params().regression)
+        if not isinstance(regression, RegressionOptions):
+            return regression, self._positions(valid_mask.shape)
+        background = np.zeros((3, 2), dtype=field.dtype)
+        if regression is RegressionOptions.NO_REGRESSION or not valid_mask.any():
+            return background, None
+        if regression is RegressionOptions.SUBTRACT_MEAN:
+            background[0] = np.mean(field[valid_mask], axis=0)
+            return background, None
+        positions = self._positions(valid_mask.shape)
+        fit, *_ = np.linalg.lstsq(positions[valid_mask], field[valid_mask], rcond=None)
+        background[:] = fit
+        return background, positions
+
+    def apply_mean_regression(
+        self,
+        regression: npt.NDArray[Any],
+        field_inout: npt.NDArray[Any],
+        valid_mask: npt.NDArray[np.bool_],
+    ) -> None:
+        """Subtract the mean from the field, in place."""
+        field_inout[valid_mask] -= regression[0]
+
+    def apply_lin_regression(
+        self,
+        regression: npt.NDArray[Any],
+        inp: npt.NDArray[np.float64],
+        field_inout: npt.NDArray[Any],
+        valid_mask: npt.NDArray[np.bool_],
+    ) -> None:
+        """Subtract a plane from the field, in place; ``inp`` is 1, row and column each."""
+        field_inout[valid_mask] -= inp[valid_mask] @ regression
 
     def get_results(self) -> dict[str, Any]:
         """The field and its derivatives."""
-        params = self.params.com_params
-        field = self.results.raw_shifts.astype(np.float64)
+        params = self.get_params()
+        shifts, raw_com = self._centres()
+        nav, roi = tuple(self.meta.dataset_shape.nav), self.meta.roi
+        selected: Any = np.ones(nav, dtype=bool) if roi is None else roi
+        wide = np.result_type(shifts.dtype, np.float64)
+        field = np.full((*nav, 2), np.nan, dtype=wide)
+        field[selected] = shifts
         if params.scan_rotation or params.flip_y:
             field = np.stack(
-                apply_correction(field[:, 0], field[:, 1], params.scan_rotation, params.flip_y),
+                apply_correction(field[..., 0], field[..., 1], params.scan_rotation, params.flip_y),
                 axis=-1,
             )
-        background = self._background(field)
-        if background.any():
-            field -= self._positions() @ background
-        source, curl = self._derivatives(field)
+        known: npt.NDArray[np.bool_] = np.asarray(np.isfinite(field).all(axis=-1))
+        background, positions = self.get_regression(field, valid_mask=known)
+        if positions is not None:
+            self.apply_lin_regression(background, positions, field, known)
+        elif background.any():
+            self.apply_mean_regression(background, field, known)
+        more = self.get_field_results(field_y=field[..., 0], field_x=field[..., 1])
+        # A frame without a centre of its own has derivatives from its neighbours: not wanted.
+        more = {name: self._where_known(values, known, selected) for name, values in more.items()}
         return {
-            "field": field,
-            "field_y": field[:, 0],
-            "field_x": field[:, 1],
+            "raw_shifts": shifts,
+            "raw_com": raw_com,
+            "field": field[selected],
+            "field_y": field[..., 0][selected],
+            "field_x": field[..., 1][selected],
             "regression": background,
-            "magnitude": magnitude(field[:, 0], field[:, 1]),
-            "divergence": source,
-            "curl": curl,
+            **more,
         }
+
+    @staticmethod
+    def _where_known(values: Any, known: npt.NDArray[np.bool_], selected: Any) -> Any:
+        """The values of selected positions; not a number where there is no centre."""
+        values = np.asarray(values)
+        if values.shape[: known.ndim] != known.shape:
+            return values  # a class may give something else than one value for each position
+        if not known.all() and values.dtype.kind in "fc":
+            values = values.copy()
+            values[selected & ~known] = np.nan
+        return values[selected]
+
+    def _centres(self) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        """Shifts and centres of selected frames; not a number for those that are not merged."""
+        moments = self.results.get("raw_mask_result")
+        if moments is None:  # the kernel gives them
+            return self.results.raw_shifts, self.results.raw_com
+        cy, cx = self.centre()
+        y, x = center_shifts(moments[:, 0], moments[:, 1], moments[:, 2], cy, cx)
+        shifts = np.stack([y, x], axis=-1)
+        merged = self.meta.get_valid_nav_mask()
+        if merged is not None:
+            shifts[~merged] = np.nan
+        dtype = np.result_type(self.meta.input_dtype, np.float32)
+        return shifts.astype(dtype), (shifts + np.array([cy, cx])).astype(dtype)
 
     def _check_data(self) -> None:
         """Refuse frames and scans that the parameters make no sense for."""
@@ -251,11 +377,7 @@ class CoMUDF(UDF):
                 f"CoMUDF: a centre of mass needs frames with two axes, these have shape "
                 f"{tuple(shape.sig)}; load the data with a two-dimensional signal shape"
             )
-        if np.dtype(self.meta.input_dtype).kind == "c":
-            raise UnsupportedError(
-                "CoMUDF: complex frames have no centre of mass; use their squared magnitude"
-            )
-        regression = _regression(self.params.com_params.regression)
+        regression = _regression(self.get_params().regression)
         if isinstance(regression, RegressionOptions):
             slopes = regression is RegressionOptions.SUBTRACT_LINEAR
         else:
@@ -267,59 +389,14 @@ class CoMUDF(UDF):
                 f"with two navigation axes"
             )
 
-    def _positions(self) -> npt.NDArray[np.float64]:
-        """1, row and column for each selected frame; 0 for both if the scan has not two axes."""
-        positions = np.zeros((len(self.results.raw_shifts), 3))
-        positions[:, 0] = 1
-        if len(self.meta.dataset_shape.nav) == 2:
-            positions[:, 1:] = self.meta.coordinates
+    @staticmethod
+    def _positions(nav: tuple[int, ...]) -> npt.NDArray[np.float64]:
+        """1, row and column for each position; 0 for both if the scan has not two axes."""
+        positions = np.zeros((*nav, 3))
+        positions[..., 0] = 1
+        if len(nav) == 2:
+            positions[..., 1:] = np.moveaxis(np.indices(nav), 0, -1)
         return positions
-
-    def _background(self, field: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """The regression, shape (3, 2); fitted to frames whose centre is known."""
-        regression = _regression(self.params.com_params.regression)
-        if not isinstance(regression, RegressionOptions):
-            return regression
-        background = np.zeros((3, 2))
-        if regression is RegressionOptions.NO_REGRESSION:
-            return background
-        known = _known(field)
-        if not known.any():
-            return background
-        if regression is RegressionOptions.SUBTRACT_MEAN:
-            background[0] = np.mean(field[known], axis=0)
-        else:
-            fit, *_ = np.linalg.lstsq(self._positions()[known], field[known], rcond=None)
-            background[:] = fit
-        return background
-
-    def _derivatives(
-        self, field: npt.NDArray[np.float64]
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Divergence and curl for each selected frame."""
-        nav = tuple(self.meta.dataset_shape.nav)
-        if len(nav) != 2 or min(nav) < 2:
-            nothing = np.full(len(field), np.nan)
-            return nothing, nothing
-        roi = self.meta.roi
-        if roi is None:
-            y, x = (part.reshape(nav) for part in field.T)
-            both = divergence(y, x).ravel(), curl_2d(y, x).ravel()
-        else:
-            y, x = np.full(nav, np.nan), np.full(nav, np.nan)
-            y[roi], x[roi] = field.T
-            both = divergence(y, x)[roi], curl_2d(y, x)[roi]
-        # A frame without a centre of its own has derivatives from its neighbours: not wanted.
-        known = _known(field)
-        if not known.all():
-            for derivative in both:
-                derivative[~known] = np.nan
-        return both
-
-
-def _known(field: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
-    """For each frame whether it has a centre."""
-    return np.isfinite(field[:, 0]) & np.isfinite(field[:, 1])
 
 
 def _check_numbers(params: CoMParams) -> None:

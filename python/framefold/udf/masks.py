@@ -133,13 +133,16 @@ class ApplyMasksUDF(UDF):
     def masks(self) -> MaskContainer:
         """The masks; shared by all copies of this UDF, so that they are computed once."""
         if self._container is None:
-            self._container = MaskContainer(
-                self.params.mask_factories,
-                dtype=self.params.mask_dtype,
-                use_sparse=self.params.use_sparse,
-                count=self.params.mask_count,
-            )
+            self._container = self._make_mask_container()
         return self._container
+
+    def _make_mask_container(self) -> MaskContainer:
+        return MaskContainer(
+            self.params.mask_factories,
+            dtype=self.params.mask_dtype,
+            use_sparse=self.params.use_sparse,
+            count=self.params.mask_count,
+        )
 
     def kernel_masks(self) -> dict[str, Any]:
         """All masks for the native kernel.

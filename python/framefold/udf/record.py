@@ -84,13 +84,13 @@ class RecordUDF(UDF):
     def get_task_data(self) -> dict[str, Any]:
         """The frames in the file; partitions write to different ones."""
         mapped = np.lib.format.open_memmap(part_of(self.params.filename), mode="r+")
-        return {"frames": mapped.reshape((-1, *self.meta.dataset_shape.sig))}
+        return {"memmap": mapped.reshape((-1, *self.meta.dataset_shape.sig))}
 
     def process_tile(self, tile: Any) -> None:
         """Write a tile to its place."""
         place = self.meta.slice
         if place is not None:
-            self.task_data.frames[place.get()] = tile
+            self.task_data.memmap[place.get()] = tile
 
 
 def _file_of(path: str, make: Callable[[str], None], overwrite: bool) -> WholeFile:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
-from framefold.udf.base import UDF
+from framefold.common.udf import UDFMethod
+from framefold.udf.base import UDF, own_method
 
 if TYPE_CHECKING:
     from framefold.api import Context
@@ -72,24 +74,44 @@ class StdDevUDF(UDF):
             "sum": self.buffer(kind="sig", dtype=dtype),
         }
 
+    def get_method(self) -> UDFMethod | str:
+        """Tiles; single frames in classes that have a ``process_frame`` of their own."""
+        return own_method(self, StdDevUDF)
+
+    def get_task_data(self) -> dict[str, Any]:
+        """How many frames there were, for each part of the frame that tiles have."""
+        return {"num_frames": defaultdict(int)}
+
+    def process_tile(self, tile: Any) -> None:
+        """Add the frames of a tile."""
+        total = tile.sum(axis=0, dtype=self.results.sum.dtype)
+        deviations = tile - total / len(tile)
+        varsum = (deviations * np.conj(deviations)).real.sum(axis=0)
+        part, counts = self.meta.tiling_scheme_idx, self.task_data.num_frames
+        self._add(self.results, counts[part], len(tile), total, varsum)
+        counts[part] += len(tile)
+        # Each part of a frame is a tile of its own.
+        self.results.num_frames[:] = max(counts.values())
+
     def process_frame(self, frame: Any) -> None:
-        """Add one frame."""
-        self._add(self.results, 1, frame, 0)
+        """Add one frame, for classes that have a ``process_frame`` of their own."""
+        self._add(self.results, int(self.results.num_frames[0]), 1, frame, 0)
+        self.results.num_frames[:] += 1
 
     def merge(self, dest: Any, src: Any) -> None:
         """Add the moments of another set of frames."""
-        self._add(dest, int(src.num_frames[0]), src.sum, src.varsum)
+        n = int(src.num_frames[0])
+        self._add(dest, int(dest.num_frames[0]), n, src.sum, src.varsum)
+        dest.num_frames[:] += n
 
     @staticmethod
-    def _add(dest: Any, n: int, total: Any, varsum: Any) -> None:
-        present = int(dest.num_frames[0])
+    def _add(dest: Any, present: int, n: int, total: Any, varsum: Any) -> None:
         if n and present:
             delta = total / n - dest.sum / present
             squared = (delta * np.conj(delta)).real
             varsum = varsum + squared * (present * n / (present + n))
         dest.varsum[:] += varsum
         dest.sum[:] += total
-        dest.num_frames[:] += n
 
     def get_results(self) -> dict[str, Any]:
         """Divide by the number of frames."""
