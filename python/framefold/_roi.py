@@ -28,7 +28,7 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     Raises
     ------
     InvalidArgumentError
-        If the shape, the dtype or a coordinate does not fit, or nothing is selected.
+        If the shape, the dtype or a coordinate does not fit.
     """
     if roi is None:
         return None
@@ -37,8 +37,11 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     else:
         mask = _from_array(roi, nav)
     if not mask.any():
-        raise InvalidArgumentError(
-            "the ROI selects no position; set at least one element to True, or pass no ROI"
+        warnings.warn(
+            "the ROI selects no position: nothing is read, and no result is valid; set at least "
+            "one element to True, or pass no ROI",
+            UserWarning,
+            stacklevel=2,
         )
     return mask
 

@@ -17,13 +17,19 @@ impl Roi {
     /// # Errors
     /// `InvalidArgument` if no position is selected.
     pub fn try_new(mask: Vec<bool>) -> Result<Self> {
-        let positions: Vec<usize> =
-            mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
-        if positions.is_empty() {
+        let roi = Roi::new(mask);
+        if roi.positions.is_empty() {
             return Err(Error::invalid("the ROI selects no position")
                 .with_hint("set at least one element of the ROI to True, or pass no ROI"));
         }
-        Ok(Roi { mask, positions })
+        Ok(roi)
+    }
+
+    /// The same, which may select no position: nothing is read then, and results are empty.
+    pub fn new(mask: Vec<bool>) -> Self {
+        let positions: Vec<usize> =
+            mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
+        Roi { mask, positions }
     }
 
     /// One truth value per flat navigation position.
@@ -56,5 +62,6 @@ mod tests {
     #[test]
     fn an_empty_roi_is_refused() {
         assert!(Roi::try_new(vec![false; 4]).is_err());
+        assert_eq!(Roi::new(vec![false; 4]).n_selected(), 0);
     }
 }

@@ -63,7 +63,7 @@ impl PyPlan {
             }
         }
         let roi = match roi {
-            Some(roi) => Some(Arc::new(Roi::try_new(roi.as_slice()?.to_vec()).or_raise(py)?)),
+            Some(roi) => Some(Arc::new(Roi::new(roi.as_slice()?.to_vec()))),
             None => None,
         };
         let options = PlanOptions {

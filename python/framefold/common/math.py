@@ -34,7 +34,9 @@ def prod(iterable: Iterable[int | np.integer[Any] | np.bool_]) -> int:
 def count_nonzero(array: Any) -> int:
     """How many elements of a dense or sparse array are not zero."""
     if is_sparse(array):
-        return int(np.count_nonzero(to_sparse(array).data))
+        coo = to_sparse(array)
+        n_filled = coo.size - len(coo.data) if np.any(coo.fill_value != 0) else 0
+        return int(np.count_nonzero(coo.data)) + n_filled
     return int(np.count_nonzero(array))
 
 
@@ -66,5 +68,9 @@ def make_2D_square(shape: tuple[int, ...]) -> tuple[int, ...]:  # noqa: N802
 def _nonzero(array: Any) -> tuple[npt.NDArray[np.intp], npt.NDArray[Any]]:
     """Coordinates, shape ``(dims, n)``, and values of what is not zero, in C order."""
     coo = to_sparse(array)
+    if np.any(coo.fill_value != 0):
+        dense = coo.todense()
+        where = np.stack(np.nonzero(dense))
+        return where, dense[tuple(where)]
     kept = coo.data != 0
     return coo.coords[:, kept], coo.data[kept]
