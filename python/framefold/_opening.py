@@ -97,8 +97,8 @@ class OpenMethods:
         gain_map_path
             A text file with a gain map, for ``'frms6'``.
         allow_external_links : bool
-            Follow links to files outside of the folder of the file, for ``'hdf5'``; only for files
-            that you trust.
+            Follow links and names to files outside of the folder of the file, for ``'hdf5'``,
+            ``'zarr'`` and ``'raw_csr'``; only for data that you trust.
         tileshape, target_size, min_num_partitions, enable_direct
             Of no effect for files: how data are cut is framefold's own choice.
         scan_size, detector_size

@@ -51,6 +51,7 @@ mod csr;
 mod detect;
 mod dm;
 mod empad;
+mod enclosure;
 mod fields;
 mod files;
 mod frms6;

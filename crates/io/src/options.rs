@@ -89,7 +89,7 @@ pub struct OpenOptions {
     pub dataset_index: Option<usize>,
     /// The file of meta data that belongs to a series.
     pub emipath: Option<PathBuf>,
-    /// Follows links to files outside of the folder of the file that is opened.
+    /// Follows links and names to files outside of the folder of the file that is opened.
     pub allow_external_links: bool,
 }
 

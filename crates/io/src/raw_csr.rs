@@ -9,13 +9,14 @@
 //! | `raw_csr.data_file`, `raw_csr.data_dtype` | values: any dtype, one per entry |
 //!
 //! The files hold the arrays and nothing else; their names are relative to the folder of the TOML
-//! file. dtypes are NumPy's, with byte order: `<i4`, `>u8`, `float32`. Known writers: LiberTEM's
+//! file, and lead out of it only if `allow_external_links` is set. dtypes are NumPy's, with byte order: `<i4`, `>u8`, `float32`. Known writers: LiberTEM's
 //! users and [`write_raw_csr`](crate::write_raw_csr). What the arrays mean, and what is checked
 //! when: [`CsrSource`]. Limits: frames of fewer than 2^32 pixels; descriptors up to 1 MiB.
 
 mod descriptor;
 
 use crate::detect::{Format, PREFIX_LEN, Prefix, Verdict};
+use crate::enclosure::Enclosure;
 use crate::{Backend, CsrArray, CsrSource, CsrSpec, OpenOptions, Storage};
 pub(crate) use descriptor::descriptor_text;
 use descriptor::{ArrayFile, Descriptor};
@@ -28,7 +29,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "raw_csr",
     title: "sparse frames (raw_csr)",
     extensions: &["toml"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend"],
+    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "allow_external_links"],
     detect,
     open,
 };
@@ -61,8 +62,11 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let sig_shape = sig_shape(&descriptor, options)?;
     let nav_shape = options.nav_shape.clone().map_or_else(|| descriptor.nav_shape(), Ok)?;
     let folder = path.parent().unwrap_or(Path::new(""));
+    let around = Enclosure::new(folder, options.allow_external_links)?;
     let array = |file: &ArrayFile| {
-        let storage = Storage::open(folder.join(&file.name), options.backend)?;
+        let path = folder.join(&file.name);
+        around.check(&path)?;
+        let storage = Storage::open(path, options.backend)?;
         Ok::<_, Error>(CsrArray { storage, stored: file.stored })
     };
     let source = CsrSource::try_new(CsrSpec {

@@ -20,6 +20,7 @@ mod store;
 use crate::archive::{Archive, MAGIC};
 use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::detect::{Format, Prefix, Verdict};
+use crate::enclosure::Enclosure;
 use crate::write::zarr as written;
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
@@ -35,7 +36,14 @@ pub(crate) const FORMAT: Format = Format {
     name: "zarr",
     title: "Zarr",
     extensions: &["zarr", "zspy"],
-    options: &["ds_path", "nav_shape", "sig_shape", "sig_dims", "sync_offset"],
+    options: &[
+        "ds_path",
+        "nav_shape",
+        "sig_shape",
+        "sig_dims",
+        "sync_offset",
+        "allow_external_links",
+    ],
     detect,
     open,
 };
@@ -88,14 +96,14 @@ fn described(folder: &Path) -> Option<&'static str> {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let (root, place) = root(path)?;
+    let (root, place) = root(path, options.allow_external_links)?;
     let found = match &options.ds_path {
         Some(name) => named(&place, name)?,
         None => largest(&place)?,
     };
     let meta = found.meta;
     let shape = meta.shape.clone();
-    let attributes = about::attributes(&found.folder);
+    let attributes = about::attributes(&found.folder)?;
     let told = about::signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
     let sig_axes = crate::hdf5::sig_axes(&shape, told.as_deref(), options)?;
     let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
@@ -158,13 +166,12 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
 }
 
 /// The folder or archive that a path belongs to, and what it stands for.
-fn root(path: &Path) -> Result<(&Path, Place)> {
-    if path.is_dir() {
-        return Ok((path, Place::Folder(path.to_path_buf())));
-    }
-    if DESCRIPTIONS.iter().any(|name| path.ends_with(name)) {
-        let folder = path.parent().unwrap_or(path);
-        return Ok((folder, Place::Folder(folder.to_path_buf())));
+fn root(path: &Path, anywhere: bool) -> Result<(&Path, Place)> {
+    let describes = DESCRIPTIONS.iter().any(|name| path.ends_with(name));
+    if path.is_dir() || describes {
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let around = Enclosure::new(folder, anywhere)?;
+        return Ok((folder, Place::Folder(folder.to_path_buf(), around)));
     }
     let archive = Archive::open(Storage::open(path, Backend::Mmap)?)?;
     Ok((path, Place::Archive(Arc::new(archive), String::new())))

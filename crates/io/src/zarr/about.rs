@@ -3,16 +3,19 @@
 use super::place::Place;
 use crate::hyperspy::{self, Signal};
 use crate::write::zarr as written;
-use framefold_core::{MetadataList, Quantity};
+use framefold_core::{MetadataList, Quantity, Result};
 use serde_json::Value;
 
 /// The attributes of an array or a group, in version 2 or 3; null if there are none.
-pub(super) fn attributes(of: &Place) -> Value {
-    if let Ok(Some(attributes)) = of.json(".zattrs") {
-        return attributes;
+///
+/// # Errors
+/// Those of [`Place::json`]: attributes may say which axes are those of a frame.
+pub(super) fn attributes(of: &Place) -> Result<Value> {
+    if let Some(attributes) = of.json(".zattrs")? {
+        return Ok(attributes);
     }
-    let description = of.json("zarr.json").ok().flatten().unwrap_or_default();
-    description["attributes"].clone()
+    let description = of.json("zarr.json")?.unwrap_or_default();
+    Ok(description["attributes"].clone())
 }
 
 /// The axes that HyperSpy does not navigate.
@@ -49,13 +52,13 @@ struct InFolder(Place);
 
 impl InFolder {
     fn attribute(&self, group: &str, name: &str) -> Value {
-        attributes(&self.0.join(group))[name].clone()
+        attributes(&self.0.join(group)).map(|all| all[name].clone()).unwrap_or_default()
     }
 }
 
 impl Signal for InFolder {
     fn has(&self, group: &str) -> bool {
-        attributes(&self.0.join(group)).is_object()
+        attributes(&self.0.join(group)).is_ok_and(|all| all.is_object())
     }
 
     fn number(&self, group: &str, name: &str) -> Option<f64> {

@@ -1,6 +1,8 @@
 //! Where an array and its groups are: in folders, or in a zip archive that stands for one.
 
 use crate::archive::Archive;
+use crate::enclosure::Enclosure;
+use crate::fields::read_small;
 use framefold_core::{Error, Result};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -12,7 +14,8 @@ const LONGEST: u64 = 64 << 20;
 /// A folder, or what looks like one.
 #[derive(Clone, Debug)]
 pub(super) enum Place {
-    Folder(PathBuf),
+    /// A folder, within another one that its files do not leave.
+    Folder(PathBuf, Enclosure),
     /// The names of members that begin with this text, which is empty or ends in a slash.
     Archive(Arc<Archive>, String),
 }
@@ -21,7 +24,7 @@ impl Place {
     /// What is within, under a name that may have slashes.
     pub(super) fn join(&self, name: &str) -> Place {
         match self {
-            Place::Folder(path) => Place::Folder(path.join(name)),
+            Place::Folder(path, around) => Place::Folder(path.join(name), around.clone()),
             Place::Archive(archive, prefix) if name.is_empty() => {
                 Place::Archive(archive.clone(), prefix.clone())
             }
@@ -34,7 +37,12 @@ impl Place {
     /// What is around it.
     pub(super) fn parent(&self) -> Option<Place> {
         match self {
-            Place::Folder(path) => path.parent().map(|path| Place::Folder(path.to_path_buf())),
+            Place::Folder(path, around) => {
+                let parent = path.parent()?.to_path_buf();
+                let outermost = path.as_path() == around.folder();
+                let around = if outermost { around.parent()? } else { around.clone() };
+                Some(Place::Folder(parent, around))
+            }
             Place::Archive(archive, prefix) => {
                 let (outer, _) = prefix.trim_end_matches('/').rsplit_once('/')?;
                 Some(Place::Archive(archive.clone(), format!("{outer}/")))
@@ -45,7 +53,7 @@ impl Place {
     /// Whether it has that name.
     pub(super) fn is_called(&self, name: &str) -> bool {
         match self {
-            Place::Folder(path) => path.ends_with(name),
+            Place::Folder(path, _) => path.ends_with(name),
             Place::Archive(_, prefix) => {
                 prefix.trim_end_matches('/').rsplit('/').next() == Some(name)
             }
@@ -55,7 +63,7 @@ impl Place {
     /// The file to name in messages: the one called `name`, or the archive.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         match self {
-            Place::Folder(path) => path.join(name),
+            Place::Folder(path, _) => path.join(name),
             Place::Archive(archive, _) => {
                 archive.storage().path().unwrap_or(Path::new("")).to_path_buf()
             }
@@ -65,18 +73,17 @@ impl Place {
     /// The JSON of that name; `None` if there is none.
     ///
     /// # Errors
-    /// `BadFile` if it is no JSON.
+    /// `BadFile` if it is no JSON, or outside of the folder; `InvalidArgument` if it is no regular
+    /// file: a named pipe would be waited for for ever.
     pub(super) fn json(&self, name: &str) -> Result<Option<Value>> {
         let path = self.file(name);
         let text = match self {
-            Place::Folder(_) => {
-                let Ok(found) = std::fs::metadata(&path) else { return Ok(None) };
-                if found.len() > LONGEST {
-                    return Err(
-                        Error::bad_file("the description is too long to be one").with_path(path)
-                    );
+            Place::Folder(_, around) => {
+                around.check(&path)?;
+                if std::fs::metadata(&path).is_err() {
+                    return Ok(None);
                 }
-                std::fs::read(&path).map_err(|e| Error::io("read the file", e).with_path(&path))?
+                read_small(&path, LONGEST)?
             }
             Place::Archive(archive, prefix) => {
                 let name = format!("{prefix}{name}");
@@ -92,7 +99,7 @@ impl Place {
     /// The names of at most `most` folders within, in order.
     pub(super) fn folders(&self, most: usize) -> Vec<String> {
         match self {
-            Place::Folder(path) => {
+            Place::Folder(path, _) => {
                 let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
                 let mut names: Vec<String> = entries
                     .filter_map(|entry| {

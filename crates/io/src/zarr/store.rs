@@ -83,7 +83,7 @@ impl Folder {
 impl Folder {
     fn archive(&self) -> Option<&Arc<Archive>> {
         match &self.place {
-            Place::Folder(_) => None,
+            Place::Folder(..) => None,
             Place::Archive(archive, _) => Some(archive),
         }
     }
@@ -98,8 +98,9 @@ impl Folder {
     fn open(&self, name: &str) -> Result<Option<Opened<'_>>> {
         let (archive, prefix) = match &self.place {
             Place::Archive(archive, prefix) => (archive, prefix),
-            Place::Folder(folder) => {
+            Place::Folder(folder, around) => {
                 let path = folder.join(name);
+                around.check(&path)?;
                 let found = open(&path)?;
                 return Ok(found.map(|(file, version)| Opened::File(path, file, version)));
             }

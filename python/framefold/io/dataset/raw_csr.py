@@ -23,6 +23,8 @@ class RawCSRDataSet(FileDataSet):
         sync_offset: int = 0,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        allow_external_links: bool = False,
     ) -> None:
         super().__init__(
             path,
@@ -31,4 +33,5 @@ class RawCSRDataSet(FileDataSet):
             sync_offset=sync_offset,
             io_backend=io_backend,
             num_partitions=num_partitions,
+            allow_external_links=allow_external_links,
         )

@@ -25,6 +25,8 @@ class ZarrDataSet(FileDataSet):
         sync_offset: int = 0,
         io_backend: str | IOBackend | None = None,
         num_partitions: int | None = None,
+        *,
+        allow_external_links: bool = False,
     ) -> None:
         super().__init__(
             path,
@@ -35,4 +37,5 @@ class ZarrDataSet(FileDataSet):
             sync_offset=sync_offset,
             io_backend=io_backend,
             num_partitions=num_partitions,
+            allow_external_links=allow_external_links,
         )
