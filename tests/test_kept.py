@@ -13,7 +13,7 @@ import pytest
 from process_cases import eventually
 
 import framefold as ff
-from framefold.exceptions import FileAccessError
+from framefold.exceptions import FileAccessError, FileChangedError
 from framefold.executor import _kept
 from framefold.udf import UDF
 
@@ -59,7 +59,7 @@ def test_the_same_data_set_is_opened_once(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["written", "replaced", "longer"])
-def test_files_that_change_are_opened_anew(tmp_path, how):
+def test_files_that_change_are_not_kept(tmp_path, how):
     path = tmp_path / "a.raw"
     write(path, 1)
     data = sent(load(path))
@@ -69,9 +69,11 @@ def test_files_that_change_are_opened_anew(tmp_path, how):
         os.replace(tmp_path / "new.raw", path)
     else:
         write(path, 7, n_frames=5 if how == "longer" else 4, age=30)
-    second = pickle.loads(data)
-    assert second is not first
-    assert total(second) == 420
+    with pytest.raises(FileChangedError, match=r"a\.raw"):
+        pickle.loads(data)
+    with pytest.raises(FileChangedError, match=r"a\.raw"):
+        total(first)
+    assert total(pickle.loads(sent(load(path)))) == 420
 
 
 def test_files_that_have_just_changed_are_not_kept(tmp_path):
@@ -132,10 +134,12 @@ def test_worker_processes_see_changes(tmp_path):
         before = ctx.run_udf(dataset, Total())
         assert before["total"].data.tolist() == [15] * 4
         assert int(before["pid"].data[0]) != os.getpid()
-        # By somebody else, in place: the data set that is open here shows it, too.
+        # By somebody else, in place.
         script = "import sys, numpy as np; np.memmap(sys.argv[1], np.uint16, 'r+')[:] = 2"
         subprocess.run([sys.executable, "-c", script, path], check=True, timeout=60)
-        assert ctx.run_udf(dataset, Total())["total"].data.tolist() == [30] * 4
+        with pytest.raises(FileChangedError, match=r"a\.raw"):
+            ctx.run_udf(dataset, Total())
+        assert ctx.run_udf(load(path), Total())["total"].data.tolist() == [30] * 4
         write(tmp_path / "new.raw", 7)
         os.replace(tmp_path / "new.raw", path)
         assert ctx.run_udf(load(path), Total())["total"].data.tolist() == [105] * 4

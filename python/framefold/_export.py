@@ -47,6 +47,7 @@ def export(
         raise InvalidArgumentError(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
         )
+    dataset._check_files()
     target = Path(path)
     if os.path.lexists(target) and not overwrite:
         raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")

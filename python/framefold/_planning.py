@@ -255,6 +255,7 @@ def plan_run(
     """
     udfs = _checked_udfs(udf)
     allowed = _restriction(backends)
+    dataset._check_files()
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     correction_set, frames = corrected(dataset, corrections, mask)
     planned: list[Any] = []

@@ -42,6 +42,7 @@ def write_raw_csr(
     progress: Any,
 ) -> ConvertedFiles:
     """Write ``dataset`` as raw_csr; see :meth:`framefold.Context.convert`."""
+    dataset._check_files()
     target = Path(path)
     if target.suffix.lower() != ".toml":
         raise InvalidArgumentError(

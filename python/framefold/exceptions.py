@@ -30,6 +30,10 @@ class BadFileError(FramefoldError, ValueError):
     """A file is damaged, or is not what it claims to be."""
 
 
+class FileChangedError(BadFileError):
+    """A file was replaced or written to after its data set was opened: open it again."""
+
+
 class UnsupportedError(FramefoldError, NotImplementedError):
     """Valid input that framefold cannot process."""
 

@@ -1,6 +1,6 @@
 //! A source laid out on a scan grid.
 
-use crate::{Corrections, DType, DataSource, Error, Presence, Result, Shape};
+use crate::{Corrections, DType, DataSource, Error, FileStamp, Presence, Result, Shape};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,6 +17,7 @@ pub struct Dataset {
     corrections: Option<Arc<Corrections>>,
     unused_corrections: Option<Arc<str>>,
     opened: Arc<[PathBuf]>,
+    stamps: Arc<[FileStamp]>,
 }
 
 /// How many frames were left out and how many positions stay empty.
@@ -60,17 +61,26 @@ impl Dataset {
             corrections: None,
             unused_corrections: None,
             opened: Arc::default(),
+            stamps: Arc::default(),
         })
     }
 
     /// The same, made of these files: besides those of its frames, headers and what lies beside them.
-    pub fn with_opened(self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        Dataset { opened: paths.into_iter().collect(), ..self }
+    ///
+    /// Each comes with what it was when it was opened.
+    pub fn with_opened(self, files: impl IntoIterator<Item = (PathBuf, FileStamp)>) -> Self {
+        let (opened, stamps): (Vec<_>, Vec<_>) = files.into_iter().unzip();
+        Dataset { opened: opened.into(), stamps: stamps.into(), ..self }
     }
 
     /// All files that were opened for it, as far as that is known.
     pub fn opened(&self) -> &[PathBuf] {
         &self.opened
+    }
+
+    /// What each of [`Dataset::opened`] was when it was opened.
+    pub fn stamps(&self) -> &[FileStamp] {
+        &self.stamps
     }
 
     /// The same frames with these corrections, in the place of those it had. Empty corrections

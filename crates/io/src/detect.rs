@@ -204,9 +204,8 @@ fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Res
             open_files(format, path, options)
         }
     };
-    let (dataset, opened) = crate::storage::recorded(open);
-    dataset
-        .map(|dataset| dataset.with_opened(opened))
+    crate::storage::recorded(open)
+        .map(|(dataset, opened)| dataset.with_opened(opened))
         .map_err(|error| error.with_path(path).with_format(format.name))
 }
 

@@ -90,5 +90,5 @@ pub use linear::{
 };
 pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};
-pub use storage::{SharedBytes, Storage};
+pub use storage::{SharedBytes, Storage, check_same, check_unchanged, pack};
 pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

@@ -2,8 +2,8 @@
 //!
 //! Readers see a file through [`Storage`] alone. Its length is that at open, for ever: a file that
 //! grows is read as it was. A file that shrinks is noticed by whoever reads the missing part
-//! (buffered), or by [`Storage::verify`] (mapped); neither crashes the process. What cannot be
-//! noticed is a mapped file that was rewritten in place, or that shrank and grew back.
+//! (buffered), or by [`Storage::verify`] (mapped); neither crashes the process. One that is written to
+//! in place is noticed by its time of change, unless it has grown as well.
 
 mod buffered;
 #[cfg(unix)]
@@ -11,21 +11,25 @@ mod guard;
 mod mapped;
 #[cfg(unix)]
 mod registry;
+mod stamp;
 #[cfg(test)]
 mod tests;
 
 use crate::Backend;
 use buffered::BufferedFile;
-use framefold_core::{Error, Owner, Result};
+use framefold_core::{Error, FileStamp, Owner, Result};
 use mapped::MappedFile;
+pub use stamp::{check_same, check_unchanged, pack};
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::ErrorKind as IoKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Memory owned by somebody else, such as a NumPy array.
 ///
@@ -70,7 +74,7 @@ impl Storage {
     pub fn open(path: impl AsRef<Path>, backend: Backend) -> Result<Self> {
         let path = path.as_ref();
         let (file, meta) = open_regular(path)?;
-        note(path);
+        note(path, &file, &meta);
         Ok(Storage(Arc::new(match backend {
             Backend::Mmap if MappedFile::is_room() => {
                 Kind::Mapped(MappedFile::try_new(path, &file, &meta)?)
@@ -243,27 +247,73 @@ impl fmt::Debug for Storage {
 
 thread_local! {
     /// The files that were opened since this was begun, if it was.
-    static OPENED: RefCell<Option<BTreeSet<PathBuf>>> = const { RefCell::new(None) };
+    static OPENED: RefCell<Option<Record>> = const { RefCell::new(None) };
 }
 
-/// Does some work, and tells which files this thread opened for it.
-pub(crate) fn recorded<T>(work: impl FnOnce() -> T) -> (T, BTreeSet<PathBuf>) {
-    let outer = OPENED.replace(Some(BTreeSet::new()));
+/// The files that were opened, in the order in which they were.
+#[derive(Default)]
+struct Record {
+    files: Vec<(PathBuf, FileStamp)>,
+    /// Where each of them is in the list.
+    places: HashMap<PathBuf, usize>,
+    /// One that was another file when it was opened again.
+    changed: Option<Error>,
+}
+
+impl Record {
+    fn add(&mut self, path: PathBuf, stamp: FileStamp) {
+        match self.places.entry(path) {
+            Entry::Vacant(place) => {
+                self.files.push((place.key().clone(), stamp));
+                place.insert(self.files.len() - 1);
+            }
+            Entry::Occupied(place) => {
+                let known = self.files.get(*place.get());
+                let same = known.map_or(Ok(()), |(path, was)| stamp::compare(path, was, &stamp));
+                if let Err(error) = same {
+                    self.changed.get_or_insert(error);
+                }
+            }
+        }
+    }
+}
+
+/// Does some work, and tells which files this thread opened for it, in that order.
+///
+/// # Errors
+/// Those of the work; `BadFile` if a file was opened twice, and was another one the second time.
+pub(crate) fn recorded<T>(
+    work: impl FnOnce() -> Result<T>,
+) -> Result<(T, Vec<(PathBuf, FileStamp)>)> {
+    let outer = OPENED.replace(Some(Record::default()));
     let done = work();
     let opened = OPENED.replace(outer).unwrap_or_default();
-    for path in &opened {
-        note(path);
+    OPENED.with_borrow_mut(|outer| {
+        if let Some(outer) = outer {
+            for (path, stamp) in &opened.files {
+                outer.add(path.clone(), *stamp);
+            }
+        }
+    });
+    match opened.changed {
+        Some(error) => Err(error),
+        None => Ok((done?, opened.files)),
     }
-    (done, opened)
 }
 
-fn note(path: &Path) {
+/// Takes down that a file was opened.
+fn note(path: &Path, file: &File, meta: &Metadata) {
     OPENED.with_borrow_mut(|opened| {
         if let Some(opened) = opened {
-            opened.insert(path.to_path_buf());
+            let with_head = opened.files.len() < MOST_HEADS;
+            let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+            opened.add(absolute, stamp::of(file, meta, with_head));
         }
     });
 }
+
+/// Of so many files of a data set, the first bytes are looked at: each may cost a moment.
+const MOST_HEADS: usize = 64;
 
 /// Opens a file for reading and makes sure that it is one.
 fn open_regular(path: &Path) -> Result<(File, Metadata)> {
@@ -314,6 +364,22 @@ fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
     .with_path(path)
     .with_offset(present_len)
     .with_hint("do not overwrite or truncate files while they are read; open it again")
+}
+
+/// Confirms that nobody wrote to a file that is still as long as when it was opened. One that has
+/// grown is taken to have been added to.
+fn not_rewritten(
+    path: &Path,
+    present: &Metadata,
+    len: u64,
+    modified: Option<SystemTime>,
+) -> Result<()> {
+    if present.len() != len || modified.is_none() || present.modified().ok() == modified {
+        return Ok(());
+    }
+    Err(Error::bad_file("it was written to, or its time of change was set, since it was opened")
+        .with_path(path)
+        .with_hint("open it again to use what it holds now; do not replace or change files in use"))
 }
 
 /// Tells files apart, whatever their names.

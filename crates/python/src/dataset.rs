@@ -12,7 +12,7 @@ use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +80,22 @@ impl PyDataset {
     #[getter]
     fn paths(&self) -> Vec<PathBuf> {
         self.dataset.source().info().paths.clone()
+    }
+
+    /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.
+    #[getter]
+    fn stamps<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &io::pack(&self.dataset))
+    }
+
+    /// Raises if a file is another one than that of the data set which gave these stamps.
+    fn check_same(&self, py: Python<'_>, stamps: &[u8]) -> PyResult<()> {
+        io::check_same(&self.dataset, stamps).or_raise(py)
+    }
+
+    /// Raises if a file was replaced or written to since it was opened.
+    fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
+        py.detach(|| io::check_unchanged(&self.dataset)).or_raise(py)
     }
 
     /// What the headers tell: names, values and units.

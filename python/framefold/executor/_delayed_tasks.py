@@ -161,6 +161,7 @@ class Process(Task):
         """Process."""
         (index,) = self.constants
         run = delayed.run
+        run.dataset._check_files()  # graphs are computed later, and in parts
         with run.dataset._with_blocks(run.partitions[index], run.roi, blocks):
             parts = run.plan.run_partition(index).take_parts()
         delayed.count(index)

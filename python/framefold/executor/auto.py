@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from framefold.exceptions import InvalidArgumentError, LimitError
+from framefold.exceptions import FileChangedError, InvalidArgumentError, LimitError
 from framefold.executor.base import Partials
 from framefold.executor.concurrent import ConcurrentJobExecutor
 
@@ -175,7 +175,8 @@ class AutoJobExecutor(ConcurrentJobExecutor):
                     yield partial, in_progress
                     del partial
             except Exception as error:
-                if not (isinstance(error, NotStartedError) or remote.not_planned):
+                usable = isinstance(error, NotStartedError) or remote.not_planned
+                if not usable or isinstance(error, FileChangedError):
                     raise
                 remote.abandon()
                 self._stay(run, error)

@@ -3,12 +3,13 @@
 //! Of the first few hundred files, handles are kept. Of all further ones, each is opened for every
 //! piece that is read, so that a stack of ten thousand files needs no raised limit.
 
-use super::{open_error, shrunk};
+use super::{not_rewritten, open_error, shrunk};
 use framefold_core::{Error, Result};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 /// So many handles are kept; systems allow 256 or more.
 const MOST_KEPT: usize = 192;
@@ -33,6 +34,8 @@ pub(super) struct BufferedFile {
     /// The same as `path`, whatever becomes the current directory.
     absolute: PathBuf,
     len: u64,
+    /// When it was written to last.
+    modified: Option<SystemTime>,
     #[cfg(unix)]
     identity: (u64, u64),
 }
@@ -47,6 +50,7 @@ impl BufferedFile {
             file: kept.is_ok().then(|| Kept(file)),
             absolute: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
             len: meta.len(),
+            modified: meta.modified().ok(),
             #[cfg(unix)]
             identity: super::identity(meta),
         }
@@ -89,7 +93,10 @@ impl BufferedFile {
         };
         let meta =
             meta.map_err(|source| Error::io("look at the file", source).with_path(&self.path))?;
-        if meta.len() < self.len { Err(shrunk(&self.path, meta.len(), self.len)) } else { Ok(()) }
+        if meta.len() < self.len {
+            return Err(shrunk(&self.path, meta.len(), self.len));
+        }
+        not_rewritten(&self.path, &meta, self.len, self.modified)
     }
 
     fn open_again(&self) -> Result<File> {

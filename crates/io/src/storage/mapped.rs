@@ -1,13 +1,14 @@
 //! A file that is mapped into memory.
 
-use super::shrunk;
 #[cfg(unix)]
 use super::{guard, identity, registry};
+use super::{not_rewritten, shrunk};
 use framefold_core::{Error, Result};
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::SystemTime;
 
 /// So many files are mapped at a time; Linux allows about twice as many mappings.
 const MOST_MAPPED: usize = 30_000;
@@ -32,6 +33,8 @@ pub(super) struct MappedFile {
     len: u64,
     #[cfg(unix)]
     identity: (u64, u64),
+    /// When it was written to last.
+    modified: Option<SystemTime>,
     /// Declared before `map`, so that it is dropped before it: what is not mapped any more must
     /// not be guarded.
     #[cfg(unix)]
@@ -64,6 +67,7 @@ impl MappedFile {
             len: meta.len(),
             #[cfg(unix)]
             identity: identity(meta),
+            modified: meta.modified().ok(),
             #[cfg(unix)]
             guarded,
             map,
@@ -95,10 +99,9 @@ impl MappedFile {
     pub(super) fn verify(&self) -> Result<()> {
         // Whatever lies at the path now matters only if it is still the file that is mapped; a
         // file that was deleted or replaced lives on, whole, for as long as it is mapped.
-        let present_len = std::fs::metadata(&self.absolute)
-            .ok()
-            .filter(|meta| identity(meta) == self.identity)
-            .map(|meta| meta.len());
+        let present =
+            std::fs::metadata(&self.absolute).ok().filter(|meta| identity(meta) == self.identity);
+        let present_len = present.as_ref().map(Metadata::len);
         let damaged = self.guarded.as_ref().is_some_and(registry::Registration::is_damaged);
         match present_len {
             Some(present_len) if present_len < self.len => {
@@ -110,7 +113,8 @@ impl MappedFile {
             )
             .with_path(&self.path)
             .with_hint("open it again; if it keeps happening, use the buffered backend")),
-            _ => Ok(()),
+            _ => present
+                .map_or(Ok(()), |meta| not_rewritten(&self.path, &meta, self.len, self.modified)),
         }
     }
 
@@ -119,7 +123,8 @@ impl MappedFile {
     pub(super) fn verify(&self) -> Result<()> {
         match std::fs::metadata(&self.absolute) {
             Ok(meta) if meta.len() < self.len => Err(shrunk(&self.path, meta.len(), self.len)),
-            _ => Ok(()),
+            Ok(meta) => not_rewritten(&self.path, &meta, self.len, self.modified),
+            Err(_) => Ok(()),
         }
     }
 }

@@ -13,7 +13,12 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY, SCIPY_CSR
-from framefold.exceptions import FramefoldError, UnsupportedError
+from framefold.exceptions import (
+    BadFileError,
+    FileChangedError,
+    FramefoldError,
+    UnsupportedError,
+)
 from framefold.io.dataset._backends import (
     BufferedBackend,
     DirectBackend,
@@ -299,20 +304,41 @@ class DataSet:
         return 0
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles hold the path, not the frames: the file is opened again."""
+        """Pickles hold the path, not the frames: the file is opened again.
+
+        It has to be the same one: see :class:`framefold.exceptions.FileChangedError`.
+        """
         if self._opened_with is None:
             raise UnsupportedError(
                 f"{self!r} cannot be pickled: it is not known how to open it again; "
                 f"use a data set from Context.load"
             )
-        return _open_again, (type(self), self._opened_with)
+        return _open_again, (type(self), self._opened_with, self._engine.stamps)
+
+    def _check_files(self) -> None:
+        """Raise if a file was replaced or written to since it was opened."""
+        try:
+            self._engine.check_unchanged()
+        except BadFileError as error:
+            raise _changed(error) from None
 
     def __repr__(self) -> str:
         return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"
 
 
-def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]]) -> DataSet:
-    return cls._of(_engine.load(*how), how)
+def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps: bytes) -> DataSet:
+    engine = _engine.load(*how)
+    try:
+        engine.check_same(stamps)
+    except BadFileError as error:
+        raise _changed(error) from None
+    return cls._of(engine, how)
+
+
+def _changed(error: BadFileError) -> FileChangedError:
+    changed = FileChangedError(*error.args)
+    changed.path, changed.hint = error.path, error.hint
+    return changed
 
 
 class RoiHelper:

@@ -1,0 +1,25 @@
+//! What tells a file from another one, and from itself after somebody wrote to it.
+
+/// What a file was when it was opened: plain facts, compared elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileStamp {
+    /// Its length in bytes.
+    pub len: u64,
+    /// When it was written to last, in nanoseconds since 1970; `None` if the system does not say.
+    pub modified_ns: Option<i128>,
+    /// The system that looked at it, device and inode; `None` where there are none.
+    pub place: Option<FilePlace>,
+    /// A digest of its first bytes; `None` if they were not read.
+    pub head: Option<u64>,
+}
+
+/// Which of all files of a system it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FilePlace {
+    /// Tells systems apart that may number their files differently.
+    pub system: u64,
+    /// The device.
+    pub device: u64,
+    /// The inode.
+    pub inode: u64,
+}
