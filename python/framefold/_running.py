@@ -12,13 +12,13 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from framefold import _engine
+from framefold._ending import at_end, is_ending
 from framefold._partial_results import StepResults, UDFResultDict, UDFResults
 from framefold._planning import Run
 from framefold._progress import RunProgress
@@ -258,6 +258,11 @@ def _inline(plan: _engine.Plan, indices: Iterable[int], place: Place | None = No
 def thread_partials(plan: _engine.Plan, indices: range, places: Sequence[Place | None]) -> Partials:
     """Partial results of consecutive partitions on threads, one for each of ``places``."""
     n_threads = len(places)
+    if is_ending():  # there are no other threads any more
+        yield from _inline(plan, indices, places[0])
+        return
+    from concurrent.futures import ThreadPoolExecutor
+
     desk = _Desk(indices, n_threads)
     complete = False
     name = f"framefold-{next(_numbers)}-"
@@ -402,14 +407,7 @@ def _cancel_all() -> None:
         desk.close()
 
 
-# The public `atexit` comes too late: its functions are called after threads were waited for.
-# Without this, the interpreter would wait until the partitions being processed are done.
-# The latest registered is called first: the import of ThreadPoolExecutor, which registers its own
-# waiting, has to come before, at the top of this file.
-_register: Callable[[Callable[[], None]], None] = getattr(
-    threading, "_register_atexit", lambda _function: None
-)
-_register(_cancel_all)
+at_end(_cancel_all)
 
 if hasattr(os, "register_at_fork"):
     # In a fork, they are those of the other process, and their locks may be taken for ever.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from framefold._ending import is_ending
 from framefold._progress import RunProgress
 from framefold.executor._delayed_progress import counting
 from framefold.executor._delayed_tasks import DelayedRun
@@ -23,7 +24,11 @@ class Computing:
     def __call__(self, *collections: Any) -> Sequence[Any]:
         """The values of all of them."""
         import dask
+        import dask.local
 
+        if is_ending() and dask.base.get_scheduler() is not dask.local.get_sync:
+            with dask.config.set(scheduler="synchronous"):
+                return self(*collections)
         if self._progress is None:
             return tuple(dask.compute(*collections))
         told = RunProgress(self._progress, self._delayed.run.partitions)

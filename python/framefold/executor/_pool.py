@@ -77,6 +77,12 @@ class Pool:
         self._thread = threading.Thread(target=self._serve, name="ff-pool", daemon=True)
         try:
             self._thread.start()
+        except RuntimeError as error:  # there can be no more threads
+            self._thread = None
+            raise _failures.NotStartedError(
+                f"worker processes cannot be used, as no thread can be started: {error}; use the "
+                f"executor 'inline'"
+            ) from error
         except BaseException:  # Ctrl-C: it may run nevertheless, or begin to in a moment
             deadline = time.monotonic() + 0.2
             while self._thread.ident is None and time.monotonic() < deadline:

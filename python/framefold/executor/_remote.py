@@ -8,6 +8,7 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
+from framefold._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _job, _shared
 from framefold.executor._pool import Pool
@@ -171,5 +172,4 @@ def _cancel_all() -> None:
         remote.cancel("the interpreter ends")
 
 
-# The public `atexit` comes too late: its functions are called after threads were waited for.
-getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)
+at_end(_cancel_all)

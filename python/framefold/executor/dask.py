@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import _thread
-
-# It registers its end first, and so ends after `_cancel_all`.
-import concurrent.futures.thread  # noqa: F401
 import os
 import pickle
 import threading
@@ -15,6 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from framefold._ending import at_end, is_ending, too_late
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
@@ -369,6 +367,8 @@ class DaskJobExecutor(JobExecutor):
 
     def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
         """What calls functions on the event loop of the client."""
+        if is_ending():
+            raise too_late("workers of Dask cannot be used any more")
         if self._closed:
             raise InvalidArgumentError("this executor is closed; make another context")
         if os.getpid() != self._process:
@@ -418,6 +418,12 @@ def import_distributed() -> Any:
         raise MissingLibraryError(
             "Dask is not installed, which this executor needs: pip install 'framefold[dask]'"
         ) from error
+    except RuntimeError as error:  # it starts threads
+        if not is_ending():
+            raise
+        raise too_late("Dask cannot be used any more") from error
+    if is_ending():
+        raise too_late("workers of Dask cannot be used any more")
     return distributed
 
 
@@ -486,8 +492,7 @@ def _cancel_all() -> None:
         raise failures[0]
 
 
-# The public `atexit` comes too late: its functions are called after threads were waited for.
-getattr(threading, "_register_atexit", lambda _function: None)(_cancel_all)
+at_end(_cancel_all)
 
 if hasattr(os, "register_at_fork"):
     # In a fork, they are those of the other process, and their locks may be taken for ever.

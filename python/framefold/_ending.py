@@ -1,0 +1,50 @@
+"""The end of the interpreter: what is stopped then, and what cannot be begun any more.
+
+Functions that scripts registered with :mod:`atexit` are called when all threads but their own have
+ended, and libraries refuse to start more. Runs go on to work there, as far as they can.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+from framefold.exceptions import WorkerError
+
+with suppress(RuntimeError):  # which it raises at the end; then nobody uses it
+    # It registers its own waiting, which has to come after what is registered below.
+    import concurrent.futures.thread  # noqa: F401
+
+_state = {"ends": False}
+
+
+def at_end(function: Callable[[], object]) -> None:
+    """Call a function before the interpreter waits for threads; the latest registered one first.
+
+    The public :mod:`atexit` comes too late: its functions are called afterwards. Without this, the
+    interpreter would wait until the partitions being processed are done.
+    """
+    register: Callable[[Callable[[], object]], None] = getattr(
+        threading, "_register_atexit", lambda _function: None
+    )
+    try:
+        register(function)
+    except RuntimeError:
+        _state["ends"] = True
+
+
+def is_ending() -> bool:
+    """Whether threads were waited for already."""
+    return _state["ends"]
+
+
+def too_late(what: str) -> WorkerError:
+    """For what cannot be begun any more."""
+    return WorkerError(
+        f"{what} when the interpreter ends, as in a function of atexit: run it before, or with "
+        f"the executor 'inline'"
+    )
+
+
+at_end(lambda: _state.update(ends=True))

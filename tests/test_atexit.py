@@ -1,0 +1,53 @@
+"""Runs in functions that a script registered with ``atexit`` work, or fail in framefold's words."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SCRIPT = """
+    import atexit, sys
+    import numpy as np
+    import framefold as ff
+
+    class Highest(ff.UDF):
+        def get_result_buffers(self):
+            return {"highest": self.buffer(kind="nav")}
+
+        def process_frame(self, frame):
+            self.results.highest[:] = frame.max()
+
+    ctx = ff.Context.make_with(sys.argv[1])
+    data = np.ones((40, 4, 4), dtype=np.float32)
+    dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=4)
+
+    def late():
+        if sys.argv[1] == "threads":
+            *_, last = ctx.run_udf_iter(dataset, Highest())
+            found = last.buffers[0]["highest"].data
+        else:
+            found = ctx.run_udf(dataset, Highest())["highest"].data
+        assert found.tolist() == [1] * 40
+        print("done", flush=True)
+        ctx.close()
+
+    atexit.register(late)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto", "delayed", "dask"])
+def test_a_run_after_the_last_line(executor):
+    if executor in ("delayed", "dask"):
+        pytest.importorskip("distributed")
+    command = [sys.executable, "-c", textwrap.dedent(SCRIPT), executor]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    last = ended.stderr.strip().rpartition("\n")[2]
+    if executor == "dask":
+        assert "WorkerError: workers of Dask cannot be used any more when the" in last
+    elif executor == "processes" and ended.stderr:  # Python 3.12 starts no thread then
+        assert "worker processes cannot be used, as no thread can be started" in last
+    else:
+        assert (ended.stdout, ended.stderr) == ("done\n", "")
