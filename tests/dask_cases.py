@@ -70,7 +70,8 @@ def connected_to(executor):
     """An executor that is connected to the local cluster of another one, as from elsewhere."""
     client = executor.client
     options = {"security": client.security}
-    return DaskJobExecutor.connect(client.scheduler.address, client_kwargs=options)
+    address = client.scheduler.address
+    return DaskJobExecutor.connect(address, client_kwargs=options, main_process_gpu=0)
 
 
 @pytest.fixture(scope="module")

@@ -36,7 +36,7 @@ def asked():
 @pytest.mark.parametrize(
     ("variables", "expected"),
     [
-        ({}, (None, None, "cpu")),
+        ({}, (None, 0, "cpu")),
         ({"LIBERTEM_USE_CUDA": "1"}, (1, None, "cuda")),
         ({"LIBERTEM_USE_CPU": "3"}, (None, 3, "cpu")),
         ({"FRAMEFOLD_USE_CUDA": "2", "LIBERTEM_USE_CUDA": "1"}, (2, None, "cuda")),
@@ -63,7 +63,7 @@ def test_what_was_set_last_counts(monkeypatch):
 def test_a_worker_knows_its_own_device():
     set_use_cuda(1)
     with working_on(None):
-        assert asked() == (None, None, "cpu")
+        assert asked() == (None, 0, "cpu")
         with working_on(0):
             assert asked() == (0, None, "cuda")
         assert get_use_cuda() is None

@@ -56,7 +56,9 @@ def test_contexts_by_name():
             ff.Context.make_with(name)
     assert ff.Context.make_with("inline", gpus=[1]).executor.gpus == (1,)
     assert ff.Context.make_with("threads", cpus=0, gpus=2).executor.gpus_only
-    for wrong in (True, 0):
+    for device in (True, False, 0, np.int64(1), None):
+        assert ff.Context.make_with("threads", main_process_gpu=device).executor.threads is None
+    for wrong in (-1, "0", 0.5):
         with pytest.raises(ExecutorSpecException, match="merged on the CPU"):
             ff.Context.make_with("threads", main_process_gpu=wrong)
 
@@ -86,15 +88,17 @@ def test_executors_take_what_the_reference_takes():
 
     from framefold.executor.concurrent import ConcurrentJobExecutor
     from framefold.executor.inline import InlineJobExecutor
+    from framefold.executor.pipelined import PipelinedExecutor
 
     assert InlineJobExecutor(debug=True, inline_threads=2).threads == 0
     assert ConcurrentJobExecutor(client=ThreadPoolExecutor(3), is_local=True).threads == 3
     assert ConcurrentJobExecutor.make_local(n_threads=2, main_process_gpu=False).threads == 2
     with pytest.raises(InvalidArgumentError, match="expected a ThreadPoolExecutor"):
         ConcurrentJobExecutor(ProcessPoolExecutor(1))
-    for make in (InlineJobExecutor, ConcurrentJobExecutor):
-        with pytest.raises(InvalidArgumentError, match="merged on the CPU; leave it out"):
-            make(main_process_gpu=0)
+    for make in (InlineJobExecutor, ConcurrentJobExecutor, PipelinedExecutor):
+        make(main_process_gpu=0).close()
+        with pytest.raises(InvalidArgumentError, match="expected the number of a device"):
+            make(main_process_gpu="first")
 
 
 def test_a_roi_may_be_zeros_and_ones_or_in_one_row(ctx, dataset, data):

@@ -401,7 +401,7 @@ def test_specifications():
         (lambda: cluster_spec(-2), "cpus is -2"),
         (lambda: cluster_spec(1, cudas=-1), "cudas is -1"),
         (lambda: DaskJobExecutor("tcp://127.0.0.1:1"), "client is a str"),
-        (lambda: DaskJobExecutor.make_local(main_process_gpu=0), "merged on the CPU"),
+        (lambda: DaskJobExecutor.make_local(main_process_gpu=-1), "number of a device"),
         (lambda: ff.Context.make_with("dask", gpus=99), "gpus is 99, and CUDA devices there are"),
         (lambda: ff.Context.make_with("dask-integration", cpus=1), "cannot be chosen"),
     ],

@@ -71,7 +71,7 @@ def test_unusable_roi(ctx, dataset, roi, message):
             "'not a name'.*identifier",
         ),
         (declares(lambda self: {"x": self.buffer(kind="navi")}), "'x' with kind 'navi'"),
-        (declares(lambda self: {"x": self.buffer(kind="nav", use="secret")}), "use='secret'"),
+        (declares(lambda self: {"x": self.buffer(kind="nav", use=7)}), "use=7"),
         (declares(lambda self: {"x": np.zeros(3)}), "'x' as ndarray; use self.buffer"),
         (declares(lambda self: [1]), "returned list, expected a dict"),
         (
@@ -291,3 +291,16 @@ def test_picking_too_much(ctx):
     huge = np.broadcast_to(data, (40000, 200, 200))
     with pytest.raises((LimitError, MemoryError)):
         ctx.run_udf(dataset=ctx.load("memory", data=huge), udf=ff.PickUDF())
+
+
+def test_a_use_that_means_nothing(ctx, dataset):
+    class Used(ff.UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav", use="internal")}
+
+        def process_frame(self, frame):
+            self.results.x[:] = 3
+
+    with pytest.warns(UserWarning, match="use='internal', which means nothing"):
+        result = ctx.run_udf(dataset=dataset, udf=Used())["x"].data
+    assert (result == 3).all()

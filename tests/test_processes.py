@@ -400,3 +400,43 @@ def test_memory_of_partial_results_is_bounded_though_they_grow():
             mapped.append(sum(int(end, 16) - int(start, 16) for start, end in places))
         # One that is merged, those that may be made ahead, and the space of one that is smaller.
         assert max(mapped) <= 5 * (40 << 18)
+
+
+def test_workers_are_set_up(inline, tmp_path):
+    seen = tmp_path / "seen"
+    seen.mkdir()
+
+    def set_up():
+        os.environ["FRAMEFOLD_TEST_SET_UP"] = "done"
+        (seen / str(os.getpid())).touch()
+
+    def look(_frame):
+        assert os.environ["FRAMEFOLD_TEST_SET_UP"] == "done"
+
+    executor = PipelinedExecutor(PipelinedExecutor.make_spec(2), early_setup=set_up)
+    with ff.Context(executor=executor) as ctx:
+        pids = ctx.run_udf(frames(ctx), PerFrame(look))["pid"].data
+        ctx.run_udf(frames(ctx), PerFrame(look))
+        assert {str(pid) for pid in pids} <= {path.name for path in seen.iterdir()}
+        assert len(list(seen.iterdir())) == len(executor.worker_ids)
+    assert "FRAMEFOLD_TEST_SET_UP" not in os.environ
+
+
+def test_workers_that_cannot_be_set_up():
+    def fail():
+        raise OSError("no licence")
+
+    with ff.Context(executor=PipelinedExecutor(early_setup=fail)) as ctx:
+        for _ in range(2):
+            with pytest.raises(OSError, match="no licence") as caught:
+                ctx.run_udf(frames(ctx), PerFrame(len_of_nothing))
+        assert "raised by early_setup in a worker process" in caught.value.__notes__[0]
+    with pytest.raises(InvalidArgumentError, match="expected a function"):
+        PipelinedExecutor(early_setup="import numba")
+    lock = threading.Lock()
+    with pytest.raises(InvalidArgumentError, match="early_setup cannot be sent"):
+        PipelinedExecutor(early_setup=lambda: lock.acquire())
+
+
+def len_of_nothing(_frame):
+    return 0

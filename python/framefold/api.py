@@ -117,7 +117,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         snooze_timeout
             Accepted and of no effect: worker processes are kept until the context is closed.
         main_process_gpu
-            None or False: partial results are merged on the CPU.
+            Accepted and of no effect: partial results are merged on the CPU.
 
         Raises
         ------

@@ -39,8 +39,8 @@ def get_use_cuda() -> int | None:
 
 
 def get_use_cpu() -> int | None:
-    """The number of the CPU that was asked for; None if none was, or on a CUDA device."""
-    return None if get_use_cuda() is not None else _configured()[1]
+    """The number of the CPU to use: 0 if none was asked for; None on a CUDA device."""
+    return None if get_use_cuda() is not None else _configured()[1] or 0
 
 
 def set_use_cuda(device: int) -> None:

@@ -39,10 +39,19 @@ class Pool:
         How many seconds a partition may take; None for any.
     startup_timeout
         How many seconds a process may take to start.
+    setup
+        What each process calls before its first run, pickled; None for nothing.
     """
 
-    def __init__(self, n_workers: int, timeout: float | None, startup_timeout: float) -> None:
+    def __init__(
+        self,
+        n_workers: int,
+        timeout: float | None,
+        startup_timeout: float,
+        setup: bytes | None = None,
+    ) -> None:
         self.n_workers = n_workers
+        self._setup = setup
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         self._lock = threading.RLock()  # the garbage collector may end a run anywhere
@@ -259,7 +268,7 @@ class Pool:
         missing = sorted((self._wanted() - there).elements(), key=lambda device: device is None)
         for device in missing:
             try:
-                self._workers.append(Worker(device))
+                self._workers.append(Worker(device, self._setup))
             except OSError as error:
                 if not self._workers:
                     self._fail_all(f"a worker process could not be started: {error}")

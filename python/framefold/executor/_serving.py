@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import gc
 import os
+import pickle
 import signal
 import sys
 import threading
@@ -113,6 +114,8 @@ class Server:
         self._jobs: dict[int, Job] = {}
         self._dropped: set[int] = set()
         self._lock = threading.Lock()
+        #: What was raised when this process was set up, packed.
+        self._broken: Any = None
 
     def read(self) -> None:
         """Receive messages until the main process is gone: on the reading thread."""
@@ -142,6 +145,8 @@ class Server:
         while True:
             message, descriptors = self._next()
             match message:
+                case ("setup", function):
+                    self._set_up(function)
                 case ("job", number, collects, parcel, environment):
                     _job.enter_environment(*environment)
                     self._plan(number, collects, parcel, descriptors)
@@ -165,7 +170,20 @@ class Server:
         if job is not None:
             job.run.plan.cancel()
 
+    def _set_up(self, function: bytes) -> None:
+        """Call what the user wants to be called in each worker."""
+        try:
+            pickle.loads(function)()
+        except BaseException as exception:
+            _failures.add_note(exception, "raised by early_setup in a worker process")
+            self._broken = _failures.pack(exception)
+
     def _plan(self, number: int, collects: bool, parcel: Any, descriptors: list[int]) -> None:
+        if self._broken is not None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self._channel.send(("failed", number, None, self._broken))
+            return
         try:
             run = _job.plan(_shared.open_parcel(parcel, descriptors))
             told = _job.fingerprint(run)

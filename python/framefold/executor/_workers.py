@@ -80,6 +80,8 @@ class Worker:
     ----------
     device
         The number of its CUDA device; None for a worker on the CPU.
+    setup
+        What it calls before its first run, pickled; None for nothing.
 
     Raises
     ------
@@ -87,7 +89,7 @@ class Worker:
         If the process cannot be started.
     """
 
-    def __init__(self, device: int | None = None) -> None:
+    def __init__(self, device: int | None = None, setup: bytes | None = None) -> None:
         self._started = start(_command(device), _environment(device))
         self.device = device
         self.channel = self._started.channel
@@ -99,6 +101,8 @@ class Worker:
         self.queue: deque[tuple[Job, int]] = deque()
         #: Since when the first one can be under way.
         self.since = self.began
+        if setup is not None:
+            self._outgoing.send(0, ("setup", setup))
 
     @property
     def is_busy(self) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import platform
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -15,8 +17,20 @@ if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
 
+T = TypeVar("T")
+
 #: Partial results in partition order, each with the number of partitions under way.
 Partials = Generator[tuple["_engine.Partial", int], None, None]
+
+
+class WorkerInfo(NamedTuple):
+    """A worker, as :meth:`JobExecutor.get_available_workers` tells of it."""
+
+    name: str
+    host: str
+    n_threads: int
+    #: Tags of Dask.
+    resources: Mapping[str, float]
 
 
 class JobExecutor:
@@ -61,6 +75,35 @@ class JobExecutor:
         """What is to be said about where partitions are processed: lines, or nothing."""
         return ""
 
+    def run_function(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What a function returns: called on any worker of Dask, otherwise in this process."""
+        return fn(*args, **kwargs)
+
+    def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
+        """What a function returns for each entry, called as by :meth:`run_function`, in order."""
+        return [fn(each) for each in iterable]
+
+    def run_each_worker(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
+        """What a function returns on each worker, by name: here, this process is the only one.
+
+        Raises
+        ------
+        UnsupportedError
+            If workers are other processes, which come and go with runs.
+        """
+        return {worker.name: fn(*args, **kwargs) for worker in self.get_available_workers()}
+
+    def run_each_host(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
+        """What a function returns on one worker of each host, by host."""
+        return {platform.node(): fn(*args, **kwargs)}
+
+    def get_available_workers(self) -> list[WorkerInfo]:
+        """The workers that functions can be called on: this process, unless there are others."""
+        from framefold._planning import available_cores
+
+        n_threads = max(1, available_cores() if self.threads is None else self.threads)
+        return [WorkerInfo("main", platform.node(), n_threads, {})]
+
     def close(self) -> None:
         """Release what the executor holds: nothing, for those that start threads per run."""
 
@@ -99,16 +142,18 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
     return listed
 
 
-def refuse_main_process_gpu(main_process_gpu: int | bool | None) -> None:
-    """Refuse to merge on a device.
+def check_main_process_gpu(main_process_gpu: int | bool | None) -> None:
+    """Look at an argument that has no effect: partial results are merged on the CPU.
 
     Raises
     ------
     ExecutorSpecException
-        If it is anything but None or False.
+        If it is neither the number of a device, nor True, False or None.
     """
-    if not (main_process_gpu is None or main_process_gpu is False):
+    if main_process_gpu is None or isinstance(main_process_gpu, bool):
+        return
+    if not isinstance(main_process_gpu, Integral) or main_process_gpu < 0:
         raise ExecutorSpecException(
-            f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
-            f"CPU; leave it out"
+            f"main_process_gpu is {main_process_gpu!r}, expected the number of a device, True, "
+            f"False or None; it is of no effect, as partial results are merged on the CPU"
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import JobExecutor, checked_gpus, refuse_main_process_gpu
+from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +23,7 @@ class ConcurrentJobExecutor(JobExecutor):
     is_local
         Of no effect.
     main_process_gpu
-        Only None or False: partial results are merged on the CPU.
+        Accepted and of no effect: partial results are merged on the CPU.
     n_threads
         How many; as many as the process may use cores if None. With devices, those that work on
         the CPU; 0 to run what can run on devices on devices alone.
@@ -42,7 +42,7 @@ class ConcurrentJobExecutor(JobExecutor):
         n_threads: int | None = None,
         gpus: int | Iterable[int] | None = None,
     ) -> None:
-        refuse_main_process_gpu(main_process_gpu)
+        check_main_process_gpu(main_process_gpu)
         if client is not None:
             n_threads = _threads_of(client)
         self.gpus = checked_gpus(gpus)

@@ -7,17 +7,16 @@ import os
 import pickle
 import threading
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold._ending import at_end, is_ending, too_late
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
     UDFRunCancelled,
-    UnsupportedError,
     WorkerError,
 )
 from framefold.executor._apart import Work, made
@@ -25,8 +24,9 @@ from framefold.executor._dask_spec import cluster_spec
 from framefold.executor.base import (
     JobExecutor,
     Partials,
+    WorkerInfo,
     cannot_be_pickled,
-    refuse_main_process_gpu,
+    check_main_process_gpu,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from framefold.executor._dask_tasks import ClusterTasks
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
+
+T = TypeVar("T")
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 5.0
@@ -65,7 +67,7 @@ class DaskJobExecutor(JobExecutor):
     lt_resources
         Of no effect: workers need no tags.
     main_process_gpu
-        Only None or False: partial results are merged on the CPU.
+        Accepted and of no effect: partial results are merged on the CPU.
     timeout
         How many seconds a partition may take on a worker, with the time that it waits there for
         tasks of others. If it takes longer, the run fails with
@@ -84,7 +86,7 @@ class DaskJobExecutor(JobExecutor):
         timeout: float | None = None,
         startup_timeout: float = 60.0,
     ) -> None:
-        refuse_main_process_gpu(main_process_gpu)
+        check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
         if not isinstance(client, distributed.Client):
             raise InvalidArgumentError(
@@ -119,6 +121,7 @@ class DaskJobExecutor(JobExecutor):
         scheduler_uri: str,
         *args: Any,
         client_kwargs: Mapping[str, Any] | None = None,
+        main_process_gpu: int | bool | None = None,
         timeout: float | None = None,
         startup_timeout: float = 60.0,
     ) -> DaskJobExecutor:
@@ -131,7 +134,7 @@ class DaskJobExecutor(JobExecutor):
         *args, client_kwargs
             For :class:`distributed.Client`: ``timeout`` says how long to try to connect.
             ``set_as_default`` is False if it is not given.
-        timeout, startup_timeout
+        main_process_gpu, timeout, startup_timeout
             As for the class.
 
         Raises
@@ -139,6 +142,7 @@ class DaskJobExecutor(JobExecutor):
         WorkerError
             If no scheduler answers there.
         """
+        check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
         options = {"set_as_default": False, **(client_kwargs or {})}
         try:
@@ -198,15 +202,11 @@ class DaskJobExecutor(JobExecutor):
         snooze_timeout
             Accepted and of no effect: workers are kept until the executor is closed.
         main_process_gpu
-            None or False: partial results are merged on the CPU.
+            Accepted and of no effect: partial results are merged on the CPU.
         timeout, startup_timeout
             As for the class.
         """
-        if not (main_process_gpu is None or main_process_gpu is False):
-            raise UnsupportedError(
-                f"main_process_gpu is {main_process_gpu!r}, but partial results are merged on the "
-                f"CPU; leave it out"
-            )
+        check_main_process_gpu(main_process_gpu)
         for what, given in (("cluster_kwargs", cluster_kwargs), ("client_kwargs", client_kwargs)):
             if given and given.get("asynchronous"):
                 raise InvalidArgumentError(
@@ -249,6 +249,58 @@ class DaskJobExecutor(JobExecutor):
         """How many workers there are now."""
         self._on_loop()  # or it says why not
         return len(self.client.nthreads())
+
+    def run_function(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+        """What a function returns on any worker."""
+        self._on_loop()  # or it says why not
+        result: T = self.client.submit(fn, *args, pure=False, **kwargs).result()
+        return result
+
+    def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
+        """What a function returns for each entry, on any workers, in order."""
+        self._on_loop()  # or it says why not
+        results: list[T] = self.client.gather(self.client.map(fn, list(iterable), pure=False))
+        return results
+
+    def run_each_worker(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
+        """What a function returns on each worker that is there now, by name."""
+        found = self._each(fn, args, kwargs, lambda worker: worker.name)
+        return {worker.name: value for worker, value in found}
+
+    def run_each_host(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
+        """What a function returns on one worker of each host, by host."""
+        found = self._each(fn, args, kwargs, lambda worker: worker.host)
+        return {worker.host: value for worker, value in found}
+
+    def get_available_workers(self) -> list[WorkerInfo]:
+        """The workers that there are now."""
+        return list(self._workers().values())
+
+    def _each(
+        self,
+        fn: Callable[..., T],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        part: Callable[[WorkerInfo], str],
+    ) -> list[tuple[WorkerInfo, T]]:
+        """What a function returns on one worker of each part."""
+        workers = self._workers()
+        chosen = {part(worker): address for address, worker in workers.items()}.values()
+        found = self.client.run(fn, *args, workers=list(chosen), **kwargs)
+        return [(workers[address], found[address]) for address in chosen]
+
+    def _workers(self) -> dict[str, WorkerInfo]:
+        self._on_loop()  # or it says why not
+        if not self.client.nthreads():
+            with suppress(TimeoutError):
+                self.client.wait_for_workers(1, self._startup_timeout)
+        about = self.client.scheduler_info(n_workers=-1)["workers"]
+        return {
+            address: WorkerInfo(
+                str(known["name"]), known["host"], known["nthreads"], dict(known["resources"])
+            )
+            for address, known in about.items()
+        }
 
     def close(self) -> None:
         """End all runs, and what the executor has started: client, scheduler and workers."""

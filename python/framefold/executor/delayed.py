@@ -10,9 +10,9 @@ import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
-from framefold.common.udf import CUDA_BACKENDS, CUPY_BACKENDS
 from framefold.exceptions import UDFError, UnsupportedError
-from framefold.executor.base import JobExecutor, refuse_main_process_gpu
+from framefold.executor.base import JobExecutor, check_main_process_gpu
+from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class DelayedJobExecutor(JobExecutor):
     Parameters
     ----------
     main_process_gpu
-        Only None or False: partial results are merged on the CPU.
+        Accepted and of no effect: partial results are merged on the CPU.
 
     Raises
     ------
@@ -64,7 +64,7 @@ class DelayedJobExecutor(JobExecutor):
         return Workers(why_none="delayed runs use the CPU alone; use another executor")
 
     def __init__(self, main_process_gpu: int | bool | None = None) -> None:
-        refuse_main_process_gpu(main_process_gpu)
+        check_main_process_gpu(main_process_gpu)
         require("dask.array", "DelayedJobExecutor", "delayed results")
 
     @classmethod
@@ -116,17 +116,8 @@ class DelayedJobExecutor(JobExecutor):
             will do; ``CUDA``, ``compute`` and ``ndarray`` as far as they are needed by UDFs that
             cannot.
         """
-        allowed = None if user_backends is None else set(user_backends)
-        needed: dict[str, int] = {}
-        for udf in [udfs] if isinstance(udfs, UDF) else udfs:
-            given = udf.get_backends()
-            formats = {given} if isinstance(given, str) else set(given)
-            formats = formats if allowed is None else formats & allowed
-            if formats and formats <= CUDA_BACKENDS:
-                needed.update({"CUDA": 1, "compute": 1})
-                if not formats <= CUDA_BACKENDS - CUPY_BACKENDS:
-                    needed["ndarray"] = 1
-        return needed
+        listed = [udfs] if isinstance(udfs, UDF) else udfs
+        return get_resources_for_backends([udf.get_backends() for udf in listed], user_backends)
 
 
 def outlines_of(run: Run, index: int) -> list[Outline]:

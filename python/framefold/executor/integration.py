@@ -6,7 +6,7 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
 from framefold.exceptions import MissingLibraryError, UnsupportedError
-from framefold.executor.base import JobExecutor, refuse_main_process_gpu
+from framefold.executor.base import JobExecutor, check_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
@@ -21,7 +21,7 @@ def get_dask_integration_executor(
     Parameters
     ----------
     main_process_gpu
-        Only None or False: partial results are merged on the CPU.
+        Accepted and of no effect: partial results are merged on the CPU.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def get_dask_integration_executor(
     UnsupportedError
         If Dask uses a scheduler of another kind.
     """
-    refuse_main_process_gpu(main_process_gpu)
+    check_main_process_gpu(main_process_gpu)
     try:
         import dask
         import dask.base

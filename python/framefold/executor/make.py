@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
-from framefold.executor.base import JobExecutor, checked_gpus, refuse_main_process_gpu
+from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 
@@ -38,7 +38,7 @@ def make_executor(
             f"'processes' (or 'pipelined'), 'dask', 'dask-make-default', 'dask-integration' or "
             f"'delayed'"
         )
-    refuse_main_process_gpu(main_process_gpu)
+    check_main_process_gpu(main_process_gpu)
     if name == "auto":
         return AutoJobExecutor(_count(cpus), gpus=gpus)
     if name == "delayed":

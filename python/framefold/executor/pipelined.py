@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import InvalidArgumentError
+from framefold.executor.base import check_main_process_gpu
 from framefold.executor.processes import ProcessJobExecutor
 
 __all__ = ["PipelinedExecutor", "WorkerSpec"]
@@ -36,9 +37,9 @@ class PipelinedExecutor(ProcessJobExecutor):
     cleanup_timeout
         Accepted and of no effect: workers that do not end are killed.
     early_setup
-        Not available: None.
+        Called without arguments in each worker before its first run. If it raises, so does the run.
     main_process_gpu
-        Not available: None or False.
+        Accepted and of no effect: partial results are merged on the CPU.
     timeout
         As for :class:`ProcessJobExecutor`.
     """
@@ -50,21 +51,18 @@ class PipelinedExecutor(ProcessJobExecutor):
         startup_timeout: float = 60.0,
         cleanup_timeout: float = 10.0,
         early_setup: Callable[[], Any] | None = None,
-        main_process_gpu: int | None = None,
+        main_process_gpu: int | bool | None = None,
         *,
         timeout: float | None = None,
     ) -> None:
-        if early_setup is not None:
-            raise UnsupportedError("early_setup: no function can be run in workers; leave it out")
-        if main_process_gpu is not None and main_process_gpu is not False:
-            raise UnsupportedError(
-                "main_process_gpu: partial results are merged on the CPU; leave it out"
-            )
+        check_main_process_gpu(main_process_gpu)
         n_workers, devices = None, None
         if spec is not None:
             devices = [each["device_id"] for each in spec if each["device_kind"] == "CUDA"]
             n_workers = len(spec) - len(devices)
         super().__init__(n_workers, gpus=devices, timeout=timeout, startup_timeout=startup_timeout)
+        if early_setup is not None:
+            self._setup = _packed(early_setup)
 
     @classmethod
     def make_local(  # type: ignore[override] # the reference system's own
@@ -102,3 +100,18 @@ def _listed(devices: int | Iterable[int], name: str) -> list[int]:
     if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
         raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
     return list(range(devices)) if isinstance(devices, int) else list(devices)
+
+
+def _packed(early_setup: Callable[[], Any]) -> bytes:
+    from framefold.executor import _code, _shared
+
+    if not callable(early_setup):
+        raise InvalidArgumentError(
+            f"early_setup is {early_setup!r}, expected a function without parameters"
+        )
+    try:
+        return _shared.dumps_by_value(_code.sent(early_setup), share=False)[0]
+    except Exception as error:
+        raise InvalidArgumentError(
+            f"early_setup cannot be sent to worker processes: {error}"
+        ) from error

@@ -6,16 +6,18 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor.base import JobExecutor, Partials, cannot_be_pickled, checked_gpus
 
 if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.executor._pool import Pool
     from framefold.executor._remote import Remote
+
+T = TypeVar("T")
 
 
 class ProcessJobExecutor(JobExecutor):
@@ -67,6 +69,8 @@ class ProcessJobExecutor(JobExecutor):
         self.threads = None if self.gpus_only else n_workers
         self._timeout = timeout
         self._startup_timeout = startup_timeout
+        #: What workers call before their first run, pickled.
+        self._setup: bytes | None = None
         self._begin()
         _executors.add(self)
 
@@ -92,6 +96,20 @@ class ProcessJobExecutor(JobExecutor):
         """The process ids of the workers that there are now."""
         pool = self._pool
         return [] if pool is None or pool.is_closed else pool.process_ids
+
+    def run_each_worker(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
+        """Not available: workers come and go with runs.
+
+        Raises
+        ------
+        UnsupportedError
+            Always.
+        """
+        raise UnsupportedError(
+            "worker processes come and go with runs, so no function can be called in each of them; "
+            "use PipelinedExecutor(early_setup=function), which calls it in each before its first "
+            "run, or get_task_data of a UDF"
+        )
 
     def close(self) -> None:
         """End all runs and worker processes; returns when they are gone."""
@@ -153,7 +171,8 @@ class ProcessJobExecutor(JobExecutor):
             if self._closed:
                 raise InvalidArgumentError("this executor is closed; make another context")
             if self._pool is None or self._pool.is_closed:
-                self._pool = Pool(self.n_workers, self._timeout, self._startup_timeout)
+                limits = self._timeout, self._startup_timeout
+                self._pool = Pool(self.n_workers, *limits, self._setup)
                 weakref.finalize(self, _close_in, os.getpid(), self._pool)
             return self._pool
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import warnings
 from collections.abc import Mapping
 from math import isinf
 from typing import Any
@@ -51,7 +52,7 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     wrong = None
     if decl.kind not in ("nav", "sig", "single"):
         wrong = f"kind {decl.kind!r}; use 'nav', 'sig' or 'single'"
-    elif decl.use not in (None, "private", "result_only"):
+    elif not (decl.use is None or isinstance(decl.use, str)):
         wrong = f"use={decl.use!r}; use None, 'private' or 'result_only'"
     elif decl.where not in (None, "device"):
         wrong = f"where={decl.where!r}; use None or 'device'"
@@ -59,6 +60,14 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
     if wrong is not None:
         raise UDFError(f"{udf} declares buffer {key!r} with {wrong}")
+    if decl.use not in (None, "private", "result_only"):
+        warnings.warn(
+            f"{udf} declares buffer {key!r} with use={decl.use!r}, which means nothing; use None, "
+            f"'private' or 'result_only'",
+            UserWarning,
+            stacklevel=2,
+        )
+        return BufferDeclaration(decl.kind, decl.extra_shape, decl.dtype, decl.where, None)
     return decl
 
 

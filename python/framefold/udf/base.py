@@ -28,6 +28,7 @@ from framefold.udf._mixins import (
     UDFTileMixin,
     check_cast,
 )
+from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
@@ -54,6 +55,7 @@ __all__ = [
     "UDFTileMixin",
     "UseDiscouragedWarning",
     "check_cast",
+    "get_resources_for_backends",
 ]
 
 #: Methods of which one processes the data, in order of precedence.

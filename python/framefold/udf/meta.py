@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
+from framefold.common.threading import allowed_threads
 from framefold.common.tiling_scheme import TilingScheme
 
 if TYPE_CHECKING:
@@ -187,7 +188,7 @@ class UDFMeta:
     @property
     def threads_per_worker(self) -> int:
         """How many threads a UDF may use by itself."""
-        return 1
+        return allowed_threads()
 
     def _selected(self) -> npt.NDArray[np.intp] | None:
         """The flat positions that the ROI selects, None for all."""

@@ -1,0 +1,120 @@
+"""What executors do beside runs: functions of users, and how many threads libraries may use."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.executor import JobCancelledError, JobExecutor
+from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
+from framefold.executor.inline import InlineJobExecutor
+from framefold.udf.base import get_resources_for_backends
+
+
+@pytest.mark.parametrize("name", ["inline", "threads", "processes", "auto"])
+def test_functions_are_called_here(name):
+    with ff.Context.make_with(name) as ctx:
+        executor = ctx.executor
+        assert isinstance(executor, JobExecutor)
+        assert executor.run_function(divmod, 7, 2) == (3, 1)
+        assert executor.run_function(int, "11", base=2) == 3
+        assert executor.map(abs, [-1, 2]) == [1, 2]
+        assert executor.run_each_host(os.getpid) == {platform.node(): os.getpid()}
+        (worker,) = executor.get_available_workers()
+        assert (worker.host, worker.n_threads >= 1) == (platform.node(), True)
+        if name == "processes":
+            with pytest.raises(UnsupportedError, match="early_setup=function"):
+                executor.run_each_worker(os.getpid)
+        else:
+            assert executor.run_each_worker(os.getpid) == {worker.name: os.getpid()}
+
+
+def test_functions_on_dask():
+    pytest.importorskip("distributed")
+    with ff.Context.make_with("dask", cpus=2) as ctx:
+        executor = ctx.executor
+        executor.client.wait_for_workers(2, 60)
+        assert executor.run_function(int, "11", base=2) == 3
+        assert executor.run_function(os.getpid) != os.getpid()
+        assert executor.map(abs, iter([-1, 2])) == [1, 2]
+        workers = executor.get_available_workers()
+        assert {worker.name for worker in workers} == {"default-cpu-0", "default-cpu-1"}
+        assert all(worker.resources["CPU"] == 1 for worker in workers)
+        pids = executor.run_each_worker(os.getpid)
+        assert pids.keys() == {worker.name for worker in workers}
+        assert len({os.getpid(), *pids.values()}) == 3
+        (pid,) = executor.run_each_host(os.getpid).values()
+        assert pid in pids.values()
+
+
+class Threads(ff.UDF):
+    """How many threads user code is told to use, and libraries use."""
+
+    def __init__(self, ask=None):
+        super().__init__(ask=ask)
+
+    def get_result_buffers(self):
+        return {"told": self.buffer(kind="nav", dtype=int), "used": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.told[:] = self.meta.threads_per_worker
+        self.results.used[:] = self.params.ask() if self.params.ask else 0
+
+
+def threads(executor, ask=None):
+    ctx = ff.Context(executor=executor)
+    dataset = ctx.load("memory", data=np.zeros((6, 2, 2)), sig_dims=2, num_partitions=3)
+    result = ctx.run_udf(dataset=dataset, udf=Threads(ask))
+    return result["told"].data.tolist(), result["used"].data.tolist()
+
+
+def test_threads_inline():
+    assert threads(InlineJobExecutor()) == ([1] * 6, [0] * 6)
+    assert threads(InlineJobExecutor(inline_threads=3)) == ([3] * 6, [0] * 6)
+    with pytest.raises(InvalidArgumentError, match="inline_threads is 0"):
+        InlineJobExecutor(inline_threads=0)
+
+
+def test_libraries_are_told():
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    numba = pytest.importorskip("numba")
+
+    def pools():
+        return [pool["num_threads"] for pool in threadpoolctl.threadpool_info()]
+
+    if not pools():
+        pytest.skip("NumPy has a BLAS that threadpoolctl does not know")
+    before = numba.get_num_threads(), pools()
+    assert threads(InlineJobExecutor(inline_threads=1), lambda: max(pools()))[1] == [1] * 6
+    assert threads(InlineJobExecutor(inline_threads=1), numba.get_num_threads)[1] == [1] * 6
+    assert (numba.get_num_threads(), pools()) == before
+
+
+def test_pyfftw_is_told(monkeypatch):
+    module = SimpleNamespace(config=SimpleNamespace(NUM_THREADS=1))
+    monkeypatch.setitem(sys.modules, "pyfftw", module)
+    monkeypatch.setitem(sys.modules, "threadpoolctl", None)  # not needed for it
+    ask = InlineJobExecutor(inline_threads=5), lambda: module.config.NUM_THREADS
+    assert threads(*ask) == ([5] * 6, [5] * 6)
+    assert module.config.NUM_THREADS == 1
+
+
+def test_runs_that_are_stopped_raise_what_scripts_catch():
+    assert issubclass(UDFRunCancelled, JobCancelledError)
+
+
+def test_resources_of_formats():
+    assert get_resources_for_backends(["numpy", ("numpy", "cupy")]) == {}
+    assert get_resources_for_backends([("cuda",)], None) == {"CUDA": 1, "compute": 1}
+    needed = {"CUDA": 1, "compute": 1, "ndarray": 1}
+    assert get_resources_for_backends([("numpy", "cupy")], ("cupy",)) == needed
+    assert get_resources_for_backends([("numpy", "cupy")], ()) == {}
+    for formats, allowed in [((("numpy",), ("cupy",)), None), ((("numpy",),), "cupy")]:
+        with pytest.raises(ValueError, match=r"in common|one by one"):
+            get_resources_for_backends(formats, allowed)
