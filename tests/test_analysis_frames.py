@@ -70,3 +70,16 @@ def test_the_spectrum_of_a_frame(ctx, dataset, data):
         np.abs(np.fft.fftshift(np.fft.fft2(rest))),
         atol=1e-6,
     )
+
+
+def test_the_spectrum_of_the_sum(ctx, dataset, data):
+    total = data.sum(axis=(0, 1))
+    disk = {"shape": "disk", "cx": 3, "cy": 2, "r": 1.5}
+    circle = {"real_rad": 2, "real_centerx": 4, "real_centery": 5}
+    rest = np.where(masks.circular(4, 5, 12, 10, 2), 0, total)
+    part = data[masks.circular(3, 2, 7, 6, 1.5)].sum(axis=0)
+    for given, frame in (({}, total), (circle, rest), ({"roi": disk}, part)):
+        found = ctx.run(analysis.SumfftAnalysis(dataset, given))
+        assert found.keys() == ["intensity"]
+        expected = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
+        np.testing.assert_allclose(found.intensity, expected, rtol=1e-5, atol=1e-3)

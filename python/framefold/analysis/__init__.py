@@ -20,6 +20,7 @@ CLASSES = {
     "SDAnalysis": "sd",
     "SumAnalysis": "sum",
     "SumSigAnalysis": "sumsig",
+    "SumfftAnalysis": "sumfft",
 }
 #: So that ``from framefold.analysis import *`` finds them.
 __all__ = [*CLASSES]

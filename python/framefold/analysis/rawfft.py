@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from framefold import masks
 from framefold.analysis.base import frame_results
@@ -39,12 +40,24 @@ class PickFFTFrameAnalysis(PickFrameAnalysis):
     ) -> AnalysisResultSet:
         """The spectrum on both scales."""
         frame = udf_results["intensity"].data[0]
-        given = self.parameters
-        radius = given.get("real_rad")
-        if radius is not None:
-            height, width = frame.shape
-            centre = (given["real_centerx"], given["real_centery"])
-            frame = np.where(masks.circular(*centre, width, height, radius), 0, frame)
-        spectrum = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
         what = f"spectrum of {self.place()}"
-        return frame_results(spectrum, what, what)
+        return frame_results(spectrum(frame, self.parameters), what, what)
+
+
+def spectrum(frame: npt.NDArray[Any], parameters: Mapping[str, Any]) -> npt.NDArray[Any]:
+    """Magnitudes of the Fourier spectrum, zero in the middle.
+
+    Parameters
+    ----------
+    frame
+        Of two axes.
+    parameters
+        With the circle to leave out, as for :class:`PickFFTFrameAnalysis`.
+    """
+    radius = parameters.get("real_rad")
+    if radius is not None:
+        height, width = frame.shape
+        centre = (parameters["real_centerx"], parameters["real_centery"])
+        frame = np.where(masks.circular(*centre, width, height, radius), 0, frame)
+    result: npt.NDArray[Any] = np.abs(np.fft.fftshift(np.fft.fft2(frame)))
+    return result
