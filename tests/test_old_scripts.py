@@ -268,3 +268,39 @@ def test_plots_in_digital_micrograph(ctx, ds, data, monkeypatch):
         assert image.name
         assert image.array.dtype.itemsize <= 4
         np.testing.assert_allclose(image.array, picture, rtol=1e-5)
+
+
+def test_names_that_the_api_module_has_beside_the_context():
+    from framefold import api
+    from framefold._api_names import ELSEWHERE
+
+    for name, module in ELSEWHERE.items():
+        assert getattr(api, name) is getattr(importlib.import_module(module), name)
+    assert api.DaskJobExecutor.__module__ == "framefold.executor.dask"
+    with pytest.raises(AttributeError, match="nothing"):
+        api.nothing  # noqa: B018
+
+
+def test_analyses_of_ones_own_and_by_name(ctx, ds, data):
+    from framefold import analysis
+    from framefold.analysis.base import Analysis, BaseAnalysis
+
+    class Brightest(BaseAnalysis, id_="BRIGHTEST"):
+        def get_parameters(self, parameters):
+            return {"factor": 2, **parameters}
+
+        def get_udf(self):
+            return ff.MaxUDF()
+
+        def get_udf_results(self, udf_results, roi, damage):
+            values = udf_results["intensity"].data * self.parameters["factor"]
+            return AnalysisResultSet([AnalysisResult(values, values, "max", "max", "max")])
+
+    assert Analysis.get_analysis_by_type("BRIGHTEST") is Brightest
+    found = ctx.run(Brightest(ds, {}))
+    assert np.array_equal(found.max, 2 * data.max(axis=(0, 1)))
+    assert sorted(analysis.IDS.values()) == sorted(analysis.CLASSES)
+    for name, cls in analysis.IDS.items():
+        assert Analysis.get_analysis_by_type(name) is getattr(analysis, cls)
+    with pytest.raises(InvalidArgumentError, match="no analysis 'CLUST'"):
+        Analysis.get_analysis_by_type("CLUST")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -582,13 +583,9 @@ def _wants_plots(plots: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """The classes that only runs step by step need."""
-    if name == "ResultGenerator":
-        from framefold._running import ResultGenerator
+    """What not every program needs."""
+    from framefold._api_names import ELSEWHERE
 
-        return ResultGenerator
-    if name == "ResultAsyncGenerator":
-        from framefold._async import ResultAsyncGenerator
-
-        return ResultAsyncGenerator
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in ELSEWHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(ELSEWHERE[name]), name)

@@ -22,6 +22,23 @@ CLASSES = {
     "SumSigAnalysis": "sumsig",
     "SumfftAnalysis": "sumfft",
 }
+#: The names that the reference knows them by.
+IDS = {
+    "APPLY_DISK_MASK": "DiskMaskAnalysis",
+    "APPLY_FFT_MASK": "ApplyFFTMask",
+    "APPLY_POINT_SELECTOR": "PointMaskAnalysis",
+    "APPLY_RING_MASK": "RingMaskAnalysis",
+    "CENTER_OF_MASS": "COMAnalysis",
+    "FEM": "FEMAnalysis",
+    "FFTSUM_FRAMES": "SumfftAnalysis",
+    "MASKS": "MasksAnalysis",
+    "PICK_FFT_FRAME": "PickFFTFrameAnalysis",
+    "PICK_FRAME": "PickFrameAnalysis",
+    "RADIAL_FOURIER": "RadialFourierAnalysis",
+    "SD_FRAMES": "SDAnalysis",
+    "SUM_FRAMES": "SumAnalysis",
+    "SUM_SIG": "SumSigAnalysis",
+}
 #: So that ``from framefold.analysis import *`` finds them.
 __all__ = [*CLASSES]
 

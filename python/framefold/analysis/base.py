@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -31,10 +32,40 @@ class Analysis:
 
     #: What computes it; there are only analyses by UDFs.
     TYPE: ClassVar[str] = "UDF"
+    #: Analyses by the names that they were declared with: ``class Mine(Analysis, id_="MINE")``.
+    registry: ClassVar[dict[str, type[Analysis]]] = {}
+
+    def __init_subclass__(cls, id_: str | None = None, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if id_ is not None:
+            Analysis.registry[id_] = cls
 
     def __init__(self, dataset: DataSet, parameters: Mapping[str, Any] | None = None) -> None:
         self.dataset = dataset
-        self.parameters = dict(parameters or {})
+        self.parameters = self.get_parameters(dict(parameters or {}))
+
+    @classmethod
+    def get_analysis_by_type(cls, id_: str) -> type[Analysis]:
+        """The class of that name, such as ``'SUM_FRAMES'``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is none.
+        """
+        from framefold import analysis
+
+        if id_ in cls.registry:
+            return cls.registry[id_]
+        if id_ not in analysis.IDS:
+            names = ", ".join(sorted({*analysis.IDS, *cls.registry}))
+            raise InvalidArgumentError(f"there is no analysis {id_!r}; there are {names}")
+        found: type[Analysis] = getattr(analysis, analysis.IDS[id_])
+        return found
+
+    def get_parameters(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """Fill in defaults; called by the constructor. Subclasses may implement it."""
+        return parameters
 
     def get_udf(self) -> UDF:
         """The UDF that computes it."""

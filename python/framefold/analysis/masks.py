@@ -80,6 +80,10 @@ class MasksAnalysis(Analysis):
         )
 
 
+#: The reference has two classes, of which scripts derive from either.
+BaseMasksAnalysis = MasksAnalysis
+
+
 class SingleMaskAnalysis(MasksAnalysis):
     """Base of analyses with one mask that follows from numbers.
 
