@@ -191,6 +191,7 @@ def test_results_can_be_made_late_and_of_pictures():
 
 def test_modules_are_there_without_being_imported():
     code = """
+import importlib
 import framefold
 framefold.install_as_libertem()
 import libertem.api
@@ -209,10 +210,14 @@ for package, name in ((libertem, "nothing"), (libertem.udf, "nothing"), (liberte
         assert "framefold" in str(error), error
     else:
         raise AssertionError(package)
-try:
-    import libertem.udf.nothing
-except ModuleNotFoundError as error:
-    assert "framefold" in str(error) and error.name == "libertem.udf.nothing"
+for name in "udf.nothing", "common.scheduler", "web.server":
+    try:
+        importlib.import_module("libertem." + name)
+    except ModuleNotFoundError as error:
+        assert "framefold" in str(error) and error.name in "libertem." + name, error
+        assert "docs/compatibility.md" in str(error), error
+    else:
+        raise AssertionError(name)
 try:
     from libertem.io.dataset.base import Nothing
 except ImportError as error:

@@ -78,11 +78,17 @@ class _Finder(MetaPathFinder):
         if fullname == ALIAS:
             return ModuleSpec(fullname, _PackageLoader(), is_package=True)
         counterpart = TARGET + fullname.removeprefix(ALIAS)
-        found = importlib.util.find_spec(counterpart)
+        try:
+            found = importlib.util.find_spec(counterpart)
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith(TARGET):
+                raise
+            found = None  # what it would be in is a module, not a package
         if found is None:
             raise ModuleNotFoundError(
                 f"no module named {fullname!r}: framefold stands in for {ALIAS} "
-                f"(framefold.install_as_libertem() was called), and has no {counterpart!r}",
+                f"(framefold.install_as_libertem() was called), and has no {counterpart!r}; its "
+                f"docs/compatibility.md says what to use instead",
                 name=fullname,
             )
         is_package = found.submodule_search_locations is not None
