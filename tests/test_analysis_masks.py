@@ -108,7 +108,8 @@ def test_fourier_series_around_rings(ctx):
     results = ctx.run(made)
     assert len(results) == 2 * (1 + 3 * 5)
     assert results.keys()[:3] == ["dominant_0", "absolute_0_0", "absolute_0_1"]
-    np.testing.assert_array_equal(results.dominant_1, [1, 3, 2])
+    # The first frame is empty.
+    np.testing.assert_array_equal(results.dominant_1, [0, 3, 2])
     assert results.phase_1_2.raw_data[2] == pytest.approx(0.5, abs=0.05)
     ring = masks.radial_bins(CX, CY, 12, 10, radius=5, n_bins=2, use_sparse=False)[1]
     third = (frames * ring * np.exp(3j * angle)).sum(axis=(1, 2))
@@ -116,9 +117,21 @@ def test_fourier_series_around_rings(ctx):
     np.testing.assert_allclose(results.absolute_1_3, np.abs(third), atol=1e-4)
     np.testing.assert_allclose(results.complex_1_0, total, atol=1e-4)
     np.testing.assert_allclose(results.complex_1_3, third / [1, *total[1:]], atol=1e-6)
+    assert results.raw_results.shape == (2, 5, 3)
+    np.testing.assert_allclose(results.raw_results[1, 3], third, atol=1e-4)
     # Where nothing was selected there is no order.
     some = ctx.run(made, roi=np.array([False, True, False]))
     np.testing.assert_array_equal(some.dominant_1, [0, 3, 0])
+
+
+def test_no_order_dominates_where_all_are_weak(ctx):
+    # Threefold, ever weaker, on a background that is the same all around.
+    angle = masks.polar_map(16, 16, 33, 33)[1]
+    strengths = np.array([1, 0.5, 0.25, 0.21, 0.19, 0.1, 0])
+    frames = (2 + strengths[:, None, None] * np.cos(3 * angle)).astype(np.float32)
+    ds = ctx.load("memory", data=frames, sig_dims=2)
+    made = ctx.create_radial_fourier_analysis(ds, cx=16, cy=16, ri=4, ro=15, max_order=4)
+    np.testing.assert_array_equal(ctx.run(made).dominant_0, [3, 3, 3, 3, 0, 0, 0])
 
 
 def test_all_have_pictures(ctx, dataset):

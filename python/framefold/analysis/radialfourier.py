@@ -22,6 +22,10 @@ from framefold.udf.masks import ApplyMasksUDF
 __all__ = ["RadialFourierAnalysis", "RadialFourierResultSet"]
 
 
+#: What part of the strongest modulus an order needs in order to be called dominant.
+WEAK = 0.2
+
+
 class RadialFourierResultSet(AnalysisResultSet):
     """The results of :class:`RadialFourierAnalysis`, which lists them."""
 
@@ -43,8 +47,9 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
     Results
     -------
     dominant_0, … : shape ``nav``, int64
-        For each ring the order from 1 on that is strongest; 0 where there is no result, and
-        where ``max_order`` is 0.
+        For each ring the order from 1 on that is strongest; 0 where there is no result, where
+        ``max_order`` is 0, and where it is weak: below a fifth of the strongest that the ring has
+        anywhere on the scan.
     absolute_0_0, … : shape ``nav``
         Modulus, for each ring and order; order 0 is the sum over the ring.
     phase_0_0, … : shape ``nav``
@@ -53,6 +58,9 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         The coefficients: sums over the ring times ``exp(i order angle)``, where the angle is
         that of :func:`framefold.masks.polar_map`. From order 1 on they are relative to the
         modulus of order 0, and 0 where that is 0.
+
+    ``raw_results`` of the set are the sums themselves, complex, of shape
+    ``(n_bins, max_order + 1, *nav)``.
     """
 
     def get_mask_factories(self) -> MaskFactories:
@@ -92,6 +100,7 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         series = products.reshape((*nav, self.n_bins(), len(self.orders())))
         moduli, phases = np.abs(series), np.angle(series)
         rings, orders = range(self.n_bins()), self.orders()
+        raw = np.moveaxis(series, (-2, -1), (0, 1))
         results = []
 
         def add(values: npt.NDArray[Any], key: str, title: str, desc: str) -> None:
@@ -115,7 +124,7 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         for ring, order in product(rings, orders):
             title, desc = f"bin {ring} order {order}", "Fourier component"
             add(series[..., ring, order], f"complex_{ring}_{order}", title, desc)
-        return RadialFourierResultSet(results)
+        return RadialFourierResultSet(results, raw_results=raw)
 
     def _count(self, name: str, default: int, least: int) -> int:
         value = self.parameters.get(name)
@@ -149,9 +158,12 @@ def fourier_masks(
 
 
 def _strongest(moduli: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
-    """The order from 1 on with the largest modulus; 0 where there is none."""
+    """The order from 1 on with the largest modulus; 0 where there is none, or it is weak."""
     strongest = np.zeros(moduli.shape[:-1], dtype=np.int64)
-    if moduli.shape[-1] > 1:
-        known = np.isfinite(moduli).all(axis=-1)
-        strongest[known] = 1 + np.argmax(moduli[known][:, 1:], axis=-1)
+    known = np.isfinite(moduli).all(axis=-1)
+    if moduli.shape[-1] > 1 and known.any():
+        found = moduli[known][:, 1:]
+        largest = found.max(axis=-1)
+        weak = largest < WEAK * largest.max()
+        strongest[known] = np.where(weak, 0, 1 + np.argmax(found, axis=-1))
     return strongest
