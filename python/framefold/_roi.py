@@ -50,7 +50,7 @@ def _is_coordinates(roi: list[Any], nav: tuple[int, ...]) -> bool:
     """Whether a list holds coordinates rather than the rows of a boolean array."""
     if not roi:
         return False
-    if all(isinstance(entry, tuple) or _is_index(entry) for entry in roi):
+    if any(isinstance(entry, tuple) for entry in roi) or all(_is_index(i) for i in roi):
         return True
     if not all(isinstance(entry, list) for entry in roi):
         return False

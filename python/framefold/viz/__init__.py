@@ -11,6 +11,7 @@ from typing import Any
 from framefold._submodules import submodule
 from framefold.viz._channels import get_plottable_2D_channels
 from framefold.viz._colours import (
+    cyclic_colormap,
     encode_image,
     rgb_from_2dvector,
     robust_limits,
@@ -36,5 +37,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """A submodule that was not imported yet."""
+    """A submodule that was not imported yet, or the colour map of directions."""
+    if name == "libertem_cyclic":
+        return cyclic_colormap()
     return submodule(__name__, name)

@@ -251,6 +251,14 @@ def opaque_colours(data: npt.NDArray[Any], damage: npt.NDArray[np.bool_]) -> npt
     return np.dstack([colours[..., :3], np.where(damage, alpha, np.uint8(0))])
 
 
+def cyclic_colormap() -> Any:
+    """The colours of directions as a colour map of matplotlib: from -180 to 180 degrees."""
+    colors = require("matplotlib.colors", "libertem_cyclic", "a colour map")
+    angle = np.linspace(-np.pi, np.pi, 256)[np.newaxis]
+    rim = rgb_from_2dvector(np.sin(angle), np.cos(angle), vmax=1.0)[0] / 255
+    return colors.LinearSegmentedColormap.from_list("libertem_cyclic", rim, N=256)
+
+
 def _fences(sample: npt.NDArray[np.float64]) -> tuple[float, float]:
     """Beyond which values an outlier lies; all of ``sample`` is inside if there is none."""
     n = sample.size
