@@ -148,6 +148,10 @@ def test_views_are_read_only(ctx, dataset):
         def process_frame(self, frame):
             self.params.nav[:] = 0
 
-    with pytest.raises(ValueError, match="read-only"):
+    with pytest.raises(ValueError, match="read-only") as caught:
         ctx.run_udf(dataset, Vandal(**aux()))
+    (note,) = caught.value.__notes__
+    assert "UDF Vandal" in note
+    assert "AUX data" in note
+    assert "are read-only: work on a copy" in note
     assert NAV[0, 1] == 1

@@ -1,7 +1,6 @@
 """What user code sees of frames, tiles, partitions and buffers."""
 
 import numpy as np
-import pytest
 
 from framefold.udf import UDF
 
@@ -114,21 +113,6 @@ def test_frames_larger_than_a_tile_are_sliced(ctx):
     assert len(set(seen)) > 1, "the frames were to be cut into several slices"
     assert np.array_equal(result["total"].data, data.sum(axis=(0, 1)))
     assert np.array_equal(result["each"].data, data.sum(axis=(2, 3)))
-
-
-def test_input_is_read_only(ctx, dataset):
-    class Vandal(UDF):
-        def get_result_buffers(self):
-            return {"x": self.buffer(kind="nav")}
-
-        def process_frame(self, frame):
-            frame[:] = 0
-
-    with pytest.raises(ValueError, match="read-only") as caught:
-        ctx.run_udf(dataset=dataset, udf=Vandal())
-    (note,) = caught.value.__notes__
-    assert "UDF Vandal" in note
-    assert "are read-only: work on a copy" in note
 
 
 def test_views_kept_beyond_their_life_keep_their_contents(ctx, data):

@@ -66,6 +66,7 @@ struct Inner {
     frame: Option<u64>,
     partition: Option<usize>,
     udf: Option<String>,
+    repeats: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -91,6 +92,7 @@ impl Error {
             frame: None,
             partition: None,
             udf: None,
+            repeats: false,
             source: None,
         }))
     }
@@ -163,6 +165,13 @@ impl Error {
         self
     }
 
+    /// Says that the UDF now knows what it lacked: the partition is to be processed once more.
+    #[must_use]
+    pub fn with_repeat(mut self) -> Self {
+        self.0.repeats = true;
+        self
+    }
+
     /// Keeps the error that caused this one.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
@@ -213,6 +222,11 @@ impl Error {
     /// The UDF concerned.
     pub fn udf(&self) -> Option<&str> {
         self.0.udf.as_deref()
+    }
+
+    /// Whether the partition is to be processed once more.
+    pub fn repeats(&self) -> bool {
+        self.0.repeats
     }
 
     /// Takes the cause out, to hand a foreign exception back as itself.

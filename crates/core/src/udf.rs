@@ -216,7 +216,9 @@ pub trait Accumulator {
     /// about their order is promised. The tile's memory is valid during the call only.
     ///
     /// # Errors
-    /// Ends the run; the accumulator is dropped.
+    /// Ends the run; the accumulator is dropped. With [`crate::Error::with_repeat`], those of all
+    /// UDFs of the partition are dropped, and it is processed from its beginning with new ones; a
+    /// UDF may ask for that once per partition.
     fn process(&mut self, tile: &Tile<'_>) -> Result<()>;
 
     /// As [`Accumulator::process`], for a tile of [`ArrayFormat::Csr`]. Called instead of it, and

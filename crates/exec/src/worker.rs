@@ -4,7 +4,7 @@ mod tiles;
 
 use crate::Plan;
 use framefold_core::{
-    Accumulator, ArrayFormat, FrameReader, Partial, Partition, Result, Tile, TilePosition,
+    Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
 };
 use std::ops::Range;
 use tiles::TileMaker;
@@ -55,7 +55,15 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
-        let partials = self.process(cut, band, tick).map_err(|e| e.with_partition(index))?;
+        let mut processed = self.process(cut, band, tick);
+        // Each UDF may ask for that once.
+        for _ in 0..self.plan.udfs.len() {
+            if !processed.as_ref().is_err_and(Error::repeats) {
+                break;
+            }
+            processed = self.process(cut, band, tick);
+        }
+        let partials = processed.map_err(|error| error.with_partition(index))?;
         Ok(PartialResult { partition: index, partials })
     }
 

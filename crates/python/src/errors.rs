@@ -1,7 +1,7 @@
 //! Engine errors as Python exceptions, and back.
 
 use framefold::{Error, ErrorKind};
-use pyo3::exceptions::{PyRuntimeError, PyValueError};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
 /// The class in `framefold.exceptions` for each kind of error.
@@ -52,18 +52,35 @@ fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
         return None;
     }
     let rule = if is_about_read_only(py, exception) {
-        "; frames, tiles, partitions and AUX data are read-only: work on a copy"
+        "; AUX data, and what belongs to others, are read-only: work on a copy"
     } else {
         ""
     };
     Some(format!("raised while framefold ran {}{rule}", parts.join(", ")))
 }
 
-/// Whether NumPy refused to write into an array.
-fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
-    exception.is_instance_of::<PyValueError>(py)
-        && exception.value(py).str().is_ok_and(|text| text.to_string().contains("read-only"))
+/// Whether NumPy, or another library, refused to write into an array: the exception says so, or one
+/// that was being handled when it was raised.
+pub(crate) fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
+    let mut exception = exception.value(py).clone().into_any();
+    // As many as anybody nests; there may be circles.
+    for _ in 0..8 {
+        let Ok(text) = exception.str() else { return false };
+        let text = text.to_string_lossy().to_lowercase();
+        if REFUSALS.iter().any(|refusal| text.contains(refusal)) {
+            return true;
+        }
+        match exception.getattr("__context__") {
+            Ok(context) if !context.is_none() => exception = context,
+            _ => return false,
+        }
+    }
+    false
 }
+
+/// What NumPy and Cython say, Numba, pybind11 and SciPy, PyTorch, and NumPy of its flags.
+const REFUSALS: [&str; 5] =
+    ["read-only", "readonly", "not writeable", "not writable", "writeable flag"];
 
 fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
     let made = py.import("framefold.exceptions").and_then(|module| {

@@ -41,6 +41,8 @@ pub(crate) struct PyUdf {
     cancel: Cancel,
     /// See [`Attached`].
     short: Arc<AtomicBool>,
+    /// Whether it has tried to write into what it gets: it gets copies of its own from then on.
+    writes: Arc<AtomicBool>,
 }
 
 type Wishes = (String, String, Option<usize>, Option<usize>, String, Option<usize>);
@@ -48,7 +50,8 @@ type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
 
 impl PyUdf {
     pub(crate) fn new(name: String, bridge: Py<PyAny>, cancel: Cancel) -> Self {
-        PyUdf { name, bridge, run: PyOnceLock::new(), cancel, short: Arc::default() }
+        let run = PyOnceLock::new();
+        PyUdf { name, bridge, run, cancel, short: Arc::default(), writes: Arc::default() }
     }
 
     fn run<'py>(&self, py: Python<'py>, meta: &RunMeta) -> Result<Bound<'py, PyAny>> {
@@ -116,7 +119,7 @@ impl Udf for PyUdf {
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let begun = Attached::begin(self.short.clone(), |py| {
             let run = self.run(py, meta)?;
-            Task::try_new(&run, meta, partition, self.cancel.clone())
+            Task::try_new(&run, meta, partition, self.cancel.clone(), self.writes.clone())
                 .map_err(|exception| from_python(exception, "preparing the partition"))
         });
         Ok(Box::new(PyAccumulator::new(begun?)))

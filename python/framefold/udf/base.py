@@ -314,8 +314,8 @@ class UDF(BackendConstants):
 
         Sparse formats of SciPy, and ``numpy.matrix``, have two axes: tiles and partitions come
         with flattened signal axes, ``(frames, pixels)``, and frames as ``(1, pixels)``. Others
-        have the shapes that dense arrays have. All are read-only, and arrays on a CUDA device,
-        which cannot be, must not be changed.
+        have the shapes that dense arrays have. Functions may change them, but not arrays on a CUDA
+        device, which all functions of a run share.
 
         A run with formats of CUDA uses the devices of its context; see the guide.
         """

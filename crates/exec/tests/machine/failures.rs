@@ -21,6 +21,8 @@ enum Trouble {
     Panic,
     PanicInMerge,
     FailInMerge,
+    /// Has the partition processed once more, so many times in a run.
+    Repeat(usize),
     None,
 }
 
@@ -30,6 +32,7 @@ struct Troubled {
     running: Arc<AtomicUsize>,
     unmerged: Arc<AtomicUsize>,
     most_unmerged: Arc<AtomicUsize>,
+    repeated: Arc<AtomicUsize>,
 }
 
 impl Troubled {
@@ -40,6 +43,7 @@ impl Troubled {
             running: Arc::default(),
             unmerged: Arc::default(),
             most_unmerged: Arc::default(),
+            repeated: Arc::default(),
         }
     }
 }
@@ -70,6 +74,7 @@ impl Udf for Troubled {
             running: self.running.clone(),
             unmerged: self.unmerged.clone(),
             most_unmerged: self.most_unmerged.clone(),
+            repeated: self.repeated.clone(),
         }))
     }
 
@@ -90,6 +95,7 @@ struct TroubledAccumulator {
     running: Arc<AtomicUsize>,
     unmerged: Arc<AtomicUsize>,
     most_unmerged: Arc<AtomicUsize>,
+    repeated: Arc<AtomicUsize>,
 }
 
 impl Accumulator for TroubledAccumulator {
@@ -99,6 +105,12 @@ impl Accumulator for TroubledAccumulator {
             match self.trouble {
                 Trouble::Fail if self.at.contains(&frame) => {
                     return Err(Error::user_code(format!("failed at {frame}")));
+                }
+                Trouble::Repeat(times)
+                    if self.at.contains(&frame)
+                        && self.repeated.fetch_add(1, Ordering::SeqCst) < times =>
+                {
+                    return Err(Error::user_code(format!("again at {frame}")).with_repeat());
                 }
                 Trouble::Panic if self.at.contains(&frame) => panic!("panicked at {frame}"),
                 _ => {}
@@ -286,6 +298,32 @@ fn partitions_can_be_repeated_and_merged_by_hand() {
     results.merge(first).unwrap();
     assert_eq!(results.n_merged(), 1);
     assert!(worker.run_partition(40, &mut || Ok(())).is_err());
+}
+
+#[test]
+fn partitions_are_processed_once_more_where_a_udf_asks_for_it() {
+    let troubled = |trouble| Arc::new(Troubled::new(trouble, &[7]));
+    for executor in executors() {
+        for (times, ends) in [(1, true), (2, true), (3, false), (usize::MAX, false)] {
+            let asks = troubled(Trouble::Repeat(times));
+            let running = asks.running.clone();
+            let udfs: Vec<Arc<dyn Udf>> = vec![troubled(Trouble::None), asks];
+            let plan = Plan::try_new(&dataset(100), udfs, None, &PlanOptions::default()).unwrap();
+            let plan = Arc::new(plan);
+            let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+            let ended = run(&plan, options);
+            assert_eq!(running.load(Ordering::SeqCst), 0, "no worker is left behind");
+            if !ends {
+                let error = ended.err().expect("it asks more often than it may");
+                assert!(error.to_string().contains("again at 7"), "{error}");
+                continue;
+            }
+            for mut udf in ended.unwrap().snapshot().unwrap().udfs {
+                let frames = udf.buffers.remove(0).array.try_native().unwrap();
+                assert_eq!(frames.as_slice::<u64>().unwrap(), [100]);
+            }
+        }
+    }
 }
 
 #[test]

@@ -7,19 +7,21 @@ use super::cursor::TileCursor;
 use super::pixels::Pixels;
 use super::rows::Rows;
 use crate::arrays::descr;
-use crate::errors::from_python;
+use crate::errors::{from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use framefold::core::{
-    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, RunMeta, Tile,
+    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, RunMeta, Scratch, Tile,
     TilePosition,
 };
-use framefold::{Cancel, Result};
+use framefold::{Cancel, Error, Result};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::ptr::null_mut;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The worker for one partition.
 pub(super) struct PyAccumulator {
@@ -37,9 +39,12 @@ impl Accumulator for PyAccumulator {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let task = &mut self.task;
         self.attached.with(|py| {
-            let pixels = Pixels::new(py, tile)
+            let given = !task.give.is_none(py);
+            // What is made of shared tiles is copied afterwards.
+            let own = task.own.as_mut().filter(|_| !given);
+            let pixels = Pixels::new(py, tile, own)
                 .map_err(|exception| from_python(exception, "handing over a tile"))?;
-            if !task.give.is_none(py) {
+            if given {
                 let given = task
                     .given_of_dense(py, &tile.position, &pixels)
                     .map_err(|exception| from_python(exception, "converting a tile"))?;
@@ -67,12 +72,14 @@ impl Accumulator for PyAccumulator {
         let finished = attached.end(|py| {
             let mut task = task;
             let finished = task.write_back(py).and_then(|()| task.task.call_method0(py, "finish"));
+            let finished = finished.map_err(|exception| task.failed(py, exception, "postprocess"));
             // What the partition held is released here, while that can be done at once.
             drop(task);
-            finished.and_then(|result| result.extract::<(Py<PyAny>, usize)>(py))
+            finished?
+                .extract::<(Py<PyAny>, usize)>(py)
+                .map_err(|exception| from_python(exception, "postprocess"))
         });
-        let (buffers, len_bytes) =
-            finished.map_err(|exception| from_python(exception, "postprocess"))?;
+        let (buffers, len_bytes) = finished?;
         let array = Array::Foreign(Box::new(PyForeign::new(buffers, len_bytes)));
         Ok(Partial::new().with("buffers", array))
     }
@@ -90,6 +97,10 @@ pub(super) struct Task {
     cursor: Py<TileCursor>,
     descr: Py<PyArrayDescr>,
     cancel: Cancel,
+    /// Where copies of tiles are made, if the UDF writes into what it gets.
+    own: Option<Scratch>,
+    /// What tells the partitions to come that it does.
+    writes: Arc<AtomicBool>,
 }
 
 impl Task {
@@ -98,6 +109,7 @@ impl Task {
         meta: &RunMeta,
         partition: &Partition,
         cancel: Cancel,
+        writes: Arc<AtomicBool>,
     ) -> PyResult<Self> {
         let py = run.py();
         let frames = &partition.frames;
@@ -124,7 +136,23 @@ impl Task {
             bindings,
             descr: descr(py, meta.job.input_dtype)?.unbind(),
             cancel,
+            own: writes.load(Ordering::Relaxed).then(Scratch::new),
+            writes,
         })
+    }
+
+    /// What user code raised while it was `doing` something, as an engine error.
+    ///
+    /// If it tried to write into what it shares with others, the partition is to be repeated with
+    /// copies.
+    fn failed(&self, py: Python<'_>, exception: PyErr, doing: impl Into<String>) -> Error {
+        let writes = self.own.is_none() && is_about_read_only(py, &exception);
+        let error = from_python(exception, doing);
+        if !writes {
+            return error;
+        }
+        self.writes.store(true, Ordering::Relaxed);
+        error.with_repeat()
     }
 
     /// Puts into the result buffers what user code saw in other memory.
@@ -147,7 +175,7 @@ impl Task {
         processed.map_err(|exception| {
             let (frames, place) = (&position.frames, position.sig.origin());
             let frames = format!("frames {} to {}", frames.start, frames.end - 1);
-            from_python(exception, format!("tile of {frames} at {place:?}"))
+            self.failed(py, exception, format!("tile of {frames} at {place:?}"))
         })
     }
 
@@ -167,7 +195,7 @@ impl Task {
             views
                 .and_then(|()| pixels.frame(self.descr.bind(py), i, &mut shown))
                 .and_then(|frame| call(py, &self.process, frame))
-                .map_err(|exception| from_python(exception, format!("frame {index}")))?;
+                .map_err(|exception| self.failed(py, exception, format!("frame {index}")))?;
         }
         Ok(())
     }
@@ -207,6 +235,7 @@ impl Task {
     ) -> Result<()> {
         match self.method {
             Method::Frame => self.process_given_frames(py, position, &given),
+            _ if self.own.is_some() => self.process_tile(py, position, |_| own_copy(&given)),
             _ => self.process_tile(py, position, |_| Ok(given)),
         }
     }
@@ -227,12 +256,23 @@ impl Task {
             let views = self.bindings.iter_mut().try_for_each(|b| b.show_frame(py, in_partition));
             views
                 .and_then(|()| match frames.next() {
+                    Some(frame) if self.own.is_some() => {
+                        call(py, &self.process, &own_copy(&frame?)?.unbind())
+                    }
                     Some(frame) => call(py, &self.process, &frame?.unbind()),
                     None => Err(PyRuntimeError::new_err("a tile has too few frames")),
                 })
-                .map_err(|exception| from_python(exception, format!("frame {index}")))?;
+                .map_err(|exception| self.failed(py, exception, format!("frame {index}")))?;
         }
         Ok(())
+    }
+}
+
+/// An array of any format that shares no memory with `given`.
+fn own_copy<'py>(given: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    match given.getattr_opt("copy")? {
+        Some(copy) => copy.call0(),
+        None => given.py().import("copy")?.call_method1("deepcopy", (given,)),
     }
 }
 

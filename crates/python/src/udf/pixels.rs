@@ -4,14 +4,14 @@ use crate::arrays::{Layout, MAX_DIMS, view};
 use crate::errors::to_python;
 use crate::memory::TileMemory;
 use crate::moving_view::MovingView;
-use framefold::Error;
-use framefold::core::{Scratch, Tile, TileFrames};
+use framefold::core::{Scratch, Tile};
 use numpy::PyArrayDescr;
 use numpy::npyffi::npy_intp;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 
-/// The pixels of a tile, ready to be shown to Python.
+/// The pixels of a tile, ready to be shown to Python: read-only, since others see them, too, or as a
+/// copy that the UDF may write into.
 pub(super) struct Pixels<'py> {
     base: Bound<'py, PyAny>,
     start: *mut u8,
@@ -19,39 +19,57 @@ pub(super) struct Pixels<'py> {
     shape: [npy_intp; MAX_DIMS],
     strides: [npy_intp; MAX_DIMS],
     n_dims: usize,
+    writeable: bool,
 }
 
 impl<'py> Pixels<'py> {
-    pub(super) fn new(py: Python<'py>, tile: &Tile<'_>) -> PyResult<Self> {
+    /// `own` is where a copy is made, if there is to be one.
+    pub(super) fn new(
+        py: Python<'py>,
+        tile: &Tile<'_>,
+        own: Option<&mut Scratch>,
+    ) -> PyResult<Self> {
         let frames = tile.data.frames;
-        match &tile.data.owner {
-            Some(owner) => {
+        match (&tile.data.owner, own) {
+            (_, Some(own)) => Self::copied(py, tile, own),
+            (Some(owner), None) => {
                 let base = Py::new(py, TileMemory::new(owner.clone()))?.into_bound(py).into_any();
-                Self::from_frames(tile, &frames, base)
+                let start = frames.as_bytes().as_ptr().cast_mut();
+                Self::at(tile, start, frames.stride(), base)
             }
-            None => {
-                // Memory that ends with the call must not be seen after it: show a copy.
-                let bytes = frames.as_bytes();
-                let mut copy = Scratch::new();
-                let room = copy.prepare(bytes.len()).map_err(|error| to_python(py, error))?;
-                room.copy_from_slice(bytes);
-                let owner = TileMemory::new(copy.owner());
-                let base = Py::new(py, owner)?.into_bound(py).into_any();
-                let (depth, len, stride) = (frames.depth(), frames.frame_len(), frames.stride());
-                let copied = &copy.bytes()[..bytes.len()];
-                let frames = TileFrames::from_bytes(frames.dtype(), copied, depth, len, stride)
-                    .map_err(|error: Error| PyRuntimeError::new_err(error.to_string()))?;
-                Self::from_frames(tile, &frames, base)
+            // Memory that ends with the call must not be seen after it.
+            (None, None) => {
+                let copied = Self::copied(py, tile, &mut Scratch::new())?;
+                Ok(Pixels { writeable: false, ..copied })
             }
         }
     }
 
-    fn from_frames(
+    /// A copy of the frames, without the gaps between them.
+    fn copied(py: Python<'py>, tile: &Tile<'_>, own: &mut Scratch) -> PyResult<Self> {
+        let frames = tile.data.frames;
+        let size = frames.dtype().size();
+        let (len, step) = (frames.frame_len() * size, frames.stride() * size);
+        let room = own.prepare(frames.depth() * len).map_err(|error| to_python(py, error))?;
+        for (to, from) in
+            room.chunks_exact_mut(len.max(1)).zip(frames.as_bytes().chunks(step.max(1)))
+        {
+            to.copy_from_slice(&from[..len]);
+        }
+        let start = room.as_mut_ptr();
+        let base = Py::new(py, TileMemory::new(own.owner()))?.into_bound(py).into_any();
+        let copied = Self::at(tile, start, frames.frame_len(), base)?;
+        Ok(Pixels { writeable: true, ..copied })
+    }
+
+    /// Frames that begin at `start`, `stride` elements apart, in memory that `base` keeps alive.
+    fn at(
         tile: &Tile<'_>,
-        frames: &TileFrames<'_>,
+        start: *mut u8,
+        stride: usize,
         base: Bound<'py, PyAny>,
     ) -> PyResult<Self> {
-        let sig = tile.position.sig.shape();
+        let (frames, sig) = (tile.data.frames, tile.position.sig.shape());
         let n_dims = sig.len() + 1;
         if n_dims > MAX_DIMS {
             return Err(PyRuntimeError::new_err(format!("more than {MAX_DIMS} axes")));
@@ -64,15 +82,14 @@ impl<'py> Pixels<'py> {
             step *= dim;
         }
         shape[0] = intp(frames.depth());
-        strides[0] = intp(frames.stride() * frames.dtype().size());
-        let start = frames.as_bytes().as_ptr().cast_mut();
-        Ok(Pixels { base, start, shape, strides, n_dims })
+        strides[0] = intp(stride * frames.dtype().size());
+        Ok(Pixels { base, start, shape, strides, n_dims, writeable: false })
     }
 
     /// The whole tile.
     pub(super) fn tile(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
-        // SAFETY: the shape is that of the tile's own bytes, which the base keeps alive and
-        // unchanged; read-only.
+        // SAFETY: the shape is that of the tile's own bytes, which the base keeps alive; read-only,
+        // or a copy that nothing else looks at until nobody has the base.
         unsafe { view(self.base.py(), descr, &self.layout(0, self.start), &self.base) }
     }
 
@@ -94,7 +111,7 @@ impl<'py> Pixels<'py> {
             start,
             shape: &self.shape[first_axis..self.n_dims],
             strides: &self.strides[first_axis..self.n_dims],
-            writeable: false,
+            writeable: self.writeable,
         }
     }
 }
