@@ -35,6 +35,30 @@ class AuxBufferWrapper(BufferWrapper):
             )
         super().__init__(kind, extra_shape, dtype, raw=given.astype(wanted, copy=False))
 
+    @property
+    def raw_data(self) -> npt.NDArray[Any]:
+        """The data, with one axis for all positions of the scan: ``(positions, *extra_shape)``.
+
+        The same as :attr:`data` for those of kind ``sig`` and ``single``.
+        """
+        data = self.data
+        if self.kind != "nav" or prod(self.extra_shape) == 0:
+            return data
+        flat = data.size // prod(self.extra_shape), *self.extra_shape
+        # What does not fit is refused when a run begins.
+        return data.reshape(flat) if prod(flat) == data.size else data
+
+    @property
+    def data(self) -> npt.NDArray[Any]:
+        """The data as they were given."""
+        return super().raw_data
+
+    def replace_array(self, data: npt.ArrayLike) -> None:
+        """Hold other data of the same shape, or with as many elements in another one."""
+        shape = self.data.shape
+        super().replace_array(data)
+        self._raw = super().raw_data.reshape(shape)
+
     def laid_out(self, name: str, shape: Shape) -> npt.NDArray[Any]:
         """The data with flattened navigation, in C order, read-only, for a data set of ``shape``.
 
@@ -43,7 +67,7 @@ class AuxBufferWrapper(BufferWrapper):
         InvalidArgumentError
             If the data do not have the shape that kind and ``extra_shape`` ask for.
         """
-        data = self.raw_data
+        data = self.data
         if self.kind == "nav":
             flat = (shape.nav.size, *self.extra_shape)
             allowed = [flat, (*shape.nav, *self.extra_shape)]

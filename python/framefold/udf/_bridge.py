@@ -7,6 +7,7 @@ frame is done by the engine itself, which sets views through ``PartitionTask.bin
 
 from __future__ import annotations
 
+import functools
 import inspect
 import sys
 import threading
@@ -19,7 +20,12 @@ import numpy.typing as npt
 
 from framefold._engine import TileCursor
 from framefold.common.aux_data import AuxBufferWrapper
-from framefold.common.buffers import ArrayWithMask, OverScan
+from framefold.common.buffers import (
+    ArrayWithMask,
+    BufferDeclaration,
+    BufferWrapper,
+    OverScan,
+)
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
@@ -300,6 +306,9 @@ class PartitionTask:
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)
         self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
+        self.udf.results._declare(
+            {name: functools.partial(_wrapped, decl) for name, decl in self.buffers.items()}
+        )
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
         self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.said)
         self.udf.preprocess()
@@ -380,6 +389,14 @@ class MergeTask:
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
+        roi = None if bridge.roi is None else bridge.roi.reshape(-1)
+        so_far = {"dataset_shape": bridge.shape, "roi": roi, "valid": self.merged}
+        self.udf.results._declare(
+            {
+                name: functools.partial(_wrapped, decl, **so_far)
+                for name, decl in self.buffers.items()
+            }
+        )
         # By name wherever that works, so that the order of the arguments does not matter.
         parameters = inspect.signature(self.udf.merge).parameters
         only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
@@ -452,6 +469,12 @@ def _device_partition(run: RunDescription, start: int) -> DevicePartition | None
     from framefold._cuda.worker import current_worker
 
     return None if current_worker() is None else DevicePartition(run, gets, start)
+
+
+def _wrapped(decl: BufferDeclaration, array: Any, **place: Any) -> BufferWrapper:
+    return BufferWrapper(
+        decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use, raw=array, **place
+    )
 
 
 def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from warnings import warn
 
 import numpy as np
 
+from framefold.common.buffers import BufferWrapper
 from framefold.warnings import UseDiscouragedWarning
 
 
@@ -19,24 +20,35 @@ class UDFData:
     name that holds an array writes into the array.
     """
 
-    __slots__ = ("__dict__", "__said", "__what")
+    __slots__ = ("__declared", "__dict__", "__said", "__what")
     __what: str
     __said: set[str]
+    __declared: Mapping[str, Callable[[Any], BufferWrapper]]
 
     def __init__(
         self, what: str, values: Mapping[str, Any] | None = None, said: set[str] | None = None
     ) -> None:
         object.__setattr__(self, "_UDFData__what", what)
         self._share(set() if said is None else said)
+        self._declare({})
         self.__dict__.update(values or {})
 
     def _share(self, said: set[str]) -> None:
         """Warn of nothing that others have warned of who know the same set."""
         object.__setattr__(self, "_UDFData__said", said)
 
+    def _declare(self, buffers: Mapping[str, Callable[[Any], BufferWrapper]]) -> None:
+        """Know all declared buffers; each comes with what makes a result of its array, or of None.
+
+        Those that have no array yet read as None.
+        """
+        object.__setattr__(self, "_UDFData__declared", buffers)
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if name in self.__declared:
+            return None
         known = ", ".join(self.__dict__) or "none"
         raise AttributeError(f"there is no {self.__what} {name!r}; there are: {known}")
 
@@ -60,6 +72,8 @@ class UDFData:
 
     def __getitem__(self, name: str) -> Any:
         self._discourage(name)
+        if name in self.__declared:
+            return _Item.of(self.__dict__.get(name), self.__declared[name])
         try:
             return self.__dict__[name]
         except KeyError:
@@ -93,6 +107,23 @@ class UDFData:
         """The value of that name, or ``default``."""
         return self.__dict__.get(name, default)
 
+    def get_buffer(self, name: str) -> BufferWrapper:
+        """The result buffer of that name with its declaration.
+
+        In ``get_results``, ``data`` has the shape of the data set, as the results of a run
+        have, and ``raw_data`` one entry per selected frame. On a worker, both are what the
+        attribute of that name shows.
+
+        Raises
+        ------
+        KeyError
+            If no such buffer is declared.
+        """
+        if name not in self.__declared:
+            known = ", ".join(self.__declared) or "none"
+            raise KeyError(f"there is no {self.__what} {name!r}; there are: {known}")
+        return self.__declared[name](self.__dict__.get(name))
+
     def keys(self) -> Any:
         """The names."""
         return self.__dict__.keys()
@@ -111,6 +142,31 @@ class UDFData:
 
     def __repr__(self) -> str:
         return f"<UDFData: {self.__dict__}>"
+
+
+class _Item(np.ndarray[Any, Any]):
+    """What item access gives of a result buffer: its array, which is the buffer, too."""
+
+    _wrapped: BufferWrapper | None = None
+
+    @classmethod
+    def of(cls, array: Any, wrap: Callable[[Any], BufferWrapper]) -> Any:
+        """``array``, if NumPy has no such arrays."""
+        if not isinstance(array, np.ndarray):
+            return array
+        item = array.view(cls)
+        item._wrapped = wrap(array)
+        return item
+
+    @property
+    def data(self) -> Any:
+        """As of :meth:`UDFData.get_buffer`; of what is computed from it, the array itself."""
+        return np.asarray(self) if self._wrapped is None else self._wrapped.data
+
+    @property
+    def raw_data(self) -> Any:
+        """As :attr:`data`."""
+        return np.asarray(self) if self._wrapped is None else self._wrapped.raw_data
 
 
 class MergeData(UDFData):
