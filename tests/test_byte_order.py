@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.executor import _shared
+from framefold.executor import _code, _failures, _shared
 from framefold.udf import UDF
 
 LAYOUTS = {
@@ -54,6 +55,15 @@ def test_mapped_arrays_and_objects(tmp_path):
         found = pickle.loads(_shared.dumps_by_value(given, share=False)[0])
         assert found.dtype == given.dtype
         np.testing.assert_array_equal(found, given)
+
+
+def test_arrays_in_code_and_in_exceptions():
+    array = np.arange(12).reshape(3, 4).astype(">i4")[::-1]
+    found = pickle.loads(_code._as_it_is(partial(np.sum, array), set()))
+    assert found.args[0].dtype == array.dtype
+    error = _failures.unpack(_failures.pack(ValueError(array)))
+    assert error.args[0].dtype == array.dtype
+    np.testing.assert_array_equal(error.args[0], array)
 
 
 class Bytes(UDF):

@@ -96,9 +96,10 @@ class Writes(UDF):
         dest.n[:] += src.n
 
 
-def check(result, data, udf):
+def check(result, data, udf, roi=None):
     sig = data.shape[2:]
-    expected = data.astype(np.int64).sum(axis=(0, 1))
+    frames = data.reshape((-1, *sig)) if roi is None else data[roi]
+    expected = frames.astype(np.int64).sum(axis=0)
     if udf.params.factor is not None:
         expected = expected * udf.params.factor.data
     expected = expected.reshape(sig + (1,) * len(udf.params.extra)).astype(udf.params.dtype)
@@ -138,7 +139,11 @@ def cases(draw):
         )
         for _ in range(draw(st.integers(1, 3)))
     ]
-    return data, sig_dims, pieces, udfs, draw(st.integers(1, 4))
+    roi = None
+    if draw(st.booleans()):
+        roi = np.random.default_rng(draw(st.integers(0, 99))).random(shape[:2]) < 0.5
+        roi[0, -1] = True
+    return data, sig_dims, pieces, udfs, draw(st.integers(1, 4)), roi
 
 
 CONTEXTS = [ff.Context.make_with("inline"), ff.Context.make_with("threads", cpus=2)]
@@ -152,7 +157,7 @@ CONTEXTS = [ff.Context.make_with("inline"), ff.Context.make_with("threads", cpus
 )
 @given(case=cases(), ctx=st.sampled_from(CONTEXTS), chunked=st.booleans())
 def test_views_of_results_equal_numpy(case, ctx, chunked):
-    data, sig_dims, pieces, udfs, n_partitions = case
+    data, sig_dims, pieces, udfs, n_partitions, roi = case
     udfs = [udf.copy() for udf in udfs]
     with tempfile.TemporaryDirectory() as folder:
         if chunked:
@@ -168,8 +173,8 @@ def test_views_of_results_equal_numpy(case, ctx, chunked):
                 tileshape=tileshape,
                 num_partitions=n_partitions,
             )
-        for udf, result in zip(udfs, ctx.run_udf(dataset, udfs), strict=True):
-            check(result, data, udf)
+        for udf, result in zip(udfs, ctx.run_udf(dataset, udfs, roi=roi), strict=True):
+            check(result, data, udf, roi)
         (result,) = ctx.run_udf(dataset, udfs[:1])
         check(result, data, udfs[0])
 

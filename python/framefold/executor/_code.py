@@ -102,10 +102,9 @@ def _pickler_of_code() -> Any:
     What cloudpickle registers for that holds for all threads, which would pickle by name what they
     began with as it is.
     """
-    import cloudpickle
     from cloudpickle.cloudpickle import _dynamic_class_reduce
 
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(_shared.pickler_by_value()):  # type: ignore[misc]
         def __init__(self, file: io.BytesIO, modules: set[str]) -> None:
             super().__init__(file, protocol=5)
             self._modules = modules

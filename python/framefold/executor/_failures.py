@@ -105,9 +105,7 @@ def _dumps(exception: BaseException) -> bytes:
 
 @cache
 def _pickler_of_exceptions() -> Any:
-    import cloudpickle
-
-    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    class Pickler(_shared.pickler_by_value()):  # type: ignore[misc]
         def reducer_override(self, value: Any) -> Any:
             # Other ways that are registered, such as that of Dask, lose what is not in `args`.
             if isinstance(value, BaseException):

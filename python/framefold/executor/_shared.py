@@ -43,7 +43,7 @@ def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]
 
 def dumps_by_value(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
     """The same, where what belongs to the main script is sent along."""
-    return _dumps(_pickler_by_value(), value, share)
+    return _dumps(pickler_by_value(), value, share)
 
 
 class _Pickler(pickle.Pickler):
@@ -52,7 +52,8 @@ class _Pickler(pickle.Pickler):
 
 
 @cache
-def _pickler_by_value() -> Any:
+def pickler_by_value() -> Any:
+    """The class of picklers for what goes to another process, main script included."""
     import cloudpickle
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
