@@ -199,6 +199,25 @@ def test_chunks_of_some_columns(ctx, tmp_path, shape, chunks, way):
     assert result["n"].data[0] > 8, "frames were to be cut"
 
 
+def test_chunks_as_detectors_write_them(tmp_path):
+    """Without any wishes, as scripts are."""
+
+    class Plain(Writes):
+        def get_tiling_preferences(self):
+            return UDF.get_tiling_preferences(self)
+
+        def get_preferred_input_dtype(self):
+            return UDF.get_preferred_input_dtype(self)
+
+    data = numbers((4, 4, 256, 256), "u2")
+    writes_chunks(tmp_path / "a.h5", data, (2, 4, 256, 64))
+    ctx = ff.Context.make_with("inline")
+    udf = Plain(flat)
+    result = ctx.run_udf(ctx.load("hdf5", tmp_path / "a.h5", ds_path="x"), udf)
+    check(result, data, udf)
+    assert result["n"].data[0] == 4, "two parts of frames in each of two partitions"
+
+
 @pytest.fixture
 def data():
     return numbers((3, 4, 8, 9))
