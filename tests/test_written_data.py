@@ -315,6 +315,16 @@ def test_errors_that_are_not_about_frames_end_the_run(data):
         ctx.run_udf(dataset, Fails())
     assert calls.count("failed") == 1
 
+    class CannotSave(Sums):
+        def process_frame(self, frame):
+            calls.append("saved")
+            raise OSError(30, "Read-only file system")
+
+    with pytest.raises(OSError, match="Read-only") as caught:
+        ctx.run_udf(dataset, CannotSave())
+    assert calls.count("saved") == 1
+    assert "copy" not in caught.value.__notes__[0]
+
 
 def test_functions_that_only_read_get_the_memory_itself(data):
     class Looks(Sums):

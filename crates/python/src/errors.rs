@@ -1,7 +1,7 @@
 //! Engine errors as Python exceptions, and back.
 
 use framefold::{Error, ErrorKind};
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyOSError, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 
 /// The class in `framefold.exceptions` for each kind of error.
@@ -51,7 +51,8 @@ fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    let rule = if is_about_read_only(py, exception) {
+    let of_numpy = exception.is_instance_of::<PyValueError>(py);
+    let rule = if of_numpy && is_about_read_only(py, exception) {
         "; AUX data, and what belongs to others, are read-only: work on a copy"
     } else {
         ""
@@ -65,10 +66,13 @@ pub(crate) fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
     let mut exception = exception.value(py).clone().into_any();
     // As many as anybody nests; there may be circles.
     for _ in 0..8 {
-        let Ok(text) = exception.str() else { return false };
-        let text = text.to_string_lossy().to_lowercase();
-        if REFUSALS.iter().any(|refusal| text.contains(refusal)) {
-            return true;
+        // File systems can be read-only, too.
+        if !exception.is_instance_of::<PyOSError>() {
+            let Ok(text) = exception.str() else { return false };
+            let text = text.to_string_lossy().to_lowercase();
+            if REFUSALS.iter().any(|refusal| text.contains(refusal)) {
+                return true;
+            }
         }
         match exception.getattr("__context__") {
             Ok(context) if !context.is_none() => exception = context,
