@@ -165,3 +165,28 @@ def test_masks_that_do_not_fit(dataset, ctx, stack, shifts):
     count = ApplyMasksUDF(lambda: stack, mask_count=4, shifts=shifts)
     with pytest.raises(InvalidArgumentError, match="given as 4, but the factory made 3"):
         ctx.run_udf(dataset=dataset, udf=count)
+
+
+@pytest.mark.parametrize("tileshape", [None, (2, 4, 3)])
+def test_the_dtype_of_masks_of_integers_is_kept(ctx, tileshape):
+    shape = {} if tileshape is None else {"tileshape": tileshape}
+    data = np.arange(3 * 4 * 8 * 6, dtype=np.int16).reshape(3, 4, 8, 6)
+    dataset = ctx.load("memory", data=data, sig_dims=2, **shape)
+
+    def run(factor, **options):
+        masks = [lambda: np.full((8, 6), factor)]
+        udf = ApplyMasksUDF(masks, preferred_dtype=ApplyMasksUDF.USE_NATIVE_DTYPE, **options)
+        return ctx.run_udf(dataset, udf)["intensity"]
+
+    sums = data.sum(axis=(2, 3), dtype=np.int64)
+    for dtype, found in [("int32", "int32"), ("int8", "int16"), (None, "int64"), ("f4", "float32")]:
+        if dtype == "int8":
+            with pytest.raises(InvalidArgumentError, match="which int16 cannot hold"):
+                run(2, mask_dtype=dtype)
+            continue
+        result = run(2, mask_dtype=dtype)
+        assert result.dtype == found
+        np.testing.assert_allclose(result.data[..., 0], 2 * sums)
+    # What lies between may be larger than the result.
+    with pytest.raises(InvalidArgumentError, match="which int32 cannot hold"):
+        run(1 << 20, mask_dtype="int32")

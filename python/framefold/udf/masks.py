@@ -25,6 +25,7 @@ from framefold.common.udf import (
     UDFMethod,
 )
 from framefold.exceptions import InvalidArgumentError
+from framefold.udf._exact_sums import add
 from framefold.udf.base import UDF
 
 #: Preferred dtypes with which the native kernel gives the same dtype as NumPy's rules.
@@ -81,7 +82,8 @@ class ApplyMasksUDF(UDF):
     -------
     intensity : kind ``nav``, extra_shape ``(n_masks,)``
         Its dtype is the common one of data and masks, where integers and booleans count as
-        64 bits wide, so that sums do not overflow. In single precision a result is off by at
+        64 bits wide, so that sums do not overflow. With ``mask_dtype`` of integers, it is not
+        widened, and a sum that does not fit is an error. In single precision a result is off by at
         most ``2**-16`` times the sum of the magnitudes of its products (in practice far less);
         integer data times masks of integers are summed exactly, as long as sums stay below
         2**53, and then rounded to the dtype.
@@ -214,13 +216,15 @@ class ApplyMasksUDF(UDF):
 
     def get_task_data(self) -> dict[str, Any]:
         """The masks, and the dtype to multiply in."""
-        return {"masks": self._checked_masks(), "dtype": self._result_dtype()}
+        return {"masks": self._checked_masks(), "dtype": self._wide_dtype()}
 
     def process_tile(self, tile: Any) -> None:
         """Add the products with the part of the masks that belongs to the tile."""
-        self.results.intensity[:] += self._products(
-            tile.reshape((tile.shape[0], -1)), self.meta.sig_slice
-        )
+        products = self._products(tile.reshape((tile.shape[0], -1)), self.meta.sig_slice)
+        if isinstance(self.results.intensity, np.ndarray):
+            add(self.results.intensity, products)
+        else:
+            self.results.intensity[:] += products
 
     def process_frame(self, frame: Any) -> None:
         """Move the frame instead of the masks, then multiply."""
@@ -262,6 +266,14 @@ class ApplyMasksUDF(UDF):
         return np.asarray((rows @ frames.T).T)
 
     def _result_dtype(self) -> np.dtype[Any]:
+        """The common dtype of data and masks; integers 64 bits wide if none was asked for."""
+        dtype, asked = self._wide_dtype(), self.params.mask_dtype
+        if asked is None or self.params.shifts is not None or dtype.kind not in "iu":
+            return dtype
+        narrow = np.result_type(self.meta.input_dtype, self.masks.dtype)
+        return narrow if np.dtype(asked).kind in "iu" else dtype
+
+    def _wide_dtype(self) -> np.dtype[Any]:
         """The common dtype of data and masks, integers 64 bits wide."""
         dtype = np.result_type(self.meta.input_dtype, self.masks.dtype)
         wide: dict[str, type[Any]] = {"b": np.int64, "i": np.int64, "u": np.uint64}
