@@ -14,7 +14,7 @@ from framefold._native import Results, finish_native, leave_behind, native_udf
 from framefold._roi import roi_mask
 from framefold.common.buffers import BufferWrapper
 from framefold.common.udf import NUMPY
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.udf.base import UDF
 
@@ -338,7 +338,7 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
     for each in udfs:
         if not isinstance(each, UDF):
             hint = "; pass an instance, not the class" if isinstance(each, type) else ""
-            raise InvalidArgumentError(f"{each!r} is not a UDF{hint}")
+            raise ArgumentTypeError(f"{each!r} is not a UDF{hint}")
     return udfs
 
 

@@ -26,6 +26,10 @@ class InvalidArgumentError(FramefoldError, ValueError):
     """The call cannot work: change the arguments."""
 
 
+class ArgumentTypeError(InvalidArgumentError, TypeError):
+    """An argument is missing, or there is none of that name, or it is something else altogether."""
+
+
 class BadFileError(FramefoldError, ValueError):
     """A file is damaged, or is not what it claims to be."""
 
@@ -54,8 +58,27 @@ class FileAccessError(FramefoldError, OSError):
     """The operating system refused."""
 
 
+class MissingFileError(FileAccessError, FileNotFoundError):
+    """There is no such file."""
+
+
 class UDFError(FramefoldError, RuntimeError):
     """A user-defined function broke one of the rules of the interface."""
+
+
+class MissingMergeError(UDFError, NotImplementedError):
+    """The results of a user-defined function need a ``merge`` of its own."""
+
+
+class UndeclaredResultError(UDFError, KeyError):
+    """A user-defined function returned a result that it did not declare."""
+
+    # That of KeyError shows the message as a literal.
+    __str__ = Exception.__str__
+
+
+class InvalidResultError(UDFError, ValueError):
+    """A user-defined function declared or returned something that cannot be a result."""
 
 
 class UDFRunCancelled(FramefoldError, RuntimeError):  # noqa: N818 - the interface's own name

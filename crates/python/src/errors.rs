@@ -18,6 +18,25 @@ fn class_name(kind: ErrorKind) -> &'static str {
     }
 }
 
+/// The same for an error, where callers would expect another builtin exception.
+fn narrower_class_name(error: &Error) -> &'static str {
+    let source = std::error::Error::source(error);
+    let io = source.and_then(|source| source.downcast_ref::<std::io::Error>());
+    match error.kind() {
+        ErrorKind::Io if io.is_some_and(|io| io.kind() == std::io::ErrorKind::NotFound) => {
+            "MissingFileError"
+        }
+        // As of a function that is called without one of its arguments, or with one too many.
+        ErrorKind::InvalidArgument
+            if error.message().contains("need the option '")
+                || error.message().starts_with("there is no option '") =>
+        {
+            "ArgumentTypeError"
+        }
+        kind => class_name(kind),
+    }
+}
+
 /// The exception for an engine error.
 ///
 /// An exception that user code raised comes back as itself, traceback intact, with a note that
@@ -88,7 +107,7 @@ const REFUSALS: [&str; 5] =
 
 fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
     let made = py.import("framefold.exceptions").and_then(|module| {
-        let class = module.getattr(class_name(error.kind()))?;
+        let class = module.getattr(narrower_class_name(error))?;
         let exception = class.call1((error.to_string(),))?;
         exception.setattr("path", error.path().map(|path| path.display().to_string()))?;
         exception.setattr("hint", error.hint())?;

@@ -10,7 +10,7 @@ import numpy as np
 
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
-from framefold.exceptions import UDFError, UnsupportedError
+from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
 from framefold.executor.base import JobExecutor, check_main_process_gpu
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
@@ -270,7 +270,7 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[Outline]) -> dict
         )
     unknown = [name for name in returned if name not in by_name]
     if unknown:
-        raise UDFError(
+        raise InvalidResultError(
             f"{bridge.name}.merge_all returned {unknown[0]!r}, which is none of the buffers to "
             f"merge; these are {', '.join(by_name)}"
         )
@@ -289,7 +289,7 @@ def _checked(graph: Graph, udf: str, of: Outline, value: Any) -> da.Array:
         array = array.reshape(expected)
     n_merged = sum(stop - start for start, stop in graph.partitions)
     if array.shape != of.shape(graph.shape, n_merged):
-        raise UDFError(
+        raise InvalidResultError(
             f"{udf}.merge_all returned {of.name!r} with shape {array.shape}; declared as "
             f"kind={of.kind!r}, extra_shape={of.extra_shape} it must have shape "
             f"{of.shape(graph.shape, n_merged)}"

@@ -29,7 +29,7 @@ from framefold.common.buffers import (
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
-from framefold.exceptions import InvalidArgumentError, UDFError
+from framefold.exceptions import InvalidArgumentError, MissingMergeError
 from framefold.udf import _main_side
 from framefold.udf._declarations import (
     Buffers,
@@ -158,7 +158,7 @@ class Bridge:
         unmerged = not_assignable(buffers) if type(self.udf).merge is UDF.merge else {}
         if unmerged:
             names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())
-            raise UDFError(
+            raise MissingMergeError(
                 f"{self.name} needs a merge method: the default one only assigns buffers of kind "
                 f"'nav', but there are also {names}; implement merge(self, dest, src)"
             )

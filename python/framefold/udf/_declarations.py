@@ -13,7 +13,7 @@ import numpy as np
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
-from framefold.exceptions import UDFError, UnsupportedError
+from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
 
 Buffers = dict[str, BufferDeclaration]
@@ -59,7 +59,7 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     elif any(length < 0 for length in decl.extra_shape):
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
     if wrong is not None:
-        raise UDFError(f"{udf} declares buffer {key!r} with {wrong}")
+        raise InvalidResultError(f"{udf} declares buffer {key!r} with {wrong}")
     if decl.use not in (None, "private", "result_only"):
         warnings.warn(
             f"{udf} declares buffer {key!r} with use={decl.use!r}, which means nothing; use None, "

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from framefold.common._losses import first_lost
 from framefold.common.buffers import ArrayWithMask, BufferDeclaration, OverScan
 from framefold.common.shape import Shape
-from framefold.exceptions import UDFError
+from framefold.exceptions import InvalidResultError, UDFError, UndeclaredResultError
 
 
 def final_results(
@@ -47,7 +47,7 @@ def final_results(
         )
     for name in computed:
         if name not in buffers:
-            raise UDFError(
+            raise UndeclaredResultError(
                 f"{udf}.get_results returned {name!r}, which is not declared in "
                 f"get_result_buffers; declared are {', '.join(buffers)}"
             )
@@ -136,18 +136,18 @@ def _checked_array(
     given = np.asarray(value)
     array, expected = fit(decl, given), fit.expected(decl)
     if array.shape != expected:
-        raise UDFError(
+        raise InvalidResultError(
             f"{udf}.get_results returned {name!r} with shape {given.shape}; "
             f"declared as kind={decl.kind!r}, extra_shape={decl.extra_shape} "
             f"it must have shape {expected}"
         )
     if not np.can_cast(array.dtype, decl.dtype, casting="same_kind"):
-        raise UDFError(
+        raise InvalidResultError(
             f"{udf}.get_results returned {name!r} with dtype {array.dtype}, which cannot become "
             f"the declared {decl.dtype} without losing information of another kind"
         )
     if (lost := first_lost(array, decl.dtype)) is not None:
-        raise UDFError(
+        raise InvalidResultError(
             f"{udf}.get_results returned {name!r} with the value {lost!r}, which the declared "
             f"{decl.dtype} cannot hold; declare a wider one"
         )

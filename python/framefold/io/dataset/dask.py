@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.optional import require
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset._chunks import ChunkReader, Layout, given_blocks, held_by_cluster
 from framefold.io.dataset.base import DataSet
 
@@ -207,7 +207,7 @@ def _check_options(options: dict[str, Any], io_backend: Any) -> None:
     given = {**options, "io_backend": io_backend}
     for name, value in given.items():
         if name not in reasons:
-            raise InvalidArgumentError(
+            raise ArgumentTypeError(
                 f"there is no option '{name}' for Dask arrays; there are sig_dims, "
                 f"preserve_dimensions, min_size"
             )

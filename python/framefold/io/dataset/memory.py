@@ -20,7 +20,7 @@ from framefold.common.udf import (
     SPARSE_BACKENDS,
     SPARSE_COO,
 )
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 
 _LAYOUT = ("nav_shape", "sig_shape", "sig_dims", "sync_offset", "num_partitions")
@@ -160,7 +160,7 @@ def _check_options(options: dict[str, Any]) -> None:
                 f"{name} serves tests of how LiberTEM cuts and decodes files; leave it out"
             )
     for name in set(options) - set(_LAYOUT):
-        raise InvalidArgumentError(
+        raise ArgumentTypeError(
             f"there is no option '{name}' for data in memory; there are data, datashape, "
             f"array_backends, tileshape, {', '.join(_LAYOUT)}"
         )
