@@ -12,6 +12,7 @@ system has it, with ``libertem`` read as ``framefold``::
 
 from typing import TYPE_CHECKING, Any
 
+from framefold import _daemon_threads as _daemon_threads
 from framefold._engine import __version__
 from framefold._submodules import submodule
 from framefold.api import Context

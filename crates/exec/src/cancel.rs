@@ -26,6 +26,11 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
+    /// Whether anybody else has it.
+    pub fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// An error if the run was asked to stop.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! Writing data sets in another format.
 
 use crate::dataset::PyDataset;
+use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
 use framefold::core::StoredDType;
 use framefold::exec::guarded;
@@ -29,7 +30,7 @@ pub(crate) fn write_raw_csr(
 ) -> PyResult<(Vec<PathBuf>, u64, u64, u64)> {
     let options = CsrWriteOptions { threshold, force };
     let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing raw_csr");
-    let written = py.detach(|| {
+    let written = detached(py, || {
         guarded(|| framefold::write_raw_csr(dataset.inner(), &path, &options, &mut progress))
             .map_err(|error| error.with_path(&path))
     });
@@ -80,7 +81,7 @@ pub(crate) fn write_dataset<'py>(
         threads: threads.and_then(NonZeroUsize::new),
     };
     let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing a data set");
-    let written = py.detach(|| {
+    let written = detached(py, || {
         guarded(|| framefold::write_dataset(dataset.inner(), &path, &options, &mut progress))
             .map_err(|error| error.with_path(&path))
     });
@@ -96,7 +97,7 @@ pub(crate) fn write_dataset<'py>(
 
 /// Lets Python hear how far it is, and stop.
 fn tell(callback: Option<&Py<PyAny>>, n_done: u64, doing: &str) -> framefold::Result<()> {
-    Python::attach(|py| {
+    attached(|py| {
         py.check_signals()?;
         callback.map_or(Ok(()), |callback| callback.call1(py, (n_done,)).map(drop))
     })

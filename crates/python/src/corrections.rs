@@ -1,6 +1,7 @@
 //! Corrections of raw pixels.
 
 use crate::arrays::{native_from_numpy, native_to_numpy};
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::core::{self, NativeArray, TypedVec};
 use pyo3::prelude::*;
@@ -46,8 +47,9 @@ impl Corrections {
             array.map(native_from_numpy).transpose()
         };
         let (dark, gain) = (plane(dark)?, plane(gain)?);
-        let made =
-            py.detach(|| core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty));
+        let made = detached(py, || {
+            core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty)
+        });
         Ok(Corrections(Arc::new(made.or_raise(py)?)))
     }
 

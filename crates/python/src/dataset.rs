@@ -2,6 +2,7 @@
 
 use crate::arrays::memory_of;
 use crate::corrections::Corrections;
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::memory::NumpyBytes;
 use crate::options::open_options;
@@ -95,7 +96,7 @@ impl PyDataset {
 
     /// Raises if a file was replaced or written to since it was opened.
     fn check_unchanged(&self, py: Python<'_>) -> PyResult<()> {
-        py.detach(|| io::check_unchanged(&self.dataset)).or_raise(py)
+        detached(py, || io::check_unchanged(&self.dataset)).or_raise(py)
     }
 
     /// What the headers tell: names, values and units.
@@ -169,7 +170,7 @@ impl PyDataset {
         sync_offset: i64,
         num_partitions: Option<usize>,
     ) -> PyResult<PyDataset> {
-        let dataset = py.detach(|| {
+        let dataset = detached(py, || {
             let source = CsrSource::from_frames(self.dataset.source().clone())?;
             Dataset::try_new(Arc::new(source), nav_shape.as_deref(), sync_offset)
         });
@@ -179,7 +180,7 @@ impl PyDataset {
     /// Copies all frames of the source to `out`, which has as many bytes.
     fn read_frames(&self, py: Python<'_>, mut out: PyReadwriteArray1<'_, u8>) -> PyResult<()> {
         let out = out.as_slice_mut()?;
-        py.detach(|| read_frames(self.dataset.source().as_ref(), out)).or_raise(py)
+        detached(py, || read_frames(self.dataset.source().as_ref(), out)).or_raise(py)
     }
 
     /// How many frames are left out, and how many positions stay empty, at either end.
@@ -217,14 +218,14 @@ pub(crate) fn load(
     options: &Bound<'_, PyDict>,
 ) -> PyResult<PyDataset> {
     let (options, num_partitions) = open_options(options)?;
-    let dataset = py.detach(|| io::open_as(filetype, &path, &options)).or_raise(py)?;
+    let dataset = detached(py, || io::open_as(filetype, &path, &options)).or_raise(py)?;
     Ok(PyDataset::new(dataset, num_partitions))
 }
 
 /// The format of a file, and how it was recognized.
 #[pyfunction]
 pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, String)> {
-    let detection = py.detach(|| io::detect(&path)).or_raise(py)?;
+    let detection = detached(py, || io::detect(&path)).or_raise(py)?;
     Ok((detection.format.name, detection.reason))
 }
 

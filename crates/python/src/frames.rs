@@ -2,6 +2,7 @@
 
 use crate::arrays::memory_of;
 use crate::dataset::{PyDataset, shared_bytes};
+use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
 use crate::udf::aside;
 use framefold::core::{
@@ -120,7 +121,7 @@ impl PythonSource {
             let type_string: String = array.dtype().getattr("str")?.extract()?;
             Ok(self.checked(&array, &type_string, frames.clone()))
         };
-        aside(|| Python::attach(read))
+        aside(|| attached(read))
             .map_err(|exception| from_python(exception, format!("reading piece {index}")))?
     }
 

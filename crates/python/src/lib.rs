@@ -11,6 +11,7 @@ mod cli;
 mod convert;
 mod corrections;
 mod dataset;
+mod ending;
 mod errors;
 mod frames;
 mod memory;
@@ -38,6 +39,8 @@ mod _engine {
     use super::dataset::{
         PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
     };
+    #[pymodule_export]
+    use super::ending::end_threads;
     #[pymodule_export]
     use super::frames::from_pieces;
     #[pymodule_export]

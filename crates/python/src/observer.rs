@@ -1,5 +1,6 @@
 //! A run's observer that looks for signals and tells Python about progress.
 
+use crate::ending::attached;
 use crate::errors::from_python;
 use crate::udf::aside;
 use framefold::exec::{Event, Observer, Results};
@@ -23,12 +24,12 @@ impl Observer for PyObserver {
             Event::Finished => ("finished", results.plan().n_frames(), 0, n_partitions),
             _ => return Ok(()),
         };
-        Python::attach(|py| callback.call1(py, arguments).map(drop))
+        attached(|py| callback.call1(py, arguments).map(drop))
             .map_err(|exception| self.stop(exception, "reporting progress"))
     }
 
     fn poll(&mut self) -> Result<()> {
-        aside(|| Python::attach(|py| py.check_signals()))
+        aside(|| attached(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::arrays::to_numpy;
 use crate::dataset::PyDataset;
+use crate::ending::{attached, detached, note};
 use crate::errors::{OrRaise, from_python};
 use crate::native::NativeUdf;
 use crate::observer::PyObserver;
@@ -50,6 +51,7 @@ impl PyPlan {
         cuts: Option<Vec<usize>>,
     ) -> PyResult<Self> {
         let cancel = Cancel::new();
+        note(&cancel);
         let mut planned: Vec<Arc<dyn Udf>> = Vec::with_capacity(udfs.len());
         let mut formats = Vec::with_capacity(udfs.len());
         for udf in udfs {
@@ -137,7 +139,7 @@ impl PyPlan {
     /// May be called from several threads at once, and again for the same partition. On the main
     /// thread, Ctrl-C ends it.
     fn run_partition(&self, py: Python<'_>, index: usize) -> PyResult<Partial> {
-        let partial = py.detach(|| {
+        let partial = detached(py, || {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
                 self.run_one(&mut worker, index)
@@ -158,15 +160,14 @@ impl PyPlan {
         give: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (take, give) = (take.clone().unbind(), give.clone().unbind());
-        let outcome = py.detach(|| {
+        let outcome = detached(py, || {
             guarded(|| {
                 let mut worker = Worker::try_new(&self.plan)?;
-                while let Some(index) =
-                    Python::attach(|py| take.call0(py)?.extract::<Option<usize>>(py))
-                        .map_err(|exception| from_python(exception, "taking a partition"))?
+                while let Some(index) = attached(|py| take.call0(py)?.extract::<Option<usize>>(py))
+                    .map_err(|exception| from_python(exception, "taking a partition"))?
                 {
                     let partial = self.run_one(&mut worker, index)?;
-                    Python::attach(|py| give.call1(py, (Partial::new(partial),)).map(drop))
+                    attached(|py| give.call1(py, (Partial::new(partial),)).map(drop))
                         .map_err(|exception| from_python(exception, "giving a partial result"))?;
                 }
                 Ok(())
@@ -188,10 +189,10 @@ impl PyPlan {
         state: Option<Vec<Vec<Vec<Part>>>>,
     ) -> PyResult<PyResults> {
         let Some(udf) = udf else {
-            return py.detach(|| PyResults::try_new(self.plan.clone())).or_raise(py);
+            return detached(py, || PyResults::try_new(self.plan.clone())).or_raise(py);
         };
         let state = parts::join_state(py, state.unwrap_or_default())?;
-        let made = py.detach(|| PyResults::of_udf(self.plan.clone(), udf, n_merged, state));
+        let made = detached(py, || PyResults::of_udf(self.plan.clone(), udf, n_merged, state));
         made.or_raise(py)
     }
 
@@ -212,7 +213,7 @@ impl PyPlan {
             Some(n) => Executor::Threads(NonZeroUsize::new(n)),
             None => Executor::Threads(None),
         };
-        let outcome = py.detach(|| {
+        let outcome = detached(py, || {
             let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
             let cancel = self.cancel.clone();
             let options = RunOptions { executor, cancel, observer: &mut observer };

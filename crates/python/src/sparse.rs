@@ -1,6 +1,7 @@
 //! Sparse arrays in memory as data sets.
 
 use crate::dataset::{PyDataset, shared_bytes};
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::Error;
 use framefold::core::{
@@ -41,7 +42,7 @@ pub(crate) fn from_csr(
         nav_shape: None,
         details: vec![("array format".into(), "compressed sparse rows".into())],
     };
-    let dataset = py.detach(|| {
+    let dataset = detached(py, || {
         let source = CsrSource::try_new(spec).and_then(|source| Arc::new(source).in_order());
         Dataset::try_new(source.map_err(in_memory)?, nav_shape.as_deref(), sync_offset)
     });

@@ -12,9 +12,10 @@ mod merger;
 mod pixels;
 mod rows;
 
-pub(crate) use attached::aside;
+pub(crate) use attached::{aside, let_go};
 pub(crate) use cursor::TileCursor;
 
+use crate::ending::attached;
 use crate::errors::from_python;
 use accumulator::{PyAccumulator, Task};
 use attached::Attached;
@@ -72,7 +73,7 @@ impl Udf for PyUdf {
 
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         let native = source.dtype.dtype.name();
-        let wishes = Python::attach(|py| {
+        let wishes = attached(|py| {
             self.bridge.call_method1(py, "requirements", (native,))?.extract::<Wishes>(py)
         });
         let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
@@ -105,7 +106,7 @@ impl Udf for PyUdf {
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
-        let declared = Python::attach(|py| {
+        let declared = attached(|py| {
             let declared = self.bridge.call_method1(py, "declare", (job.input_dtype.name(),))?;
             declared.extract::<Vec<Declaration>>(py)
         });
@@ -126,7 +127,7 @@ impl Udf for PyUdf {
     }
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {
-        Python::attach(|py| {
+        attached(|py| {
             let merger = self.run(py, meta)?.call_method0("merger");
             let merger = merger
                 .map_err(|exception| from_python(exception, "preparing the result buffers"))?;

@@ -1,5 +1,6 @@
 //! The verbs one by one, for drivers written in Python.
 
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::parts::{self, Part};
 use crate::plan::{ResultLists, to_lists};
@@ -90,7 +91,7 @@ impl PyResults {
         py: Python<'_>,
         work: impl FnOnce(&mut Results) -> framefold::Result<T> + Send,
     ) -> PyResult<T> {
-        let outcome = py.detach(|| {
+        let outcome = detached(py, || {
             guarded(|| {
                 let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 work(results.as_mut().ok_or_else(taken)?)
@@ -117,7 +118,7 @@ impl PyResults {
     /// All that was merged, as plain values for `Plan.results`: for each band of a frame, partial
     /// results. None if the UDF cannot tell. Ends these results.
     fn take_state(&self, py: Python<'_>) -> PyResult<Option<Vec<Vec<Vec<Part>>>>> {
-        let state = py.detach(|| {
+        let state = detached(py, || {
             guarded(|| {
                 let results = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
                 results.ok_or_else(taken)?.into_state()

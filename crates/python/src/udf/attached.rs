@@ -6,6 +6,7 @@
 //! threads while user code runs, as often as it always does. Where reading or converting a tile
 //! takes longer, the lock is free meanwhile, and other threads run Python.
 
+use crate::ending::Inside;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -43,6 +44,7 @@ impl Drop for Kept {
 
 /// Runs `work` attached to the interpreter, and stays attached afterwards if `keep`.
 fn enter<T>(keep: bool, work: impl FnOnce(Python<'_>) -> T) -> T {
+    let _inside = Inside::enter();
     // Off the thread's own shelf, since user code may begin a run within this one.
     let kept = KEPT.take().or_else(|| keep.then(Kept::new));
     let done = Python::attach(work);
@@ -50,6 +52,11 @@ fn enter<T>(keep: bool, work: impl FnOnce(Python<'_>) -> T) -> T {
         KEPT.set(kept);
     }
     done
+}
+
+/// Gives back the lock that this thread keeps.
+pub(crate) fn let_go() {
+    drop(KEPT.take());
 }
 
 /// Runs `work`, which may run any Python code, between two tiles.

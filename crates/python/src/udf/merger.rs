@@ -1,6 +1,7 @@
 //! The merged result of a Python UDF.
 
 use super::PyForeign;
+use crate::ending::attached;
 use crate::errors::from_python;
 use framefold::core::{Array, Merger, Partial, Partition};
 use framefold::{Error, Result};
@@ -22,7 +23,7 @@ impl Merger for PyMerger {
             Array::Native(_) => None,
         };
         let buffers = buffers.ok_or_else(|| Error::bug("a partial result is not Python's own"))?;
-        Python::attach(|py| {
+        attached(|py| {
             let frames = &partition.frames;
             let arguments = (frames.start, frames.end, buffers.into_inner());
             self.0.call_method1(py, "merge", arguments).map(drop)
@@ -31,7 +32,7 @@ impl Merger for PyMerger {
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        Python::attach(|py| {
+        attached(|py| {
             let arrays = self.0.call_method0(py, "results")?.extract::<Vec<Py<PyAny>>>(py)?;
             Ok(arrays
                 .into_iter()

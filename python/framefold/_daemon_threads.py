@@ -1,0 +1,37 @@
+"""What has to be done before the interpreter ends: see ``ending.rs`` of the extension."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+
+from framefold import _engine
+
+#: How long user code on daemon threads is waited for, in seconds.
+SECONDS = 5.0
+
+_process = os.getpid()
+
+
+def _end() -> None:
+    """Keep threads that are in the engine from being ended there, which would abort the process."""
+    if threading.active_count() == 1 or os.getpid() != _process:
+        return
+    if _engine.end_threads(SECONDS):
+        return
+    with contextlib.suppress(Exception):
+        print(
+            f"framefold: a run on a daemon thread did not stop within {SECONDS:g} s; "
+            f"the process ends without waiting for it",
+            file=sys.stderr,
+        )
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit(1)
+
+
+atexit.register(_end)

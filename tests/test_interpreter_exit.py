@@ -1,0 +1,72 @@
+"""The interpreter ends while daemon threads are in the engine: never by SIGABRT."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPT = """
+import sys, threading, time
+import numpy as np
+import framefold as ff
+from framefold import UDF, _ending
+
+kind, executor = sys.argv[1:]
+begun = threading.Event()
+
+class Frames(UDF):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav")}
+    def process_frame(self, frame):
+        begun.set()
+        time.sleep(0.001)
+
+class Tiles(UDF):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="sig")}
+    def process_tile(self, tile):
+        begun.set()
+        self.results.x += tile.sum(axis=0)
+    def merge(self, dest, src):
+        time.sleep(0.001)
+        dest.x += src.x
+
+class Stuck(Frames):
+    def process_frame(self, frame):
+        begun.set()
+        time.sleep(60)
+
+if kind == "stuck":
+    _ending.SECONDS = 0.1
+made = {"frames": Frames, "tiles": Tiles, "native": ff.SumUDF, "stuck": Stuck}[kind]
+ctx = ff.Context.make_with(executor)
+data = np.ones((20_000, 16, 16), dtype=np.float32)
+dataset = ctx.load("memory", data=data)
+
+def work():
+    while True:
+        ctx.run_udf(dataset, made())
+        begun.set()
+
+threading.Thread(target=work, daemon=True).start()
+assert begun.wait(30)
+time.sleep(0.05)
+print("the end", flush=True)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+@pytest.mark.parametrize("kind", ["frames", "tiles", "native"])
+def test_runs_on_daemon_threads_end_with_the_interpreter(kind, executor):
+    command = [sys.executable, "-c", SCRIPT, kind, executor]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
+
+
+def test_user_code_that_does_not_end_is_left(tmp_path):
+    command = [sys.executable, "-c", SCRIPT, "stuck", "inline"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "the end\n")
+    assert "did not stop within 0.1 s" in done.stderr
