@@ -11,7 +11,7 @@ SCRIPT = """
 import sys, threading, time
 import numpy as np
 import framefold as ff
-from framefold import UDF, _ending
+from framefold import UDF, _daemon_threads
 
 kind, executor = sys.argv[1:]
 begun = threading.Event()
@@ -39,7 +39,7 @@ class Stuck(Frames):
         time.sleep(60)
 
 if kind == "stuck":
-    _ending.SECONDS = 0.1
+    _daemon_threads.SECONDS = 0.1
 made = {"frames": Frames, "tiles": Tiles, "native": ff.SumUDF, "stuck": Stuck}[kind]
 ctx = ff.Context.make_with(executor)
 data = np.ones((20_000, 16, 16), dtype=np.float32)

@@ -12,6 +12,8 @@ from uuid import uuid4
 import numpy as np
 
 from framefold import _engine
+from framefold._integers import whole
+from framefold._loading import lengths
 from framefold._progress import progress_reporter
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
@@ -60,9 +62,9 @@ def export(
             frames,
             os.fspath(target),
             format,
-            chunks=None if chunks is None else [int(length) for length in chunks],
+            chunks=None if chunks is None else list(lengths("chunks", chunks)),
             compression=compression,
-            level=level,
+            level=None if level is None else whole("level", level, -(2**31), 2**31 - 1),
             dtype=None if dtype is None else np.dtype(dtype).name,
             lossy=lossy,
             roi=None if mask is None else np.ascontiguousarray(mask).reshape(-1),

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold._integers import MOST
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.exceptions import InvalidArgumentError, LimitError
 
@@ -113,6 +114,8 @@ def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
         dims = tuple(index(length) for length in shape)
     except TypeError:
         raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
+    if prod(dims) > MOST:
+        raise InvalidArgumentError(f"{name}={dims} has more elements than there can be")
     if not dims or min(dims) < 1:
         raise InvalidArgumentError(f"{name}={dims} is no shape: lengths are 1 or more")
     return dims

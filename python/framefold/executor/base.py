@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from framefold._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
@@ -132,6 +133,8 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
     """
     if gpus is None:
         return None
+    if not isinstance(gpus, (int, Iterable)):
+        gpus = whole("gpus", gpus)
     listed = gpus if isinstance(gpus, int) else tuple(gpus)
     numbers = (listed,) if isinstance(listed, int) else listed
     if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in numbers):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
+from framefold._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
@@ -87,4 +88,6 @@ def _cluster_spec(
 
 
 def _count(cpus: int | Iterable[int] | None) -> int | None:
-    return cpus if cpus is None or isinstance(cpus, int) else len(list(cpus))
+    if cpus is None or isinstance(cpus, int):
+        return cpus
+    return len(list(cpus)) if isinstance(cpus, Iterable) else whole("cpus", cpus)

@@ -6,11 +6,12 @@ import inspect
 import sys
 import warnings
 from collections.abc import Mapping
-from math import isinf
+from math import isinf, prod
 from typing import Any
 
 import numpy as np
 
+from framefold._integers import MOST
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
@@ -56,6 +57,8 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         wrong = f"use={decl.use!r}; use None, 'private' or 'result_only'"
     elif decl.where not in (None, "device"):
         wrong = f"where={decl.where!r}; use None or 'device'"
+    elif prod(decl.extra_shape) > MOST:
+        wrong = f"extra_shape={decl.extra_shape}; there cannot be so many elements"
     elif any(length < 0 for length in decl.extra_shape):
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
     if wrong is not None:

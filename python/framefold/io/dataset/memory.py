@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefold import _engine
+from framefold._integers import MOST, whole
 from framefold._loading import lengths, load_memory, load_zeros
 from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
@@ -73,6 +74,7 @@ class MemoryDataSet(DataSet):
     ) -> None:
         _check_options(options)
         data = self._given = data if data is None else _on_host(data)
+        _check_integers(options)
         formats = None if array_backends is None else _check_formats(array_backends)
         shape = None if datashape is None else lengths("datashape", datashape)
         self._how = {"datashape": shape, "array_backends": formats, "tileshape": tileshape}
@@ -150,6 +152,16 @@ def _zeros(shape: Any) -> Any:
         from framefold.exceptions import LimitError
 
         raise LimitError(f"zeros of shape {shape} do not fit into memory: {error}") from None
+
+
+def _check_integers(options: dict[str, Any]) -> None:
+    """Options as the engine takes them."""
+    for name, least in (("num_partitions", 1), ("sync_offset", -MOST), ("sig_dims", 1)):
+        if options.get(name) is not None:
+            options[name] = whole(name, options[name], least)
+    for name in ("nav_shape", "sig_shape"):
+        if options.get(name) is not None:
+            options[name] = lengths(name, options[name])
 
 
 def _check_options(options: dict[str, Any]) -> None:

@@ -1,0 +1,38 @@
+"""Integers that callers pass: what they may be, in words."""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from framefold.exceptions import InvalidArgumentError
+
+#: The engine counts no further.
+MOST = 2**63 - 1
+
+
+def whole(name: str, value: Any, least: int = 0, most: int = MOST) -> int:
+    """An integer of Python, NumPy or another library.
+
+    Parameters
+    ----------
+    name
+        Of the argument, for the message.
+    value
+        What was passed.
+    least, most
+        What it may be.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is anything else.
+    """
+    try:
+        number = index(value)
+    except TypeError:
+        raise InvalidArgumentError(f"{name}={value!r} is not a whole number") from None
+    if not least <= number <= most:
+        limits = f"from {least} up" if number < least else f"up to {most}"
+        raise InvalidArgumentError(f"{name}={number} is not a whole number {limits}")
+    return number

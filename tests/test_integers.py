@@ -1,0 +1,100 @@
+"""Integers that cannot be are refused in words, whatever their type."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import FramefoldError
+from framefold.udf import UDF
+
+NEVER = [-3, 2**70, -(2**70), 2.5, np.int64(-3), np.float32(1.5), "x", None]
+
+
+def ids(value):
+    return f"{type(value).__name__} {value}"
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture(scope="module")
+def dataset(ctx):
+    return ctx.load("memory", data=np.ones((4, 5, 6, 7), dtype=np.float32))
+
+
+def refused(call, name):
+    with pytest.raises(FramefoldError, match=name) as caught:
+        call()
+    assert not isinstance(caught.value, OverflowError)
+
+
+@pytest.mark.parametrize("value", NEVER, ids=ids)
+@pytest.mark.parametrize("option", ["nav_shape", "sig_shape", "num_partitions"])
+def test_options_of_files(tmp_path, ctx, option, value):
+    path = tmp_path / "a.raw"
+    path.write_bytes(bytes(6400))
+    if option == "num_partitions":
+        if value is None:
+            return
+        given = value
+    else:
+        given = (value,)
+    options = {"dtype": "uint8", "nav_shape": (4,), "sig_shape": (4, 4), option: given}
+    refused(lambda: ctx.load("raw", path, **options), option)
+
+
+@pytest.mark.parametrize("value", NEVER, ids=ids)
+@pytest.mark.parametrize("option", ["nav_shape", "sig_shape", "datashape", "tileshape"])
+def test_shapes_of_data_in_memory(ctx, option, value):
+    data = np.ones((4, 5, 6, 7))
+    refused(lambda: ctx.load("memory", data=data, **{option: (value,)}), option)
+
+
+@pytest.mark.parametrize("value", [value for value in NEVER if value is not None], ids=ids)
+@pytest.mark.parametrize("option", ["num_partitions", "sig_dims", "sync_offset"])
+def test_numbers_of_data_in_memory(ctx, option, value):
+    if option == "sync_offset" and value == -3:
+        return
+    data = np.ones((4, 5, 6, 7))
+    refused(lambda: ctx.load("memory", data=data, **{option: value}), option)
+
+
+@pytest.mark.parametrize("number", [np.int8(2), np.uint64(2), True, 2], ids=ids)
+def test_integers_of_other_libraries_are_taken(ctx, number):
+    data = np.ones((4, 5, 6, 7))
+    dataset = ctx.load("memory", data=data, num_partitions=number, sig_dims=np.int32(2))
+    assert tuple(dataset.shape.nav) == (4, 5)
+    assert ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data.sum() == data.sum()
+
+
+@pytest.mark.parametrize("length", [-3, 2**70, -(2**70)], ids=ids)
+def test_extra_axes(ctx, dataset, length):
+    class Extra(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav", extra_shape=(length,))}
+
+        def process_frame(self, frame):
+            raise AssertionError
+
+    refused(lambda: ctx.run_udf(dataset, Extra()), "extra_shape")
+
+
+@pytest.mark.parametrize("value", NEVER, ids=ids)
+def test_exports(tmp_path, ctx, dataset, value):
+    path = tmp_path / "a.zarr"
+    refused(lambda: ctx.export_dataset(dataset, path, chunks=(value, 1, 6, 7)), "chunks")
+    if value is not None:
+        options = {"compression": "zstd", "level": value}
+        refused(lambda: ctx.export_dataset(dataset, path, **options), "level")
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("value", [-3, 2.5, np.int64(-3), np.float32(1.5)], ids=ids)
+@pytest.mark.parametrize("executor", ["threads", "processes", "auto"])
+@pytest.mark.parametrize("option", ["cpus", "gpus"])
+def test_numbers_of_workers(executor, option, value):
+    refused(lambda: ff.Context.make_with(executor, **{option: value}), option + "|n_workers|n_thr")
