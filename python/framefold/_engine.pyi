@@ -92,6 +92,15 @@ def write_raw_csr(
     force: bool = False,
     callback: Callable[[int], object] | None = None,
 ) -> tuple[list[Path], int, int, int]: ...
+@final
+class ShiftedMasks:
+    def __new__(cls, parameters: dict[str, Any]) -> ShiftedMasks: ...
+    def products(
+        self,
+        values: npt.NDArray[Any],
+        shifts: list[int],
+        columns: npt.NDArray[np.uint32] | None = None,
+    ) -> npt.NDArray[np.complex128]: ...
 
 @final
 class Dataset:

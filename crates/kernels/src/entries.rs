@@ -38,7 +38,6 @@ impl<'a, T: Element> Entries<'a, T> {
     }
 
     /// Of rows that begin and end at `starts`.
-    #[cfg(test)]
     pub(crate) fn new(starts: &'a [usize], columns: &'a [u32], values: &'a [T]) -> Self {
         Entries { starts, columns, values }
     }

@@ -52,7 +52,7 @@ mod total;
 
 pub use com::Com;
 pub use logsum::LogSum;
-pub use masks::{Masks, disk, ring};
+pub use masks::{FrameCells, Masks, ShiftedMasks, disk, ring};
 pub use max::Max;
 pub use pick::Pick;
 pub use reductions::{REDUCTIONS, Reduction};

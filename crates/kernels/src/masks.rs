@@ -9,10 +9,12 @@ mod many;
 mod number;
 mod product;
 mod rows;
+mod shifted;
 mod sparse;
 mod stack;
 
 pub use geometry::{disk, ring};
+pub use shifted::{FrameCells, ShiftedMasks};
 
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
@@ -181,24 +183,30 @@ impl<T: Pixel> Accumulator for Worker<T> {
 
     fn finish(self: Box<Self>) -> Result<Partial> {
         let n_masks = self.stack.n_masks();
-        let (totals, n_products) = self.product.totals();
-        let complex_masks = self.stack.dtype().is_complex();
-        let values: Vec<Complex128> = totals
-            .chunks_exact(n_products * rows_per_frame::<T>())
-            .flat_map(|frame| {
-                let (re, im) = frame.split_at(n_products);
-                (0..n_masks).map(move |m| {
-                    // The product of the frame's part `row` with the mask's part `part`.
-                    let of = |row: &[f64], part: usize| {
-                        let exists = part == 0 || complex_masks;
-                        row.get(part * n_masks + m).filter(|_| exists).copied().unwrap_or(0.0)
-                    };
-                    Complex128::new(of(re, 0) - of(im, 1), of(re, 1) + of(im, 0))
-                })
-            })
-            .collect();
+        let values = combined::<T>(&self.product, &self.stack);
         let shape = [values.len() / n_masks, n_masks];
         let cells = convert(&values, self.dtype)?;
         Ok(Partial::new().with(INTENSITY, NativeArray::try_new(&shape, cells)?))
     }
+}
+
+/// The products of each frame with each mask, from those of their real and imaginary parts.
+fn combined<T: Pixel>(product: &Product, stack: &MaskStack) -> Vec<Complex128> {
+    let n_masks = stack.n_masks();
+    let (totals, n_products) = product.totals();
+    let complex_masks = stack.dtype().is_complex();
+    totals
+        .chunks_exact(n_products * rows_per_frame::<T>())
+        .flat_map(|frame| {
+            let (re, im) = frame.split_at(n_products);
+            (0..n_masks).map(move |m| {
+                // The product of the frame's part `row` with the mask's part `part`.
+                let of = |row: &[f64], part: usize| {
+                    let exists = part == 0 || complex_masks;
+                    row.get(part * n_masks + m).filter(|_| exists).copied().unwrap_or(0.0)
+                };
+                Complex128::new(of(re, 0) - of(im, 1), of(re, 1) + of(im, 0))
+            })
+        })
+        .collect()
 }

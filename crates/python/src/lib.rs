@@ -21,6 +21,7 @@ mod observer;
 mod options;
 mod parts;
 mod plan;
+mod shifted;
 mod sparse;
 mod udf;
 mod verbs;
@@ -47,6 +48,8 @@ mod _engine {
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]
     use super::plan::PyPlan;
+    #[pymodule_export]
+    use super::shifted::PyShiftedMasks;
     #[pymodule_export]
     use super::sparse::from_csr;
     #[pymodule_export]

@@ -65,34 +65,33 @@ fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dy
             shifts_only: true,
             ..Com::default()
         }),
-        "masks" => {
-            let Some(stack) = given("masks")? else {
-                return Ok(Err(Error::bug("masks without a stack")));
-            };
-            let stack = native_from_numpy(&stack)?;
-            let masks = match given("pixels")? {
-                None => Masks::try_new(stack),
-                Some(pixels) => {
-                    let (sig, starts) = (given("sig_shape")?, given("starts")?);
-                    let (Some(sig), Some(starts)) = (sig, starts) else {
-                        return Ok(Err(Error::bug("sparse masks without a shape or rows")));
-                    };
-                    sparse_masks(
-                        &native_from_numpy(&sig)?,
-                        &native_from_numpy(&starts)?,
-                        &native_from_numpy(&pixels)?,
-                        stack,
-                    )
-                }
-            };
-            match masks {
-                Ok(masks) => Arc::new(masks),
-                Err(error) => return Ok(Err(error)),
-            }
-        }
+        "masks" => match masks(parameters)? {
+            Ok(masks) => Arc::new(masks),
+            Err(error) => return Ok(Err(error)),
+        },
         other => return Ok(Err(Error::bug(format!("there is no native kernel '{other}'")))),
     };
     Ok(Ok(udf))
+}
+
+/// A stack of masks, as `kernel_masks` of the Python class gives it.
+pub(crate) fn masks(parameters: &Bound<'_, PyDict>) -> PyResult<Result<Masks>> {
+    let given = |name: &str| parameters.get_item(name).map(|item| item.filter(|v| !v.is_none()));
+    let Some(stack) = given("masks")? else {
+        return Ok(Err(Error::bug("masks without a stack")));
+    };
+    let stack = native_from_numpy(&stack)?;
+    let Some(pixels) = given("pixels")? else { return Ok(Masks::try_new(stack)) };
+    let (sig, starts) = (given("sig_shape")?, given("starts")?);
+    let (Some(sig), Some(starts)) = (sig, starts) else {
+        return Ok(Err(Error::bug("sparse masks without a shape or rows")));
+    };
+    Ok(sparse_masks(
+        &native_from_numpy(&sig)?,
+        &native_from_numpy(&starts)?,
+        &native_from_numpy(&pixels)?,
+        stack,
+    ))
 }
 
 /// A stack of compressed rows, whose parts are arrays of int64.

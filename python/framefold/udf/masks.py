@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
 from framefold.common.sparse import is_sparse, to_csr, to_dense
@@ -30,6 +33,13 @@ from framefold.udf.base import UDF
 
 #: Preferred dtypes with which the native kernel gives the same dtype as NumPy's rules.
 _NATIVE_PREFERENCES = (None, np.dtype(np.float32), np.dtype(np.float64))
+
+#: The dtypes that the kernels know, by their characters.
+_KNOWN = "?bBhHiIlLqQefdFD"
+
+#: Masks of the kernel for shifts, made once for all copies of a UDF.
+_SHIFTED: WeakKeyDictionary[MaskContainer, _engine.ShiftedMasks] = WeakKeyDictionary()
+_SHIFTED_LOCK = threading.Lock()
 
 #: The array formats of tiles that masks are applied to.
 _BACKENDS = (
@@ -76,7 +86,8 @@ class ApplyMasksUDF(UDF):
         How far the masks are moved against each frame, in pixels along each signal axis:
         ``(y, x)`` for all frames, or AUX data with one pair per frame
         (``ApplyMasksUDF.aux_data(data, kind='nav', extra_shape=(2,), dtype=int)``). Shifts are
-        truncated to integers. What a mask loses over the edge of the frame does not count.
+        truncated to integers. What a mask loses over the edge of the frame does not count. Sums
+        run in double precision, or in the integers of the result.
 
     Results
     -------
@@ -128,8 +139,7 @@ class ApplyMasksUDF(UDF):
             return None
         if (None if preferred is None else np.dtype(preferred)) not in _NATIVE_PREFERENCES:
             return None
-        known = self.masks.dtype.char in "?bBhHiIlLqQefdFD"
-        return "masks" if known else None
+        return "masks" if self.masks.dtype.char in _KNOWN else None
 
     @property
     def masks(self) -> MaskContainer:
@@ -216,7 +226,10 @@ class ApplyMasksUDF(UDF):
 
     def get_task_data(self) -> dict[str, Any]:
         """The masks, and the dtype to multiply in."""
-        return {"masks": self._checked_masks(), "dtype": self._wide_dtype()}
+        data: dict[str, Any] = {"masks": self._checked_masks(), "dtype": self._wide_dtype()}
+        if self.params.shifts is not None:
+            data["shifted"] = self._shifted_kernel()
+        return data
 
     def process_tile(self, tile: Any) -> None:
         """Add the products with the part of the masks that belongs to the tile."""
@@ -227,8 +240,13 @@ class ApplyMasksUDF(UDF):
             self.results.intensity[:] += products
 
     def process_frame(self, frame: Any) -> None:
-        """Move the frame instead of the masks, then multiply."""
+        """Multiply with the masks where they lie on this frame."""
         shifts, sig = self._shifts(), tuple(self.meta.dataset_shape.sig)
+        kernel = self.task_data.shifted
+        if kernel is not None:
+            self.results.intensity[:] = self._shifted_products(kernel, frame, shifts)
+            return
+        # NumPy multiplies integers by itself, exactly; the frame is moved instead of the masks.
         if self._on_device and hasattr(frame, "toarray"):
             frame = frame.toarray()
         if is_sparse(frame):
@@ -265,6 +283,33 @@ class ApplyMasksUDF(UDF):
         )
         return np.asarray((rows @ frames.T).T)
 
+    def _shifted_kernel(self) -> _engine.ShiftedMasks | None:
+        """The kernel for sums of floating-point numbers: NumPy's depend on the number of cores."""
+        result, dtypes = self._result_dtype(), (self.masks.dtype, self.meta.input_dtype)
+        known = all(np.dtype(dtype).char in _KNOWN for dtype in dtypes)
+        if self._on_device or not known or result.kind not in "fc":
+            return None
+        masks = self._checked_masks()
+        with _SHIFTED_LOCK:
+            kernel = _SHIFTED.get(masks)
+            if kernel is None:
+                kernel = _SHIFTED[masks] = _engine.ShiftedMasks(self.kernel_masks())
+        return kernel
+
+    def _shifted_products(
+        self, kernel: _engine.ShiftedMasks, frame: Any, shifts: list[int]
+    ) -> npt.NDArray[Any]:
+        wide: Any = np.complex128 if np.dtype(frame.dtype).kind == "c" else np.float64
+        if is_sparse(frame):
+            row = to_csr(frame.reshape((1, -1)))
+            columns = row.indices.astype(np.uint32)
+            products = kernel.products(row.data.astype(wide), shifts, columns)
+        else:
+            # In single precision as it is; the kernel widens it.
+            dtype: Any = frame.dtype if frame.dtype.char in "fF" else wide
+            products = kernel.products(np.ascontiguousarray(frame, dtype).reshape(-1), shifts)
+        return products if self.task_data.dtype.kind == "c" else products.real
+
     def _result_dtype(self) -> np.dtype[Any]:
         """The common dtype of data and masks; integers 64 bits wide if none was asked for."""
         dtype, asked = self._wide_dtype(), self.params.mask_dtype
@@ -287,7 +332,8 @@ class ApplyMasksUDF(UDF):
                 f"{type(self).__name__}: shifts are {given.tolist()}, expected {n_axes} finite "
                 f"numbers, one for each signal axis"
             )
-        return [int(shift) for shift in given]
+        # Anything beyond the frame is as far away as anything else.
+        return [max(-(2**62), min(int(shift), 2**62)) for shift in given]
 
     def _checked_masks(self) -> MaskContainer:
         masks = self.masks
