@@ -1,0 +1,96 @@
+"""What docs/guide/same-bits.md says, line by line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.udf.com import CoMUDF
+from framefold.udf.logsum import LogsumUDF
+from framefold.udf.masks import ApplyMasksUDF
+from framefold.udf.stddev import StdDevUDF
+from framefold.udf.sumsigudf import SumSigUDF
+
+RNG = np.random.default_rng(19)
+MASKS = RNG.integers(-9, 9, (3, 24, 40))
+
+
+def functions():
+    return {
+        "sum": ff.SumUDF(),
+        "std": StdDevUDF(),
+        "sum_sig": SumSigUDF(),
+        "com": CoMUDF.with_params(cy=11, cx=20),
+        "masks": ApplyMasksUDF(lambda: MASKS),
+        "shifted": ApplyMasksUDF(lambda: MASKS, shifts=(2, -3)),
+        "logsum": LogsumUDF(),
+    }
+
+
+def run(ctx, dataset, alone=True):
+    udfs = functions()
+    if alone:
+        results = [ctx.run_udf(dataset, udf) for udf in udfs.values()]
+    else:
+        results = ctx.run_udf(dataset, list(udfs.values()))
+    return {
+        (name, key): result[key].raw_data
+        for name, result in zip(udfs, results, strict=True)
+        for key in result
+    }
+
+
+def cuts(ctx, array, tmp_path):
+    """The same frames, cut in several ways."""
+    for num_partitions in (1, 3, 7):
+        yield ctx.load("memory", data=array, sig_dims=2, num_partitions=num_partitions)
+    yield ctx.load("memory", data=array, sig_dims=2, tileshape=(2, 8, 40))
+    h5py = pytest.importorskip("h5py")
+    for chunks in ((1, 24, 40), (4, 5, 7)):
+        path = tmp_path / f"{chunks[0]}.h5"
+        with h5py.File(path, "w") as file:
+            file.create_dataset("data", data=array, chunks=chunks)
+        yield ctx.load("hdf5", path=path, ds_path="data", sig_dims=2)
+
+
+@pytest.fixture(scope="module")
+def inline():
+    with ff.Context.make_with("inline") as ctx:
+        yield ctx
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "int32", "float32"])
+def test_integers_do_not_depend_on_cuts(inline, tmp_path, dtype):
+    array = RNG.integers(0, 30_000, (45, 24, 40)).astype(dtype)
+    found = [run(inline, dataset) for dataset in cuts(inline, array, tmp_path)]
+    for other in found[1:]:
+        for key, value in found[0].items():
+            if key[0] == "logsum" or (key[0] == "std" and dtype == "float32"):
+                continue
+            assert np.array_equal(value, other[key], equal_nan=True), key
+
+
+def test_other_numbers_depend_on_cuts_by_rounding(inline, tmp_path):
+    array = RNG.normal(size=(45, 24, 40))
+    found = [run(inline, dataset) for dataset in cuts(inline, array, tmp_path)]
+    exact = {("sum", "intensity"): array.sum(axis=0), ("std", "std"): array.std(axis=0)}
+    magnitudes = np.abs(array).sum(axis=0)
+    for key, value in exact.items():
+        for result in found:
+            assert (np.abs(result[key] - value) <= 45 * 2**-52 * magnitudes).all(), key
+
+
+@pytest.mark.parametrize("dtype", ["uint16", "float32", "float64"])
+@pytest.mark.parametrize(
+    "executor", [("threads", {"cpus": 3}), ("processes", {"cpus": 2}), ("auto", {"cpus": 2})]
+)
+def test_executors_do_not_matter(inline, tmp_path, dtype, executor):
+    array = RNG.normal(300, 20, (45, 24, 40)).astype(dtype)
+    name, options = executor
+    with ff.Context.make_with(name, **options) as ctx:
+        pairs = zip(cuts(inline, array, tmp_path), cuts(ctx, array, tmp_path), strict=True)
+        for here, there in pairs:
+            expected, found = run(inline, here, alone=False), run(ctx, there, alone=False)
+            for key, value in expected.items():
+                assert np.array_equal(value, found[key], equal_nan=True), key
