@@ -233,6 +233,17 @@ def test_young_folders_are_left_alone(folder, monkeypatch):
     assert young.exists()
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user, as root can")
+def test_folders_of_other_users_are_left_alone(folder):
+    theirs = folder / f"{_dask_scratch.PREFIX}2-theirs"
+    theirs.mkdir()
+    os.chown(theirs, 65534, 65534)
+    link = folder / f"{_dask_scratch.PREFIX}3-link"
+    link.symlink_to(theirs)
+    _dask_scratch.remove_stale()
+    assert set(folder.iterdir()) == {theirs, link}
+
+
 def test_no_folder_is_left_where_a_cluster_cannot_be_started(folder, monkeypatch):
     def fail(*_arguments, **_options):
         raise OSError("no ports are left")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import stat
 import tempfile
 import time
 from pathlib import Path
@@ -52,8 +53,16 @@ def remove_stale() -> None:
     """Remove what processes left that were killed."""
     for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
         with contextlib.suppress(OSError):  # it is just gone, or that of another user
-            if time.time() - path.stat().st_mtime > YOUNG and _is_stale(path):
+            about = path.lstat()
+            # Others may leave links to folders of ours, or watch what is removed.
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != _user():
+                continue
+            if time.time() - about.st_mtime > YOUNG and _is_stale(path):
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0  # as files of Windows say
 
 
 def _is_stale(path: Path) -> bool:
