@@ -344,8 +344,6 @@ def test_options_that_cannot_be(ctx, counts):
         ctx.load("memory", data=counts, array_backends=("scipy.csr",))
     with pytest.raises(InvalidArgumentError, match="empty"):
         ctx.load("memory", data=counts, array_backends=())
-    with pytest.raises(UnsupportedError, match="'cupy'"):
-        ctx.load("memory", data=counts, array_backends=("cupy",))
     for tileshape in [(3, 7, 7), (3, 6), (0, 6, 7), (1, 3, 6, 7)]:
         with pytest.raises(InvalidArgumentError, match="tileshape"):
             ctx.load("memory", data=counts, tileshape=tileshape)

@@ -41,7 +41,8 @@ class MemoryDataSet(DataSet):
         ``data``: that of an array of ``float32`` zeros.
     array_backends
         The array formats of the frames, best first. If the first one is sparse and ``data`` is
-        dense, or the other way round, the data are converted once. As the data are if None.
+        dense, or the other way round, the data are converted once. Tiles of formats of CUDA are
+        made on the devices of workers, of data that stay in memory. As the data are if None.
     tileshape
         The shape of tiles: frames, then signal axes. framefold's own choice if None.
     check_cast
@@ -57,7 +58,7 @@ class MemoryDataSet(DataSet):
         If shapes do not fit, the parts of a sparse array do not fit each other, or pixels of
         ``data`` are masked.
     UnsupportedError
-        If ``array_backends`` names formats for devices, or ``data`` are on one.
+        If ``data`` are on a CUDA device.
     LimitError
         If the data do not fit into memory after conversion.
     """
@@ -186,15 +187,9 @@ def _check_formats(names: Iterable[str]) -> tuple[str, ...]:
     if not formats:
         raise InvalidArgumentError("array_backends is empty; leave it out, or name a format")
     for name in formats:
-        if name in CUDA_BACKENDS:
-            raise UnsupportedError(
-                f"array_backends holds {name!r}, but data in memory are not on a CUDA device; "
-                f"leave it out: UDFs get their tiles in the format that they ask for"
-            )
-        if name not in CPU_BACKENDS:
-            raise InvalidArgumentError(
-                f"array_backends holds {name!r}; there are {', '.join(sorted(CPU_BACKENDS))}"
-            )
+        if name not in CPU_BACKENDS | CUDA_BACKENDS:
+            there = ", ".join(sorted(CPU_BACKENDS | CUDA_BACKENDS))
+            raise InvalidArgumentError(f"array_backends holds {name!r}; there are {there}")
     return formats
 
 

@@ -7,8 +7,8 @@ faster than the slower of the two, and with perfect overlap is as fast as that.
 Cases: products with 64 masks, by tile; a Fourier transform of each frame, many at a time. Results
 are compared with NumPy's before any time is taken. The table shows medians::
 
-    python bench/cuda.py                # about a minute
-    python bench/cuda.py --frames 4096  # less data
+    python bench/on_cuda.py                # about a minute
+    python bench/on_cuda.py --frames 4096  # less data
 
 Without a device, or without CuPy, it says so and ends.
 """
