@@ -12,6 +12,7 @@ import pytest
 
 import framefold as ff
 from framefold.common.executor import JobCancelledError, JobExecutor
+from framefold.common.threading import allowed_threads, set_num_threads
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, UnsupportedError
 from framefold.executor.inline import InlineJobExecutor
 from framefold.udf.base import get_resources_for_backends
@@ -103,6 +104,17 @@ def test_pyfftw_is_told(monkeypatch):
     ask = InlineJobExecutor(inline_threads=5), lambda: module.config.NUM_THREADS
     assert threads(*ask) == ([5] * 6, [5] * 6)
     assert module.config.NUM_THREADS == 1
+
+
+def test_threads_of_scripts(monkeypatch):
+    module = SimpleNamespace(config=SimpleNamespace(NUM_THREADS=1))
+    monkeypatch.setitem(sys.modules, "pyfftw", module)
+    with set_num_threads(2):
+        assert (allowed_threads(), module.config.NUM_THREADS) == (2, 2)
+        with set_num_threads(3):
+            assert (allowed_threads(), module.config.NUM_THREADS) == (3, 3)
+        assert (allowed_threads(), module.config.NUM_THREADS) == (2, 2)
+    assert (allowed_threads(), module.config.NUM_THREADS) == (1, 1)
 
 
 def test_runs_that_are_stopped_raise_what_scripts_catch():

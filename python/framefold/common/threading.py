@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any
 
-__all__ = ["Limit", "allowed_threads"]
+__all__ = ["Limit", "allowed_threads", "set_num_threads"]
 
 _allowed = threading.local()
 
@@ -17,6 +17,11 @@ def allowed_threads() -> int:
     """How many threads user code on this thread may use by itself: 1, if nothing else is said."""
     number: int = getattr(_allowed, "number", 1)
     return number
+
+
+def set_num_threads(n: int) -> AbstractContextManager[None]:
+    """So many threads for libraries while it is entered: ``with set_num_threads(4): …``."""
+    return Limit(n).active()
 
 
 class Limit:
