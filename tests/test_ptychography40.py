@@ -107,6 +107,15 @@ def test_the_phase_is_that_of_the_object(ctx: ff.Context, scan: Any) -> None:
     assert abs(offset) < 1e-6
 
 
+def test_its_masks_can_be_had_after_a_run(ctx: ff.Context, scan: Any) -> None:
+    from ptychography40.reconstruction.ssb import SSB_UDF
+
+    udf = SSB_UDF(**cases.phase_scan().parameters, dtype=np.float64)
+    ctx.run_udf(dataset=scan, udf=udf)
+    masks = udf.get_task_data()["masks"].computed_masks
+    np.testing.assert_allclose(masks.todense(), trotters().todense(), atol=1e-12)
+
+
 def test_masks_can_be_made_beforehand(ctx: ff.Context, scan: Any) -> None:
     from libertem.common.container import MaskContainer
     from ptychography40.reconstruction.ssb import SSB_UDF
