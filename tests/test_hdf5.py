@@ -248,8 +248,7 @@ def test_the_largest_stack_is_taken_unless_another_is_named(tmp_path):
         ctx.load("hdf5", path, ds_path="text")
     with h5py.File(path, "a") as file:
         del file["a"], file["b"]
-    with pytest.raises(FramefoldError, match=r"three or more axes.*'image'"):
-        ctx.load("hdf5", path)
+    assert tuple(ctx.load("hdf5", path).shape) == (1, 99, 99)
 
 
 def test_links_stay_within_the_folder(tmp_path):
@@ -259,7 +258,7 @@ def test_links_stay_within_the_folder(tmp_path):
     for link in ["../outside.h5", str(tmp_path / "outside.h5")]:
         with h5py.File(inside / "a.h5", "w") as file:
             file["x"] = h5py.ExternalLink(link, "/group/data")
-        with pytest.raises(FramefoldError, match=r"outside of its folder|not there"):
+        with pytest.raises(FramefoldError, match="outside of its folder"):
             ff.Context().load("hdf5", inside / "a.h5", ds_path="x")
     (inside / "way.h5").symlink_to(tmp_path / "outside.h5")
     with h5py.File(inside / "a.h5", "w") as file:

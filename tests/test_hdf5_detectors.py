@@ -173,5 +173,5 @@ def test_a_group_for_each_frame(tmp_path):
         assert np.array_equal(read(dataset), frames)
     with h5py.File(path, "a") as file:
         file["scan/12/Data"] = frames[0, :4]
-    with pytest.raises(FramefoldError, match="three or more axes"):
+    with pytest.raises(FramefoldError, match="different shapes"):
         ff.Context().open(path)

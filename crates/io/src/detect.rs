@@ -18,7 +18,7 @@ pub struct Format {
     /// The fields of [`OpenOptions`] that mean something to it.
     pub options: &'static [&'static str],
     /// Says whether a file is of this format, from its first bytes and its path. Called once per
-    /// detection. Reads nothing itself.
+    /// detection. Reads little more itself: a mark that lies elsewhere, what is in a folder.
     pub detect: fn(&Prefix<'_>) -> Verdict,
     /// Opens a file as this format. Called after options without use were refused.
     pub open: fn(&Path, &OpenOptions) -> Result<Dataset>,
@@ -227,6 +227,9 @@ fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detectio
         return Err(Error::bad_file("the file is empty")
             .with_path(prefix.path)
             .with_hint("copy it again, or check how it was written"));
+    }
+    if let Some(error) = hdf5::older(prefix.bytes) {
+        return Err(error.with_path(prefix.path));
     }
     let extension = prefix.extension();
     let fits = |format: &&Format| format.extensions.contains(&extension.as_str());

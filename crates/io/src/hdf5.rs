@@ -42,9 +42,9 @@ mod virtual_set;
 
 pub(crate) use axes::{check_sig_shape, sig_axes};
 
-use crate::OpenOptions;
 use crate::detect::{Format, Prefix, Verdict};
-use framefold_core::{Dataset, Result};
+use crate::{Backend, OpenOptions, Storage};
+use framefold_core::{Dataset, Error, Result};
 use frames::Frames;
 use library::Library;
 use pixel_mask::PixelMask;
@@ -73,18 +73,44 @@ pub(crate) const FORMAT: Format = Format {
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
-    let at = |offset: usize| prefix.bytes.get(offset..).is_some_and(|b| b.starts_with(MAGIC));
-    match [0, 512, 1024, 2048].into_iter().find(|&offset| at(offset)) {
+    match signature(prefix) {
         Some(0) => Verdict::Match("it starts with the HDF5 signature".into()),
         Some(offset) => Verdict::Match(format!("the HDF5 signature is at byte {offset}")),
         None => Verdict::No(format!("it starts with {}, not with '\\x89HDF'", prefix.describe())),
     }
 }
 
+/// Where the signature is: at the start, or behind what others keep in front of it, 512 bytes or
+/// any number of times twice as many. Those beyond the prefix are read from the file.
+fn signature(prefix: &Prefix<'_>) -> Option<u64> {
+    let mut file = None;
+    std::iter::once(0).chain((9..63).map(|power| 1u64 << power)).find(|&offset| {
+        let end = offset + 8;
+        if end > prefix.len {
+            return false;
+        }
+        let at = usize::try_from(offset).unwrap_or(usize::MAX);
+        if let Some(bytes) = prefix.bytes.get(at..).and_then(|bytes| bytes.get(..8)) {
+            return bytes == MAGIC;
+        }
+        let file = file.get_or_insert_with(|| Storage::open(prefix.path, Backend::Buffered));
+        let mut bytes = [0; 8];
+        file.as_ref().is_ok_and(|file| file.read_at(offset, &mut bytes).is_ok()) && bytes == MAGIC
+    })
+}
+
+/// That a file is of the older format that shares the name, if its first bytes are of that.
+pub(crate) fn older(bytes: &[u8]) -> Option<Error> {
+    bytes.starts_with(&[0x0E, 0x03, 0x13, 0x01]).then(|| {
+        Error::unsupported("it is HDF4, which has nothing but its name in common with HDF5")
+            .with_hint("convert it with h4toh5")
+    })
+}
+
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let (source, mask) = library::contained(|| {
         let library = Library::open(path, options.backend, options.allow_external_links)?;
-        let found = find::find(&library, options.ds_path.as_deref())?;
+        let found = find::find(&library, options).map_err(|error| library.main.locate(error))?;
         let mut frames = Frames::read(&library, &found, options)?;
         let sig_shape = frames.sig_shape.clone();
         let mask = PixelMask::find(

@@ -3,7 +3,7 @@
 use super::chunk_table::ChunkTable;
 use super::filters::pipeline;
 use super::index::Index;
-use super::library::{Library, Opened, translate};
+use super::library::{DAMAGED, Library, Opened, translate};
 use super::virtual_set::VirtualSet;
 use crate::Storage;
 use crate::codec::Pipeline;
@@ -168,7 +168,7 @@ pub(super) fn is_nowhere(owner: &Opened, address: u64) -> bool {
 
 fn not_enough(found: u64, expected: u64) -> Error {
     Error::bad_file(format!("{expected} bytes of pixels are promised, but {found} are there"))
-        .with_hint("the file is cut short; copy it again")
+        .with_hint(DAMAGED)
 }
 
 fn chunk_shape(dims: &[u32], shape: &[usize]) -> Result<Vec<usize>> {

@@ -30,11 +30,14 @@ pub(crate) fn sig_axes(
     }
     let n_sig = asked.unwrap_or(2);
     if n_sig == 0 || n_sig > shape.len() {
-        return Err(Error::invalid(format!(
+        let error = Error::invalid(format!(
             "the array has {} axes ({shape:?}), of which {n_sig} cannot be signal axes",
             shape.len()
-        ))
-        .with_hint(format!("set sig_dims to a number from 1 to {}", shape.len())));
+        ));
+        return Err(match shape.len() {
+            1 => error.with_hint("use sig_dims=1"),
+            n => error.with_hint(format!("set sig_dims to a number from 1 to {n}")),
+        });
     }
     Ok((shape.len() - n_sig..shape.len()).collect())
 }

@@ -74,7 +74,7 @@ impl ChunkTable {
                         entry.address.saturating_add(owner.base()),
                         owner.storage.len()
                     ))
-                    .with_hint("the file is cut short; copy it again"));
+                    .with_hint(super::library::DAMAGED));
                 }
             }
         }

@@ -40,6 +40,8 @@ const DEEPEST: usize = 64;
 pub(super) struct Dense {
     storage: Storage,
     base: u64,
+    /// Where the file says that it ends.
+    end: u64,
     offset_size: u8,
     length_size: u8,
     left: AtomicU64,
@@ -57,13 +59,21 @@ impl Dense {
     /// `None` if it is no HDF5 file.
     pub(super) fn try_new(storage: Storage) -> Option<Self> {
         let left = storage.len().saturating_mul(TIMES_READ).saturating_add(1 << 20);
-        let mut dense =
-            Dense { storage, base: 0, offset_size: 0, length_size: 0, left: AtomicU64::new(left) };
+        let (base, end, offset_size, length_size) = (0, 0, 0, 0);
+        let left = AtomicU64::new(left);
+        let mut dense = Dense { storage, base, end, offset_size, length_size, left };
         let superblock = Superblock::parse_from_storage(&dense).ok()?;
         dense.base = superblock.base_address;
+        dense.end = superblock.eof_address;
         dense.offset_size = superblock.offset_size;
         dense.length_size = superblock.length_size;
         Some(dense)
+    }
+
+    /// How many bytes the file says that it has, if it has fewer.
+    pub(super) fn cut_from(&self) -> Option<u64> {
+        let defined = !Cursor::is_undefined_offset(self.end, self.offset_size);
+        (defined && self.storage.len() < self.end).then_some(self.end)
     }
 
     /// Bytes of an address.

@@ -1,7 +1,12 @@
 //! Which data set of a file holds the frames: by name, by what writers are known to do, or by size.
+//!
+//! By size, stacks come first, then images, then single rows. Whatever is reached by links to other
+//! files counts; where a link leads nowhere, the data set has to be named.
 
-use super::library::{Library, translate};
+use super::library::{COPY, Library, translate};
+use super::values::attribute_text;
 use super::{links, nion};
+use crate::OpenOptions;
 use framefold_core::{Error, Result, checked_product};
 use hdf5_reader::group::Group;
 use hdf5_reader::{Attribute, Dataset};
@@ -11,8 +16,14 @@ use std::collections::{BTreeMap, HashSet};
 const DEEPEST: usize = 32;
 /// Nor is anything after so many objects.
 const MOST_OBJECTS: usize = 100_000;
+/// Links to other files that are followed in search of frames.
+const MOST_FOLLOWED: usize = 1000;
+/// Data sets whose frames follow each other; each is looked for among the names of all.
+const MOST_PARTS: usize = 50_000;
 /// Names of data sets that a message lists.
 const MOST_NAMED: usize = 8;
+/// Those that `info` does.
+const MOST_LISTED: usize = 200;
 
 /// What was chosen.
 #[derive(Debug, PartialEq)]
@@ -34,22 +45,22 @@ impl Found {
     }
 }
 
-/// Finds the frames. `named` is the data set, or the group with parts of one, that the user wants.
+/// Finds the frames; `ds_path` is the data set, or the group with parts of one, that the user wants.
 ///
 /// # Errors
-/// `InvalidArgument` or `Unsupported` that lists what there is.
-pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
-    if let Some(path) = named {
+/// `InvalidArgument` or `Unsupported` that lists what there is; `BadFile` if a link leads nowhere.
+pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
+    if let Some(path) = options.ds_path.as_deref() {
         let path = path.trim_matches('/');
         return match library.group(path).map(|group| numbered(&group, path)).transpose()? {
             Some(Some(found)) => Ok(found),
             Some(None) => {
                 let mut all = Listing::default();
                 if let Some(group) = library.group(path) {
-                    all.walk(&group, &format!("{path}/"), 0)?;
+                    all.walk(library, &group, &format!("{path}/"), 0)?;
                 }
-                all.frame_by_frame()
-                    .map_or_else(|| Ok(with_axes(library, Found::one("plain", path.into()))), Ok)
+                let frames = all.frame_by_frame()?;
+                Ok(frames.unwrap_or_else(|| with_axes(library, Found::one("plain", path.into()))))
             }
             None => {
                 library.dataset(path).or_else(|error| Err(listing_names(library, error)?))?;
@@ -61,25 +72,43 @@ pub(super) fn find(library: &Library, named: Option<&str>) -> Result<Found> {
         return Ok(found);
     }
     if let Some(found) = hyperspy(library)? {
-        return Ok(found);
+        return listing_others(library, found);
     }
     if let Some(group) = library.group("entry/data")
         && let Some(found) = numbered(&group, "entry/data")?
     {
         return Ok(found);
     }
-    if let Some(path) = nexus(library) {
-        return Ok(Found::one("NeXus", path));
+    let default = nexus(library)?;
+    if let Some((path, 3..)) = &default {
+        return listing_others(library, Found::one("NeXus", path.clone()));
     }
-    let mut all = Listing::default();
-    let root = library.main.file.root_group().map_err(|error| translate(&error))?;
-    all.walk(&root, "", 0)?;
-    let Some(largest) = all.largest() else {
-        return all.frame_by_frame().ok_or_else(|| all.nothing_fits());
+    let all = Listing::of(library)?;
+    let fewest = if options.sig_dims == Some(1) { 1 } else { 2 };
+    let chosen = if let Some(stack) = all.largest(3) {
+        Found::one(dialect(library, &stack), stack)
+    } else if let Some(frames) = all.frame_by_frame()? {
+        frames
+    } else if let Some((path, _)) = default {
+        Found::one("NeXus", path)
+    } else if let Some(path) = all.largest(fewest) {
+        Found::one(dialect(library, &path), path)
+    } else {
+        return Err(all.leads_nowhere().unwrap_or_else(|| all.nothing_fits()));
     };
-    let dialect = dialect(library, &largest);
-    let others = all.others(&largest);
-    Ok(Found { others, ..with_axes(library, Found::one(dialect, largest)) })
+    if chosen.dialect != "NeXus"
+        && let Some(error) = all.leads_nowhere()
+    {
+        return Err(error);
+    }
+    let others = all.others(&chosen);
+    Ok(with_axes(library, Found { others, ..chosen }))
+}
+
+/// Adds what else there is in the file.
+fn listing_others(library: &Library, found: Found) -> Result<Found> {
+    let others = Listing::of(library)?.others(&found);
+    Ok(Found { others, ..found })
 }
 
 /// The error that there is no data set of a name, with the names that there are.
@@ -87,10 +116,7 @@ fn listing_names(library: &Library, error: Error) -> Result<Error> {
     if error.hint().is_some() {
         return Ok(error);
     }
-    let mut all = Listing::default();
-    let root = library.main.file.root_group().map_err(|error| translate(&error))?;
-    all.walk(&root, "", 0)?;
-    let names = all.names();
+    let names = Listing::of(library)?.names(MOST_NAMED);
     Ok(if names.is_empty() { error } else { error.with_hint(format!("there are {names}")) })
 }
 
@@ -180,6 +206,13 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
         .collect();
     numbered.sort();
     numbered.dedup();
+    if numbered.len() > MOST_PARTS {
+        return Err(Error::limit(format!(
+            "the frames are in {} data sets, and more than {MOST_PARTS} are not opened together",
+            numbered.len()
+        ))
+        .with_hint("name one of them by ds_path"));
+    }
     let parts: Vec<_> =
         numbered.into_iter().map(|(n, name)| (format!("{path}/{name}"), Some(n))).collect();
     Ok((!parts.is_empty()).then_some(Found {
@@ -190,25 +223,45 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
     }))
 }
 
-/// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array.
-fn nexus(library: &Library) -> Option<String> {
+/// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array, of
+/// which the number of axes is told, too.
+///
+/// # Errors
+/// `BadFile` if the file names the array, but it cannot be reached.
+fn nexus(library: &Library) -> Result<Option<(String, usize)>> {
     let text = |attribute: Attribute| attribute.read_string().ok();
-    let root = library.main.file.root_group().ok()?;
-    let entry = root.attribute("default").ok().and_then(text)?;
-    let group = root.group(&entry).ok()?;
-    let data = group.attribute("default").ok().and_then(text)?;
-    let data_group = group.group(&data).ok()?;
-    let signal = data_group.attribute("signal").ok().and_then(text);
-    let signal = signal.unwrap_or_else(|| "data".into());
-    let dataset = data_group.dataset(&signal).ok()?;
-    (dataset.ndim() >= 3).then(|| format!("{entry}/{data}/{signal}"))
+    let place = || {
+        let root = library.main.file.root_group().ok()?;
+        let entry = root.attribute("default").ok().and_then(text)?;
+        let group = root.group(&entry).ok()?;
+        let data = group.attribute("default").ok().and_then(text)?;
+        let data_group = group.group(&data).ok()?;
+        let signal = data_group.attribute("signal").ok().and_then(text);
+        let says = signal.is_some();
+        let signal = signal.unwrap_or_else(|| "data".into());
+        Some((format!("{entry}/{data}/{signal}"), says))
+    };
+    let Some((path, says)) = place() else { return Ok(None) };
+    match library.dataset(&path) {
+        Ok((dataset, _)) => Ok(Some((path, dataset.ndim()))),
+        Err(_) if !says => Ok(None),
+        Err(error) => Err(Error::bad_file(format!(
+            "the file says that its data are '{path}', but {}",
+            error.message()
+        ))
+        .with_hint(format!("{}; or name a data set by ds_path", error.hint().unwrap_or(COPY)))),
+    }
 }
 
-/// All data sets of a file, links to other files aside.
+/// All data sets of a file, and those of other files that it links to.
 #[derive(Default)]
 struct Listing {
-    seen: HashSet<u64>,
+    /// Groups, by the file they are in and their address.
+    seen: HashSet<(usize, u64)>,
     found: Vec<Entry>,
+    n_followed: usize,
+    /// Links that lead nowhere: what is wrong with each, and what helps.
+    nowhere: Vec<(String, Option<String>)>,
 }
 
 struct Entry {
@@ -216,38 +269,94 @@ struct Entry {
     cells: u64,
     shape: Vec<u64>,
     numeric: bool,
+    /// It describes a sample, and is no candidate.
+    of_sample: bool,
 }
 
 impl Listing {
-    fn walk(&mut self, group: &Group, path: &str, depth: usize) -> Result<()> {
-        if !self.seen.insert(group.address()) || depth > DEEPEST {
+    fn of(library: &Library) -> Result<Self> {
+        let mut all = Listing::default();
+        let root = library.main.file.root_group().map_err(|error| translate(&error))?;
+        all.walk(library, &root, "", 0)?;
+        Ok(all)
+    }
+
+    fn walk(&mut self, library: &Library, group: &Group, path: &str, depth: usize) -> Result<()> {
+        let file = std::ptr::from_ref(group.storage()).addr();
+        if depth > DEEPEST || !self.seen.insert((file, group.address())) {
             return Ok(());
         }
+        let of_sample = attribute_text(group, "NX_class").as_deref() == Some("NXsample");
         let (groups, datasets) = group.members().map_err(|error| translate(&error))?;
         for dataset in datasets {
-            if self.found.len() < MOST_OBJECTS {
-                self.found.push(Entry::new(&dataset, format!("{path}{}", dataset.name())));
-            }
+            self.add(&dataset, format!("{path}{}", dataset.name()), of_sample);
         }
         for group in groups {
             if self.seen.len() < MOST_OBJECTS {
-                self.walk(&group, &format!("{path}{}/", group.name()), depth + 1)?;
+                self.walk(library, &group, &format!("{path}{}/", group.name()), depth + 1)?;
+            }
+        }
+        for name in links::external(group)? {
+            self.n_followed += 1;
+            if self.n_followed > MOST_FOLLOWED {
+                let message = format!("more than {MOST_FOLLOWED} links lead to other files");
+                self.nowhere.push((message, None));
+                break;
+            }
+            let path = format!("{path}{name}");
+            match library.dataset(&path) {
+                Ok((dataset, _)) => self.add(&dataset, path, of_sample),
+                Err(error) => match library.group_behind(&path) {
+                    Some(group) if self.seen.len() < MOST_OBJECTS => {
+                        self.walk(library, &group, &format!("{path}/"), depth + 1)?;
+                    }
+                    Some(_) => {}
+                    None => {
+                        let hint = error.hint().map(str::to_owned);
+                        self.nowhere.push((error.message().to_owned(), hint));
+                    }
+                },
             }
         }
         Ok(())
     }
 
-    /// The one with the most elements, of those with at least three axes.
-    fn largest(&self) -> Option<String> {
-        let stacks = self.found.iter().filter(|e| e.numeric && e.shape.len() >= 3 && e.cells > 0);
+    fn add(&mut self, dataset: &Dataset, path: String, of_sample: bool) {
+        if self.found.len() < MOST_OBJECTS {
+            self.found.push(Entry { of_sample, ..Entry::new(dataset, path) });
+        }
+    }
+
+    /// The one with the most elements, of those with at least so many axes.
+    fn largest(&self, n_axes: usize) -> Option<String> {
+        let fits = |entry: &&Entry| entry.shape.len() >= n_axes && entry.is_candidate();
         // The first one, where several are as large.
-        let largest = stacks.rev().max_by_key(|entry| entry.cells);
+        let largest = self.found.iter().filter(fits).rev().max_by_key(|entry| entry.cells);
         largest.map(|entry| entry.path.clone())
+    }
+
+    /// The error that what a link leads to may be the frames.
+    fn leads_nowhere(&self) -> Option<Error> {
+        let (message, hint) = self.nowhere.first()?;
+        let more = match self.nowhere.len() {
+            1 => String::new(),
+            n => format!(" (and {} more links)", n - 1),
+        };
+        let names = self.names(MOST_NAMED);
+        let names = if names.is_empty() { names } else { format!("; there are {names}") };
+        let hint = hint.as_deref().unwrap_or(COPY);
+        Some(
+            Error::bad_file(format!("{message}{more}; these may be the frames"))
+                .with_hint(format!("{hint}; or name a data set by ds_path{names}")),
+        )
     }
 
     /// TopSpin: a group with a group for each frame, `0/Data`, `1/Data` and so on; the one with the
     /// most frames.
-    fn frame_by_frame(&self) -> Option<Found> {
+    ///
+    /// # Errors
+    /// `Unsupported` if they are not of one shape.
+    fn frame_by_frame(&self) -> Result<Option<Found>> {
         let mut groups: BTreeMap<&str, Vec<(u64, &Entry)>> = BTreeMap::new();
         for entry in self.found.iter().filter(|entry| entry.numeric && entry.shape.len() == 2) {
             let Some((group, "Data")) = entry.path.rsplit_once('/') else { continue };
@@ -256,43 +365,58 @@ impl Listing {
                 groups.entry(group).or_default().push((number, entry));
             }
         }
-        let mut frames = groups.into_values().max_by_key(Vec::len)?;
+        let mut frames = groups.into_values().max_by_key(Vec::len).unwrap_or_default();
         frames.sort_unstable_by_key(|(number, _)| *number);
-        let shape = &frames.first()?.1.shape;
-        if frames.len() < 2 || frames.iter().any(|(_, entry)| entry.shape != *shape) {
-            return None;
+        let [(_, first), _, ..] = frames.as_slice() else { return Ok(None) };
+        if let Some((_, other)) = frames.iter().find(|(_, entry)| entry.shape != first.shape) {
+            return Err(Error::unsupported(format!(
+                "frames have different shapes: '{}' {:?}, '{}' {:?}",
+                first.path, first.shape, other.path, other.shape
+            ))
+            .with_hint("name one of them by ds_path"));
         }
         let parts = frames.iter().map(|(_, entry)| (entry.path.clone(), None)).collect();
-        Some(Found { dialect: "TopSpin", parts, sig_axes: None, others: None })
+        Ok(Some(Found { dialect: "TopSpin", parts, sig_axes: None, others: None }))
     }
 
-    /// What could hold frames besides this one.
-    fn others(mut self, chosen: &str) -> Option<String> {
-        self.found
-            .retain(|entry| entry.shape.len() >= 3 && entry.cells > 0 && entry.path != chosen);
-        Some(self.names()).filter(|names| !names.is_empty())
+    /// What could hold frames besides these: stacks, and images if one of those was chosen.
+    fn others(mut self, chosen: &Found) -> Option<String> {
+        let is_chosen = |entry: &Entry| chosen.parts.iter().any(|(path, _)| entry.path == *path);
+        let n_axes = self.found.iter().find(|entry| is_chosen(entry)).map(|e| e.shape.len());
+        let fewest = if chosen.parts.len() > 1 { 3 } else { n_axes.unwrap_or(3).min(3) };
+        self.found.retain(|entry| {
+            entry.shape.len() >= fewest && entry.is_candidate() && !is_chosen(entry)
+        });
+        Some(self.names(MOST_LISTED)).filter(|names| !names.is_empty())
     }
 
     /// Arrays of numbers and their shapes, the largest first.
-    fn names(mut self) -> String {
-        self.found.retain(|entry| entry.numeric && !entry.shape.is_empty());
-        self.found.sort_by_key(|entry| std::cmp::Reverse(entry.cells));
-        let names = self.found.iter().take(MOST_NAMED);
+    fn names(&self, most: usize) -> String {
+        let arrays = self.found.iter().filter(|entry| entry.numeric && !entry.shape.is_empty());
+        let mut arrays: Vec<&Entry> = arrays.collect();
+        arrays.sort_by_key(|entry| std::cmp::Reverse(entry.cells));
+        let names = arrays.iter().take(most);
         let mut names: Vec<_> = names.map(|e| format!("'{}' {:?}", e.path, e.shape)).collect();
-        if self.found.len() > MOST_NAMED {
-            names.push(format!("{} more", self.found.len() - MOST_NAMED));
+        if arrays.len() > most {
+            names.push(format!("{} more", arrays.len() - most));
         }
         names.join(", ")
     }
 
-    fn nothing_fits(self) -> Error {
-        let names = self.names();
-        let error =
-            Error::unsupported("the file has no data set of numbers with three or more axes");
-        if names.is_empty() {
-            return error.with_hint("use a file that holds a stack of frames");
+    fn nothing_fits(&self) -> Error {
+        if let Some(row) = self.largest(1) {
+            return Error::unsupported(format!("the largest data set, '{row}', has one axis"))
+                .with_hint(format!(
+                    "use sig_dims=1, or name another one by ds_path; there are {}",
+                    self.names(MOST_NAMED)
+                ));
         }
-        error.with_hint(format!("name another one by ds_path; there are {names}"))
+        let names = self.names(MOST_NAMED);
+        let error = Error::unsupported("the file has no data set of numbers that could be frames");
+        if names.is_empty() {
+            return error.with_hint("use a file that holds frames");
+        }
+        error.with_hint(format!("name one by ds_path; there are {names}"))
     }
 }
 
@@ -302,6 +426,12 @@ impl Entry {
         let lens: Vec<usize> =
             shape.iter().map(|&len| usize::try_from(len).unwrap_or(usize::MAX)).collect();
         let cells = checked_product(&lens).unwrap_or(0);
-        Entry { path, cells, shape, numeric: super::dtype::is_numeric(dataset) }
+        let numeric = super::dtype::is_numeric(dataset);
+        Entry { path, cells, shape, numeric, of_sample: false }
+    }
+
+    /// Whether it may hold frames.
+    fn is_candidate(&self) -> bool {
+        self.numeric && self.cells > 0 && !self.of_sample
     }
 }

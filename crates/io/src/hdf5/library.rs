@@ -45,9 +45,9 @@ impl Opened {
         self.storage.len().saturating_sub(self.file.storage().len())
     }
 
-    /// Adds the path to an error.
+    /// Adds the path to an error, and what helps, where that is known better from here.
     pub(super) fn locate(&self, error: Error) -> Error {
-        self.storage.locate(error)
+        self.storage.locate(explain(&self.storage, error))
     }
 }
 
@@ -60,6 +60,8 @@ pub(super) struct Library {
     n_sources: AtomicUsize,
 }
 
+/// What helps where a file of a set is not found.
+pub(super) const COPY: &str = "copy all files of the set into one folder";
 /// Virtual data sets within each other.
 const DEEPEST: usize = 16;
 /// Sources of all virtual data sets that are opened at once.
@@ -82,7 +84,7 @@ struct State {
     /// The file that the last link led to.
     last: Option<Opened>,
     /// Why links led nowhere.
-    problems: Vec<String>,
+    problems: Vec<Error>,
 }
 
 impl Library {
@@ -101,6 +103,14 @@ impl Library {
     /// The group of that path, within this file.
     pub(super) fn group(&self, path: &str) -> Option<Group> {
         self.main.file.group(path).ok()
+    }
+
+    /// The group of that path, which may be behind links to other files.
+    pub(super) fn group_behind(&self, path: &str) -> Option<Group> {
+        self.files.lock().follows = true;
+        let group = self.group(path);
+        self.files.lock().follows = false;
+        group
     }
 
     /// The data set of that path, and the file it is in; links to other files are followed.
@@ -142,20 +152,30 @@ impl Library {
         let found = within.file.dataset(path);
         let mut state = self.files.lock();
         state.follows = false;
+        let was_linked = state.last.is_some();
         let owner = state.last.take().unwrap_or_else(|| within.clone());
         let problems = std::mem::take(&mut state.problems);
         drop(state);
         match found {
             Ok(dataset) => Ok((dataset, owner)),
-            Err(_) if !problems.is_empty() => Err(Unreachable::Refused(
-                Error::bad_file(format!(
-                    "the data set '{path}' cannot be reached: {}",
-                    problems.join("; ")
+            Err(_) if !problems.is_empty() => {
+                let words: Vec<&str> = problems.iter().map(Error::message).collect();
+                let words = words.join("; ");
+                let hint = problems.iter().find_map(Error::hint).unwrap_or(COPY);
+                Err(Unreachable::Refused(
+                    Error::bad_file(format!("the data set '{path}' cannot be reached: {words}"))
+                        .with_hint(hint),
                 ))
-                .with_hint("copy all files of the set into one folder"),
-            )),
+            }
             Err(error) if error.to_string().contains("not found") => {
-                Err(Unreachable::Absent(format!("there is no data set '{path}' in the file")))
+                let linked = owner.storage.path().filter(|_| was_linked);
+                Err(Unreachable::Absent(match linked.and_then(Path::file_name) {
+                    None => format!("there is no data set '{path}' in the file"),
+                    Some(name) => format!(
+                        "'{path}' links to the file '{}', which has no such data set",
+                        name.display()
+                    ),
+                }))
             }
             Err(error) => Err(Unreachable::Refused(translate(&error))),
         }
@@ -225,8 +245,9 @@ impl Files {
             .with_external_link_resolver(Arc::new(resolver));
         let headers = Arc::new(Headers::of(Dense::try_new(storage.clone())));
         let view = View { storage: storage.clone(), headers: Arc::clone(&headers) };
-        let file = Hdf5File::from_storage_with_options(Arc::new(view), options);
-        Ok(Opened { file: file.map_err(|error| translate(&error))?, storage, headers })
+        let file = Hdf5File::from_storage_with_options(Arc::new(view), options)
+            .map_err(|error| explain(&storage, translate(&error)))?;
+        Ok(Opened { file, storage, headers })
     }
 
     /// The file that a link from a file in `base` leads to.
@@ -251,11 +272,12 @@ impl Files {
         {
             return Ok(found);
         }
-        // Absolute paths are those of the machine that wrote the file.
+        // Absolute paths are those of the machine that wrote the file; it may be this one.
         let relative =
             if given.is_absolute() { given.file_name().map(Path::new) } else { Some(given) };
         let path = base.join(relative.unwrap_or(given));
-        let found = path.canonicalize().map_err(|_| {
+        let found = path.canonicalize().or_else(|_| base.join(given).canonicalize());
+        let found = found.map_err(|_| {
             Unreachable::Absent(format!("it links to the file '{name}', which is not there"))
         })?;
         if !self.anywhere && !found.starts_with(&self.folder) {
@@ -293,11 +315,11 @@ impl ExternalLinkResolver for Resolver {
                 Ok(Some(opened.file))
             }
             Err(Unreachable::Absent(problem)) => {
-                state.problems.push(problem);
+                state.problems.push(Error::bad_file(problem));
                 Ok(None)
             }
             Err(Unreachable::Refused(error)) => {
-                state.problems.push(error.message().to_owned());
+                state.problems.push(error);
                 Ok(None)
             }
         }
@@ -359,6 +381,30 @@ pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
         return Error::bad_file("it is no HDF5 file: the signature \\x89HDF is not there")
             .with_hint("load it as 'auto' to find out what it is");
     }
-    Error::bad_file(format!("the file is damaged: {text}"))
-        .with_hint("copy the file again; it may not have been closed when it was written")
+    Error::bad_file(format!("the file is damaged: {text}")).with_hint(DAMAGED)
+}
+
+/// What helps with a damaged file, as long as no more is known.
+pub(super) const DAMAGED: &str =
+    "copy the file again; it may not have been closed when it was written";
+
+/// Says so where a file is damaged because it is cut short, or of another format of that name.
+fn explain(storage: &Storage, error: Error) -> Error {
+    let mut first = [0; 4];
+    if storage.read_at(0, &mut first).is_ok()
+        && let Some(other) = super::older(&first)
+    {
+        return other;
+    }
+    if error.hint() != Some(DAMAGED) {
+        return error;
+    }
+    match Dense::try_new(storage.clone()).and_then(|file| file.cut_from()) {
+        None => error,
+        Some(end) => error.with_hint(format!(
+            "the file is cut short: of the {end} bytes that it says it has, {} are there; copy it \
+             again",
+            storage.len()
+        )),
+    }
 }

@@ -1,0 +1,188 @@
+"""Which data set of an HDF5 file is taken, and what is said of those that are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_hdf5 import read, values
+
+import framefold as ff
+from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
+
+h5py = pytest.importorskip("h5py", reason="h5py writes the files")
+
+
+def master(path, link):
+    """A file whose frames are in another one, with stacks that are something else."""
+    with h5py.File(path, "w") as file:
+        file["entry/sample/matrices"] = values((50, 3, 3), "f8")
+        file["entry/sample"].attrs["NX_class"] = "NXsample"
+        file["entry/flat"] = values((9, 8, 8), "f4")
+        file["entry/data/counts"] = link
+
+
+@pytest.mark.parametrize("declared", [False, True])
+def test_what_a_link_leads_to_is_not_replaced_by_something_else(tmp_path, declared):
+    array, path = values((4, 3, 8, 8), "u2"), tmp_path / "master.h5"
+    master(path, h5py.ExternalLink("frames.h5", "x/frames"))
+    if declared:
+        with h5py.File(path, "a") as file:
+            file.attrs["default"] = "entry"
+            file["entry"].attrs["default"] = "data"
+            file["entry/data"].attrs["signal"] = "counts"
+    with pytest.raises(
+        BadFileError, match=r"'entry/data/counts'.*'frames.h5'.*not there"
+    ) as caught:
+        ff.Context().open(path)
+    assert "ds_path" in str(caught.value)
+    named = ff.Context().load("hdf5", path, ds_path="entry/flat")
+    assert tuple(named.shape) == (9, 8, 8)
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["other"] = array
+    with pytest.raises(BadFileError, match=r"'entry/data/counts'.*'frames.h5'.*no such data set"):
+        ff.Context().open(path)
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["x/frames"] = array
+    found = ff.Context().open(path)
+    assert np.array_equal(read(found), array)
+    assert found.meta["other data sets"] == "'entry/flat' [9, 8, 8]"
+
+
+def test_groups_in_other_files(tmp_path):
+    array = values((4, 3, 8, 8), "u2")
+    master(tmp_path / "master.h5", h5py.ExternalLink("frames.h5", "x"))
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["x/deeper/frames"] = array
+        file["x/back"] = h5py.ExternalLink("master.h5", "entry")
+    dataset = ff.Context().open(tmp_path / "master.h5")
+    assert dataset.meta["data set"] == "/entry/data/counts/deeper/frames"
+    assert np.array_equal(read(dataset), array)
+
+
+def test_what_describes_a_sample_is_never_taken(tmp_path):
+    path = tmp_path / "a.nxs"
+    with h5py.File(path, "w") as file:
+        file["entry/sample/matrices"] = values((50, 3, 3), "f8")
+        file["entry/sample"].attrs["NX_class"] = "NXsample"
+    with pytest.raises(UnsupportedError, match="'entry/sample/matrices'"):
+        ff.Context().open(path)
+    with h5py.File(path, "a") as file:
+        file["entry/image"] = values((5, 6), "u2")
+    assert tuple(ff.Context().open(path).shape) == (1, 5, 6)
+
+
+@pytest.mark.parametrize("absolute", [False, True])
+def test_a_link_to_what_is_there_but_outside(tmp_path, absolute):
+    folder, array = tmp_path / "set", values((3, 4, 5), "u2")
+    folder.mkdir()
+    with h5py.File(tmp_path / "frames.h5", "w") as file:
+        file["x"] = array
+    link = str(tmp_path / "frames.h5") if absolute else "../frames.h5"
+    master(folder / "master.h5", h5py.ExternalLink(link, "x"))
+    for name in (None, "entry/data/counts"):
+        with pytest.raises(BadFileError, match="outside of its folder") as caught:
+            ff.Context().load("hdf5", folder / "master.h5", ds_path=name)
+        assert "allow_external_links" in str(caught.value)
+        assert "not there" not in str(caught.value)
+    named = ff.Context().load(
+        "hdf5", folder / "master.h5", ds_path="entry/data/counts", allow_external_links=True
+    )
+    assert np.array_equal(read(named), array)
+
+
+@pytest.mark.parametrize("how", ["plain", "emd", "nexus", "hyperspy", "velox"])
+def test_images_are_one_frame(tmp_path, how):
+    path, image = tmp_path / "a.h5", values((6, 7), "u2")
+    with h5py.File(path, "w") as file:
+        if how == "emd":
+            file["set/data"] = image
+            file["set"].attrs["emd_group_type"] = 1
+        elif how == "nexus":
+            file["entry/data/counts"] = image
+            file["entry/data/larger"] = values((9, 9), "u2")
+            file.attrs["default"] = "entry"
+            file["entry"].attrs["default"] = "data"
+            file["entry/data"].attrs["signal"] = "counts"
+        elif how == "hyperspy":
+            file["Experiments/one/data"] = image
+        elif how == "velox":
+            file["Data/Image/1/Data"] = image[:, :, None]
+        else:
+            file["image"] = image
+            file["row"] = np.arange(1000)
+    for filetype in ("auto", "hdf5"):
+        dataset = ff.Context().load(filetype, path)
+        assert tuple(dataset.shape) == (1, 6, 7)
+        assert np.array_equal(read(dataset)[0], image)
+
+
+def test_a_single_row(tmp_path):
+    path, row = tmp_path / "a.h5", values((40,), "u2")
+    with h5py.File(path, "w") as file:
+        file["row"] = row
+    with pytest.raises(UnsupportedError, match=r"'row', has one axis.*sig_dims=1"):
+        ff.Context().open(path)
+    with pytest.raises(FramefoldError, match="sig_dims=1"):
+        ff.Context().load("hdf5", path, ds_path="row")
+    for name in (None, "row"):
+        dataset = ff.Context().load("hdf5", path, ds_path=name, sig_dims=1)
+        assert tuple(dataset.shape) == (1, 40)
+        assert np.array_equal(read(dataset)[0], row)
+
+
+@pytest.mark.parametrize("how", ["plain", "nexus", "hyperspy"])
+def test_all_large_data_sets_are_listed(tmp_path, how):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        for number in range(12):
+            name = f"Experiments/{number:02}/data" if how == "hyperspy" else f"x/{number:02}"
+            file[name] = values((2, 3, 4 + (number == 7), 5), "u1")
+        if how == "nexus":
+            file.attrs["default"] = "x"
+            file["x"].attrs.update({"default": ".", "signal": "07"})
+    meta = ff.Context().open(path).meta
+    assert "07" in meta["data set"]
+    others = meta["other data sets"]
+    missing = [n for n in range(12) if n != 7 and f"{n:02}" not in others]
+    assert not missing
+    assert "more" not in others
+
+
+@pytest.mark.parametrize("size", [512, 1024, 4096, 8192, 1 << 16, 1 << 20])
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+def test_user_blocks_of_every_size(tmp_path, version, size):
+    array = values((5, 6, 8, 10), "<u2")
+    path = tmp_path / "a.bin"
+    with h5py.File(path, "w", userblock_size=size, libver=version) as file:
+        file.create_dataset("chunks", data=array, chunks=(1, 2, 8, 10), compression="gzip")
+        for number in range(12):
+            file["chunks"].attrs[f"a{number}"] = number
+            file[f"link{number}"] = file["chunks"]
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+def test_the_older_format_of_that_name(tmp_path):
+    for name in ("a.hdf", "a.h5", "a.bin"):
+        (tmp_path / name).write_bytes(b"\x0e\x03\x13\x01" + bytes(1000))
+        for filetype in ("auto", "hdf5"):
+            with pytest.raises(UnsupportedError, match=r"HDF4.*h4toh5"):
+                ff.Context().load(filetype, tmp_path / name)
+
+
+@pytest.mark.parametrize("version", ["earliest", "latest"])
+def test_only_what_is_cut_short_is_called_so(tmp_path, version):
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver=version) as file:
+        file["x"] = values((5, 6, 8, 10), "<u2")
+        address = h5py.h5o.get_info(file["x"].id).addr
+    whole = path.read_bytes()
+    for end in (len(whole) - 1, len(whole) // 2, 200):
+        path.write_bytes(whole[:end])
+        with pytest.raises(BadFileError, match=f"cut short: of the {len(whole)} bytes.*{end} are"):
+            ff.Context().open(path)
+    damaged = bytearray(whole)
+    damaged[address + 24 : address + 64] = b"\xff" * 40
+    path.write_bytes(damaged)
+    with pytest.raises(FramefoldError) as caught:
+        ff.Context().open(path)
+    assert "cut short" not in str(caught.value)
