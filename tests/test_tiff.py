@@ -237,13 +237,46 @@ def test_small_views_and_other_pages(ctx, tmp_path):
         file.write(data[0, :5, :6])
     dataset = ctx.open(path)
     assert np.array_equal(frames_of(ctx, dataset), data)
-    assert "other pages after its frames" in dataset.warnings[0]
+    assert "0: 4 pages [14, 17] of 8 bits; 1: 1 pages [5, 6]" in dataset.warnings[0]
     with tifffile.TiffWriter(path) as file:
         for frame in (data[0], data[0, :5], data[1]):
             file.write(frame, contiguous=False)
-    with pytest.raises(BadFileError, match=r"page 1 has \[5, 17\] pixels") as caught:
+    with pytest.raises(BadFileError, match=r"page 1 is of another kind.*dataset_index") as caught:
         ctx.open(path)
     assert str(path) in str(caught.value)
+    assert np.array_equal(frames_of(ctx, ctx.open(path, dataset_index=0)), data[:2])
+
+
+@pytest.mark.parametrize("compression", [None, "zlib", "jpeg"])
+def test_previews_before_the_data_are_no_frames(ctx, tmp_path, compression):
+    data = pixels((4, 14, 17), "uint16")
+    preview = pixels((16, 24, 3), "uint8")
+    path = tmp_path / "a.tif"
+    with tifffile.TiffWriter(path, byteorder="<") as file:
+        how = {} if compression == "jpeg" else {"compression": compression}
+        file.write(preview, photometric="rgb", **how)
+        for frame in data:
+            file.write(frame, contiguous=False)
+    if compression == "jpeg":
+        # It takes no JPEG to see what becomes of one: the number of the compression is enough.
+        with tifffile.TiffFile(path) as file:
+            at = file.pages[0].tags[259].valueoffset
+        whole = bytearray(path.read_bytes())
+        whole[at : at + 2] = (7).to_bytes(2, "little")
+        path.write_bytes(whole)
+    dataset = ctx.open(path)
+    assert tuple(dataset.shape) == data.shape
+    assert np.array_equal(frames_of(ctx, dataset), data)
+    assert "this is series 1; dataset_index chooses another one" in dataset.warnings[0]
+    assert np.array_equal(frames_of(ctx, ctx.open(path, dataset_index=1)), data)
+    if compression == "jpeg":
+        with pytest.raises(UnsupportedError, match="JPEG"):
+            ctx.open(path, dataset_index=0)
+    else:
+        shown = frames_of(ctx, ctx.open(path, dataset_index=0))
+        assert np.array_equal(shown.reshape(preview.shape), preview)
+    with pytest.raises(FramefoldError, match=r"no series 2.*0: 1 pages \[16, 24\] in 3 colours"):
+        ctx.open(path, dataset_index=2)
 
 
 def test_pages_of_several_layouts(ctx, tmp_path):

@@ -85,7 +85,8 @@ class OpenMethods:
         force_c_order : bool
             Take the axes to be in the order scan, detector, whatever the file says, for ``'dm'``.
         dataset_index : int
-            Which of several images to read, thumbnails counted, for ``'dm'``.
+            Which of several images to read, thumbnails counted, for ``'dm'``; which of several
+            series of pages, for ``'tiff'``.
         emipath
             The file of meta data, where it is not named like the series, for ``'ser'``.
         endianess : {'<', '>'}

@@ -14,12 +14,13 @@
 //! one, and says how many in the description (270).
 //!
 //! Known writers: ImageJ, tifffile, libtiff, Bio-Formats, microscopes of many makers. Limits: no
-//! JPEG, no floats of 24 bits, no volumes. Pages that are all alike, one of another kind at
-//! the end left out.
+//! JPEG, no floats of 24 bits, no volumes. Of pages of several kinds, such as a preview before the
+//! data, those of one kind are the frames: see `series`.
 
 mod describe;
 mod ifd;
 mod page;
+mod series;
 mod source;
 
 use crate::detect::{Format, Prefix, Verdict};
@@ -28,6 +29,7 @@ use describe::Description;
 use framefold_core::{Dataset, Error, Result};
 use ifd::Flavour;
 use page::{Layout, Place};
+use series::Kind;
 use std::ops::Range;
 use std::path::Path;
 
@@ -36,7 +38,7 @@ pub(crate) const FORMAT: Format = Format {
     name: "tiff",
     title: "a TIFF stack",
     extensions: &["tif", "tiff", "btf", "tf8"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "files"],
+    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "files", "dataset_index"],
     detect,
     open,
 };
@@ -56,7 +58,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let mut stack = Stack::default();
+    let mut stack = Stack { wanted: options.dataset_index, ..Stack::default() };
     if options.files.is_empty() {
         let storage = Storage::open(path, options.backend)?;
         stack.add(storage).map_err(|error| error.with_path(path))?;
@@ -87,6 +89,9 @@ struct Piece {
 struct Stack {
     files: Vec<(Storage, Flavour)>,
     layouts: Vec<Layout>,
+    /// The number of the series that the user wants, and the kind of the pages that are frames.
+    wanted: Option<usize>,
+    kind: Option<Kind>,
     pieces: Vec<Piece>,
     n_frames: u64,
     /// Pages that only show others in small.
@@ -105,12 +110,30 @@ impl Stack {
         let first_frame = self.n_frames;
         let (mut n_pages, mut n_missing) = (0u64, 0u64);
         let mut first_missing = None;
+        if file == 0 {
+            let (kind, others) = series::choose(&storage, self.wanted)?;
+            self.kind = kind;
+            self.warnings.extend(others);
+        }
         let mut odd: Option<(u64, Error)> = None;
         let mut numbers = 0u64;
         let mut description = None;
         let (flavour, cut) = ifd::walk(&storage, |directory| {
             let page = n_pages;
             n_pages += 1;
+            let kind = Kind::of(directory);
+            if file == 0 && kind.is_some() && kind != self.kind {
+                // Between frames, leaving it out moves all later ones: only on somebody's wish.
+                if self.wanted.is_none() && self.n_frames > first_frame {
+                    let error = Error::bad_file(format!(
+                        "page {page} is of another kind than those before and after it"
+                    ));
+                    let hint = "choose a series by dataset_index, or save frames of one kind into \
+                                files of their own";
+                    odd.get_or_insert((page, error.with_offset(directory.at).with_hint(hint)));
+                }
+                return Ok(());
+            }
             let Some((layout, place)) = page::read(directory)? else {
                 self.n_small += 1;
                 return Ok(());
@@ -159,7 +182,7 @@ impl Stack {
                  them page {page}, are not all there; their positions have no data"
             ));
         }
-        if let Some((page, _)) = odd {
+        if let Some((page, _)) = odd.filter(|_| file > 0) {
             self.warnings.push(format!(
                 "'{name}' has other pages after its frames, from page {page} on, which are left out"
             ));

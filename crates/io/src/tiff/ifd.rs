@@ -307,7 +307,9 @@ fn directory(storage: &Storage, flavour: Flavour, at: u64) -> Result<(Directory<
             "the directory of a page at byte {at} does not fit into {} bytes",
             storage.len()
         ));
-        storage.locate(error.with_offset(at).with_hint("the file is cut short; copy it again"))
+        storage.locate(
+            error.with_offset(at).with_hint("the file is cut short or damaged; copy it again"),
+        )
     };
     let available = storage.len().checked_sub(at).ok_or_else(short)?;
     let mut count = [0; 8];

@@ -142,7 +142,12 @@ fn stored_dtype(directory: &Directory<'_>) -> Result<StoredDType> {
     Ok(StoredDType { dtype, order })
 }
 
-/// How chunks are decoded.
+/// Whether chunks of that compression can be decoded.
+pub(super) fn is_known(compression: u64) -> bool {
+    matches!(compression, 1 | 5 | 8 | 32946 | 32773 | 50000 | 34926 | 34925)
+}
+
+/// How chunks are decoded; [`is_known`] lists the same compressions.
 fn pipeline(
     directory: &Directory<'_>,
     stored: StoredDType,
