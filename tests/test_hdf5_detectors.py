@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from real_files import real_data
 from test_hdf5 import FILTERS, read, values, write
 
 import framefold as ff
@@ -175,3 +176,55 @@ def test_a_group_for_each_frame(tmp_path):
         file["scan/12/Data"] = frames[0, :4]
     with pytest.raises(FramefoldError, match="different shapes"):
         ff.Context().open(path)
+
+
+def topspin_metadata(x, y):
+    axis = "<{0}><Offset>-0.002</Offset><Scale>2E-05</Scale><Type><Text>Angle</Text></Type></{0}>"
+    return np.bytes_(
+        '<?xml version="1.0" encoding="utf-16"?>\r\n<Metadata><Calibration>'
+        f"{axis.format('X')}{axis.format('Y')}</Calibration><Metadata><Item>"
+        "<Name>RequestedBeamPosition</Name>"
+        f"<Value><X>{x:E}</X><Y>{y:E}</Y></Value></Item></Metadata></Metadata>"
+    )
+
+
+def test_scans_of_topspin(tmp_path):
+    """Each frame says where the probe was, and that makes the scan."""
+    frames = values((15, 8, 10), "f4")
+    path = tmp_path / "a.app5"
+    with h5py.File(path, "w") as file:
+        for number, frame in enumerate(frames):
+            row, column = divmod(number, 5)
+            file[f"scan/{number}/Data"] = frame
+            said = topspin_metadata(1.5e-7 + column * 2e-9, 1e-8 + row * 4e-9)
+            file[f"scan/{number}/Metadata"] = said
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape) == (3, 5, 8, 10)
+    assert np.array_equal(read(dataset), frames.reshape(3, 5, 8, 10))
+    assert dataset.metadata == {
+        "scan_step_x": pytest.approx(2),
+        "scan_step_y": pytest.approx(4),
+        "scan_offset_x": pytest.approx(150),
+        "scan_offset_y": pytest.approx(10),
+        "angle_step_x": pytest.approx(0.02),
+        "angle_step_y": pytest.approx(0.02),
+        "angle_offset_x": pytest.approx(-2),
+        "angle_offset_y": pytest.approx(-2),
+    }
+    with h5py.File(path, "a") as file:
+        del file["scan/7/Metadata"]
+    assert tuple(ff.Context().open(path).shape.nav) == (15,)
+
+
+@pytest.mark.parametrize(
+    ("name", "nav", "step"), [("A", (2, 5), 2), ("B", (3, 7), 5), ("C", (3, 5), 1)]
+)
+def test_scans_of_real_files_of_topspin(name, nav, step):
+    path = real_data() / "APP5" / "rosettasciio" / f"topspin_test_{name}.app5"
+    if not path.exists():
+        pytest.skip("no real files")
+    dataset = ff.Context().open(path)
+    assert tuple(dataset.shape.nav) == nav
+    assert dataset.metadata["scan_step_x"] == pytest.approx(step, rel=1e-3)
+    assert dataset.metadata["scan_step_y"] == pytest.approx(step, rel=1e-3)
+    assert dataset.metadata["angle_step_x"] > 0

@@ -43,6 +43,91 @@ def test_frames_on_the_last_axis(tmp_path, chunks):
     assert np.array_equal(read(dataset), np.moveaxis(array, 2, 0))
 
 
+@pytest.mark.parametrize("as_bytes", [False, True])
+@pytest.mark.parametrize("chunks", [None, (4, 7, 1), (1, 3, 2)])
+def test_spectrum_images_of_velox(tmp_path, chunks, as_bytes):
+    """Velox stores x, energy, y of a scan."""
+    array = values((4, 7, 3), "f4")
+    info = {"bincount": "7", "width": "4", "height": "3", "encoding": "float32"}
+    acquisition = {"Data": {"dispersion": 0.25, "offset": -10}}
+    path = tmp_path / "a.emd"
+    with h5py.File(path, "w") as file:
+        group = file.create_group("Data/EelsSpectrumImage/0123")
+        group.create_dataset("Data", data=array, chunks=chunks)
+        for name, said in (("Info", info), ("AcquisitionMetadata", acquisition)):
+            text = json.dumps(said)
+            group[name] = np.frombuffer(text.encode() + bytes(9), "u1") if as_bytes else [text]
+        file["Data/Image/0123/Data"] = values((4, 3, 1), "u2")
+    for options in ({}, {"ds_path": "Data/EelsSpectrumImage/0123/Data"}):
+        dataset = ff.Context().open(path, **options)
+        assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((3, 4), (7,))
+        assert dataset.meta["HDF5 dialect"] == "Velox"
+        assert np.array_equal(read(dataset), array.transpose(2, 0, 1))
+        assert dataset.metadata == {"energy_step": 0.25, "energy_offset": -10}
+    # What the user says of the axes counts more, and so do sizes that cannot be.
+    assert np.array_equal(read(ff.Context().open(path, sig_dims=2)), array)
+    with h5py.File(path, "a") as file:
+        del file["Data/EelsSpectrumImage/0123/Info"]
+        file["Data/EelsSpectrumImage/0123/Info"] = [json.dumps({**info, "bincount": "3"})]
+    assert np.array_equal(read(ff.Context().open(path)), array)
+
+
+def test_lines_of_spectra_of_velox(tmp_path):
+    array = values((4, 7), "f4")
+    path = tmp_path / "a.emd"
+    with h5py.File(path, "w") as file:
+        file["Data/EelsSpectrumImage/0123/Data"] = array
+    dataset = ff.Context().open(path, ds_path="Data/EelsSpectrumImage/0123/Data")
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((4,), (7,))
+    assert np.array_equal(read(dataset), array)
+
+
+def write_dm5(path, array, *, tags, unit="nm", code=2):
+    """An image as DigitalMicrograph has it, with a thumbnail before it."""
+    with h5py.File(path, "w") as file:
+        file["ImageList/[0]/ImageData/Data"] = values((9, 9), "u4")
+        data = file.create_group("ImageList/[1]/ImageData")
+        data["Data"] = array
+        data.attrs["DataType"] = np.int32(code)
+        for number in range(array.ndim):
+            step = data.create_group(f"Calibrations/Dimension/[{number}]")
+            last = unit if number == array.ndim - 1 else "nm"
+            step.attrs.update({"Scale": np.float32(0.5), "Origin": np.float32(4), "Units": last})
+        file.create_group("ImageList/[1]/ImageTags/Meta Data").attrs.update(tags)
+
+
+def test_spectrum_images_of_dm5(tmp_path):
+    """As in .dm3 and .dm4, energies are the first axis unless the file says otherwise."""
+    array, path = values((5, 3, 4), "f4"), tmp_path / "a.dm5"
+    write_dm5(path, array, tags={"Format": "Spectrum image"}, unit="eV")
+    dataset = ff.Context().open(path)
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((3, 4), (5,))
+    assert np.array_equal(read(dataset), array.transpose(1, 2, 0))
+    assert dataset.meta["HDF5 dialect"] == "DM5"
+    assert dataset.metadata == {
+        "scan_step_x": 0.5,
+        "scan_step_y": 0.5,
+        "scan_offset_x": -2,
+        "scan_offset_y": -2,
+        "energy_step": 0.5,
+        "energy_offset": -2,
+    }
+    write_dm5(path, array, tags={"Format": "Spectrum image", "Data Order Swapped": True})
+    dataset = ff.Context().open(path)
+    assert (tuple(dataset.shape.nav), tuple(dataset.shape.sig)) == ((5, 3), (4,))
+    assert np.array_equal(read(dataset), array)
+
+
+def test_images_of_dm5(tmp_path):
+    array, path = values((5, 3, 4), "u4"), tmp_path / "a.dm5"
+    for code in (11, 8, 23):
+        write_dm5(path, array, tags={}, code=code)
+        dataset = ff.Context().open(path)
+        assert np.array_equal(read(dataset), array)
+        assert dataset.metadata["image_step_x"] == 0.5
+        assert any("colours" in warning for warning in dataset.warnings) == (code != 11)
+
+
 def nion_properties(n_sig, axes, **metadata):
     """What Nion Swift says of a data item, as its library and its exports have it."""
     units = {"nm": (-4.0, 2.0), "mrad": (-20.0, 5.0), "eV": (-10.0, 0.25)}

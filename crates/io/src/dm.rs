@@ -31,6 +31,8 @@ mod single;
 mod stack;
 pub(crate) mod tags;
 
+pub(crate) use single::COLOURS;
+
 use crate::OpenOptions;
 use crate::detect::{Format, Prefix, Verdict};
 use framefold_core::{ByteOrder, Dataset, Error, Result};

@@ -1,4 +1,4 @@
-//! HDF5, in the dialects of many programs: plain, HyperSpy, EMD, py4DSTEM, NeXus, DECTRIS, Velox.
+//! HDF5, in the dialects of many programs: plain, HyperSpy, EMD, py4DSTEM, NeXus, DECTRIS, Velox, DM5.
 //!
 //! | where | what |
 //! |---|---|
@@ -20,6 +20,7 @@ mod axes;
 mod chunk_table;
 mod converted;
 mod dense;
+mod dm5;
 mod dtype;
 mod emd;
 mod filters;
@@ -36,6 +37,7 @@ mod nexus;
 mod nion;
 mod pixel_mask;
 mod selection;
+mod topspin;
 mod values;
 mod velox;
 mod virtual_set;
@@ -57,7 +59,7 @@ const MAGIC: &[u8] = b"\x89HDF\r\n\x1a\n";
 pub(crate) const FORMAT: Format = Format {
     name: "hdf5",
     title: "HDF5",
-    extensions: &["h5", "hdf5", "hspy", "nxs", "emd", "de5", "app5", "he5", "hdf"],
+    extensions: &["h5", "hdf5", "hspy", "nxs", "emd", "de5", "app5", "he5", "hdf", "dm5"],
     options: &[
         "ds_path",
         "nav_shape",

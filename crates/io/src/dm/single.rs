@@ -39,7 +39,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
 }
 
 /// The warning about pixels that are no measure of anything.
-pub(super) const COLOURS: &str = "this is a picture in colours: its pixels are four bytes (blue, \
+pub(crate) const COLOURS: &str = "this is a picture in colours: its pixels are four bytes (blue, \
                                   green, red, alpha), read as one number each";
 
 /// In which order the axes lie.

@@ -5,7 +5,7 @@
 
 use super::library::{COPY, Library, translate};
 use super::values::attribute_text;
-use super::{links, nion};
+use super::{dm5, links, nion, velox};
 use crate::OpenOptions;
 use framefold_core::{Error, Result, checked_product};
 use hdf5_reader::group::Group;
@@ -127,6 +127,12 @@ fn with_axes(library: &Library, mut found: Found) -> Found {
     if path.starts_with("Data/Image/") && axes(path) == 3 {
         found.dialect = "Velox";
         found.sig_axes = Some(vec![0, 1]);
+    } else if let Some(sig_axis) = velox::energy_axis(library, path) {
+        found.dialect = "Velox";
+        found.sig_axes = Some(vec![sig_axis]);
+    } else if let Some(image) = dm5::Image::at(library, path) {
+        found.dialect = "DM5";
+        found.sig_axes = image.sig_axes(axes(path));
     } else if path.starts_with("Experiments/") {
         let signal = path.strip_suffix("/data").and_then(|group| library.group(group));
         found.sig_axes = signal.and_then(|group| signal_axes(&group));

@@ -5,7 +5,7 @@ use super::axes::{check_sig_shape, sig_axes};
 use super::chunk_table::NoChunks;
 use super::find::Found;
 use super::library::Library;
-use super::{FORMAT, assemble, metadata};
+use super::{FORMAT, assemble, metadata, topspin, velox};
 use crate::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::codec::Pipeline;
 use crate::recut::Axis;
@@ -79,8 +79,11 @@ impl Frames {
             }
         }
         let sig_axes = sig_axes(&shape, found.sig_axes.as_deref(), options)?;
-        let nav_axes: Vec<usize> =
+        let mut nav_axes: Vec<usize> =
             (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+        if found.dialect == "Velox" {
+            velox::order(&mut nav_axes, &sig_axes);
+        }
         let lens = |axes: &[usize]| -> Vec<usize> {
             axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
         };
@@ -91,7 +94,9 @@ impl Frames {
         let nav_shape = if found.parts.len() == 1 && found.parts[0].1.is_none() {
             Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
         } else {
-            square(n_frames)
+            let scan =
+                (found.dialect == "TopSpin").then(|| topspin::scan(library, found)).flatten();
+            scan.map_or_else(|| square(n_frames), |(shape, _)| shape)
         };
         let mut warnings = vec![];
         if !missing.is_empty() {

@@ -3,7 +3,7 @@
 use super::find::Found;
 use super::library::Library;
 use super::values::{attribute_number, attribute_text};
-use super::{emd, nexus, nion, velox};
+use super::{dm5, emd, nexus, nion, topspin, velox};
 use crate::calibration::add_steps;
 use crate::hyperspy::{self, Signal};
 use crate::write::hdf5 as written;
@@ -35,12 +35,22 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
         }
     } else {
         nexus::add(library, path, list, others);
+        if found.dialect == "TopSpin"
+            && let Some(steps) = topspin::steps(library, found)
+        {
+            others.extend(add_steps(list, &steps.nav, &steps.sig));
+        }
         if found.parts.len() == 1 {
+            let image = dm5::Image::at(library, path);
+            if image.as_ref().is_some_and(dm5::Image::is_colour) {
+                *warning = Some(crate::dm::COLOURS.to_owned());
+            }
             let steps = [
                 nexus::steps(library, path, nav, sig),
                 emd::steps(library, path, nav, sig),
                 velox::add(library, path, nav, sig, list),
                 nion::Item::at(library, path).map(|item| item.add(nav, sig, list)),
+                image.map(|image| image.steps(nav, sig)),
             ];
             for steps in steps.into_iter().flatten() {
                 others.extend(add_steps(list, &steps.nav, &steps.sig));

@@ -4,6 +4,14 @@
 //! |---|---|
 //! | `Metadata` | u8, a column for each frame: JSON in UTF-8, and zeros to the end of the column |
 //!
+//! Images are `Data/Image/ID/Data`: height, width, frames. Spectra of energy loss are
+//! `Data/EelsSpectrumImage/ID/Data`: x, energy, y of a scan, or x, energy of a line; beside them:
+//!
+//! | path | what |
+//! |---|---|
+//! | `Info` | JSON: `width` and `height` of the scan, `bincount` energies, `encoding` of the numbers |
+//! | `AcquisitionMetadata` | JSON: `Data` with `offset` and `dispersion`, in eV |
+//!
 //! Numbers in it are texts, in SI units; angles are in radians, times in seconds since 1970, UTC.
 //! The column of the first frame is read.
 
@@ -14,11 +22,62 @@ use crate::fields::iso_seconds;
 use framefold_core::{DType, MetadataList, Quantity};
 use hdf5_reader::Dataset;
 use hdf5_reader::dataset::{SliceInfo, SliceInfoElem};
+use hdf5_reader::group::Group;
 
 /// Columns are no longer than this; those of Velox are 60 000 bytes long.
 const LONGEST: u64 = 1 << 20;
 /// Chunks that are read for it are no larger.
 const LARGEST_CHUNK: u64 = 1 << 24;
+
+const SPECTRA: &str = "Data/EelsSpectrumImage/";
+
+/// Which axis of a spectrum image is that of energies; `None` if it is none, or is not laid out as
+/// `Info` says it is.
+pub(super) fn energy_axis(library: &Library, path: &str) -> Option<usize> {
+    let group = library.group(path.strip_suffix("/Data").filter(|p| p.starts_with(SPECTRA))?)?;
+    let shape = group.dataset("Data").ok()?.shape().to_vec();
+    let said = beside(&group, "Info");
+    let len = |name: &str| said.as_ref()?.number(name).filter(|len| *len >= 1.0);
+    let fits = |axis: usize, name: &str| {
+        // Lengths that nobody told fit.
+        len(name).is_none_or(|len| shape.get(axis).is_some_and(|&n| n as f64 == len))
+    };
+    let is_line = shape.len() == 2 && fits(0, "/width");
+    let is_scan = shape.len() == 3 && fits(0, "/width") && fits(2, "/height");
+    ((is_line || is_scan) && fits(1, "/bincount")).then_some(1)
+}
+
+/// Puts the axes of the scan of a spectrum image in order: y, x.
+pub(super) fn order(nav: &mut [usize], sig: &[usize]) {
+    if sig == [1] {
+        nav.reverse();
+    }
+}
+
+/// The JSON of a data set in a group: a text, or bytes of one.
+fn beside(group: &Group, name: &str) -> Option<Json> {
+    let dataset = group.dataset(name).ok()?;
+    if dataset.num_elements().ok()? > LONGEST {
+        return None;
+    }
+    let is_bytes = super::dtype::stored_dtype(&dataset).is_ok_and(|d| d.dtype == DType::U8);
+    let text = if is_bytes {
+        dataset.read_native_bytes().ok()?
+    } else {
+        dataset.read_strings().ok()?.into_iter().next()?.into_bytes()
+    };
+    Json::parse(text.split(|byte| *byte == 0).next()?)
+}
+
+/// The step of a spectrum image on its axis of energies.
+fn energies(group: &Group) -> Option<Calibration> {
+    let said = beside(group, "AcquisitionMetadata")?;
+    Some(Calibration {
+        step: said.number("/Data/dispersion")?,
+        offset: said.number("/Data/offset"),
+        unit: "eV".to_owned(),
+    })
+}
 
 /// Adds what is said of the data set at `path`; the steps on its axes, if it is one of Velox.
 pub(super) fn add(
@@ -28,7 +87,18 @@ pub(super) fn add(
     sig: &[usize],
     list: &mut MetadataList,
 ) -> Option<Steps> {
-    let parent = path.strip_suffix("/Data").filter(|parent| parent.starts_with("Data/Image/"))?;
+    let parent = path.strip_suffix("/Data")?;
+    if parent.starts_with(SPECTRA) && sig == [1] {
+        let group = library.group(parent)?;
+        if let Some(column) = group.dataset("Metadata").ok().and_then(|all| first_column(&all)) {
+            let json = column.split(|byte| *byte == 0).next().and_then(Json::parse);
+            Said(json.unwrap_or_else(|| Json::from(serde_json::Value::Null))).add(list);
+        }
+        return Some(Steps { nav: vec![None; nav.len()], sig: vec![energies(&group)] });
+    }
+    if !parent.starts_with("Data/Image/") {
+        return None;
+    }
     let column = first_column(&library.group(parent)?.dataset("Metadata").ok()?)?;
     let said = Said(Json::parse(column.split(|byte| *byte == 0).next()?)?);
     said.add(list);
