@@ -25,6 +25,8 @@ pub(super) struct Image {
     pub(super) len_bytes: u64,
     /// Whether each position has a spectrum instead of an image.
     pub(super) is_spectrum_image: bool,
+    /// Whether it is one spectrum, which may be shown as an image of one row.
+    pub(super) is_spectrum: bool,
     /// Whether the pixels of a frame lie together, if the file says so.
     pub(super) order_swapped: Option<bool>,
     /// Whether a pixel is four bytes of colour.
@@ -134,6 +136,7 @@ fn read(tags: &Tags, group: Group<'_>, index: usize) -> Result<Image> {
         offset: data.offset,
         len_bytes,
         is_spectrum_image: format.eq_ignore_ascii_case("Spectrum image"),
+        is_spectrum: format.trim().eq_ignore_ascii_case("Spectrum"),
         order_swapped,
         is_colour: matches!(code, 8 | 23),
         steps: calibrations(group, shape.len()).into_iter().rev().collect(),

@@ -12,7 +12,16 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     facts.text(Quantity::Title, group.text(&["Name"]));
     let volts = tag(&["Microscope Info", "Voltage"]);
     facts.positive(Quantity::AccelerationVoltage, volts.map(|volts| volts / 1000.0));
-    facts.positive(Quantity::Magnification, tag(&["Microscope Info", "Indicated Magnification"]));
+    // Of diffraction, this is the camera length in mm; but not while the probe scans: the projector may
+    // be in diffraction then, and the number is the magnification of the scan.
+    let indicated = tag(&["Microscope Info", "Indicated Magnification"]);
+    let mode = |name: &str| text(&["Microscope Info", name]).unwrap_or_default().to_uppercase();
+    let scans =
+        mode("Operation Mode").contains("SCANNING") || mode("Illumination Mode").contains("STEM");
+    let is_diffraction = |name: &str| mode(name).ends_with("DIFFRACTION");
+    let diffracts = !scans && (is_diffraction("Imaging Mode") || is_diffraction("Operation Mode"));
+    let quantity = if diffracts { Quantity::CameraLength } else { Quantity::Magnification };
+    facts.positive(quantity, indicated);
     facts.positive(Quantity::CameraLength, tag(&["Microscope Info", "STEM Camera Length"]));
     facts.text(Quantity::Microscope, text(&["Microscope Info", "Name"]));
     let exposure = ["Acquisition", "Parameters", "High Level", "Exposure (s)"];
@@ -32,7 +41,7 @@ pub(super) fn calibrations(group: Group<'_>, n_axes: usize) -> Vec<Option<Calibr
             let step = entry.number(&["Scale"])?;
             let unit = entry.text(&["Units"])?.trim().to_owned();
             // The position of 0, counted in pixels.
-            let origin = entry.number(&["Origin"]).filter(|_| step > 0.0);
+            let origin = entry.number(&["Origin"]);
             Some(Calibration { step, offset: origin.map(|origin| -origin * step), unit })
         })
         .take(n_axes)

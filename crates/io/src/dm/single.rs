@@ -30,6 +30,7 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         vec![("DM version".to_owned(), tags.version.to_string()), order.detail(&image)];
     details.extend(image.details.iter().cloned());
     let laid_out = LaidOut::try_new(image, order, options)?;
+    details.extend(laid_out.others.iter().cloned());
     let source: Arc<dyn DataSource> = if order == Order::FramesTogether {
         laid_out.linear(storage, details, warnings)?
     } else {
@@ -93,6 +94,8 @@ struct LaidOut {
     axes: Vec<Axis>,
     frame_bytes: u64,
     metadata: MetadataList,
+    /// Steps in units that are not known, in the words of the file.
+    others: Vec<(String, String)>,
 }
 
 impl LaidOut {
@@ -112,8 +115,13 @@ impl LaidOut {
             steps.rotate_left(n_sig);
         }
         let mut metadata = image.metadata.clone();
-        if let Some((nav, sig)) = steps.split_at_checked(steps.len() - n_sig) {
-            add_steps(&mut metadata, nav, sig);
+        let mut others = Vec::new();
+        // The rows of a spectrum that is shown as an image are no places, and its lengths wavelengths.
+        let n_steps = if image.is_spectrum { 1 } else { n_sig };
+        let n_nav = steps.len() - n_sig;
+        steps.iter_mut().skip(n_nav).take(n_sig - n_steps).for_each(|step| *step = None);
+        if let Some((nav, sig)) = steps.split_at_checked(n_nav + n_sig - n_steps) {
+            others = add_steps(&mut metadata, nav, sig);
         }
         let shape: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
         let own = shape.get(shape.len() - n_sig..).unwrap_or_default();
@@ -127,7 +135,7 @@ impl LaidOut {
             .with_hint("check sig_shape"));
         }
         let nav_shape = suggested_nav_shape(&shape, &sig_shape);
-        Ok(LaidOut { image, sig_shape, nav_shape, axes, frame_bytes, metadata })
+        Ok(LaidOut { image, sig_shape, nav_shape, axes, frame_bytes, metadata, others })
     }
 
     fn linear(

@@ -189,3 +189,45 @@ fn detection_and_details() {
     let error = open_as("dm", &path, &OpenOptions::default()).unwrap_err();
     assert!(error.to_string().contains("k2is"), "{error}");
 }
+
+/// What an image says of the microscope and of the steps on its axes.
+fn facts(image: Image) -> Vec<String> {
+    let bytes = file(4, ByteOrder::Little, &[image], 0);
+    let dataset = open_bytes(&bytes, &OpenOptions::default()).unwrap();
+    let info = dataset.source().info();
+    let details = info.details.iter().filter(|(name, _)| name.starts_with("step"));
+    let facts = info.metadata.iter().map(|fact| format!("{} {fact}", fact.quantity.name()));
+    facts.chain(details.map(|(name, value)| format!("{name}: {value}"))).collect()
+}
+
+#[test]
+fn indicated_magnifications_of_diffraction_are_camera_lengths() {
+    for (imaging, operation, expected) in [
+        ("DIFFRACTION", "IMAGING", "camera_length 250 mm"),
+        ("Diffraction", "", "camera_length 250 mm"),
+        ("EFTEM DIFFRACTION", "IMAGING", "camera_length 250 mm"),
+        ("", "DIFFRACTION", "camera_length 250 mm"),
+        ("IMAGING", "IMAGING", "magnification 250"),
+        // As instruments write it of scans: the number is that of the scan.
+        ("DIFFRACTION", "SCANNING", "magnification 250"),
+    ] {
+        let image = Image::new(U16, &[5, 4], &counting(20));
+        let image = Image { microscope: Some((imaging, operation, 250.0)), ..image };
+        assert!(facts(image).contains(&expected.to_owned()), "{imaging}, {operation}");
+    }
+}
+
+#[test]
+fn lengths_on_the_axis_of_a_spectrum_are_wavelengths() {
+    let image = |format, lengths: &[usize]| {
+        let bytes = counting(lengths.iter().product());
+        facts(Image { format, unit: "nm", ..Image::new(U16, lengths, &bytes) })
+    };
+    let steps = ["image_step_x 0.5 nm", "image_step_y 0.5 nm"];
+    assert_eq!(image(None, &[5, 4]), steps);
+    assert_eq!(image(Some("Spectrum"), &[5, 1]), ["step of axis 1: 0.5 nm"]);
+    assert_eq!(image(Some("Spectrum"), &[5]), ["step of axis 0: 0.5 nm"]);
+    let energies =
+        Image { format: Some("Spectrum"), unit: "eV", ..Image::new(U16, &[5, 1], &counting(5)) };
+    assert_eq!(facts(energies), ["energy_step 0.5 eV"]);
+}

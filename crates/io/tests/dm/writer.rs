@@ -13,6 +13,10 @@ pub struct Image {
     pub swapped: Option<bool>,
     /// The code of the type of pixels, if it is not that of the dtype.
     pub code: Option<u32>,
+    /// The unit of the steps on all axes.
+    pub unit: &'static str,
+    /// Imaging mode, operation mode and indicated magnification of the microscope.
+    pub microscope: Option<(&'static str, &'static str, f32)>,
 }
 
 impl Image {
@@ -24,6 +28,8 @@ impl Image {
             format: None,
             swapped: None,
             code: None,
+            unit: "µm",
+            microscope: None,
         }
     }
 }
@@ -186,14 +192,24 @@ impl Writer {
                             w.entry(21, "Scale", |w| {
                                 w.number(6, &0.5f32.to_le_bytes(), &0.5f32.to_be_bytes());
                             });
-                            w.entry(21, "Units", |w| w.text("µm"));
+                            w.entry(21, "Units", |w| w.text(image.unit));
                         });
                     }
                 });
             });
         });
         self.entry(20, "ImageTags", |w| {
-            w.group_start(1);
+            w.group_start(1 + u64::from(image.microscope.is_some()));
+            if let Some((imaging, operation, magnification)) = image.microscope {
+                w.entry(20, "Microscope Info", |w| {
+                    w.group_start(3);
+                    w.entry(21, "Imaging Mode", |w| w.text(imaging));
+                    w.entry(21, "Operation Mode", |w| w.text(operation));
+                    w.entry(21, "Indicated Magnification", |w| {
+                        w.number(6, &magnification.to_le_bytes(), &magnification.to_be_bytes());
+                    });
+                });
+            }
             w.entry(20, "Meta Data", |w| {
                 let n = usize::from(image.format.is_some()) + usize::from(image.swapped.is_some());
                 w.group_start(n as u64 + 1);
