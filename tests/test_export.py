@@ -343,12 +343,12 @@ def test_parts_of_a_scan_say_where_they_are(ctx, tmp_path, ending):
     source = hs.signals.Signal2D(np.arange(5 * 6 * 2 * 3, dtype="uint16").reshape(5, 6, 2, 3))
     for axis, scale, offset in zip(source.axes_manager._axes[:2], (2, 3), (7, 0), strict=True):
         axis.scale, axis.units, axis.offset = scale, "nm", offset
-    # An axis that counts down begins somewhere, but not where its first step says.
     counts_down = source.axes_manager._axes[2]
     counts_down.scale, counts_down.units, counts_down.offset = -0.5, "mrad", 3
     source.save(tmp_path / "source.hspy")
     dataset = ctx.open(tmp_path / "source.hspy")
-    steps = {"scan_step_x": 3, "scan_step_y": 2, "angle_step_y": 0.5}
+    frame = {"angle_step_y": -0.5, "angle_offset_y": 3}
+    steps = {"scan_step_x": 3, "scan_step_y": 2, **frame}
     assert dataset.metadata == {**steps, "scan_offset_y": 7}
     box = np.zeros((5, 6), bool)
     box[2:4, 3:] = True
@@ -359,7 +359,7 @@ def test_parts_of_a_scan_say_where_they_are(ctx, tmp_path, ending):
     ctx.export_dataset(dataset, tmp_path / f"list.{ending}", roi=box)
     positions = ctx.open(tmp_path / f"list.{ending}")
     assert tuple(positions.shape.nav) == (7,)
-    assert positions.metadata == {"angle_step_y": 0.5}
+    assert positions.metadata == frame
 
 
 def test_frames_of_one_axis(ctx, tmp_path):

@@ -101,7 +101,7 @@ def test_axes_of_nexus(tmp_path):
     }
     dataset = nexus(tmp_path / "s.nxs", {}, axes=axes)
     assert dataset.metadata["scan_step_y"] == pytest.approx(2)
-    assert dataset.metadata["diffraction_step_y"] == pytest.approx(4)
+    assert dataset.metadata["diffraction_step_y"] == pytest.approx(-4)
     # Of an unknown unit, and not even.
     assert not {"scan_step_x", "diffraction_step_x"} & set(dataset.metadata)
     assert dataset.meta["step of axis 1"] == "0.5 furlong"
@@ -213,7 +213,7 @@ def test_hyperspy_in_zarr(tmp_path, version):
     found = dict(dataset.metadata)
     assert (found.pop("title"), found.pop("microscope")) == ("a title", "one")
     expected = {"scan_step_y": 2000.0, "acceleration_voltage": 200.0}
-    expected |= {"diffraction_step_y": 2.5, "angle_step_x": 1500.0}
+    expected |= {"diffraction_step_y": 2.5, "angle_step_x": -1500.0}
     assert found == pytest.approx(expected)
     assert dataset.meta["step of axis 1"] == "5 parsec"
 

@@ -191,6 +191,19 @@ def test_ser(ctx, tmp_path, dtype):
     assert np.array_equal(frames_of(ctx, ctx.open(path)), data.reshape(6, 20))
 
 
+def test_ser_axes_that_count_down(ctx, tmp_path):
+    write_ser(
+        tmp_path / "a_1.ser", random((2, 3, 4), "uint16"), steps=((3e-9, -2e-9), (1e-9, 4e-9))
+    )
+    told = ctx.open(tmp_path / "a_1.ser").metadata
+    assert told == {
+        "image_step_x": pytest.approx(-2),
+        "image_step_y": pytest.approx(4),
+        "image_offset_x": pytest.approx(3),
+        "image_offset_y": pytest.approx(1),
+    }
+
+
 def test_ser_meta_data(ctx, tmp_path):
     write_ser(tmp_path / "scan_1.ser", random((2, 3, 3), "uint16"))
     entry = "<Data><Label>High tension</Label><Value>300</Value><Unit>kV</Unit></Data>"

@@ -93,8 +93,8 @@ def write_dm(path, array, *, version=4, swapped=None, spectra=False):
     Path(path).write_bytes(start + root + bytes(8))
 
 
-def write_ser(path, frames, *, planned=None):
-    """Write frames (or spectra) as the elements of a series."""
+def write_ser(path, frames, *, planned=None, steps=((0, 0), (0, 0))):
+    """Write frames (or spectra) as elements of a series; ``steps`` are (start, step), x first."""
     planned = planned or len(frames)
     is_image = frames.ndim == 3
     start = struct.pack(
@@ -112,7 +112,8 @@ def write_ser(path, frames, *, planned=None):
     elements, offsets = b"", []
     at = array + 16 * planned
     for frame in frames:
-        element = bytes(20 * frame.ndim)
+        axes_of_frame = steps[: frame.ndim]
+        element = b"".join(struct.pack("<ddi", start, step, 0) for start, step in axes_of_frame)
         element += struct.pack("<h", 1 + SER_TYPES.index(frame.dtype.name))
         element += struct.pack(f"<{frame.ndim}i", *frame.shape[::-1])
         rows = frame[::-1] if is_image else frame

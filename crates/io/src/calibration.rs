@@ -6,8 +6,9 @@ use framefold_core::{MetadataList, Quantity};
 /// One axis: the unit is spelled as in the file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Calibration {
+    /// From one position to the next: below 0 where the axis counts down.
     pub(crate) step: f64,
-    /// Where the axis begins, if that is known and the axis counts up.
+    /// Where the axis begins, if that is known.
     pub(crate) offset: Option<f64>,
     pub(crate) unit: String,
 }
@@ -23,12 +24,7 @@ impl Calibration {
         };
         let known = step.is_finite() && (second - first).is_finite() && step != 0.0;
         let even = known && values.windows(2).all(even);
-        // An axis may count down; its positions are as far apart.
-        even.then(|| Calibration {
-            step: step.abs(),
-            offset: Some(first).filter(|_| step > 0.0),
-            unit: unit.to_owned(),
-        })
+        even.then(|| Calibration { step, offset: Some(first), unit: unit.to_owned() })
     }
 }
 
@@ -76,11 +72,11 @@ pub(crate) fn add_steps(
         let fits = quantities.iter().find(|&&quantity| convert(*step, unit, quantity).is_some());
         match fits {
             Some(&quantity) => {
-                facts.positive(quantity, convert(*step, unit, quantity));
+                facts.number(quantity, convert(*step, unit, quantity).filter(|&step| step != 0.0));
                 let offset = offset.and_then(|offset| convert(offset, unit, quantity));
                 // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
                 let told = |offset: &f64| *offset != 0.0 || quantity == Q::EnergyStep;
-                if let Some(of_first) = offset_of(quantity).filter(|_| *step > 0.0) {
+                if let Some(of_first) = offset_of(quantity).filter(|_| *step != 0.0) {
                     facts.number(of_first, offset.filter(told));
                 }
             }
@@ -142,7 +138,7 @@ mod tests {
         let of = |values: &[f64]| Calibration::of_values(values, "nm");
         let step = |values: &[f64]| of(values).map(|axis| (axis.step, axis.offset));
         assert_eq!(step(&[1.0, 1.5, 2.0]), Some((0.5, Some(1.0))));
-        assert_eq!(step(&[2.0, 1.5, 1.0]), Some((0.5, None)));
+        assert_eq!(step(&[2.0, 1.5, 1.0]), Some((-0.5, Some(2.0))));
         for uneven in [&[][..], &[1.0], &[0.0, 1.0, 4.0], &[1.0, 1.0], &[0.0, f64::NAN]] {
             assert_eq!(step(uneven), None, "{uneven:?}");
         }
@@ -173,7 +169,9 @@ mod tests {
         assert_eq!(told(&[], &[axis(1.0, 4.0, "mrad"), axis(1.0, 5.0, "nm")]).len(), 2);
         assert_eq!(told(&[], &[axis(0.5, 0.0, "eV")]), ["energy_offset 0 eV"]);
         let nothing = [axis(0.5, 0.0, "nm"), axis(0.0, 3.0, "nm")];
-        assert_eq!(told(&nothing, &[axis(-1.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
+        assert_eq!(told(&nothing, &[axis(0.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
+        // Axes that count down begin somewhere, too.
+        assert_eq!(told(&[axis(-1.0, 2.0, "nm")], &[]), ["scan_offset_x 2 nm"]);
     }
 
     #[test]

@@ -63,8 +63,8 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
         let calibration = || {
             let step = signal.number(&axis, "scale")?;
             Some(Calibration {
-                step: step.abs(),
-                offset: signal.number(&axis, "offset").filter(|_| step > 0.0),
+                step,
+                offset: signal.number(&axis, "offset"),
                 unit: signal.text(&axis, "units")?,
             })
         };

@@ -112,8 +112,8 @@ impl Item {
         let path = |name: &str| format!("/dimensional_calibrations/{axis}/{name}");
         let step = self.source.number(&path("scale"))?;
         Some(Calibration {
-            step: step.abs(),
-            offset: self.source.number(&path("offset")).filter(|_| step > 0.0),
+            step,
+            offset: self.source.number(&path("offset")),
             unit: self.source.text(&path("units"))?.to_owned(),
         })
     }

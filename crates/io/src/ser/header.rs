@@ -369,8 +369,7 @@ impl Element {
 
 /// An axis, which may count down.
 fn calibration(start: f64, step: f64, unit: &str) -> Calibration {
-    let offset = Some(start).filter(|_| step > 0.0);
-    Calibration { step: step.abs(), offset, unit: unit.to_owned() }
+    Calibration { step, offset: Some(start), unit: unit.to_owned() }
 }
 
 fn dtype(code: i16) -> Option<DType> {
