@@ -249,8 +249,8 @@ fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detectio
         reasons.iter().map(|(format, why)| format!("not {}: {why}", format.name)).collect();
     let error = match reasons.first().filter(|_| promises) {
         Some((format, _)) => Error::bad_file(format!(
-            "the extension '.{extension}' promises {}, but the content is something else ({}); no \
-             other format matches",
+            "the extension '.{extension}' promises {}, but the file does not begin as one ({}); \
+             no other format matches",
             format.title,
             of_extension.join("; ")
         )),

@@ -119,7 +119,7 @@ impl Sharding {
         let before = u64::try_from(len).ok().and_then(|len| version.len.checked_sub(len));
         let before = before.ok_or_else(|| {
             Error::bad_file(format!("the file has {} bytes, its index alone {len}", version.len))
-                .with_hint("the file is cut short; copy it again")
+                .with_hint("the file is cut short or damaged; copy it again")
         })?;
         let mut index = vec![0; len];
         read(if self.at_end { before } else { 0 }, &mut index)?;
