@@ -73,7 +73,7 @@ fn a_scan_shape_of_the_caller_replaces_a_missing_one() {
 }
 
 #[test]
-fn files_lie_beside_the_descriptor_or_where_it_says() {
+fn files_lie_beside_the_descriptor_or_where_it_says_if_that_is_allowed() {
     let dir = tempfile::tempdir().unwrap();
     let path = Sparse::small().write(dir.path());
     let elsewhere = tempfile::tempdir().unwrap();
@@ -85,7 +85,10 @@ fn files_lie_beside_the_descriptor_or_where_it_says() {
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, text.replace("\"values\"", &format!("'{}'", absolute.display())))
         .unwrap();
-    let dataset = open(&path, &OpenOptions::default()).unwrap();
+    let error = open(&path, &OpenOptions::default()).unwrap_err();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::BadFile, Some(absolute.as_path())));
+    let trusted = OpenOptions { allow_external_links: true, ..OpenOptions::default() };
+    let dataset = open(&path, &trusted).unwrap();
     assert_eq!(read_u16(dataset.source().as_ref()).unwrap()[0], [0, 10, 0, 0, 20, 0]);
     let paths = &dataset.source().info().paths;
     assert_eq!(paths[0], path);
