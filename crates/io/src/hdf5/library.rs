@@ -58,7 +58,13 @@ pub(super) struct Library {
     /// Virtual data sets that are being put together, each within the one before.
     within: Mutex<Vec<(PathBuf, u64)>>,
     n_sources: AtomicUsize,
+    /// Of groups in this file, where their links to other files lead. The library looks through all
+    /// links for each name, which is long where many files belong together.
+    links: Mutex<HashMap<String, Arc<Targets>>>,
 }
+
+/// File and path there, for each name.
+type Targets = HashMap<String, (String, String)>;
 
 /// What helps where a file of a set is not found.
 pub(super) const COPY: &str = "copy all files of the set into one folder";
@@ -97,7 +103,8 @@ impl Library {
         let files = Arc::new(Files { folder, anywhere, backend, state: Mutex::default() });
         let base = path.parent().unwrap_or(Path::new("")).to_path_buf();
         let main = files.open(storage, base).map_err(|error| error.with_path(path))?;
-        Ok(Library { main, files, within: Mutex::default(), n_sources: AtomicUsize::new(0) })
+        let (within, links, n_sources) = Default::default();
+        Ok(Library { main, files, within, n_sources, links })
     }
 
     /// The group of that path, within this file.
@@ -118,10 +125,30 @@ impl Library {
     /// # Errors
     /// `InvalidArgument` if there is none, with what became of links on the way.
     pub(super) fn dataset(&self, path: &str) -> Result<(Dataset, Opened)> {
+        // Why a link leads nowhere is found out on the longer way.
+        if let Some((file, target)) = self.target(path)
+            && let Ok(found) = self.linked(&self.main, &file, &target)
+        {
+            return Ok(found);
+        }
         self.find(&self.main, path).map_err(|unreachable| match unreachable {
             Unreachable::Refused(error) => error,
             Unreachable::Absent(what) => Error::invalid(what),
         })
+    }
+
+    /// Where the path leads, if it is a link to another file.
+    fn target(&self, path: &str) -> Option<(String, String)> {
+        let (parent, name) = path.trim_matches('/').rsplit_once('/')?;
+        let lock = || self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(parent).cloned();
+        let known = known.unwrap_or_else(|| {
+            let links = self.group(parent).and_then(|group| super::links::targets(&group).ok());
+            let links: Arc<Targets> = Arc::new(links.unwrap_or_default().into_iter().collect());
+            lock().insert(parent.to_owned(), Arc::clone(&links));
+            links
+        });
+        known.get(name).cloned()
     }
 
     /// The data set of that path in a file that `owner` names; `.` is `owner` itself.

@@ -16,6 +16,14 @@ use hdf5_reader::object_header::ObjectHeader;
 /// # Errors
 /// `BadFile` if the group's links are damaged.
 pub(super) fn external(group: &Group) -> Result<Vec<String>> {
+    Ok(targets(group)?.into_iter().map(|(name, _)| name).collect())
+}
+
+/// Links to other files: the name of each, and the file and the path there that it leads to.
+///
+/// # Errors
+/// `BadFile` if the group's links are damaged.
+pub(super) fn targets(group: &Group) -> Result<Vec<(String, (String, String))>> {
     let header = ObjectHeader::parse_at_storage(
         group.storage(),
         group.address(),
@@ -23,14 +31,16 @@ pub(super) fn external(group: &Group) -> Result<Vec<String>> {
         group.length_size(),
     )
     .map_err(|error| translate(&error))?;
-    Ok(header.messages.into_iter().filter_map(name_outside).collect())
+    Ok(header.messages.into_iter().filter_map(outside).collect())
 }
 
-fn name_outside(message: HdfMessage) -> Option<String> {
+fn outside(message: HdfMessage) -> Option<(String, (String, String))> {
     match message {
-        HdfMessage::Link(LinkMessage { name, target: LinkTarget::External { .. }, .. }) => {
-            Some(name)
-        }
+        HdfMessage::Link(LinkMessage {
+            name,
+            target: LinkTarget::External { filename, path },
+            ..
+        }) => Some((name, (filename, path))),
         _ => None,
     }
 }
