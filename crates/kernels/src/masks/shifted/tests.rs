@@ -22,7 +22,7 @@ fn values(seed: usize, n: usize) -> Vec<f64> {
 
 fn expected(frame: &[f64], masks: &[f64], shifts: &[i64]) -> Vec<f64> {
     let mut sums = vec![0.0; masks.len() / LEN];
-    for pixel in 0..LEN {
+    for (pixel, value) in frame.iter().enumerate() {
         let place = [pixel / 350, pixel / 70 % 5, pixel % 70];
         let mut cell = Some(0);
         for axis in 0..3 {
@@ -31,7 +31,7 @@ fn expected(frame: &[f64], masks: &[f64], shifts: &[i64]) -> Vec<f64> {
             cell = cell.filter(|_| inside).map(|cell| cell * SIG[axis] + at as usize);
         }
         for (m, sum) in sums.iter_mut().enumerate() {
-            *sum += cell.map_or(0.0, |cell| frame[pixel] * masks[m * LEN + cell]);
+            *sum += cell.map_or(0.0, |cell| value * masks[m * LEN + cell]);
         }
     }
     sums
@@ -48,10 +48,10 @@ fn masks_of_all_kinds_on_frames_of_all_kinds() {
     let complex: Vec<Complex128> = pairs.map(|(&a, &b)| Complex128::new(a, b)).collect();
     for n in [1, 3, 40] {
         let weights = values(2, n * LEN);
-        let stack = NativeArray::try_new(&[n, 3, 5, 70], weights.clone().into()).unwrap();
+        let stack = NativeArray::try_new(&[n, 3, 5, 70], weights.clone()).unwrap();
         let starts: Vec<usize> = (0..=n).map(|m| m * LEN).collect();
         let pixels: Vec<usize> = (0..n).flat_map(|_| 0..LEN).collect();
-        let rows = NativeArray::try_new(&[n * LEN], weights.clone().into()).unwrap();
+        let rows = NativeArray::try_new(&[n * LEN], weights.clone()).unwrap();
         let sparse = Masks::try_new_sparse(&SIG, &starts, &pixels, rows).unwrap();
         for masks in [Masks::try_new(stack).unwrap(), sparse].map(ShiftedMasks::new) {
             for shifts in SHIFTS {
@@ -69,7 +69,7 @@ fn masks_of_all_kinds_on_frames_of_all_kinds() {
 
 #[test]
 fn what_does_not_fit_is_refused() {
-    let stack = NativeArray::try_new(&[1, 2, 3], vec![1.0f64; 6].into()).unwrap();
+    let stack = NativeArray::try_new(&[1, 2, 3], vec![1.0f64; 6]).unwrap();
     let masks = ShiftedMasks::new(Masks::try_new(stack).unwrap());
     assert!(masks.products(FrameCells::Double(&[1.0; 6]), &[1]).is_err());
     assert!(masks.products(FrameCells::Double(&[1.0; 5]), &[1, 0]).is_err());
@@ -83,7 +83,7 @@ fn what_does_not_fit_is_refused() {
 #[test]
 fn single_precision_is_widened_and_infinity_outside_does_not_count() {
     let weights = vec![f64::INFINITY, 1.0, 1.0, 2.0];
-    let stack = NativeArray::try_new(&[1, 2, 2], weights.into()).unwrap();
+    let stack = NativeArray::try_new(&[1, 2, 2], weights).unwrap();
     let masks = ShiftedMasks::new(Masks::try_new(stack).unwrap());
     let frame = [16_777_217.0f64, 3.0, 5.0, 7.0].map(|x| x as f32);
     let of = |cells, shifts: [i64; 2]| masks.products(cells, &shifts).unwrap()[0];
