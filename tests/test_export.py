@@ -242,8 +242,8 @@ def test_what_a_killed_process_leaves_is_removed(ctx, tmp_path, dataset, ending)
         assert process.stdout.readline() == b"half\n"
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=60)
-    (left,) = (path for path in tmp_path.iterdir() if path != script)
-    assert left.name.startswith(f".out.{ending}.")
+    left = [f".out.{ending}.framefold-lock", f".out.{ending}.framefold-part"]
+    assert names(tmp_path) == [*left, "script.py"]
     ctx.export_dataset(dataset, target)
     assert names(tmp_path) == sorted([target.name, "script.py"])
 
@@ -421,7 +421,10 @@ def test_memory_is_bounded(tmp_path, ending):
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent otherwise there")
-def test_ctrl_c_leaves_nothing(tmp_path):
+@pytest.mark.parametrize(
+    ("sent", "ending", "code"), [("SIGINT", "h5", 130), ("SIGTERM", "zarr", 143)]
+)
+def test_ctrl_c_and_sigterm_leave_nothing(tmp_path, sent, ending, code):
     source = tmp_path / "source.raw"
     with source.open("wb") as file:
         file.truncate(2 << 30)
@@ -429,7 +432,7 @@ def test_ctrl_c_leaves_nothing(tmp_path):
         sys.executable,
         "-c",
         "from framefold.cli import main; main()",
-        *("convert", source, tmp_path / "out.h5", "--format", "raw", "--dtype", "uint16"),
+        *("convert", source, tmp_path / f"out.{ending}", "--format", "raw", "--dtype", "uint16"),
         *("--nav-shape", "128,128", "--sig-shape", "256,256", "--compression", "blosc"),
         *("--level", "15", "--threads", "1"),
     ]
@@ -439,9 +442,9 @@ def test_ctrl_c_leaves_nothing(tmp_path):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < limit
             time.sleep(0.01)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(getattr(signal, sent))
         process.wait(timeout=60)
-    assert process.returncode != 0
+    assert process.returncode == code
     assert names(tmp_path) == ["source.raw"]
 
 

@@ -16,6 +16,9 @@ from framefold.udf import UDF, record
 from framefold.udf.base import NoOpUDF
 from framefold.udf.record import RecordUDF
 
+#: What there is of a file while it is being written.
+HIDDEN = [".frames.npy.framefold-lock", ".frames.npy.framefold-part"]
+
 
 @pytest.mark.parametrize("dtype", ["uint8", ">u2", "float32", ">f8", "complex64", "bool", "int64"])
 def test_the_file_holds_the_data_in_their_dtype(ctx, data, tmp_path, dtype):
@@ -212,7 +215,7 @@ def test_the_file_appears_when_it_is_complete(anywhere, data, tmp_path, old):
     assert os.listdir(tmp_path) == ([] if old is None else ["frames.npy"])
     assert old is None or path.read_bytes() == old
     _, result = anywhere.run_udf(dataset, [record, FailsAtFrame(str(tmp_path))])
-    before = "frames.npy.part" if old is None else "frames.npy frames.npy.part"
+    before = " ".join(HIDDEN if old is None else [*HIDDEN, "frames.npy"])
     assert set(result["files"].data.flat) == {before}
     assert os.listdir(tmp_path) == ["frames.npy"]
     assert np.array_equal(np.load(path), data)
@@ -224,7 +227,7 @@ def test_a_cancelled_run_leaves_no_file(anywhere, data, tmp_path, n_steps):
     steps = anywhere.run_udf_iter(dataset, RecordUDF(tmp_path / "frames.npy"))
     for _ in range(n_steps):
         next(steps)
-    assert os.listdir(tmp_path) == ["frames.npy.part"]
+    assert sorted(os.listdir(tmp_path)) == HIDDEN
     steps.close()
     assert os.listdir(tmp_path) == []
 
@@ -247,26 +250,38 @@ def test_the_last_step_finds_the_file(anywhere, data, tmp_path):
     assert os.listdir(tmp_path) == ["frames.npy"]
 
 
-def test_what_came_meanwhile_is_not_replaced(on_threads, data, tmp_path, monkeypatch):
+def test_what_came_meanwhile_is_not_replaced(on_threads, data, tmp_path):
     path = tmp_path / "frames.npy"
     dataset = on_threads.load("memory", data=data, num_partitions=5)
 
-    def unsupported(*_):
-        raise OSError(errno.EPERM, "no links here")
+    steps = on_threads.run_udf_iter(dataset, RecordUDF(path))
+    next(steps)
+    path.write_bytes(b"precious")
+    with pytest.raises(FileAccessError, match="overwrite=True"):
+        list(steps)
+    assert path.read_bytes() == b"precious"
+    assert os.listdir(tmp_path) == ["frames.npy"]
+    path.unlink()
+    on_threads.run_udf(dataset, RecordUDF(path))
+    assert np.array_equal(np.load(path), data)
 
-    for link in (os.link, unsupported):
-        monkeypatch.setattr("framefold.udf._whole_file.os.link", link)
-        path.unlink(missing_ok=True)
-        steps = on_threads.run_udf_iter(dataset, RecordUDF(path))
-        next(steps)
-        path.write_bytes(b"precious")
-        with pytest.raises(FileAccessError, match="overwrite=True"):
-            list(steps)
-        assert path.read_bytes() == b"precious"
-        assert os.listdir(tmp_path) == ["frames.npy"]
-        path.unlink()
-        on_threads.run_udf(dataset, RecordUDF(path))
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions are others there")
+def test_permissions_and_links_stay(anywhere, data, tmp_path):
+    dataset = anywhere.load("memory", data=data, num_partitions=5)
+    path, link = tmp_path / "frames.npy", tmp_path / "link.npy"
+    link.symlink_to("frames.npy")
+    with pytest.raises(FileAccessError, match="exists"):
+        anywhere.run_udf(dataset, RecordUDF(link))
+    for mode in (None, 0o600):
+        # The first time, the link leads nowhere.
+        if mode is not None:
+            path.chmod(mode)
+        anywhere.run_udf(dataset, RecordUDF(link, overwrite=True))
+        assert link.is_symlink()
         assert np.array_equal(np.load(path), data)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert sorted(os.listdir(tmp_path)) == ["frames.npy", "link.npy"]
 
 
 def test_two_runs_cannot_write_one_file(on_threads, data, tmp_path):
@@ -283,7 +298,8 @@ def test_two_runs_cannot_write_one_file(on_threads, data, tmp_path):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no locks of files")
 def test_what_a_killed_process_left_is_written_anew(on_threads, data, tmp_path):
-    (tmp_path / "frames.npy.part").write_bytes(b"half a file")
+    for name in HIDDEN:
+        (tmp_path / name).write_bytes(b"half a file")
     dataset = on_threads.load("memory", data=data, num_partitions=5)
     on_threads.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))
     assert np.array_equal(np.load(tmp_path / "frames.npy"), data)

@@ -2,10 +2,10 @@
 
 use crate::args::{Cli, Command};
 use crate::terminal::{self, is_broken_pipe};
-use crate::{command, exit};
+use crate::{command, exit, interrupt};
 use clap::Parser;
 use clap::error::ErrorKind as ClapKind;
-use framefold::{Error, Result};
+use framefold::{Error, ErrorKind, Result};
 use std::ffi::OsString;
 
 /// Runs the command line `args`, the program's name first, and returns the exit code.
@@ -42,7 +42,10 @@ fn dispatch(cli: Cli) -> Result<u8> {
 /// Prints an error in one line; gives its exit code.
 pub(crate) fn report(error: &Error) -> u8 {
     terminal::complain(&error.to_string());
-    exit::exit_code(error.kind())
+    match error.kind() {
+        ErrorKind::Cancelled => interrupt::code(),
+        kind => exit::exit_code(kind),
+    }
 }
 
 /// Turns a panic into an error: whatever happens, the user gets a line and an exit code.

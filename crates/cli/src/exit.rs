@@ -5,6 +5,12 @@ use framefold::ErrorKind;
 /// Everything went well.
 pub const SUCCESS: u8 = 0;
 
+/// Cancelled by Ctrl-C: 128 and the number of the signal, as shells have it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Cancelled by SIGTERM.
+pub(crate) const TERMINATED: u8 = 143;
+
 /// The codes with their meaning, as printed by `framefold --help`.
 pub const EXIT_CODES: &[(u8, &str)] = &[
     (SUCCESS, "everything went well"),
@@ -14,7 +20,8 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (5, "the operating system refused: check permissions, disk and network"),
     (6, "a user-defined function failed"),
     (70, "framefold broke one of its own promises: please report it"),
-    (130, "cancelled by Ctrl-C"),
+    (INTERRUPTED, "cancelled by Ctrl-C"),
+    (TERMINATED, "cancelled by SIGTERM"),
 ];
 
 /// The exit code for an error of `kind`.
@@ -26,7 +33,7 @@ pub fn exit_code(kind: ErrorKind) -> u8 {
         ErrorKind::Io => 5,
         ErrorKind::UserCode => 6,
         ErrorKind::Bug => 70,
-        ErrorKind::Cancelled => 130,
+        ErrorKind::Cancelled => INTERRUPTED,
     }
 }
 

@@ -1,29 +1,57 @@
-//! Ctrl-C.
+//! Ctrl-C and, where there is such a thing, SIGTERM.
 
+use crate::exit;
 use framefold::Cancel;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
-/// The run that Ctrl-C cancels.
+/// The run that a signal cancels.
 static CURRENT: Mutex<Option<Cancel>> = Mutex::new(None);
 static INSTALL: Once = Once::new();
+/// The exit code of a cancelled run: which signal it was.
+static CODE: AtomicU8 = AtomicU8::new(exit::INTERRUPTED);
 
-/// The flag of a new run, set by the first Ctrl-C. A second one, or one when nothing is
-/// running, ends the process at once.
+/// The flag of a new run, set by the first signal. A second one, or one when nothing is running,
+/// ends the process at once.
 pub(crate) fn cancel_on_interrupt() -> Cancel {
     let cancel = Cancel::new();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(cancel.clone());
-    INSTALL.call_once(|| {
-        // Where no handler can be installed, Ctrl-C ends the process: no output is half written
-        // even then, because files are renamed into place.
-        let _ = ctrlc::set_handler(interrupted);
-    });
+    CODE.store(exit::INTERRUPTED, Ordering::Relaxed);
+    INSTALL.call_once(install);
     cancel
 }
 
-fn interrupted() {
+/// The exit code of a run that was cancelled.
+pub(crate) fn code() -> u8 {
+    CODE.load(Ordering::Relaxed)
+}
+
+/// Where no handler can be installed, signals end the process: no output is half written even then,
+/// because files are renamed into place.
+#[cfg(unix)]
+fn install() {
+    use signal_hook::consts::{SIGINT, SIGTERM};
+    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
+    let listen = move || {
+        for signal in signals.forever() {
+            came(if signal == SIGTERM { exit::TERMINATED } else { exit::INTERRUPTED });
+        }
+    };
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(listen);
+}
+
+#[cfg(not(unix))]
+fn install() {
+    let _ = ctrlc::set_handler(|| came(exit::INTERRUPTED));
+}
+
+fn came(code: u8) {
     let current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
     match current.as_ref() {
-        Some(cancel) if !cancel.is_cancelled() => cancel.cancel(),
-        _ => std::process::exit(130),
+        Some(cancel) if !cancel.is_cancelled() => {
+            CODE.store(code, Ordering::Relaxed);
+            cancel.cancel();
+        }
+        _ => std::process::exit(i32::from(code)),
     }
 }

@@ -84,7 +84,7 @@ impl Target {
                 .with_hint("name a file in it"));
         }
         if !force && path.symlink_metadata().is_ok() {
-            return Err(atomic::exists(&path));
+            return Err(framefold::io::output_exists().with_path(&path));
         }
         let folder = atomic::folder(&path);
         if !folder.is_dir() {

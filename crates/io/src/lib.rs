@@ -78,6 +78,7 @@ mod strided;
 mod tiff;
 mod tvips;
 mod units;
+mod whole;
 mod write;
 mod xml;
 mod zarr;
@@ -91,4 +92,5 @@ pub use linear::{
 pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};
 pub use storage::{SharedBytes, Storage, check_same, check_unchanged, pack};
+pub use whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

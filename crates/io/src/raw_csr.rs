@@ -18,8 +18,8 @@ mod descriptor;
 use crate::detect::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::enclosure::Enclosure;
 use crate::{Backend, CsrArray, CsrSource, CsrSpec, OpenOptions, Storage};
-pub(crate) use descriptor::descriptor_text;
-use descriptor::{ArrayFile, Descriptor};
+use descriptor::ArrayFile;
+pub(crate) use descriptor::{Descriptor, descriptor_text};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
@@ -86,7 +86,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     Dataset::try_new(Arc::new(source), Some(&nav_shape), options.sync_offset)
 }
 
-fn read_text(path: &Path) -> Result<String> {
+/// The text of a descriptor.
+pub(crate) fn read_text(path: &Path) -> Result<String> {
     let storage = Storage::open(path, Backend::Buffered)?;
     let len = Some(storage.len()).filter(|&len| len <= MAX_LEN);
     let Some(len) = len.and_then(|len| usize::try_from(len).ok()) else {

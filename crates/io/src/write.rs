@@ -6,6 +6,7 @@
 //! name when all of it was read back and found equal.
 
 mod axes;
+mod bytes;
 mod cast;
 mod checksum;
 mod chunks;
@@ -16,11 +17,11 @@ mod npy;
 mod options;
 mod pool;
 mod selection;
-mod target;
 mod units;
 mod verify;
 pub(crate) mod zarr;
 
+use crate::whole::{OutputKind, WholeOutput};
 use cast::Cast;
 use checksum::Checksums;
 use chunks::{ChunkSpec, Chunker};
@@ -31,7 +32,6 @@ pub use options::{Compression, WriteFormat, WriteOptions, Written};
 use pool::{Link, share};
 use selection::Selection;
 use std::path::Path;
-use target::Target;
 use units::{Unit, Units};
 
 /// The most pixels that a chunk may have.
@@ -56,7 +56,11 @@ pub fn write_dataset(
     let path = path.as_ref();
     let job = Job::try_new(dataset, path, options)?;
     let inputs = [dataset.source().info().paths.as_slice(), dataset.opened()].concat();
-    let target = Target::create(path, job.format == WriteFormat::Zarr, options.force, &inputs)?;
+    let kind = match job.format {
+        WriteFormat::Zarr => OutputKind::ZarrArray,
+        _ => OutputKind::File,
+    };
+    let target = WholeOutput::create(path, kind, options.force, &inputs)?;
     let parts: u64 = if options.unverified { 1 } else { 2 };
     let mut n_done = 0;
     let mut tick = |n: u64| {
@@ -67,7 +71,7 @@ pub fn write_dataset(
     let sums = Checksums::new(job.selection.len());
     let len_bytes = job.store(&target, &sums, &mut tick)?;
     if !options.unverified {
-        verify::verify(&job, target.temporary(), &sums, &mut tick)
+        verify::verify(&job, target.part(), &sums, &mut tick)
             .map_err(|error| verify::explain(error, path))?;
     }
     tick(0)?;
@@ -162,7 +166,7 @@ impl<'d> Job<'d> {
     /// Writes everything, and gives its size.
     fn store(
         &self,
-        target: &Target,
+        target: &WholeOutput,
         sums: &Checksums,
         tick: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<u64> {
@@ -189,7 +193,7 @@ impl<'d> Job<'d> {
             }
             (None, WriteFormat::Npy) => {
                 let header = npy::header(&self.shape(), self.cast.to)?;
-                target::write_at(target.file(), &header, 0, self.path)?;
+                bytes::write_at(target.file()?, &header, 0, self.path)?;
                 let flat = Flat::new(self, target, header.len() as u64);
                 flat.store(sums, tick)
             }

@@ -25,6 +25,7 @@ mod shifted;
 mod sparse;
 mod udf;
 mod verbs;
+mod whole;
 
 use pyo3::prelude::*;
 
@@ -56,6 +57,8 @@ mod _engine {
     use super::udf::TileCursor;
     #[pymodule_export]
     use super::verbs::{Partial, PyResults};
+    #[pymodule_export]
+    use super::whole::{WholeFile, part_of};
     use super::*;
 
     #[pymodule_init]

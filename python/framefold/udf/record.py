@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
-from framefold.exceptions import FileAccessError
-from framefold.udf._whole_file import BusyError, WholeFile, part_of
+from framefold.exceptions import FileAccessError, FramefoldError
+from framefold.udf._whole_file import WholeFile, part_of
 from framefold.udf.base import UDF
 
 
@@ -25,8 +25,9 @@ class RecordUDF(UDF):
     0. Space for all of it is taken at the start, where the file system can do that, so that a full
     disk shows at once.
 
-    Until all data are written, it is another file beside it, ``<filename>.part``. That goes if the
-    run fails or is cancelled, and a file that was there before stays as it was.
+    Until all data are written, it is another file beside it, ``.<filename>.framefold-part``. That
+    goes if the run fails or is cancelled, and a file that was there before stays as it was. What
+    replaces a file gets its permissions; a link stays, and what it leads to is replaced.
 
     Parameters
     ----------
@@ -61,10 +62,7 @@ class RecordUDF(UDF):
             nav = tuple(shape.nav) if roi is None else (int(np.count_nonzero(roi)),)
             full, dtype = (*nav, *shape.sig), meta.input_dtype
 
-            def make(part: str) -> None:
-                new_npy(part, full, dtype)
-
-            self._file = _file_of(self.params.filename, make, self.params.overwrite)
+            self._file = _file_of(self.params.filename, full, dtype, self.params.overwrite)
 
     def _at_end(self) -> Callable[[bool], None] | None:
         """Gives the file its name, or removes it."""
@@ -76,8 +74,8 @@ class RecordUDF(UDF):
         def end(complete: bool) -> None:
             try:
                 file.end(complete)
-            except OSError as error:
-                raise _refused(path, error) from error
+            except FramefoldError as error:
+                raise _refusal(path, str(error), error.hint) from error
 
         return end
 
@@ -93,36 +91,36 @@ class RecordUDF(UDF):
             self.task_data.memmap[place.get()] = tile
 
 
-def _file_of(path: str, make: Callable[[str], None], overwrite: bool) -> WholeFile:
+def _file_of(path: str, shape: tuple[int, ...], dtype: np.dtype[Any], overwrite: bool) -> WholeFile:
+    """A file full of zeros; what is written to its mapping has its place on the disk."""
     try:
-        return WholeFile(path, make, overwrite)
-    except BusyError as error:
-        hint = f"wait for it, choose another name, or remove '{part_of(path)}' if it is not so"
-        raise _refusal(path, "another run is writing it", hint) from error
+        file = WholeFile(path, overwrite)
+    except FramefoldError as error:
+        raise _refusal(path, str(error), error.hint) from error
+    try:
+        new_npy(file.part, shape, dtype)
     except OSError as error:
-        raise _refused(path, error) from error
+        file.end(False)
+        raise _refusal(path, error.strerror or str(error), None) from error
+    return file
 
 
 def new_npy(path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Make a .npy file full of zeros; what is written to its mapping has its place on the disk.
+    """Make a .npy file full of zeros of an empty file.
 
     Raises
     ------
     OSError
-        If it exists, cannot be made, or does not fit the disk; no new file is left then.
+        If it does not fit the disk.
     """
     header = {
         "descr": np.lib.format.dtype_to_descr(dtype),
         "fortran_order": False,
         "shape": shape,
     }
-    with open(path, "xb") as file:
-        try:
-            np.lib.format.write_array_header_1_0(file, header)
-            _take_space(file, file.tell() + math.prod(shape) * dtype.itemsize)
-        except BaseException:
-            os.unlink(path)
-            raise
+    with open(path, "r+b") as file:
+        np.lib.format.write_array_header_1_0(file, header)
+        _take_space(file, file.tell() + math.prod(shape) * dtype.itemsize)
 
 
 def _take_space(file: BinaryIO, len_bytes: int) -> None:
@@ -136,16 +134,7 @@ def _take_space(file: BinaryIO, len_bytes: int) -> None:
                 raise
 
 
-def _refused(path: str, error: OSError) -> FileAccessError:
-    if isinstance(error, FileExistsError):
-        hint = "choose another name, or use overwrite=True"
-        return _refusal(path, "there is such a file already", hint)
-    return _refusal(path, error.strerror or str(error), None)
-
-
 def _refusal(path: str, reason: str, hint: str | None) -> FileAccessError:
-    error = FileAccessError(
-        f"RecordUDF: cannot write '{path}': {reason}" + (f"; {hint}" if hint else "")
-    )
+    error = FileAccessError(f"RecordUDF: cannot write '{path}': {reason}")
     error.path, error.hint = path, hint
     return error

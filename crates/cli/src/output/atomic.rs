@@ -1,47 +1,29 @@
 //! Files that appear when they are complete, or not at all.
 
+use framefold::io::{OutputKind, WholeOutput};
 use framefold::{Cancel, Error, Result};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Writes the file at `path` through `fill`: to a temporary file beside it, renamed at the end.
+/// Writes the file at `path` through `fill`.
 ///
 /// # Errors
 /// Those of `fill`; `Io`; `Cancelled` if `cancel` was set in the meantime; `InvalidArgument` if
-/// the file exists and `force` is not set.
+/// the file exists and `force` is not set, or somebody else is writing it.
 pub(super) fn write(
     path: &Path,
     force: bool,
     cancel: &Cancel,
     fill: impl FnOnce(&mut BufWriter<&File>) -> Result<()>,
 ) -> Result<()> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".framefold-").suffix(".part");
-    #[cfg(unix)]
-    {
-        // As any new file; the user's umask applies.
-        use std::os::unix::fs::PermissionsExt;
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    let file = builder
-        .tempfile_in(folder(path))
-        .map_err(|error| Error::io("create a file in the output's directory", error))?;
-    let mut out = BufWriter::new(file.as_file());
+    let whole = WholeOutput::create(path, OutputKind::File, force, &[])?;
+    let mut out = BufWriter::new(whole.file()?);
     fill(&mut out)?;
     out.flush().map_err(failed)?;
     drop(out);
-    file.as_file().sync_all().map_err(failed)?;
     cancel.check()?;
-    if force {
-        file.persist(path).map_err(|error| failed(error.error))?;
-    } else {
-        file.persist_noclobber(path).map_err(|error| match error.error.kind() {
-            ErrorKind::AlreadyExists => exists(path),
-            _ => failed(error.error),
-        })?;
-    }
-    Ok(())
+    whole.publish()
 }
 
 /// The directory that `path` lies in.
@@ -50,13 +32,6 @@ pub(super) fn folder(path: &Path) -> PathBuf {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
         _ => PathBuf::from("."),
     }
-}
-
-/// The output exists and may not be replaced.
-pub(super) fn exists(path: &Path) -> Error {
-    Error::invalid("the output file exists")
-        .with_path(path)
-        .with_hint("choose another name, or replace it with --force")
 }
 
 /// The error of a write that the operating system refused.

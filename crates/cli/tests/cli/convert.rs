@@ -67,7 +67,9 @@ fn wrong_calls() {
     bench
         .call("convert scan.npy --to raw_csr n.toml --sync-offset -2")
         .assert_failed(4, &["position 0 has no data", "sync_offset"]);
-    bench.call("convert scan.npy --to raw_csr no/n.toml").assert_failed(5, &["no/n.indptr"]);
+    bench
+        .call("convert scan.npy --to raw_csr no/n.toml")
+        .assert_failed(5, &["find the folder of the output", "'no'"]);
     bench.call("convert none.npy --to raw_csr n.toml").assert_failed(5, &["'none.npy'"]);
     assert_eq!(bench.names(), before);
     assert_eq!(bench.call("convert scan.npy --to raw_csr s.toml --force -q").code, 0);

@@ -1,4 +1,4 @@
-//! Ctrl-C in the middle of a run.
+//! Ctrl-C and SIGTERM in the middle of a run.
 #![cfg(unix)]
 
 use crate::support::Bench;
@@ -8,6 +8,15 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn ctrl_c_ends_the_run_quickly_without_output() {
+    ends("-INT", 130);
+}
+
+#[test]
+fn so_does_sigterm() {
+    ends("-TERM", 143);
+}
+
+fn ends(signal: &str, code: i32) {
     let bench = Bench::new();
     // 64 GiB without a byte on the disk: takes far longer than the test.
     File::create(bench.path("long.raw")).unwrap().set_len(64 << 30).unwrap();
@@ -16,10 +25,10 @@ fn ctrl_c_ends_the_run_quickly_without_output() {
     let child = bench.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     let start = Instant::now();
-    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
     let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130));
+    assert_eq!(output.status.code(), Some(code));
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(stderr, "framefold: 'long.raw': the run was cancelled\n");
     assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());

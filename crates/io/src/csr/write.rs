@@ -72,6 +72,8 @@ pub fn write_raw_csr(
     }
     let mut tiles = Tiles::try_new(dataset)?;
     let outputs = Outputs::try_new(path.as_ref(), options.force, &dataset.source().info().paths)?;
+    // First of all, so that one of two that write the same has to stop.
+    let mut descriptor = outputs.create(Outputs::DESCRIPTOR)?;
     let mut arrays = Arrays {
         pointers: outputs.create(Outputs::ROW_POINTERS)?,
         columns: outputs.create(Outputs::COLUMNS)?,
@@ -91,7 +93,6 @@ pub fn write_raw_csr(
 
     let stored = [DType::I64, DType::I32, dtype].map(StoredDType::native);
     let text = descriptor_text(shape, outputs.array_names()?, stored);
-    let mut descriptor = outputs.create(Outputs::DESCRIPTOR)?;
     descriptor.append(text.as_bytes())?;
     descriptor.complete(text.len() as u64)?;
     // The last chance to stop: from here on, files appear.

@@ -1,21 +1,22 @@
 //! Files in which frames follow each other.
 
 use super::Job;
+use super::bytes::write_at;
 use super::checksum::Checksums;
 use super::frames::Frames;
 use super::pool::{Link, share};
-use super::target::{Target, write_at};
+use crate::whole::WholeOutput;
 use framefold_core::{Error, Result};
 
 /// A file whose pixels begin at some byte.
 pub(super) struct Flat<'j> {
     job: &'j Job<'j>,
-    target: &'j Target,
+    target: &'j WholeOutput,
     first_pixel: u64,
 }
 
 impl<'j> Flat<'j> {
-    pub(super) fn new(job: &'j Job<'j>, target: &'j Target, first_pixel: u64) -> Self {
+    pub(super) fn new(job: &'j Job<'j>, target: &'j WholeOutput, first_pixel: u64) -> Self {
         Flat { job, target, first_pixel }
     }
 
@@ -38,7 +39,7 @@ impl<'j> Flat<'j> {
             let mut take = |start: usize, bytes: &[u8]| {
                 job.sum(sums, &positions, &unit, start, bytes);
                 let at = self.first_pixel + (first + start) as u64 * frame_bytes;
-                write_at(self.target.file(), bytes, at, job.path)?;
+                write_at(self.target.file()?, bytes, at, job.path)?;
                 link.done(bytes.len() as u64 / frame_bytes.max(1))
             };
             frames.read(&job.frames_at(&positions), unit.slice, &mut take)

@@ -14,11 +14,12 @@ mod hyperspy;
 mod message;
 mod node;
 
+use super::bytes::write_at;
 use super::chunks::{ChunkSpec, Encoded};
 use super::pool::Link;
-use super::target::{Target, write_at};
 use super::units::{Unit, unravel};
 use super::{Job, WriteFormat};
+use crate::whole::WholeOutput;
 use chunk_tree::StoredChunk;
 use framefold_core::{Error, MetadataValue, Result};
 use message::{Filters, Layout};
@@ -49,7 +50,7 @@ pub(super) fn data_path(job: &Job<'_>) -> String {
 pub(super) struct ChunkedFile<'j> {
     job: &'j Job<'j>,
     spec: &'j ChunkSpec,
-    target: &'j Target,
+    target: &'j WholeOutput,
     state: Mutex<State>,
     turned: Condvar,
 }
@@ -63,7 +64,7 @@ struct State {
 }
 
 impl<'j> ChunkedFile<'j> {
-    pub(super) fn new(job: &'j Job<'j>, spec: &'j ChunkSpec, target: &'j Target) -> Self {
+    pub(super) fn new(job: &'j Job<'j>, spec: &'j ChunkSpec, target: &'j WholeOutput) -> Self {
         let state = Mutex::new(State { next: 0, end: FIRST_PIXEL, chunks: Vec::new() });
         ChunkedFile { job, spec, target, state, turned: Condvar::new() }
     }
@@ -74,7 +75,7 @@ impl<'j> ChunkedFile<'j> {
     /// `Io`; `Limit` if a chunk is too large; `Cancelled` if another piece failed.
     pub(super) fn store(&self, link: &Link<'_>, unit: &Unit<'_>, encoded: &Encoded) -> Result<()> {
         let start = self.reserve(link, unit, encoded)?;
-        write_at(self.target.file(), &encoded.bytes, start, self.job.path)
+        write_at(self.target.file()?, &encoded.bytes, start, self.job.path)
     }
 
     /// Waits for its turn, so that files do not depend on which worker is faster.
@@ -118,14 +119,14 @@ impl<'j> ChunkedFile<'j> {
 }
 
 /// Writes the headers of a file with pixels in one run up to `end`; gives its size.
-pub(super) fn complete_flat(job: &Job<'_>, target: &Target, end: u64) -> Result<u64> {
+pub(super) fn complete_flat(job: &Job<'_>, target: &WholeOutput, end: u64) -> Result<u64> {
     let layout = Layout::Contiguous { address: FIRST_PIXEL, len: end - FIRST_PIXEL };
     finish(job, target, Image::at(end.next_multiple_of(8)), layout, Filters::default())
 }
 
 fn finish(
     job: &Job<'_>,
-    target: &Target,
+    target: &WholeOutput,
     mut image: Image,
     layout: Layout,
     filters: Filters,
@@ -137,8 +138,8 @@ fn finish(
     };
     let root = image.append_tree(&root)?;
     let end = image.end();
-    write_at(target.file(), &image.bytes, image.start, job.path)?;
-    write_at(target.file(), &message::superblock(root, end), 0, job.path)?;
+    write_at(target.file()?, &image.bytes, image.start, job.path)?;
+    write_at(target.file()?, &message::superblock(root, end), 0, job.path)?;
     Ok(end)
 }
 

@@ -2,10 +2,10 @@
 
 use super::axes::axes;
 use super::chunks::{ChunkSpec, Encoded};
-use super::target::{Target, failed};
 use super::units::{Unit, unravel};
 use super::{Compression, Job};
 use crate::codec::{Step, crc32c};
+use crate::whole::{WholeOutput, failed};
 use framefold_core::{ByteOrder, DType, MetadataValue, Result};
 use serde_json::{Map, Value, json};
 use std::fs::File;
@@ -32,12 +32,16 @@ impl<'j> ShardFolder<'j> {
     ///
     /// # Errors
     /// `Io`.
-    pub(super) fn create(job: &'j Job<'j>, spec: &'j ChunkSpec, target: &Target) -> Result<Self> {
+    pub(super) fn create(
+        job: &'j Job<'j>,
+        spec: &'j ChunkSpec,
+        target: &WholeOutput,
+    ) -> Result<Self> {
         // A file is as large as a piece: whole chunks, also where frames end.
         let pieces = job.units.step.iter().chain(job.units.tiling.tile_shape());
         let shard = pieces.zip(&spec.shape).map(|(&piece, &chunk)| piece.next_multiple_of(chunk));
         let shard: Vec<usize> = shard.collect();
-        let folder = target.temporary().to_path_buf();
+        let folder = target.part().to_path_buf();
         let text = format!("{:#}\n", description(job, spec, &shard));
         let file = folder.join("zarr.json");
         std::fs::write(&file, &text)

@@ -198,3 +198,43 @@ fn files_that_exist_are_kept_or_replaced() {
     assert_eq!(error.kind(), ErrorKind::Io);
     assert!(names(dir.path()).is_empty());
 }
+
+#[test]
+fn a_descriptor_keeps_its_arrays_until_it_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let force = CsrWriteOptions { force: true, ..CsrWriteOptions::default() };
+    write(&dataset(DType::U8), dir.path(), force).unwrap();
+    let path = dir.path().join("scan.toml");
+    let bytes = || {
+        let read = open(&path, &OpenOptions::default()).unwrap();
+        read_frames(read.source().as_ref()).unwrap()
+    };
+    let old = bytes();
+    let others = ["scan.2.data", "scan.2.indices", "scan.2.indptr", "scan.toml"];
+    for expected in [others, ALL, others] {
+        #[cfg(unix)]
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            use std::os::unix::fs::PermissionsExt;
+            let private = std::fs::Permissions::from_mode(0o600);
+            std::fs::set_permissions(entry.unwrap().path(), private).unwrap();
+        }
+        // Stopped at the last moment: the old ones are what there is.
+        let before = (names(dir.path()), bytes());
+        let mut n = 0;
+        let mut stop = |n_done: u64| {
+            n += u64::from(n_done == 12);
+            if n == 2 { Err(Error::cancelled()) } else { Ok(()) }
+        };
+        write_raw_csr(&dataset(DType::U16), &path, &force, &mut stop).unwrap_err();
+        assert_eq!((names(dir.path()), bytes()), before);
+        write(&dataset(DType::U16), dir.path(), force).unwrap();
+        assert_eq!(names(dir.path()), expected);
+        assert_ne!(bytes(), old);
+        #[cfg(unix)]
+        for entry in std::fs::read_dir(dir.path()).unwrap() {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = entry.unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+}

@@ -223,7 +223,7 @@ fn output_that_exists_is_kept_or_replaced() {
     std::fs::create_dir(&precious).unwrap();
     std::fs::write(precious.join("thesis.txt"), b"words").unwrap();
     let error = write(&source, &precious, &force).unwrap_err();
-    assert!(error.to_string().contains("without Zarr arrays"), "{error}");
+    assert!(error.to_string().contains("to replace it would remove 'thesis.txt'"), "{error}");
     assert_eq!(std::fs::read(precious.join("thesis.txt")).unwrap(), b"words");
     let nowhere = folder.path().join("nowhere").join("out.npy");
     assert_eq!(write(&source, &nowhere, &force).unwrap_err().kind(), ErrorKind::Io);
@@ -233,26 +233,49 @@ fn output_that_exists_is_kept_or_replaced() {
 fn what_was_left_by_a_killed_run_is_removed() {
     let source = dataset(DType::U8, &[3], &[4, 5], 0);
     let folder = tempfile::tempdir().unwrap();
-    let left = |name: &str| folder.path().join(format!("{name}.framefold-part"));
-    std::fs::write(left(".out.h5.1-2"), b"half").unwrap();
-    for (name, has_lock, age) in [("3-4", true, 0), ("3-5", false, 3600), ("3-6", false, 0)] {
-        let part = left(&format!(".out.h5.{name}"));
-        std::fs::create_dir(&part).unwrap();
-        if has_lock {
-            std::fs::write(part.join(".lock"), b"").unwrap();
+    for ending in FORMATS {
+        let hidden = |what: &str| folder.path().join(format!(".out.{ending}.framefold-{what}"));
+        std::fs::write(hidden("lock"), b"").unwrap();
+        if ending == "zarr" {
+            std::fs::create_dir_all(hidden("part").join("c")).unwrap();
+        } else {
+            std::fs::write(hidden("part"), b"half").unwrap();
         }
-        let then = std::time::SystemTime::now() - std::time::Duration::from_secs(age);
-        std::fs::File::open(&part).unwrap().set_modified(then).unwrap();
+        let path = folder.path().join(format!("out.{ending}"));
+        write(&source, &path, &WriteOptions::default()).unwrap();
+        assert_eq!(names(folder.path()), [format!("out.{ending}")]);
+        remove(&path);
     }
-    std::fs::write(left(".other.h5.1-2"), b"half").unwrap();
-    let held = std::fs::File::create(left(".out.h5.5-6")).unwrap();
+    // Somebody works on this one.
+    let held = std::fs::File::create(folder.path().join(".out.h5.framefold-lock")).unwrap();
     held.lock().unwrap();
-    write(&source, &folder.path().join("out.h5"), &WriteOptions::default()).unwrap();
-    // Those of others, one without a lock as yet, and one that is locked.
-    let kept =
-        [".other.h5.1-2", ".out.h5.3-6", ".out.h5.5-6"].map(|n| format!("{n}.framefold-part"));
-    let kept: Vec<String> = kept.into_iter().chain(["out.h5".to_owned()]).collect();
-    assert_eq!(names(folder.path()), kept);
+    let path = folder.path().join("out.h5");
+    let error = write(&source, &path, &WriteOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("another run is writing it"), "{error}");
+}
+
+#[test]
+fn replacing_keeps_permissions_and_groups() {
+    let source = dataset(DType::U8, &[3], &[4, 5], 0);
+    let folder = tempfile::tempdir().unwrap();
+    let force = WriteOptions { force: true, ..WriteOptions::default() };
+    #[cfg(unix)]
+    for ending in FORMATS {
+        use std::os::unix::fs::PermissionsExt;
+        let path = folder.path().join(format!("out.{ending}"));
+        write(&source, &path, &force).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        write(&source, &path, &force).unwrap();
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o700, "{ending}");
+    }
+    let group = folder.path().join("group.zarr");
+    write(&source, &group.join("c"), &force).unwrap_err();
+    std::fs::create_dir(&group).unwrap();
+    std::fs::write(group.join("zarr.json"), r#"{"zarr_format": 3, "node_type": "group"}"#).unwrap();
+    write(&source, &group.join("scan.zarr"), &force).unwrap();
+    let error = write(&source, &group, &force).unwrap_err().to_string();
+    assert!(error.contains("a Zarr group; to replace it would remove 'scan.zarr'"), "{error}");
+    assert_eq!(names(&group), ["scan.zarr", "zarr.json"]);
 }
 
 #[test]

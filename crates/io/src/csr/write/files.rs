@@ -1,23 +1,32 @@
-//! Files that appear together when all are complete, or not at all.
+//! A descriptor and three arrays that appear together when all are complete, or not at all.
 
+use crate::raw_csr::{Descriptor, read_text};
+use crate::whole::{OutputKind, WholeOutput, failed, real_path};
 use framefold_core::{Error, Result};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
-use tempfile::TempPath;
+
+/// What follows the descriptor's name in those of row pointers, columns and values.
+const ENDINGS: [&str; 3] = [".indptr", ".indices", ".data"];
+/// What follows it first. A descriptor that is replaced keeps its arrays until its place is taken, so
+/// those of the new one have the other names.
+const VARIANTS: [&str; 2] = ["", ".2"];
 
 /// Where a descriptor and its arrays are to appear.
 pub(super) struct Outputs {
-    folder: PathBuf,
     paths: [PathBuf; 4],
+    /// Arrays of the descriptor that is to be replaced.
+    old: Option<[PathBuf; 3]>,
     force: bool,
+    inputs: Vec<PathBuf>,
 }
 
 /// One file, under a temporary name. It is removed unless it is published.
 pub(super) struct Output {
     writer: BufWriter<File>,
-    temporary: TempPath,
+    whole: WholeOutput,
     target: PathBuf,
 }
 
@@ -33,34 +42,50 @@ impl Outputs {
     /// `InvalidArgument` if `path` names no file, one of the files exists and is not to be
     /// replaced, or is an input.
     pub(super) fn try_new(path: &Path, force: bool, inputs: &[PathBuf]) -> Result<Self> {
+        // Arrays lie beside the descriptor, not beside a link to it.
+        let real = if force && path.is_symlink() { Some(real_path(path)?) } else { None };
+        let path = real.as_deref().unwrap_or(path);
         let Some(stem) = path.file_stem().filter(|_| path.extension().is_some()) else {
             return Err(Error::invalid("the output's name has no extension")
                 .with_path(path)
                 .with_hint("call it NAME.toml; the arrays get names that begin with NAME"));
         };
-        let array = |ending: &str| {
-            let mut name = OsString::from(stem);
-            name.push(ending);
-            path.with_file_name(name)
+        let arrays = |variant: &str| {
+            ENDINGS.map(|ending| {
+                let mut name = OsString::from(stem);
+                name.push(variant);
+                name.push(ending);
+                path.with_file_name(name)
+            })
         };
-        let paths = [path.to_path_buf(), array(".indptr"), array(".indices"), array(".data")];
-        let folder = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
-            _ => PathBuf::from("."),
-        };
+        let mut chosen = arrays(VARIANTS[0]);
+        let mut old = None;
+        if force {
+            let used = names_in(path);
+            let is_used =
+                |path: &PathBuf| path.file_name().is_some_and(|n| used.contains(&n.into()));
+            let (free, taken): (Vec<_>, Vec<_>) = VARIANTS
+                .map(arrays)
+                .into_iter()
+                .partition(|paths: &[PathBuf; 3]| !paths.iter().any(is_used));
+            chosen = free.into_iter().next().unwrap_or(chosen);
+            old = taken.into_iter().find(|paths| *paths != chosen);
+        }
+        let [row_pointers, columns, values] = chosen;
+        let paths = [path.to_path_buf(), row_pointers, columns, values];
         let inputs: Vec<PathBuf> =
             inputs.iter().filter_map(|input| input.canonicalize().ok()).collect();
-        for path in &paths {
+        for path in paths.iter().chain(old.iter().flatten()) {
             if path.canonicalize().is_ok_and(|path| inputs.contains(&path)) {
                 return Err(Error::invalid("the output is one of the input files")
                     .with_path(path)
                     .with_hint("choose another name"));
             }
             if !force && path.symlink_metadata().is_ok() {
-                return Err(exists(path));
+                return Err(crate::whole::output_exists().with_path(path));
             }
         }
-        Ok(Outputs { folder, paths, force })
+        Ok(Outputs { paths, old, force, inputs })
     }
 
     /// The names of row pointers, columns and values, as the descriptor has them.
@@ -81,38 +106,23 @@ impl Outputs {
     /// Begins the `i`-th file.
     pub(super) fn create(&self, i: usize) -> Result<Output> {
         let target = self.paths.get(i).ok_or_else(|| Error::bug("there is no such output"))?;
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".framefold-").suffix(".part");
-        #[cfg(unix)]
-        {
-            // As any new file; the user's umask applies.
-            use std::os::unix::fs::PermissionsExt;
-            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        let whole = WholeOutput::create(target, OutputKind::File, self.force, &self.inputs)
+            .map_err(|error| error.with_path(target))?;
+        if let Some(old) = self.old.as_ref().and_then(|old| old.get(i.checked_sub(1)?)) {
+            whole.take_permissions_of(old);
         }
-        let file = builder.tempfile_in(&self.folder).map_err(|error| {
-            Error::io("create a file in the output's directory", error).with_path(target)
-        })?;
-        let (file, temporary) = file.into_parts();
+        let file = whole.file()?.try_clone().map_err(|error| failed(error, target))?;
         let writer = BufWriter::with_capacity(1 << 18, file);
-        Ok(Output { writer, temporary, target: target.clone() })
+        Ok(Output { writer, whole, target: target.clone() })
     }
 
     /// Gives all files their names, the descriptor's last; if that fails, none stays.
     pub(super) fn publish(self, descriptor: Output, arrays: [Output; 3]) -> Result<Vec<PathBuf>> {
-        if self.force {
-            // While arrays are replaced, the old descriptor would tell lies about the new ones.
-            match std::fs::remove_file(&descriptor.target) {
-                Err(error) if error.kind() != ErrorKind::NotFound => {
-                    let error = Error::io("replace the file", error);
-                    return Err(error.with_path(&descriptor.target));
-                }
-                _ => {}
-            }
-        }
         let mut published: Vec<PathBuf> = Vec::new();
         for output in arrays.into_iter().chain([descriptor]) {
-            match output.publish(self.force) {
-                Ok(path) => published.push(path),
+            let target = output.target.clone();
+            match output.publish() {
+                Ok(()) => published.push(target),
                 Err(error) => {
                     for path in published {
                         // The first error counts.
@@ -122,8 +132,20 @@ impl Outputs {
                 }
             }
         }
+        for path in self.old.iter().flatten() {
+            // Nothing leads to them any more.
+            let _ = std::fs::remove_file(path);
+        }
         Ok(self.paths.to_vec())
     }
+}
+
+/// The arrays that the descriptor at `path` leads to, if there is one.
+fn names_in(path: &Path) -> Vec<OsString> {
+    let descriptor = read_text(path).and_then(|text| Descriptor::parse(&text));
+    let Ok(Descriptor { row_pointers, columns, values, .. }) = descriptor else { return vec![] };
+    let files = [row_pointers, columns, values];
+    files.iter().filter_map(|file| file.name.file_name()).map(OsStr::to_owned).collect()
 }
 
 impl Output {
@@ -145,29 +167,9 @@ impl Output {
         Err(failed(std::io::Error::other(message), target))
     }
 
-    fn publish(self, force: bool) -> Result<PathBuf> {
-        let Output { writer, temporary, target } = self;
+    fn publish(self) -> Result<()> {
+        let Output { writer, whole, target } = self;
         drop(writer);
-        if force {
-            temporary.persist(&target).map_err(|error| failed(error.error, &target))?;
-        } else {
-            temporary.persist_noclobber(&target).map_err(|error| match error.error.kind() {
-                ErrorKind::AlreadyExists => exists(&target),
-                _ => failed(error.error, &target),
-            })?;
-        }
-        Ok(target)
+        whole.publish().map_err(|error| error.with_path(&target))
     }
-}
-
-fn failed(error: std::io::Error, target: &Path) -> Error {
-    Error::io("write the file", error)
-        .with_path(target)
-        .with_hint("check the space on the disk and the permissions of the folder")
-}
-
-fn exists(path: &Path) -> Error {
-    Error::invalid("the output file exists")
-        .with_path(path)
-        .with_hint("choose another name, or replace it (--force)")
 }

@@ -1,0 +1,342 @@
+//! Output that appears under its name when it is complete, or not at all.
+//!
+//! | name | what |
+//! |---|---|
+//! | `NAME` | at any moment nothing, the old one or the new one, and that whole |
+//! | `.NAME.framefold-part` | what is being written; after an exchange, what is to go |
+//! | `.NAME.framefold-lock` | held by who writes: there is one at a time |
+//! | `.NAME.framefold-old` | what is to go, where a file system cannot exchange two names |
+//!
+//! What begins with a dot goes with who made it. Where that was killed, the next one to write the
+//! same output gets the lock, and with it the right to remove the rest; an old folder without a
+//! new one comes back first. Links are followed, whether they lead somewhere or not yet.
+
+mod lock;
+mod place;
+mod renames;
+#[cfg(test)]
+mod tests;
+
+use framefold_core::{Error, Result};
+use lock::Lock;
+use place::Place;
+use renames::{exchange, rename_new, unsupported};
+use std::fs::{File, OpenOptions, Permissions};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// What is to appear.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputKind {
+    /// A file. It takes the place of files only.
+    File,
+    /// A folder with a Zarr array. It takes the place of files, of empty folders, and of folders
+    /// that hold such an array and nothing else.
+    ZarrArray,
+}
+
+/// A file or folder in the making, under another name beside its own. Whatever is not published is
+/// removed when this is dropped, though not by a fork of the process that made it.
+#[derive(Debug)]
+pub struct WholeOutput {
+    place: Place,
+    kind: OutputKind,
+    replace: bool,
+    /// What is written, if it is a file.
+    file: Option<File>,
+    lock: Lock,
+}
+
+impl WholeOutput {
+    /// Begins what is to be `path`, made of data from `inputs`. It gets the permissions of what it
+    /// is to replace, otherwise those of anything new.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it exists and is not to be replaced, or not by this, an input is in the
+    /// way, or somebody else is writing it; `Io`.
+    pub fn create(
+        path: &Path,
+        kind: OutputKind,
+        replace: bool,
+        inputs: &[PathBuf],
+    ) -> Result<Self> {
+        let place = Place::of(path)?;
+        place.not_an_input(inputs)?;
+        let free = |place: &Place| match replace || path.symlink_metadata().is_err() {
+            true => replaceable(&place.path, kind),
+            false => Err(output_exists()),
+        };
+        free(&place)?;
+        let lock = Lock::take(&place.lock)?;
+        step("locked");
+        let mut output = WholeOutput { place, kind, replace, file: None, lock };
+        output.take_over()?;
+        free(&output.place)?;
+        output.begin().map_err(|error| output.failed(error))?;
+        step("begun");
+        Ok(output)
+    }
+
+    /// Where it is until it is published.
+    pub fn part(&self) -> &Path {
+        &self.place.part
+    }
+
+    /// Gives it the permissions of a file that it stands for, if there is one.
+    pub(crate) fn take_permissions_of(&self, path: &Path) {
+        if let (Ok(meta), Some(file)) = (path.metadata(), &self.file) {
+            // Where that is not allowed, it keeps its own.
+            let _ = file.set_permissions(meta.permissions());
+        }
+    }
+
+    /// The file to write to.
+    ///
+    /// # Errors
+    /// `Bug` if it is a folder.
+    pub fn file(&self) -> Result<&File> {
+        self.file.as_ref().ok_or_else(|| Error::bug("a folder cannot be written to"))
+    }
+
+    /// Gives it its name, in the place of what has it.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if something has the name by now that is not to be replaced; `Io`.
+    pub fn publish(self) -> Result<()> {
+        if let Some(file) = &self.file {
+            file.sync_all().map_err(|error| self.failed(error))?;
+        }
+        step("written");
+        let Place { path, part, .. } = &self.place;
+        let done = match (self.replace, self.kind) {
+            (true, OutputKind::File) => {
+                replaceable(path, self.kind)?;
+                std::fs::rename(part, path)
+            }
+            _ => rename_new(part, path),
+        };
+        match done {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => match self.replace {
+                true => self.exchange()?,
+                false => return Err(output_exists()),
+            },
+            done => done.map_err(|error| self.failed(error))?,
+        }
+        step("published");
+        Ok(())
+    }
+
+    /// Changes places with what has the name, which then goes.
+    fn exchange(&self) -> Result<()> {
+        let Place { path, part, old, .. } = &self.place;
+        replaceable(path, self.kind)?;
+        // Where what has the name changed after this look, it gets its name back.
+        match exchange(part, path) {
+            Ok(()) => {
+                step("exchanged");
+                replaceable(part, self.kind).inspect_err(|_| {
+                    let _ = exchange(part, path);
+                })
+            }
+            Err(error) if unsupported(&error) => {
+                let back = || {
+                    let _ = rename_new(old, path);
+                };
+                rename_new(path, old).map_err(|error| self.failed(error))?;
+                step("old moved away");
+                replaceable(old, self.kind).inspect_err(|_| back())?;
+                rename_new(part, path).map_err(|error| {
+                    back();
+                    self.failed(error)
+                })?;
+                step("new moved there");
+                remove(old);
+                Ok(())
+            }
+            Err(error) => Err(self.failed(error)),
+        }
+    }
+
+    /// Removes what somebody left who was killed.
+    fn take_over(&self) -> Result<()> {
+        let Place { path, part, old, .. } = &self.place;
+        if old.symlink_metadata().is_ok() {
+            if path.symlink_metadata().is_err() {
+                rename_new(old, path).map_err(|error| self.failed(error))?;
+            }
+            remove(old);
+        }
+        remove(part);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> std::io::Result<()> {
+        let replaced = self.place.path.symlink_metadata().ok();
+        let is_folder = self.kind == OutputKind::ZarrArray;
+        let permissions = replaced
+            .filter(|meta| if is_folder { meta.is_dir() } else { meta.is_file() })
+            .map(|meta| meta.permissions());
+        let part = &self.place.part;
+        if is_folder {
+            new_folder(part, permissions.as_ref())?;
+        } else {
+            self.file = Some(new_file(part, permissions.as_ref())?);
+        }
+        if let Some(permissions) = permissions {
+            // Where that is not allowed, those of anything new, or fewer, have to do.
+            let _ = match &self.file {
+                Some(file) => file.set_permissions(permissions),
+                None => std::fs::set_permissions(part, permissions),
+            };
+        }
+        Ok(())
+    }
+
+    fn failed(&self, error: std::io::Error) -> Error {
+        failed(error, &self.place.path)
+    }
+}
+
+impl Drop for WholeOutput {
+    fn drop(&mut self) {
+        if self.lock.is_of_this_process() {
+            remove(&self.place.part);
+        }
+    }
+}
+
+/// Where what is to be `path` is until it is complete.
+///
+/// # Errors
+/// `InvalidArgument` if `path` names nothing; `Io` if there is no such folder.
+pub fn part_of(path: &Path) -> Result<PathBuf> {
+    Ok(Place::of(path)?.part)
+}
+
+/// Where `path` leads to, through links.
+pub(crate) fn real_path(path: &Path) -> Result<PathBuf> {
+    Ok(Place::of(path)?.path)
+}
+
+/// That something has the name, and stays.
+pub fn output_exists() -> Error {
+    Error::invalid("the output exists")
+        .with_hint("choose another name, or replace it (--force, overwrite=True)")
+}
+
+/// That the operating system refused to write `path`.
+pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
+    Error::io("write the output", error)
+        .with_path(path)
+        .with_hint("check the space on the disk and the permissions of the folder")
+}
+
+#[cfg(unix)]
+fn new_file(path: &Path, permissions: Option<&Permissions>) -> std::io::Result<File> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    // Nobody may open it before it has its permissions who may not open what it replaces.
+    let mode = permissions.map_or(0o666, |permissions| permissions.mode() & 0o777);
+    OpenOptions::new().read(true).write(true).create_new(true).mode(mode | 0o600).open(path)
+}
+
+#[cfg(not(unix))]
+fn new_file(path: &Path, _permissions: Option<&Permissions>) -> std::io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
+
+#[cfg(unix)]
+fn new_folder(path: &Path, permissions: Option<&Permissions>) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    let mode = permissions.map_or(0o777, |permissions| permissions.mode() & 0o777);
+    std::fs::DirBuilder::new().mode(mode | 0o700).create(path)
+}
+
+#[cfg(not(unix))]
+fn new_folder(path: &Path, _permissions: Option<&Permissions>) -> std::io::Result<()> {
+    std::fs::create_dir(path)
+}
+
+/// Removes a file, a link, or a folder in which there is nothing but what is written here.
+fn remove(path: &Path) {
+    let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    // Nobody can do anything about what cannot be removed.
+    let _ = match is_dir {
+        true if names(path).is_ok_and(|names| names.iter().all(|name| is_ours(name))) => {
+            std::fs::remove_dir_all(path)
+        }
+        true => Ok(()),
+        false => std::fs::remove_file(path),
+    };
+}
+
+/// What a folder with an array holds.
+fn is_ours(name: &str) -> bool {
+    name == "zarr.json" || name == "c"
+}
+
+/// The names in a folder, in order; of very many, some.
+fn names(folder: &Path) -> std::io::Result<Vec<String>> {
+    let name = |entry: std::io::Result<std::fs::DirEntry>| {
+        Ok::<_, std::io::Error>(entry?.file_name().to_string_lossy().into_owned())
+    };
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder)?.take(1000).map(name).collect::<std::io::Result<_>>()?;
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Refuses to replace what is neither file nor folder, a folder by a file, and folders that hold
+/// anything but one array as it is written here.
+fn replaceable(path: &Path, kind: OutputKind) -> Result<()> {
+    let Ok(meta) = path.symlink_metadata() else { return Ok(()) };
+    if meta.is_dir() {
+        return match kind {
+            OutputKind::File => Err(Error::invalid("the output is a folder that exists")
+                .with_hint("choose another name, or remove the folder")),
+            OutputKind::ZarrArray => only_an_array(path),
+        };
+    }
+    if meta.is_file() || (meta.is_symlink() && kind == OutputKind::File) {
+        return Ok(());
+    }
+    Err(Error::invalid("the output exists, and is neither a file nor a folder")
+        .with_hint("choose another name"))
+}
+
+/// Names of a folder that an error shows.
+const SHOWN: usize = 3;
+
+fn only_an_array(path: &Path) -> Result<()> {
+    let names = names(path).map_err(|error| failed(error, path))?;
+    if names.is_empty() {
+        return Ok(());
+    }
+    let node = std::fs::read(path.join("zarr.json")).ok();
+    let node = node.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
+    let node = node.as_ref().and_then(|node| node.get("node_type")?.as_str()).unwrap_or_default();
+    if node == "array" && names.iter().all(|name| is_ours(name)) {
+        return Ok(());
+    }
+    let what = match node {
+        "array" => "a Zarr array with other things beside it",
+        "group" => "a Zarr group",
+        _ if names.iter().any(|name| name == ".zgroup") => "a Zarr group",
+        _ if names.iter().any(|name| name == ".zarray") => "a Zarr array of version 2",
+        _ => "a folder without Zarr arrays of version 3 in it",
+    };
+    let (shown, more) = names.split_at(names.len().min(SHOWN));
+    let dots = if more.is_empty() { "" } else { ", …" };
+    Err(Error::invalid(format!(
+        "the output exists, and is {what}; to replace it would remove '{}'{dots}",
+        shown.join("', '")
+    ))
+    .with_hint("choose another name, or remove the folder yourself"))
+}
+
+/// A moment at which tests kill the process.
+#[cfg(test)]
+use tests::step;
+
+#[cfg(not(test))]
+#[inline(always)]
+fn step(_name: &str) {}

@@ -1,0 +1,91 @@
+//! Names: of an output, and of what belongs to it while it is written.
+
+use crate::codec::crc32c;
+use framefold_core::{Error, Result};
+use std::ffi::{OsStr, OsString};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The longest name that is part of the hidden ones: file systems take 255 bytes in all.
+const LONGEST_NAME: usize = 180;
+/// Links to links that are followed; systems stop there, too.
+const MAX_LINKS: usize = 40;
+
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// Where it is in the end: no link, in a folder without links.
+    pub(super) path: PathBuf,
+    pub(super) part: PathBuf,
+    pub(super) lock: PathBuf,
+    pub(super) old: PathBuf,
+}
+
+impl Place {
+    /// Where `path` leads to.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it has no name, or leads in a circle; `Io` if there is no such folder.
+    pub(super) fn of(path: &Path) -> Result<Self> {
+        let mut real = path.to_path_buf();
+        for _ in 0..MAX_LINKS {
+            let name = real
+                .file_name()
+                .ok_or_else(|| Error::invalid("the output has no name").with_hint("name a file"))?;
+            let parent = match real.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent,
+                _ => Path::new("."),
+            };
+            let folder = parent.canonicalize().map_err(|error| no_folder(error, parent))?;
+            let here = folder.join(name);
+            match std::fs::read_link(&here) {
+                Ok(target) => real = folder.join(target),
+                Err(_) => {
+                    let hidden = |ending: &str| folder.join(hidden(name, ending));
+                    let (part, lock, old) = (hidden("part"), hidden("lock"), hidden("old"));
+                    return Ok(Place { path: here, part, lock, old });
+                }
+            }
+        }
+        Err(Error::invalid("the output is a link that leads in a circle")
+            .with_hint("choose another name"))
+    }
+
+    /// Refuses output that is an input, lies within one, or holds one.
+    pub(super) fn not_an_input(&self, inputs: &[PathBuf]) -> Result<()> {
+        for input in inputs {
+            let Ok(input) = input.canonicalize() else { continue };
+            let message = if input == self.path {
+                "the output is one of the input files, that the data set is read from"
+            } else if self.path.starts_with(&input) {
+                "the output lies within the folder that the data set is read from"
+            } else if input.starts_with(&self.path) {
+                "the output would replace a folder that the data set is read from"
+            } else {
+                continue;
+            };
+            return Err(Error::invalid(message).with_hint("choose another path"));
+        }
+        Ok(())
+    }
+}
+
+fn hidden(name: &OsStr, ending: &str) -> OsString {
+    let mut hidden = OsString::from(".");
+    if name.len() <= LONGEST_NAME {
+        hidden.push(name);
+    } else {
+        // Enough of it to be told from others: they would wait for each other.
+        hidden.push(format!("{:08x}", crc32c(name.as_encoded_bytes())));
+    }
+    hidden.push(format!(".framefold-{ending}"));
+    hidden
+}
+
+fn no_folder(error: std::io::Error, folder: &Path) -> Error {
+    if error.kind() != ErrorKind::NotFound {
+        return super::failed(error, folder);
+    }
+    Error::io("find the folder of the output", error)
+        .with_path(folder)
+        .with_hint("create it, or check the path; relative paths start at the current directory")
+}
