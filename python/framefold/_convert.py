@@ -39,7 +39,8 @@ class ConvertMethods:
             From :meth:`open` or :meth:`load`.
         path
             For ``'raw_csr'``, a file that ends in ``.toml``; three more with the same name and
-            the endings ``.indptr``, ``.indices`` and ``.data`` are written beside it.
+            the endings ``.indptr``, ``.indices`` and ``.data`` are written beside it; with
+            ``.2`` before the ending where a file is replaced that has the others.
         to
             The format: ``'raw_csr'``, sparse frames.
         threshold
