@@ -307,5 +307,5 @@ def test_analyses_of_ones_own_and_by_name(ctx, ds, data):
     assert sorted(analysis.IDS.values()) == sorted(analysis.CLASSES)
     for name, cls in analysis.IDS.items():
         assert Analysis.get_analysis_by_type(name) is getattr(analysis, cls)
-    with pytest.raises(InvalidArgumentError, match="no analysis 'CLUST'"):
-        Analysis.get_analysis_by_type("CLUST")
+    with pytest.raises(InvalidArgumentError, match="no analysis 'NOTHING'"):
+        Analysis.get_analysis_by_type("NOTHING")

@@ -9,6 +9,7 @@ from framefold._submodules import submodule
 CLASSES = {
     "ApplyFFTMask": "apply_fft_mask",
     "COMAnalysis": "com",
+    "ClusterAnalysis": "clust",
     "DiskMaskAnalysis": "disk",
     "FEMAnalysis": "fem",
     "MasksAnalysis": "masks",
@@ -29,6 +30,7 @@ IDS = {
     "APPLY_POINT_SELECTOR": "PointMaskAnalysis",
     "APPLY_RING_MASK": "RingMaskAnalysis",
     "CENTER_OF_MASS": "COMAnalysis",
+    "CLUST": "ClusterAnalysis",
     "FEM": "FEMAnalysis",
     "FFTSUM_FRAMES": "SumfftAnalysis",
     "MASKS": "MasksAnalysis",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
@@ -287,6 +288,7 @@ class AnalysisMethods:
                 f"{job!r} is not an analysis; use one of the create_…_analysis methods, "
                 f"or run_udf for UDFs"
             )
+        job.prepare(partial(self.run_udf, job.dataset, corrections=corrections))
         own = job.get_roi()
         if own is not None and roi is not None:
             raise InvalidArgumentError(

@@ -71,6 +71,15 @@ class Analysis:
         """The UDF that computes it."""
         raise NotImplementedError(f"{type(self).__name__} does not implement get_udf")
 
+    def prepare(self, run_udf: Callable[..., Any]) -> None:
+        """What comes before :meth:`get_udf`, for analyses that need a pass of their own before.
+
+        Parameters
+        ----------
+        run_udf
+            :meth:`framefold.Context.run_udf` over the data set of this analysis.
+        """
+
     def get_roi(self) -> npt.NDArray[np.bool_] | None:
         """Which positions it needs, shape ``nav``; None if that is the caller's choice."""
         return None

@@ -31,7 +31,9 @@ def require(module: str, who: str, what_for: str) -> Any:
         root = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != root:
             raise  # the library is there; something that it needs itself is not
-        package = {"PIL": "pillow"}.get(root, root)
+        package = {"PIL": "pillow", "skimage": "scikit-image", "sklearn": "scikit-learn"}.get(
+            root, root
+        )
         raise MissingLibraryError(
             f"{who} needs {package} for {what_for}, which is not installed; "
             f"install it with: pip install {package}"
