@@ -203,9 +203,9 @@ class DataSet:
         -------
         numpy.ndarray
             Shape ``(*selected, *sig)``: what the index makes of the navigation axes, then the
-            frame. All of them are in memory. With the data set's own corrections, if it has any;
-            in the dtype of :class:`~framefold.udf.raw.PickUDF`, which is that of the pixels
-            without corrections.
+            frame. All of them are in memory, 1 GiB at most. With the data set's own corrections,
+            if it has any; in the dtype of :class:`~framefold.udf.raw.PickUDF`, which is that of the
+            pixels without corrections.
 
         Raises
         ------
@@ -213,6 +213,8 @@ class DataSet:
             If the index does not fit.
         InvalidArgumentError
             If there is no frame at a selected position.
+        LimitError
+            If more is selected.
         """
         from framefold.io.dataset._picking import frames_at
 
