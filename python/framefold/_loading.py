@@ -114,8 +114,8 @@ def lengths(name: str, shape: Iterable[int]) -> tuple[int, ...]:
         dims = tuple(index(length) for length in shape)
     except TypeError:
         raise InvalidArgumentError(f"{name}={shape!r} is not a tuple of lengths") from None
-    if prod(dims) > MOST:
-        raise InvalidArgumentError(f"{name}={dims} has more elements than there can be")
+    if max(dims, default=0) > MOST:
+        raise InvalidArgumentError(f"{name}={dims} is longer than anything can be")
     if not dims or min(dims) < 1:
         raise InvalidArgumentError(f"{name}={dims} is no shape: lengths are 1 or more")
     return dims
