@@ -145,6 +145,16 @@ impl NativeArray {
         NativeArray { shape: shape.to_vec(), values: TypedVec::zeros(dtype, len) }
     }
 
+    /// Zeros of a shape that follows from input.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub fn try_zeros(dtype: DType, shape: &[usize]) -> Result<Self> {
+        let len = crate::checked_product(shape).and_then(|len| usize::try_from(len).ok());
+        let values = TypedVec::try_zeros(dtype, len.unwrap_or(usize::MAX))?;
+        Ok(NativeArray { shape: shape.to_vec(), values })
+    }
+
     /// Wraps a vector.
     ///
     /// # Errors

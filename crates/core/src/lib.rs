@@ -30,6 +30,7 @@ mod element;
 mod error;
 mod frames;
 mod job;
+pub mod memory;
 mod metadata;
 mod partition;
 mod promote;

@@ -15,9 +15,9 @@ impl Roi {
     /// A region of interest from one truth value per flat navigation position.
     ///
     /// # Errors
-    /// `InvalidArgument` if no position is selected.
+    /// `InvalidArgument` if no position is selected; `Limit` if there is no memory for them.
     pub fn try_new(mask: Vec<bool>) -> Result<Self> {
-        let roi = Roi::new(mask);
+        let roi = Roi::from_mask(mask)?;
         if roi.positions.is_empty() {
             return Err(Error::invalid("the ROI selects no position")
                 .with_hint("set at least one element of the ROI to True, or pass no ROI"));
@@ -26,10 +26,19 @@ impl Roi {
     }
 
     /// The same, which may select no position: nothing is read then, and results are empty.
-    pub fn new(mask: Vec<bool>) -> Self {
-        let positions: Vec<usize> =
-            mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
-        Roi { mask, positions }
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for the positions.
+    pub fn from_mask(mask: Vec<bool>) -> Result<Self> {
+        let n_selected = mask.iter().filter(|&&selected| selected).count();
+        let mut positions: Vec<usize> = Vec::new();
+        positions.try_reserve_exact(n_selected).map_err(|_| {
+            Error::limit(format!("there is no memory for the {n_selected} positions of the ROI"))
+                .with_hint("select fewer positions")
+        })?;
+        positions
+            .extend(mask.iter().enumerate().filter(|(_, selected)| **selected).map(|(i, _)| i));
+        Ok(Roi { mask, positions })
     }
 
     /// One truth value per flat navigation position.
@@ -62,6 +71,6 @@ mod tests {
     #[test]
     fn an_empty_roi_is_refused() {
         assert!(Roi::try_new(vec![false; 4]).is_err());
-        assert_eq!(Roi::new(vec![false; 4]).n_selected(), 0);
+        assert_eq!(Roi::from_mask(vec![false; 4]).unwrap().n_selected(), 0);
     }
 }

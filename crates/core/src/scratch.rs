@@ -36,7 +36,7 @@ impl Scratch {
             self.lines = Arc::default();
             // Zeroed by the system page by page, when a page is first written: a damaged file may
             // claim far more than there will be.
-            let lines = bytemuck::try_zeroed_vec(n_lines).map_err(|()| too_large(len_bytes))?;
+            let lines = crate::memory::zeros(n_lines).map_err(|_| too_large(len_bytes))?;
             self.lines = Arc::new(lines);
         }
         match Arc::get_mut(&mut self.lines) {

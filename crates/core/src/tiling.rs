@@ -126,6 +126,9 @@ impl Iterator for Runs {
     }
 }
 
+/// So many slices a frame has at most: those of a plan are held in memory.
+const MOST_SLICES: usize = 1 << 20;
+
 /// A tiling of every frame of a run: a grid of signal slices and a depth in frames.
 ///
 /// There is no way to make one but [`TilingScheme::try_new`], which cuts a grid; the slices
@@ -144,7 +147,8 @@ impl TilingScheme {
     /// Slices are numbered in C order; those at the far borders may be smaller.
     ///
     /// # Errors
-    /// `InvalidArgument` if the shapes differ in length, or an axis or the depth is 0.
+    /// `InvalidArgument` if the shapes differ in length, or an axis or the depth is 0; `Limit` if
+    /// there are more than a million slices.
     pub fn try_new(sig_shape: &[usize], tile_shape: &[usize], depth: usize) -> Result<Self> {
         if sig_shape.is_empty() || sig_shape.len() != tile_shape.len() {
             return Err(Error::invalid(format!(
@@ -161,6 +165,15 @@ impl TilingScheme {
         }
         let tile_shape: Vec<usize> =
             tile_shape.iter().zip(sig_shape).map(|(&tile, &sig)| tile.min(sig)).collect();
+        let counts = tile_shape.iter().zip(sig_shape).map(|(&tile, &sig)| sig.div_ceil(tile));
+        let n_slices = counts.fold(1usize, usize::saturating_mul);
+        if n_slices > MOST_SLICES {
+            return Err(Error::limit(format!(
+                "frames of shape {sig_shape:?} would be cut into {n_slices} parts of shape \
+                 {tile_shape:?}, and there can be {MOST_SLICES} at most"
+            ))
+            .with_hint("check the shape of the data set, or use larger tiles"));
+        }
         let mut corners = vec![Vec::new()];
         for (&tile, &sig) in tile_shape.iter().zip(sig_shape) {
             corners = corners

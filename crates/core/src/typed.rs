@@ -1,7 +1,7 @@
 //! A vector whose element type is known at run time.
 
 use crate::element::for_each_element;
-use crate::{DType, Element};
+use crate::{DType, Element, Result, memory};
 
 macro_rules! define {
     ($(($variant:ident, $type:ty)),* $(,)?) => {
@@ -19,6 +19,16 @@ macro_rules! define {
             pub fn zeros(dtype: DType, len: usize) -> Self {
                 match dtype {
                     $(DType::$variant => TypedVec::$variant(vec![<$type>::default(); len]),)*
+                }
+            }
+
+            /// The same, where the length follows from input.
+            ///
+            /// # Errors
+            /// `Limit` if there is no memory for them.
+            pub fn try_zeros(dtype: DType, len: usize) -> Result<Self> {
+                match dtype {
+                    $(DType::$variant => Ok(TypedVec::$variant(memory::zeros(len)?)),)*
                 }
             }
 

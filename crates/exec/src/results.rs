@@ -107,12 +107,15 @@ impl Results {
     }
 
     /// One truth value per selected frame: whether it has been merged.
-    pub fn valid(&self) -> Vec<bool> {
-        let mut valid = vec![false; self.plan.n_selected()];
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub fn valid(&self) -> Result<Vec<bool>> {
+        let mut valid = framefold_core::memory::zeros(self.plan.n_selected())?;
         for index in 0..self.merged {
             valid[self.plan.completed_by(index)].fill(true);
         }
-        valid
+        Ok(valid)
     }
 
     /// The results so far; changes nothing.
@@ -133,7 +136,7 @@ impl Results {
         Ok(RunResults {
             shape: self.plan.dataset.shape().clone(),
             roi: self.plan.roi.clone(),
-            valid: self.valid(),
+            valid: self.valid()?,
             udfs,
         })
     }

@@ -30,7 +30,7 @@ pub(crate) use predictor::Predictor;
 pub(crate) use recast::Recast;
 pub(crate) use unpack::Unpack;
 
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, memory};
 use framefold_simd::Simd;
 use hdf5_reader::messages::filter_pipeline::FilterDescription;
 use std::fmt;
@@ -443,13 +443,11 @@ pub(crate) fn check_crc32c(bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// `Limit` if there is not as much.
 pub(crate) fn check_memory(len_bytes: usize) -> Result<()> {
-    match Vec::<u8>::new().try_reserve_exact(len_bytes) {
-        Ok(()) => Ok(()),
-        Err(_) => {
-            Err(Error::limit(format!("chunks of {len_bytes} bytes together do not fit in memory"))
-                .with_hint("rewrite the data in smaller chunks, if the shapes are right"))
-        }
+    if u64::try_from(len_bytes).is_ok_and(memory::fits) {
+        return Ok(());
     }
+    Err(Error::limit(format!("chunks of {len_bytes} bytes together do not fit in memory"))
+        .with_hint("rewrite the data in smaller chunks, if the shapes are right"))
 }
 
 /// Makes memory at least so long.

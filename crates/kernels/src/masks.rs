@@ -149,7 +149,7 @@ impl Udf for Masks {
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let dtype = self.result_dtype(&run.job);
-        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[self.n_masks()])))
+        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[self.n_masks()])?))
     }
 }
 

@@ -21,9 +21,9 @@ impl NavRows {
         dtype: DType,
         n_frames: usize,
         row_shape: &[usize],
-    ) -> Self {
+    ) -> Result<Self> {
         let shape = [&[n_frames], row_shape].concat();
-        let mut rows = NativeArray::zeros(dtype, &shape);
+        let mut rows = NativeArray::try_zeros(dtype, &shape)?;
         match rows.values_mut() {
             TypedVec::F16(cells) => cells.fill(F16::NAN),
             TypedVec::F32(cells) => cells.fill(f32::NAN),
@@ -32,7 +32,7 @@ impl NavRows {
             TypedVec::C128(cells) => cells.fill(Complex128::new(f64::NAN, f64::NAN)),
             _ => {}
         }
-        NavRows { name, rows }
+        Ok(NavRows { name, rows })
     }
 
     /// All rows, merged or not.

@@ -62,14 +62,14 @@ impl Udf for Pick {
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         self.decl(&run.job)?;
         let shape = [&[partition.n_frames()], run.job.shape.sig()].concat();
-        let frames = NativeArray::zeros(run.job.input_dtype, &shape);
+        let frames = NativeArray::try_zeros(run.job.input_dtype, &shape)?;
         Ok(Box::new(Worker { tiling: Arc::clone(&run.tiling), pixels: Pixels::default(), frames }))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         self.decl(&run.job)?;
         let job = &run.job;
-        Ok(Box::new(NavRows::new(INTENSITY, job.input_dtype, job.n_selected(), job.shape.sig())))
+        Ok(Box::new(NavRows::new(INTENSITY, job.input_dtype, job.n_selected(), job.shape.sig())?))
     }
 }
 

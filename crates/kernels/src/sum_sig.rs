@@ -8,7 +8,7 @@ use crate::nav::NavRows;
 use crate::total::round;
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger, NativeArray, Partial,
-    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf,
+    Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf, memory,
 };
 use framefold_simd::{Simd, run};
 
@@ -42,14 +42,14 @@ impl Udf for SumSig {
         let dtype = result_dtype(&run.job);
         dispatch_dtype!(run.job.input_dtype, T => {
             check_terms::<T>(run.job.shape.frame_len(), "pixels")?;
-            let totals = vec![<T as Cell>::Total::default(); partition.n_frames()];
+            let totals = memory::zeros(partition.n_frames())?;
             Ok(Box::new(Worker::<T> { totals, dtype }))
         })
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let dtype = result_dtype(&run.job);
-        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[])))
+        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[])?))
     }
 }
 

@@ -65,7 +65,7 @@ impl PyPlan {
             }
         }
         let roi = match roi {
-            Some(roi) => Some(Arc::new(Roi::new(roi.as_slice()?.to_vec()))),
+            Some(roi) => Some(Arc::new(Roi::from_mask(roi.as_slice()?.to_vec()).or_raise(py)?)),
             None => None,
         };
         let options = PlanOptions {

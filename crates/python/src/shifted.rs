@@ -1,5 +1,6 @@
 //! Products of single frames with masks that are moved against them.
 
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::native::masks;
 use framefold::core::{Complex64, Complex128};
@@ -34,7 +35,7 @@ impl PyShiftedMasks {
         columns: Option<Read<'py, u32>>,
     ) -> PyResult<Bound<'py, PyArray1<Complex128>>> {
         let columns = columns.as_ref().map(|columns| columns.as_slice()).transpose()?;
-        let work = |cells: FrameCells<'_>| py.detach(|| self.0.products(cells, &shifts));
+        let work = |cells: FrameCells<'_>| detached(py, || self.0.products(cells, &shifts));
         let products = if let Ok(values) = values.extract::<Read<'py, f64>>() {
             let values = values.as_slice()?;
             work(columns.map_or(FrameCells::Double(values), |c| FrameCells::Entries(c, values)))

@@ -1,5 +1,6 @@
 //! Files that Python writes, and that appear when they are complete.
 
+use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::io::{OutputKind, WholeOutput};
 use pyo3::prelude::*;
@@ -33,7 +34,7 @@ impl WholeFile {
     /// Gives it its name; nothing, if that was done or it was discarded.
     fn publish(&self, py: Python<'_>) -> PyResult<()> {
         let output = self.output.lock().unwrap_or_else(PoisonError::into_inner).take();
-        py.detach(|| output.map_or(Ok(()), WholeOutput::publish)).or_raise(py)
+        detached(py, || output.map_or(Ok(()), WholeOutput::publish)).or_raise(py)
     }
 
     /// Removes it, unless it is published.

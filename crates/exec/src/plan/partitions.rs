@@ -38,6 +38,9 @@ const WORK_PER_MERGE_WANTED: u64 = 64;
 /// The same where bands can make up for fewer runs of frames.
 const WORK_PER_MERGE_OF_BANDS: u64 = 32;
 
+/// So many there are at most: those of a plan are held in memory.
+const MOST_RUNS: usize = 1 << 20;
+
 /// What was decided.
 pub(super) struct Cuts {
     /// The frames.
@@ -94,6 +97,14 @@ pub(super) fn choose(
         }
     };
     let runs_wanted = usize::try_from(count.runs).unwrap_or(usize::MAX).clamp(1, n_frames);
+    let asked = options.num_partitions.is_some();
+    if asked && runs_wanted > MOST_RUNS {
+        return Err(Error::limit(format!(
+            "num_partitions is {runs_wanted}, and there can be {MOST_RUNS} at most"
+        ))
+        .with_hint("leave it out, or use fewer: a few for each core are enough"));
+    }
+    let runs_wanted = runs_wanted.min(MOST_RUNS);
     let n_bands = usize::try_from(count.bands).unwrap_or(usize::MAX);
     Ok(Cuts { frames: cut(&runs, n_frames, runs_wanted), n_bands, why: count.why })
 }
@@ -206,7 +217,7 @@ impl Work {
 
 /// Cuts the runs into about `count` partitions of nearly the same size, none across a gap.
 fn cut(runs: &[Range<usize>], n_frames: usize, count: usize) -> Vec<Partition> {
-    let mut partitions = Vec::with_capacity(count + runs.len());
+    let mut partitions = Vec::new();
     for run in runs {
         // This run's share of the count, rounded up, so that no partition gets larger.
         let share = u128::try_from(run.len()).unwrap_or(1) * u128::try_from(count).unwrap_or(1);

@@ -22,6 +22,8 @@ const TILE_BYTES: usize = 1 << 20;
 const LENT_TILE_BYTES: usize = 4 << 20;
 /// How many frames deep a tile of part of a frame should be.
 const SLICED_DEPTH: usize = 32;
+/// About so many parts a frame has at most, whatever its size: a plan holds them in memory.
+const MANY_SLICES: usize = 1 << 19;
 /// Parts of a frame that are shorter than this make reading inefficient.
 const SMALLEST_SLICE_BYTES: usize = 16 << 10;
 
@@ -96,7 +98,8 @@ pub(super) fn choose(
     let depth = options.tile_depth.unwrap_or(depth).clamp(1, longest);
     let smallest = if deep_source { 1 } else { SMALLEST_SLICE_BYTES.min(budget) };
     let slice_bytes = (budget / depth).max(smallest);
-    let mut shape = grow(&info.base_shape, sig, slice_bytes / pixel_bytes);
+    let cells = (frame_bytes / pixel_bytes / MANY_SLICES).max(slice_bytes / pixel_bytes);
+    let mut shape = grow(&info.base_shape, sig, cells);
     // No more rows than a band has.
     let rows = sig[0].div_ceil(cuts.n_bands).next_multiple_of(info.base_shape[0].max(1));
     shape[0] = shape[0].min(rows);

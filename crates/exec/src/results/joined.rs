@@ -52,9 +52,13 @@ impl Joined<'_> {
                 Ok(())
             }
             BufferKind::Sig => {
-                let whole = self.array.get_or_insert_with(|| {
-                    NativeArray::zeros(band.dtype(), &self.decl.flat_shape(shape, 0))
-                });
+                if self.array.is_none() {
+                    let shape = self.decl.flat_shape(shape, 0);
+                    self.array = Some(NativeArray::try_zeros(band.dtype(), &shape)?);
+                }
+                let Some(whole) = &mut self.array else {
+                    return Err(Error::bug("an array that was made just now is gone"));
+                };
                 let bytes = band.values().as_bytes();
                 let end = self.filled + bytes.len();
                 let place = whole.values_mut().as_bytes_mut().get_mut(self.filled..end);

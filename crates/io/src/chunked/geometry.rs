@@ -202,6 +202,17 @@ impl Geometry {
         }
     }
 
+    /// About how many bytes the parts of a slice take.
+    pub(crate) fn parts_bytes(&self, slice: &SigSlice) -> usize {
+        let axes = slice.origin().iter().zip(slice.shape()).zip(&self.sig);
+        let n_parts = axes
+            .map(|((&origin, &len), axis)| {
+                (origin + len - 1) / axis.chunk - origin / axis.chunk + 1
+            })
+            .fold(1, usize::saturating_mul);
+        n_parts.saturating_mul(size_of::<Part>() + 4 * size_of::<Row>())
+    }
+
     /// From the chunk of a frame's first cell to that of a slice's first cell.
     pub(crate) fn offset_to(&self, slice: &SigSlice) -> u64 {
         let axes = slice.origin().iter().zip(&self.sig);

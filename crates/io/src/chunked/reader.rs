@@ -10,6 +10,9 @@ use framefold_core::{
 };
 use std::ops::Range;
 
+/// Of larger tiles, whether there is memory is asked first.
+const LARGE: usize = 64 << 20;
+
 pub(super) struct ChunkedReader<'s> {
     source: &'s ChunkedSource,
     scratch: Scratch,
@@ -76,6 +79,10 @@ impl<'s> ChunkedReader<'s> {
                     let size = self.source.info.dtype.dtype.size();
                     check_reach(segment, chunk, chunk_bytes(segment, size), &mut self.stored)
                         .map_err(|error| segment.store.locate(chunk, error).with_frame(frame))?;
+                }
+                let len_bytes = segment.geometry.parts_bytes(sig);
+                if len_bytes > LARGE {
+                    check_memory(len_bytes)?;
                 }
                 *parts = Some(segment.geometry.parts(sig));
             }
@@ -179,6 +186,10 @@ impl FrameReader for ChunkedReader<'_> {
         let len_bytes = len_bytes.ok_or_else(|| Error::bug("a tile does not fit in memory"))?;
         if len_bytes == 0 {
             return Err(Error::bug("a tile without cells was asked for"));
+        }
+        // Asked before the slice is cut along the chunks: there can be as many as it has cells.
+        if len_bytes > LARGE {
+            check_memory(len_bytes).map_err(|error| error.with_format(format))?;
         }
         self.locate(&frames, sig).map_err(|error| error.with_format(format))?;
         if let Some((run, chunk, start, stride)) = self.within_one_chunk() {

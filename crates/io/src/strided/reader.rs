@@ -214,6 +214,10 @@ impl FrameReader for StridedReader<'_> {
         if len_bytes == 0 {
             return Err(Error::bug("a tile without cells was asked for"));
         }
+        // Asked first: where its cells lie is a list as well.
+        if len_bytes > 64 << 20 {
+            crate::codec::check_memory(len_bytes)?;
+        }
         self.locate_cells(sig);
         let format = self.source.info.format;
         let found =

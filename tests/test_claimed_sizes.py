@@ -1,0 +1,69 @@
+"""Sizes that a few bytes claim: an error in words, never the end of the process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+if sys.platform != "linux":
+    pytest.skip("memory cannot be limited here", allow_module_level=True)
+
+SCRIPT = """
+import resource, sys
+import numpy as np
+import framefold as ff
+from framefold.udf import UDF
+
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+path, case = sys.argv[1:]
+
+class Frames(UDF):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav")}
+    def process_frame(self, frame):
+        pass
+
+class Extra(Frames):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav", extra_shape=(10**12,))}
+
+ctx = ff.Context.make_with("inline")
+udf = Frames()
+try:
+    if case == "partitions":
+        data = np.broadcast_to(np.float32(1), (10**9, 1, 1))
+        dataset, udf = ctx.load("memory", data=data, num_partitions=10**9), ff.SumUDF()
+    elif case == "memory":
+        dataset = ctx.load("memory", data=np.broadcast_to(np.float32(1), (4, 10**6, 10**6)))
+    elif case == "extra":
+        dataset, udf = ctx.load("memory", data=np.ones((4, 4, 4))), Extra()
+    else:
+        dataset = ctx.load("zarr", path, sig_dims=2)
+    ctx.run_udf(dataset, udf)
+except ff.exceptions.LimitError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("case", "shape", "chunks"),
+    [
+        ("large frames", [4, 10**6, 10**6], [1, 100, 100]),
+        ("large chunks", [4, 10**6, 10**6], [1, 10**6, 10**6]),
+        ("many frames", [10**12, 10, 10], [1, 10, 10]),
+        ("partitions", None, None),
+        ("memory", None, None),
+        ("extra", None, None),
+    ],
+)
+def test_claims_are_refused(tmp_path, case, shape, chunks):
+    about = {"zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": "<u2", "order": "C"}
+    about |= {"compressor": None, "fill_value": 0, "filters": None}
+    (tmp_path / ".zarray").write_text(json.dumps(about))
+    command = [sys.executable, "-c", SCRIPT, str(tmp_path), case]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
