@@ -36,6 +36,9 @@ pub(super) struct BufferedFile {
     len: u64,
     /// When it was written to last.
     modified: Option<SystemTime>,
+    /// When it was made, where the file system knows: the inode of a file that was removed is given
+    /// to the next one.
+    created: Option<SystemTime>,
     #[cfg(unix)]
     identity: (u64, u64),
 }
@@ -51,6 +54,7 @@ impl BufferedFile {
             absolute: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
             len: meta.len(),
             modified: meta.modified().ok(),
+            created: meta.created().ok(),
             #[cfg(unix)]
             identity: super::identity(meta),
         }
@@ -87,12 +91,15 @@ impl BufferedFile {
     }
 
     pub(super) fn verify(&self) -> Result<()> {
+        let look = |source| Error::io("look at the file", source).with_path(&self.path);
         let meta = match &self.file {
-            Some(Kept(file)) => file.metadata(),
-            None => std::fs::metadata(&self.absolute),
+            Some(Kept(file)) => file.metadata().map_err(look)?,
+            None => {
+                let meta = std::fs::metadata(&self.absolute).map_err(look)?;
+                self.check_same(&meta)?;
+                meta
+            }
         };
-        let meta =
-            meta.map_err(|source| Error::io("look at the file", source).with_path(&self.path))?;
         if meta.len() < self.len {
             return Err(shrunk(&self.path, meta.len(), self.len));
         }
@@ -100,17 +107,27 @@ impl BufferedFile {
     }
 
     fn open_again(&self) -> Result<File> {
-        let file = File::open(&self.absolute).map_err(|source| open_error(&self.path, source))?;
-        #[cfg(unix)]
-        {
-            let meta = file.metadata().map_err(|source| open_error(&self.path, source))?;
-            if super::identity(&meta) != self.identity {
-                return Err(Error::bad_file("another file took its place since it was opened")
-                    .with_path(&self.path)
-                    .with_hint("do not replace files while they are read; open them again"));
-            }
-        }
+        // Asked first: opening a named pipe would wait for a writer for ever.
+        let failed = |source| open_error(&self.path, source);
+        self.check_same(&std::fs::metadata(&self.absolute).map_err(failed)?)?;
+        let file = File::open(&self.absolute).map_err(failed)?;
+        self.check_same(&file.metadata().map_err(failed)?)?;
         Ok(file)
+    }
+
+    /// Confirms that what is at the path now is the file that was opened.
+    fn check_same(&self, present: &Metadata) -> Result<()> {
+        let created = self.created.zip(present.created().ok());
+        let same = present.is_file() && created.is_none_or(|(was, now)| was == now);
+        #[cfg(unix)]
+        let same = same && super::identity(present) == self.identity;
+        if same {
+            return Ok(());
+        }
+        let what = if present.is_file() { "another file" } else { "what is not a file" };
+        Err(Error::bad_file(format!("{what} took its place since it was opened"))
+            .with_path(&self.path)
+            .with_hint("do not replace files while they are read; open them again"))
     }
 }
 
@@ -133,4 +150,55 @@ fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> std::io::R
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of sevens of which no handle is kept.
+    fn reopened(path: &Path) -> BufferedFile {
+        std::fs::write(path, [7; 100]).unwrap();
+        let file = File::open(path).unwrap();
+        let meta = file.metadata().unwrap();
+        BufferedFile { file: None, ..BufferedFile::new(path, file, &meta) }
+    }
+
+    #[test]
+    fn a_file_that_is_opened_again_is_the_one_that_was_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.bin");
+        let file = reopened(&path);
+        let mut out = [0; 10];
+        file.read_at(90, &mut out).unwrap();
+        assert_eq!(out, [7; 10]);
+        file.verify().unwrap();
+        // Times of files are those of a clock that ticks slowly.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // Its inode is free now, and may be that of the next file.
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, [1; 200]).unwrap();
+        for error in [file.read_at(0, &mut out).unwrap_err(), file.verify().unwrap_err()] {
+            assert!(error.to_string().contains("another file took its place"), "{error}");
+            assert_eq!(error.path(), Some(path.as_path()));
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_pipe_in_place_of_a_file_is_not_waited_for() {
+        use std::os::unix::ffi::OsStrExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data.bin");
+        let file = reopened(&path);
+        std::fs::remove_file(&path).unwrap();
+        let name = std::ffi::CString::new(path.as_os_str().as_bytes()).unwrap();
+        // SAFETY: the name ends with a zero byte.
+        assert_eq!(unsafe { libc::mkfifo(name.as_ptr(), 0o600) }, 0);
+        let (said, heard) = std::sync::mpsc::channel();
+        std::thread::spawn(move || said.send(file.read_at(0, &mut [0; 10])));
+        let result = heard.recv_timeout(std::time::Duration::from_secs(20));
+        let error = result.expect("it waits for a writer").unwrap_err();
+        assert!(error.to_string().contains("what is not a file took its place"), "{error}");
+    }
 }
