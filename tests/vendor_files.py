@@ -93,8 +93,11 @@ def write_dm(path, array, *, version=4, swapped=None, spectra=False):
     Path(path).write_bytes(start + root + bytes(8))
 
 
-def write_ser(path, frames, *, planned=None, steps=((0, 0), (0, 0))):
-    """Write frames (or spectra) as elements of a series; ``steps`` are (start, step), x first."""
+def write_ser(path, frames, *, planned=None, steps=((0, 0), (0, 0)), known=0):
+    """Write frames (or spectra) as elements of a series; ``steps`` are (start, step), x first.
+
+    The starts are those of the position ``known`` of each axis.
+    """
     planned = planned or len(frames)
     is_image = frames.ndim == 3
     start = struct.pack(
@@ -113,7 +116,7 @@ def write_ser(path, frames, *, planned=None, steps=((0, 0), (0, 0))):
     at = array + 16 * planned
     for frame in frames:
         axes_of_frame = steps[: frame.ndim]
-        element = b"".join(struct.pack("<ddi", start, step, 0) for start, step in axes_of_frame)
+        element = b"".join(struct.pack("<ddi", start, step, known) for start, step in axes_of_frame)
         element += struct.pack("<h", 1 + SER_TYPES.index(frame.dtype.name))
         element += struct.pack(f"<{frame.ndim}i", *frame.shape[::-1])
         rows = frame[::-1] if is_image else frame

@@ -155,9 +155,9 @@ impl Header {
         for _ in 0..n_axes {
             let what = "the length of an axis";
             let len = usize::try_from(fields.count(what, u64::MAX)?).unwrap_or(usize::MAX);
-            let start = f64::from_le_bytes(fields.array("the start of an axis")?);
+            let of_known = f64::from_le_bytes(fields.array("the start of an axis")?);
             let step = f64::from_le_bytes(fields.array("the step of an axis")?);
-            fields.i32("the reference of an axis")?;
+            let start = first_value(of_known, step, fields.i32("the reference of an axis")?);
             let description = fields.text("the description of an axis")?;
             let unit = fields.text("the unit of an axis")?;
             axes.push(Axis { len, start, step, description, unit });
@@ -312,8 +312,9 @@ impl Element {
         let mut calibrations = Vec::new();
         for _ in 0..if header.is_image { 2 } else { 1 } {
             let mut number = || Ok(f64::from_le_bytes(fields.array("a calibration")?));
-            calibrations.push([number()?, number()?]);
-            fields.i32("the reference of a calibration")?;
+            let [of_known, step] = [number()?, number()?];
+            let known = fields.i32("the reference of a calibration")?;
+            calibrations.push([first_value(of_known, step, known), step]);
         }
         calibrations.reverse();
         let at = offset.saturating_add(header_len - identity_len as u64);
@@ -365,6 +366,11 @@ impl Element {
             })
             .collect()
     }
+}
+
+/// The value of the first position, of which the file tells that of another one.
+fn first_value(of_known: f64, step: f64, known: i32) -> f64 {
+    if known == 0 { of_known } else { of_known - f64::from(known) * step }
 }
 
 /// An axis, which may count down.
