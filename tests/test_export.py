@@ -310,6 +310,8 @@ def test_hyperspy_knows_the_axes(ctx, tmp_path):
         "recorded_at": "2024-05-06T07:08:09",
         "title": "of / a / scan",
         "note": "thin there",
+        "scan_axes": "a, b",
+        "frame_axes": "c, d",
     }
     ctx.export_dataset(dataset, tmp_path / "out.hspy")
     signal = hs.load(tmp_path / "out.hspy", lazy=True)
@@ -335,6 +337,54 @@ def test_hyperspy_knows_the_axes(ctx, tmp_path):
     assert ctx.open(tmp_path / "out.hspy").metadata == dataset.metadata
     with h5py.File(tmp_path / "out.hspy") as file:
         assert list(file["Experiments"]) == ["of - a - scan"]
+
+
+def as_zspy(source, target):
+    """What HyperSpy writes as .zspy: the same groups, attributes and arrays."""
+    h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
+
+    def copy(group, to):
+        for name, value in group.attrs.items():
+            to.attrs[name] = value.item() if isinstance(value, np.generic) else value
+        for name, item in group.items():
+            if isinstance(item, h5py.Group):
+                copy(item, to.create_group(name))
+            elif name == "data":
+                to.create_array(name, data=item[()])
+
+    with h5py.File(source) as file:
+        copy(file, zarr.open_group(target, mode="w", zarr_format=2))
+
+
+@pytest.mark.parametrize("ending", ["hspy", "zspy"])
+@pytest.mark.parametrize("between", [None, "h5", "zarr"])
+def test_types_and_names_of_hyperspy_survive_copies(ctx, tmp_path, ending, between):
+    hs = pytest.importorskip("hyperspy.api")
+    source = hs.signals.Signal1D(np.arange(2 * 3 * 8, dtype="float32").reshape(2, 3, 8))
+    # One that is not known to a program becomes a plain signal with a warning there.
+    source.metadata.Signal.signal_type = "EELS"
+    for axis, name in zip(source.axes_manager._axes, ["time", None, "Energy loss"], strict=True):
+        if name:
+            axis.name = name
+    source.save(tmp_path / "source.hspy")
+    if ending == "zspy":
+        as_zspy(tmp_path / "source.hspy", tmp_path / "source.zspy")
+    dataset = ctx.open(tmp_path / f"source.{ending}")
+    told = {"signal_type": "EELS", "scan_axes": "time,", "frame_axes": "Energy loss"}
+    assert told.items() <= dataset.metadata.items()
+    if between:
+        ctx.export_dataset(dataset, tmp_path / f"copy.{between}")
+        dataset = ctx.open(tmp_path / f"copy.{between}")
+    ctx.export_dataset(dataset, tmp_path / "out.hspy")
+    (signal,) = pytest.importorskip("rsciio.hspy").file_reader(tmp_path / "out.hspy")
+    assert signal["metadata"]["Signal"]["signal_type"] == "EELS"
+    assert [axis["name"] for axis in signal["axes"]] == ["time", "scan_x", "Energy loss"]
+    assert told.items() <= ctx.open(tmp_path / "out.hspy").metadata.items()
+    # Other positions have other axes; frames still have theirs.
+    box = np.array([[True, False, False], [False, True, True]])
+    ctx.export_dataset(dataset, tmp_path / "list.hspy", roi=box)
+    (signal,) = pytest.importorskip("rsciio.hspy").file_reader(tmp_path / "list.hspy")
+    assert [axis["name"] for axis in signal["axes"]] == ["scan_x", "Energy loss"]
 
 
 @pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])

@@ -4,6 +4,7 @@
 //! `metadata`, HyperSpy's documentation does.
 
 use crate::calibration::{Calibration, add_steps};
+use crate::write::axis_name;
 use framefold_core::{MetadataList, Quantity};
 
 /// More axes than HyperSpy has use for are not looked at.
@@ -55,7 +56,9 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
         list.number(quantity, signal.number(&stage, name).map(|number| number * factor));
     }
     list.text(Q::Microscope, signal.text(tem, "microscope").as_deref());
+    list.text(Q::SignalType, signal.text("metadata/Signal", "signal_type").as_deref());
     let (mut nav, mut sig) = (vec![], vec![]);
+    let (mut nav_names, mut sig_names) = (vec![], vec![]);
     for axis in (0..MOST_AXES).map(|axis| format!("axis-{axis}")) {
         if !signal.has(&axis) {
             break;
@@ -70,6 +73,66 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
         };
         let navigates = signal.truth(&axis, "navigate") == Some(true);
         if navigates { &mut nav } else { &mut sig }.push(calibration());
+        let name = signal.text(&axis, "name").unwrap_or_default();
+        if navigates { &mut nav_names } else { &mut sig_names }.push(name);
     }
+    list.text(Q::ScanAxes, join_names(&nav_names, true).as_deref());
+    list.text(Q::FrameAxes, join_names(&sig_names, false).as_deref());
     add_steps(list, &nav, &sig)
+}
+
+/// Between the names of axes.
+const SEPARATOR: &str = ", ";
+
+/// One text of the names of axes; `None` if all are those that they get when they are written.
+/// One that has none, or has a comma in it, is empty there.
+fn join_names(names: &[String], navigates: bool) -> Option<String> {
+    const LONGEST: usize = 200;
+    let known = names.iter().enumerate().map(|(axis, name)| {
+        let name = name.trim();
+        let unnamed = ["<undefined>", "_None_", "None"].contains(&name);
+        let plain = !name.contains(',') && !name.contains(char::is_control);
+        let kept = plain && !unnamed && name.chars().count() <= LONGEST;
+        let name = if kept { name } else { "" };
+        if name == axis_name(axis, names.len(), navigates) { None } else { Some(name) }
+    });
+    let known: Vec<Option<&str>> = known.collect();
+    if known.iter().all(|name| name.is_none_or(str::is_empty)) {
+        return None;
+    }
+    let known = known.iter().zip(names).map(|(known, name)| known.unwrap_or(name.trim()));
+    Some(known.collect::<Vec<_>>().join(SEPARATOR))
+}
+
+/// The names of `n` axes from such a text; empty where there is none.
+pub(crate) fn split_names(joined: &str, n: usize) -> Vec<&str> {
+    let names: Vec<&str> = joined.split(SEPARATOR.trim()).map(str::trim).collect();
+    if names.len() == n { names } else { vec![""; n] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_axes_come_back() {
+        let joined = |names: &[&str], navigates| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            join_names(&names, navigates)
+        };
+        // Those that they get anyway are no news.
+        assert_eq!(joined(&["scan_y", "scan_x"], true), None);
+        assert_eq!(joined(&["y", "x"], false), None);
+        assert_eq!(joined(&["<undefined>", ""], false), None);
+        for (names, expected) in [
+            (["y", "x"], ["y", "x"]),
+            (["time", "scan_x"], ["time", "scan_x"]),
+            (["", "kx "], ["", "kx"]),
+            (["a,b", "c"], ["", "c"]),
+        ] {
+            let joined = joined(&names, true).unwrap();
+            assert_eq!(split_names(&joined, 2), expected, "{joined}");
+            assert_eq!(split_names(&joined, 1), [""], "{joined}");
+        }
+    }
 }

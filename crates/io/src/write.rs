@@ -22,6 +22,7 @@ mod verify;
 pub(crate) mod zarr;
 
 use crate::whole::{OutputKind, WholeOutput};
+pub(crate) use axes::axis_name;
 use cast::Cast;
 use checksum::Checksums;
 use chunks::{ChunkSpec, Chunker};

@@ -22,26 +22,40 @@ pub(super) fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec
         AngleStepX, AngleStepY, DiffractionStepX, DiffractionStepY, EnergyStep, ImageStepX,
         ImageStepY, ScanStepX, ScanStepY,
     };
-    let from_end = |axis: usize, n: usize| n - 1 - axis;
     let mut axes = Vec::with_capacity(nav.len() + sig.len());
     for (axis, &len) in nav.iter().enumerate() {
-        let (name, steps): (_, &[Quantity]) = match from_end(axis, nav.len()) {
-            0 => ("scan_x".to_owned(), &[ScanStepX]),
-            1 => ("scan_y".to_owned(), &[ScanStepY]),
-            other => (format!("scan_{other}"), &[]),
+        let steps: &[Quantity] = match nav.len() - 1 - axis {
+            0 => &[ScanStepX],
+            1 => &[ScanStepY],
+            _ => &[],
         };
+        let name = axis_name(axis, nav.len(), true);
         axes.push(Axis::new(name, len, true, steps, metadata));
     }
     for (axis, &len) in sig.iter().enumerate() {
-        let (name, steps): (_, &[Quantity]) = match (from_end(axis, sig.len()), sig.len()) {
-            (0, 1) => ("channel".to_owned(), &[EnergyStep]),
-            (0, _) => ("x".to_owned(), &[DiffractionStepX, AngleStepX, ImageStepX]),
-            (1, _) => ("y".to_owned(), &[DiffractionStepY, AngleStepY, ImageStepY]),
-            (other, _) => (format!("frame_{other}"), &[]),
+        let steps: &[Quantity] = match (sig.len() - 1 - axis, sig.len()) {
+            (0, 1) => &[EnergyStep],
+            (0, _) => &[DiffractionStepX, AngleStepX, ImageStepX],
+            (1, _) => &[DiffractionStepY, AngleStepY, ImageStepY],
+            _ => &[],
         };
+        let name = axis_name(axis, sig.len(), false);
         axes.push(Axis::new(name, len, false, steps, metadata));
     }
     axes
+}
+
+/// The name of the `axis`-th of `n` axes, of the scan or of frames.
+pub(crate) fn axis_name(axis: usize, n: usize, navigates: bool) -> String {
+    match (navigates, n.saturating_sub(axis + 1), n) {
+        (true, 0, _) => "scan_x".to_owned(),
+        (true, 1, _) => "scan_y".to_owned(),
+        (true, other, _) => format!("scan_{other}"),
+        (false, 0, 1) => "channel".to_owned(),
+        (false, 0, _) => "x".to_owned(),
+        (false, 1, _) => "y".to_owned(),
+        (false, other, _) => format!("frame_{other}"),
+    }
 }
 
 impl Axis {

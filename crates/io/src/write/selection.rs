@@ -58,6 +58,9 @@ impl Selection {
             let corner = self.corner.as_ref()?;
             corner.len().checked_sub(axis).and_then(|at| corner.get(at)).copied()
         };
+        if self.corner.is_none() {
+            metadata.remove(Quantity::ScanAxes);
+        }
         for (step, corner) in
             [(Quantity::ScanStepX, from_end(1)), (Quantity::ScanStepY, from_end(2))]
         {

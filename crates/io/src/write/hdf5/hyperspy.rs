@@ -2,7 +2,7 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
-use crate::hyperspy::{STAGE, TEM};
+use crate::hyperspy::{STAGE, TEM, split_names};
 use crate::write::axes::axes;
 use framefold_core::{MetadataValue, Quantity};
 
@@ -20,12 +20,17 @@ pub(super) fn title(job: &Job<'_>) -> String {
 
 /// The whole file around the array.
 pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
-    let axes = axes(&job.selection.nav, job.dataset.shape().sig(), &job.metadata);
+    let (nav, sig) = (&job.selection.nav, job.dataset.shape().sig());
+    let text = |quantity| text(job, quantity).unwrap_or_default();
+    let mut names = split_names(text(Quantity::ScanAxes), nav.len());
+    names.extend(split_names(text(Quantity::FrameAxes), sig.len()));
+    let axes = axes(nav, sig, &job.metadata);
     let mut children = vec![("data".to_owned(), data)];
-    for (i, axis) in axes.into_iter().enumerate() {
+    for (i, (axis, name)) in axes.into_iter().zip(names).enumerate() {
+        let name = if name.is_empty() { axis.name } else { name.to_owned() };
         let attributes = vec![
             ("_type", Value::Text("UniformDataAxis".into())),
-            ("name", Value::Text(axis.name)),
+            ("name", Value::Text(name)),
             ("units", Value::Text(axis.units.into())),
             ("navigate", Value::Truth(axis.navigates)),
             ("is_binned", Value::Truth(false)),
@@ -36,9 +41,10 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
         children.push((format!("axis-{i}"), Node::attributes(attributes)));
     }
     let name = title(job);
+    let signal_type = Value::Text(text(Quantity::SignalType).to_owned());
     let mut about = vec![
         ("General", general(job)),
-        ("Signal", Node::attributes(vec![("signal_type", Value::Text(String::new()))])),
+        ("Signal", Node::attributes(vec![("signal_type", signal_type)])),
     ];
     if let Some(instrument) = instrument(job) {
         about.push(("Acquisition_instrument", instrument));
@@ -64,12 +70,17 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
     }
 }
 
+/// What is known, if it is a text.
+fn text<'j>(job: &'j Job<'_>, quantity: Quantity) -> Option<&'j str> {
+    match job.metadata.get(quantity)? {
+        MetadataValue::Text(text) => Some(text),
+        MetadataValue::Number(_) => None,
+    }
+}
+
 /// Title, date and comment.
 fn general(job: &Job<'_>) -> Node {
-    let text = |quantity| match job.metadata.get(quantity) {
-        Some(MetadataValue::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
+    let text = |quantity| text(job, quantity);
     let recorded = text(Quantity::RecordedAt).and_then(|when| when.split_once('T'));
     let (date, time) = recorded.filter(|(date, _)| is_date(date)).unzip();
     let told = [("date", date), ("time", time), ("notes", text(Quantity::Note))];
