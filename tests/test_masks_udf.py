@@ -224,6 +224,16 @@ def test_masks_are_made_once_in_a_run(dataset, ctx, stack, shifts):
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("shifts", [None, (0, 0)])
+def test_each_run_asks_for_the_masks_again(dataset, ctx, stack, shifts):
+    mask = stack
+    udf = ApplyMasksUDF(lambda: mask, shifts=shifts)
+    first = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    mask = 2 * stack
+    again = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+    np.testing.assert_array_equal(again, 2 * np.asarray(first))
+
+
 def test_masks_with_one_and_three_signal_axes(ctx):
     rng = np.random.default_rng(1)
     for sig in ((9,), (3, 4, 5)):

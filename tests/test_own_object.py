@@ -323,3 +323,27 @@ def test_dry_runs_use_the_object(dataset):
     udf.factor = 2.0
     UDFRunner.dry_run(udf, dataset)
     assert udf.calls == ["preprocess", "get_results"]
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_new_for_partition_may_have_no_defaults(executor):
+    class Doubled(UDF):
+        factor = 1
+
+        @classmethod
+        def new_for_partition(cls, kwargs, partition, roi):
+            copy = cls(**kwargs)
+            copy.factor = 2
+            return copy
+
+        def get_result_buffers(self):
+            return {"total": self.buffer(kind="nav", dtype=np.float64)}
+
+        def process_frame(self, frame):
+            self.results.total[:] = self.factor * frame.sum()
+
+    data = np.arange(36.0, dtype=np.float32).reshape((2, 2, 3, 3))
+    with ff.Context.make_with(executor, cpus=1) as ctx:
+        dataset = ctx.load("memory", data=data, sig_dims=2)
+        total = ctx.run_udf(dataset=dataset, udf=Doubled())["total"].data
+    np.testing.assert_array_equal(total, 2 * data.sum(axis=(2, 3)))

@@ -220,7 +220,7 @@ class Run:
                     f"when the run begins; start another run"
                 )
             kwargs = {**bridge.udf._kwargs, **new}
-            copy = bridge.udf.new_for_partition(kwargs)
+            copy = bridge.udf.new_for_partition(kwargs, None, None)
             copy._kwargs = kwargs
             changed.append((bridge, copy, new))
         for bridge, copy, new in changed:
@@ -260,6 +260,8 @@ def plan_run(
     correction_set, frames = corrected(dataset, corrections, mask)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
+    for each in udfs:
+        each._at_begin()
     for each in udfs:
         native = native_udf(each, dataset)
         if native is None:

@@ -87,7 +87,7 @@ def recipe(udf: UDF, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
 def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
     """The UDF of a recipe."""
     cls, kwargs = udf
-    made = cls.new_for_partition(kwargs)
+    made = cls.new_for_partition(kwargs, None, None)
     # Its copies begin with what they begin with everywhere.
     made._kwargs = kwargs
     return made

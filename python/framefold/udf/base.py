@@ -148,7 +148,8 @@ class UDF(BackendConstants):
 
     def copy(self) -> Self:
         """A clean copy of this UDF."""
-        return self.new_for_partition(self._kwargs)
+        # Classes that override it may have the other two without a default.
+        return self.new_for_partition(self._kwargs, None, None)
 
     def copy_for_partition(self, partition: object = None, roi: object = None) -> Self:
         """A clean copy of this UDF, for one partition."""
@@ -270,6 +271,9 @@ class UDF(BackendConstants):
             Name to array. Public buffers that are left out are returned as they are.
         """
         return {}
+
+    def _at_begin(self) -> None:
+        """What is to be forgotten when a run of this object is planned."""
 
     def _at_end(self) -> Callable[[bool], None] | None:
         """What is to be called when the run is over, with whether it is complete.

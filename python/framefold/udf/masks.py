@@ -143,10 +143,15 @@ class ApplyMasksUDF(UDF):
 
     @property
     def masks(self) -> MaskContainer:
-        """The masks; shared by all copies of this UDF, so that they are computed once."""
-        if self._container is None:
-            self._container = self._make_mask_container()
-        return self._container
+        """The masks; shared by all copies of this UDF, so that a run computes them once."""
+        masks = self._container
+        if masks is None:
+            masks = self._container = self._make_mask_container()
+        return masks
+
+    def _at_begin(self) -> None:
+        # What the factories give may have changed since the run before.
+        self._container = None
 
     def _make_mask_container(self) -> MaskContainer:
         return MaskContainer(
