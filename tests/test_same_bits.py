@@ -49,8 +49,9 @@ def cuts(ctx, array, tmp_path):
     h5py = pytest.importorskip("h5py")
     for chunks in ((1, 24, 40), (4, 5, 7)):
         path = tmp_path / f"{chunks[0]}.h5"
-        with h5py.File(path, "w") as file:
-            file.create_dataset("data", data=array, chunks=chunks)
+        if not path.exists():  # another context may have it open
+            with h5py.File(path, "w") as file:
+                file.create_dataset("data", data=array, chunks=chunks)
         yield ctx.load("hdf5", path=path, ds_path="data", sig_dims=2)
 
 
