@@ -173,9 +173,12 @@ fn what_is_taken_without_a_name() {
     // The files that hold the frames are not there.
     let error = open("DECTRIS_HDF5/openNCEM/au_145mm_68kx_microprobe_01_master.h5").unwrap_err();
     assert!(error.to_string().contains("au_145mm_68kx_microprobe_01_data_000001.h5"), "{error}");
-    // Images only.
-    let error = open("DECTRIS_HDF5/openNCEM/au_145mm_68kx_microprobe_01.h5").unwrap_err();
-    assert!(error.to_string().contains("ds_path"), "{error}");
+    // Images only: the first one, and the others are listed.
+    let image = open("DECTRIS_HDF5/openNCEM/au_145mm_68kx_microprobe_01.h5").unwrap();
+    assert_eq!(image.shape().to_string(), "(1,) + (64, 64)");
+    assert!(detail(&image, "data set").is_some_and(|name| name.contains("[BF]")));
+    let others = detail(&image, "other data sets").unwrap_or_default();
+    assert!(others.contains("[HAADF]") && others.contains("[Virtual01]"), "{others}");
 }
 
 /// Steps, dates and times are those that rosettasciio reads; the rest is as the JSON spells it.
