@@ -3,7 +3,7 @@
 //! A signal is a group; groups within have attributes. Axes tell their units; for what is in
 //! `metadata`, HyperSpy's documentation does.
 
-use crate::calibration::{Calibration, add_steps};
+use crate::calibration::{Calibration, add_steps, offset_of};
 use crate::write::axis_name;
 use framefold_core::{MetadataList, Quantity};
 
@@ -81,6 +81,50 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
     add_steps(list, &nav, &sig)
 }
 
+/// Adds what framefold wrote into a file of HyperSpy, which may have changed since: HyperSpy keeps the
+/// numbers of framefold, but does not know what they mean. What HyperSpy has a place for is as it
+/// says there, and as framefold wrote it only where that is the same but for rounding. `n_sig` is
+/// the number of axes of frames.
+pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut MetadataList) {
+    use Quantity as Q;
+    let of_frames: [&[Q]; 2] = match n_sig {
+        1 => [&[Q::EnergyStep], &[]],
+        _ => [
+            &[Q::DiffractionStepX, Q::AngleStepX, Q::ImageStepX],
+            &[Q::DiffractionStepY, Q::AngleStepY, Q::ImageStepY],
+        ],
+    };
+    for steps in [&[Q::ScanStepX][..], &[Q::ScanStepY]].into_iter().chain(of_frames) {
+        // An axis has one step: the first one that was known.
+        let Some(&step) = steps.iter().find(|&&step| written.get(step).is_some()) else { continue };
+        let place = |list: &MetadataList| {
+            offset_of(step).and_then(|offset| list.get_number(offset)).unwrap_or(0.0)
+        };
+        let is_same = written.get_number(step).zip(list.get_number(step)).is_some_and(is_close)
+            && is_close((place(&written), place(list)));
+        for &step in steps.iter().filter(|_| !is_same) {
+            written.remove(step);
+            offset_of(step).into_iter().for_each(|offset| written.remove(offset));
+        }
+    }
+    // Those have a place in every file of HyperSpy.
+    for quantity in [Q::SignalType, Q::ScanAxes, Q::FrameAxes] {
+        written.remove(quantity);
+    }
+    for fact in written.iter() {
+        let quantity = fact.quantity;
+        let numbers = written.get_number(quantity).zip(list.get_number(quantity));
+        if list.get(quantity).is_none() || numbers.is_some_and(is_close) {
+            list.insert(fact.clone());
+        }
+    }
+}
+
+/// Whether they are the same number but for rounding.
+fn is_close((a, b): (f64, f64)) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
 /// Between the names of axes.
 const SEPARATOR: &str = ", ";
 
@@ -113,6 +157,51 @@ pub(crate) fn split_names(joined: &str, n: usize) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_changed_in_hyperspy_is_as_it_is_there() {
+        use Quantity as Q;
+        let of = |facts: &[(Q, f64)]| {
+            let mut list = MetadataList::new();
+            facts.iter().for_each(|&(quantity, number)| list.number(quantity, number));
+            list
+        };
+        let settled = |there: &[(Q, f64)]| {
+            let written = of(&[
+                (Q::ScanStepX, 0.3),
+                (Q::ScanOffsetX, 1.0),
+                (Q::DiffractionStepX, 2.0),
+                (Q::AngleStepX, 5.0),
+                (Q::CameraLength, 100.0),
+                (Q::ExposureTime, 7.0),
+            ]);
+            let mut list = of(there);
+            settle(written.clone(), 2, &mut list);
+            (written, list)
+        };
+        let (step, offset) = ((Q::ScanStepX, 0.3 + 1e-16), (Q::ScanOffsetX, 1.0));
+        let (frame, camera) = ((Q::DiffractionStepX, 2.0), (Q::CameraLength, 100.0));
+        // Nothing was changed: numbers are those that were written, to the last bit.
+        let (written, list) = settled(&[step, offset, frame, camera]);
+        assert_eq!(list, written);
+        let (exposure, angle) = ((Q::ExposureTime, 7.0), (Q::AngleStepX, 5.0));
+        let step = (Q::ScanStepX, 0.3);
+        for (there, expected) in [
+            // Another step, place and camera length; no place; no units.
+            (
+                vec![(Q::ScanStepX, 0.6), offset, frame, camera],
+                vec![(Q::ScanStepX, 0.6), offset, frame, camera, angle, exposure],
+            ),
+            (
+                vec![step, frame, (Q::CameraLength, 90.0)],
+                vec![step, frame, (Q::CameraLength, 90.0), angle, exposure],
+            ),
+            (vec![(Q::ImageStepX, 3.0), camera], vec![(Q::ImageStepX, 3.0), camera, exposure]),
+            (vec![camera], vec![camera, exposure]),
+        ] {
+            assert_eq!(settled(&there).1, of(&expected), "{there:?}");
+        }
+    }
 
     #[test]
     fn names_of_axes_come_back() {

@@ -31,7 +31,9 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
     } else if let Some(signal) = signal(path) {
         *others = hyperspy::add(&InGroup { library, path: signal }, list);
         if let Some(group) = library.group(&format!("{signal}/original_metadata/framefold")) {
-            framefold(&group, list);
+            let mut written = MetadataList::new();
+            framefold(&group, &mut written);
+            hyperspy::settle(written, sig.len(), list);
         }
     } else {
         nexus::add(library, path, list, others);
