@@ -67,3 +67,34 @@ def test_claims_are_refused(tmp_path, case, shape, chunks):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout
+
+
+KERNELS = """
+import resource, sys
+import numpy as np
+import framefold as ff
+
+N = 24 * 10**6
+data = np.broadcast_to(np.float32(1), (4, N // 4000, 4000))
+ctx = ff.Context.make_with("inline")
+dataset = ctx.load("memory", data=data)
+ctx.run_udf(ctx.load("memory", data=np.ones((4, 8, 8), np.float32)), ff.SumUDF())
+# More than what is reported takes, less than what it is computed in.
+for udf, bytes_per_pixel in [
+    (ff.SumUDF(), 6), (ff.MaxUDF(), 6), (ff.LogsumUDF(), 6), (ff.StdDevUDF(), 50)
+]:
+    used = 4096 * int(open("/proc/self/statm").read().split()[0])
+    resource.setrlimit(resource.RLIMIT_AS, (used + bytes_per_pixel * N, resource.RLIM_INFINITY))
+    try:
+        ctx.run_udf(dataset, udf)
+    except ff.exceptions.LimitError as error:
+        print(error)
+"""
+
+
+def test_sums_that_there_is_no_memory_for_are_refused():
+    command = [sys.executable, "-c", KERNELS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 4 and all("there is no memory" in line for line in lines), lines

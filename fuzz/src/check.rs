@@ -181,6 +181,6 @@ fn run_over(dataset: &Dataset, random: &mut Random) -> Result<()> {
     let options =
         RunOptions { executor: Executor::Inline, cancel: Cancel::new(), observer: &mut Silent };
     let results = run(&Arc::new(plan), options)?.snapshot()?;
-    results.valid_nav();
+    let _ = results.valid_nav();
     Ok(())
 }

@@ -70,7 +70,7 @@ impl Field {
                 let stack = Shape::try_new(&[results.valid.len()], results.shape.sig())?;
                 (expand_nav(&array, &stack, None, &results.valid)?, Some(results.valid.clone()))
             }
-            (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav())),
+            (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav()?)),
         };
         Ok(Field {
             name: buffer.decl.name,

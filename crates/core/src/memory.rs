@@ -27,12 +27,62 @@ pub fn fits(len_bytes: u64) -> bool {
 /// # Errors
 /// `Limit` if there is no memory for them.
 pub fn zeros<T: Zeroable>(len: usize) -> Result<Vec<T>> {
-    let len_bytes = u64::try_from(len).ok().zip(u64::try_from(size_of::<T>()).ok());
-    let len_bytes = len_bytes.and_then(|(len, size)| len.checked_mul(size)).unwrap_or(u64::MAX);
+    let len_bytes = len_bytes::<T>(len);
     if len_bytes > BUDGET.load(Ordering::Relaxed) {
         return Err(too_large(len_bytes));
     }
     bytemuck::try_zeroed_vec(len).map_err(|()| too_large(len_bytes))
+}
+
+/// `len` times `value`.
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>> {
+    collected(std::iter::repeat_n(value, len))
+}
+
+/// What the iterator gives, whose number follows from input.
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub fn collected<T>(items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
+    let mut vec = with_room(items.len())?;
+    vec.extend(items);
+    Ok(vec)
+}
+
+/// No values, and room for so many.
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
+    let mut vec = Vec::new();
+    make_room(&mut vec, len)?;
+    Ok(vec)
+}
+
+/// Makes a vector `len` values long, with `value` in new places.
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub fn resize<T: Clone>(vec: &mut Vec<T>, len: usize, value: T) -> Result<()> {
+    make_room(vec, len.saturating_sub(vec.len()))?;
+    vec.resize(len, value);
+    Ok(())
+}
+
+fn make_room<T>(vec: &mut Vec<T>, more: usize) -> Result<()> {
+    let len_bytes = len_bytes::<T>(vec.len().saturating_add(more));
+    if len_bytes > BUDGET.load(Ordering::Relaxed) {
+        return Err(too_large(len_bytes));
+    }
+    vec.try_reserve_exact(more).map_err(|_| too_large(len_bytes))
+}
+
+fn len_bytes<T>(len: usize) -> u64 {
+    let sizes = u64::try_from(len).ok().zip(u64::try_from(size_of::<T>()).ok());
+    sizes.and_then(|(len, size)| len.checked_mul(size)).unwrap_or(u64::MAX)
 }
 
 fn too_large(len_bytes: u64) -> Error {

@@ -5,7 +5,7 @@ mod joined;
 use crate::{PartialResult, Plan};
 use framefold_core::{
     Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Partial, Partition, Result,
-    Roi, Shape, TypedVec,
+    Roi, Shape, TypedVec, memory,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Results {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub fn valid(&self) -> Result<Vec<bool>> {
-        let mut valid = framefold_core::memory::zeros(self.plan.n_selected())?;
+        let mut valid = memory::zeros(self.plan.n_selected())?;
         for index in 0..self.merged {
             valid[self.plan.completed_by(index)].fill(true);
         }
@@ -182,15 +182,18 @@ pub struct ResultBuffer {
 
 impl RunResults {
     /// One truth value per flat navigation position: whether the results hold a value for it.
-    pub fn valid_nav(&self) -> Vec<bool> {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub fn valid_nav(&self) -> Result<Vec<bool>> {
         match &self.roi {
-            None => self.valid.clone(),
+            None => memory::collected(self.valid.iter().copied()),
             Some(roi) => {
-                let mut nav = vec![false; roi.mask().len()];
+                let mut nav = memory::zeros(roi.mask().len())?;
                 for (&position, &valid) in roi.positions().iter().zip(&self.valid) {
                     nav[position] = valid;
                 }
-                nav
+                Ok(nav)
             }
         }
     }
@@ -208,7 +211,8 @@ impl RunResults {
 /// Spreads one entry per selected frame over the scan; see [`RunResults::expand_nav`].
 ///
 /// # Errors
-/// `Bug` if `array` or `valid` do not have one entry per selected frame.
+/// `Bug` if `array` or `valid` do not have one entry per selected frame; `Limit` if there is no
+/// memory for the scan.
 pub fn expand_nav(
     array: &NativeArray,
     shape: &Shape,
@@ -225,7 +229,8 @@ pub fn expand_nav(
     let extra = &array.shape()[1..];
     let dims: Vec<usize> = shape.nav().iter().chain(extra).copied().collect();
     let entry_bytes = extra.iter().product::<usize>() * array.dtype().size();
-    let mut values = missing(array.dtype(), dims.iter().product());
+    let len = framefold_core::checked_product(&dims).and_then(|len| usize::try_from(len).ok());
+    let mut values = missing(array.dtype(), len.unwrap_or(usize::MAX))?;
     if entry_bytes > 0 {
         let source = array.values().as_bytes();
         let target = values.as_bytes_mut();
@@ -241,16 +246,16 @@ pub fn expand_nav(
 }
 
 /// `len` values that stand for "no value".
-fn missing(dtype: DType, len: usize) -> TypedVec {
+fn missing(dtype: DType, len: usize) -> Result<TypedVec> {
     use framefold_core::{Complex64, Complex128, F16};
-    match dtype {
-        DType::F16 => TypedVec::F16(vec![F16::NAN; len]),
-        DType::F32 => TypedVec::F32(vec![f32::NAN; len]),
-        DType::F64 => TypedVec::F64(vec![f64::NAN; len]),
-        DType::C64 => TypedVec::C64(vec![Complex64::new(f32::NAN, f32::NAN); len]),
-        DType::C128 => TypedVec::C128(vec![Complex128::new(f64::NAN, f64::NAN); len]),
-        _ => TypedVec::zeros(dtype, len),
-    }
+    Ok(match dtype {
+        DType::F16 => TypedVec::F16(memory::filled(F16::NAN, len)?),
+        DType::F32 => TypedVec::F32(memory::filled(f32::NAN, len)?),
+        DType::F64 => TypedVec::F64(memory::filled(f64::NAN, len)?),
+        DType::C64 => TypedVec::C64(memory::filled(Complex64::new(f32::NAN, f32::NAN), len)?),
+        DType::C128 => TypedVec::C128(memory::filled(Complex128::new(f64::NAN, f64::NAN), len)?),
+        _ => TypedVec::try_zeros(dtype, len)?,
+    })
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use columns::{Band, Columns, FrameSums};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Tile,
-    TilePosition, TypedVec, Udf,
+    TilePosition, TypedVec, Udf, memory,
 };
 use framefold_simd::{Simd, run};
 use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
@@ -175,7 +175,7 @@ impl Udf for Com {
                 spans: row_spans(shape, centre, self.r, ri),
                 bands: Bands::default(),
                 columns: Columns::default(),
-                sums: vec![Default::default(); partition.n_frames()],
+                sums: memory::filled(Default::default(), partition.n_frames())?,
             }),
             complex => return Err(Error::bug("a centre of mass of complex frames was planned"))
         ))

@@ -1,6 +1,6 @@
 //! Where the pixels of a signal slice lie in an accumulator.
 
-use framefold_core::{SigSlice, TilingScheme};
+use framefold_core::{Result, SigSlice, TilingScheme, memory};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,9 +9,12 @@ use std::sync::Arc;
 ///
 /// Zeroed memory from the system is not: its pages are found missing when they are first read, and
 /// again when they are first written, which costs more than adding a few frames to them.
-pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Vec<T> {
+///
+/// # Errors
+/// `Limit` if the system has not so much.
+pub(crate) fn filled<T: Copy>(value: T, len: usize) -> Result<Vec<T>> {
     // A value that the compiler knew to be zero would be left to the system.
-    std::iter::repeat_n(std::hint::black_box(value), len).collect()
+    memory::filled(std::hint::black_box(value), len)
 }
 
 /// One value per pixel, kept slice after slice.
@@ -63,11 +66,17 @@ impl SigLayout {
     }
 
     /// Values kept slice after slice, in the C order of the frame.
-    pub(crate) fn in_frame_order<'v, T: Copy + Default>(&self, values: &'v [T]) -> Cow<'v, [T]> {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(crate) fn in_frame_order<'v, T: Copy + Default>(
+        &self,
+        values: &'v [T],
+    ) -> Result<Cow<'v, [T]>> {
         if self.is_in_frame_order() {
-            return Cow::Borrowed(values);
+            return Ok(Cow::Borrowed(values));
         }
-        let mut frame = vec![T::default(); self.len()];
+        let mut frame = memory::filled(T::default(), self.len())?;
         let sig = self.sig_shape();
         // Row by row of slices that are neighbours: their rows are written one after the other, and
         // each slice is read from its start to its end.
@@ -84,7 +93,7 @@ impl SigLayout {
                 }
             }
         }
-        Cow::Owned(frame)
+        Ok(Cow::Owned(frame))
     }
 }
 
@@ -105,7 +114,10 @@ mod tests {
                     *value = cell;
                 }
             }
-            assert_eq!(layout.in_frame_order(&values).as_ref(), (0..60).collect::<Vec<_>>());
+            assert_eq!(
+                layout.in_frame_order(&values).unwrap().as_ref(),
+                (0..60).collect::<Vec<_>>()
+            );
             assert_eq!(layout.is_in_frame_order(), tile[1..] == sig[1..], "{tile:?}");
         }
     }

@@ -11,7 +11,7 @@ use crate::total::{add_all, convert, pack};
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, FramesView, JobMeta,
     Merger, Method, NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo,
-    Tile, Udf,
+    Tile, Udf, memory,
 };
 use framefold_simd::{Simd, run};
 use sparse::SparseWorker;
@@ -52,20 +52,20 @@ impl Udf for LogSum {
         if run.format == ArrayFormat::Csr {
             return Ok(dispatch_dtype!(
                 real run.job.input_dtype,
-                T => Box::new(SparseWorker::<T>::new(n_pixels)),
+                T => Box::new(SparseWorker::<T>::try_new(n_pixels)?),
                 complex => return Err(refuse_complex())
             ));
         }
         Ok(dispatch_dtype!(
             real run.job.input_dtype,
-            T => Box::new(Worker::<T>::new(n_pixels)),
+            T => Box::new(Worker::<T>::try_new(n_pixels)?),
             complex => return Err(refuse_complex())
         ))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let shape = run.job.shape.sig().to_vec();
-        Ok(Box::new(Merged { sums: vec![0.0; run.job.shape.frame_len()], shape }))
+        Ok(Box::new(Merged { sums: memory::zeros(run.job.shape.frame_len())?, shape }))
     }
 }
 
@@ -123,14 +123,14 @@ struct Worker<T> {
 }
 
 impl<T: Real> Worker<T> {
-    fn new(n_pixels: usize) -> Self {
-        let products = vec![1.0; n_pixels];
-        Worker { products, n_factors: 0, sums: Vec::new(), cell: std::marker::PhantomData }
+    fn try_new(n_pixels: usize) -> Result<Self> {
+        let products = memory::filled(1.0, n_pixels)?;
+        Ok(Worker { products, n_factors: 0, sums: Vec::new(), cell: std::marker::PhantomData })
     }
 
     /// Moves what the products hold to the sums.
-    fn take_logarithms(&mut self, simd: Simd) {
-        self.sums.resize(self.products.len(), 0.0);
+    fn take_logarithms(&mut self, simd: Simd) -> Result<()> {
+        memory::resize(&mut self.sums, self.products.len(), 0.0)?;
         let (sums, products) = (&mut self.sums, &mut self.products);
         run!(simd, {
             for (sum, product) in sums.iter_mut().zip(products.iter_mut()) {
@@ -139,13 +139,14 @@ impl<T: Real> Worker<T> {
             }
         });
         self.n_factors = 0;
+        Ok(())
     }
 
-    fn add(&mut self, simd: Simd, frames: FramesView<'_, T>) {
+    fn add(&mut self, simd: Simd, frames: FramesView<'_, T>) -> Result<()> {
         let mut first = 0;
         while first < frames.depth() {
             if self.n_factors == T::STEP_FACTORS {
-                self.take_logarithms(simd);
+                self.take_logarithms(simd)?;
             }
             let room = GROUP.min(T::STEP_FACTORS - self.n_factors);
             let last = frames.depth().min(first + room);
@@ -153,13 +154,14 @@ impl<T: Real> Worker<T> {
             self.n_factors += last - first;
             first = last;
         }
+        Ok(())
     }
 
-    fn finish(mut self, simd: Simd) -> Vec<f64> {
+    fn finish(mut self, simd: Simd) -> Result<Vec<f64>> {
         if self.n_factors > 0 || self.sums.is_empty() {
-            self.take_logarithms(simd);
+            self.take_logarithms(simd)?;
         }
-        self.sums
+        Ok(self.sums)
     }
 }
 
@@ -173,12 +175,11 @@ impl<T: Real> Accumulator for Worker<T> {
                 self.products.len()
             )));
         }
-        self.add(Simd::best(), frames);
-        Ok(())
+        self.add(Simd::best(), frames)
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        Ok(Partial::new().with("sums", pack((*self).finish(Simd::best()))?))
+        Ok(Partial::new().with("sums", pack((*self).finish(Simd::best())?)?))
     }
 }
 
@@ -212,9 +213,9 @@ mod tests {
         let cells: Vec<T> = (0..depth * 35).map(cell).collect();
         let frames = FramesView::try_new(&cells, depth, 35, 35).unwrap();
         let all = |simd| {
-            let mut worker = Worker::<T>::new(35);
-            worker.add(simd, frames);
-            worker.finish(simd)
+            let mut worker = Worker::<T>::try_new(35).unwrap();
+            worker.add(simd, frames).unwrap();
+            worker.finish(simd).unwrap()
         };
         let plain = all(Simd::plain());
         for simd in Simd::all() {

@@ -9,10 +9,11 @@ use crate::layout::{SigLayout, filled};
 use crate::loops::{raise, raise_frames};
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray,
-    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
+    Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf, memory,
 };
 use framefold_simd::Simd;
 use sparse::SparseTops;
+use std::borrow::Cow;
 
 /// Finds the largest value of each pixel over the selected frames: the buffer `intensity` (sig),
 /// in the dtype of the data.
@@ -51,14 +52,14 @@ impl Udf for Max {
             ));
         }
         Ok(dispatch_dtype!(
-            real run.job.input_dtype, T => Box::new(Tops::<T>::new(run)),
+            real run.job.input_dtype, T => Box::new(Tops::<T>::try_new(run)?),
             complex => return Err(refuse_complex())
         ))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         Ok(dispatch_dtype!(
-            real run.job.input_dtype, T => Box::new(Tops::<T>::new(run)),
+            real run.job.input_dtype, T => Box::new(Tops::<T>::try_new(run)?),
             complex => return Err(refuse_complex())
         ))
     }
@@ -73,10 +74,10 @@ struct Tops<T: Real> {
 }
 
 impl<T: Real> Tops<T> {
-    fn new(run: &RunMeta) -> Self {
+    fn try_new(run: &RunMeta) -> Result<Self> {
         let layout = SigLayout::new(&run.tiling);
-        let tops = filled(T::LOWEST, layout.len());
-        Tops { layout, tops, merged: false }
+        let tops = filled(T::LOWEST, layout.len())?;
+        Ok(Tops { layout, tops, merged: false })
     }
 }
 
@@ -114,8 +115,12 @@ impl<T: Real> Merger for Tops<T> {
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        let tops = self.layout.in_frame_order(&self.tops);
-        Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops.into_owned())?.into()])
+        let tops = self.layout.in_frame_order(&self.tops)?;
+        let tops = match tops {
+            Cow::Owned(tops) => tops,
+            Cow::Borrowed(tops) => memory::collected(tops.iter().copied())?,
+        };
+        Ok(vec![NativeArray::try_new(self.layout.sig_shape(), tops)?.into()])
     }
 
     fn take_partials(&mut self) -> Result<Option<Vec<Partial>>> {

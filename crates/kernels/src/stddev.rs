@@ -11,6 +11,7 @@ use crate::total::{Total, Value, convert, round};
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Udf,
+    memory,
 };
 
 /// Statistics of each pixel over the selected frames.
@@ -81,7 +82,9 @@ impl Udf for StdDev {
                 Box::new(spread::SparseWorker::<T>::try_new(run, partition, seen)?)
             }));
         }
-        Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(spread::Worker::<T>::new(run, seen))))
+        Ok(dispatch_dtype!(run.job.input_dtype, T => {
+            Box::new(spread::Worker::<T>::try_new(run, seen)?)
+        }))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
@@ -92,7 +95,7 @@ impl Udf for StdDev {
         }
         dispatch_dtype!(run.job.input_dtype, T => {
             check_terms::<T>(run.job.n_selected(), "frames")?;
-            Ok(Box::new(spread::Merged::<<T as Cell>::Total>::new(report)))
+            Ok(Box::new(spread::Merged::<<T as Cell>::Total>::try_new(report)?))
         })
     }
 }
@@ -166,12 +169,12 @@ impl Report {
         sums: &[A],
         varsums: &[f64],
     ) -> Result<Vec<Array>> {
-        let sums = self.layout.in_frame_order(sums);
-        let varsums = self.layout.in_frame_order(varsums);
+        let sums = self.layout.in_frame_order(sums)?;
+        let varsums = self.layout.in_frame_order(varsums)?;
         let n = n_frames as f64;
-        let vars: Vec<f64> = varsums.iter().map(|varsum| varsum / n).collect();
-        let stds: Vec<f64> = vars.iter().map(|var| var.sqrt()).collect();
-        let means: Vec<A::Value> = sums.iter().map(|sum| sum.value().over(n)).collect();
+        let vars = memory::collected(varsums.iter().map(|varsum| varsum / n))?;
+        let stds = memory::collected(vars.iter().map(|var| var.sqrt()))?;
+        let means = memory::collected(sums.iter().map(|sum| sum.value().over(n)))?;
         let shape = self.layout.sig_shape();
         let real = |values: &[f64]| NativeArray::try_new(shape, convert(values, self.var_dtype)?);
         let count = i64::try_from(n_frames).unwrap_or(i64::MAX);

@@ -55,7 +55,9 @@ impl Udf for Sum {
 
     fn accumulator(&self, run: &RunMeta, _partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let tiling = &run.tiling;
-        Ok(dispatch_dtype!(run.job.input_dtype, T => Box::new(Worker(PixelSums::<T>::new(tiling)))))
+        Ok(dispatch_dtype!(run.job.input_dtype, T => {
+            Box::new(Worker(PixelSums::<T>::try_new(tiling)?))
+        }))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {

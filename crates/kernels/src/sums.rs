@@ -7,7 +7,7 @@ pub(crate) use merged::MergedSums;
 use crate::cell::Cell;
 use crate::layout::{SigLayout, filled};
 use crate::total::add_all;
-use framefold_core::{Result, SigSlice, TilingScheme};
+use framefold_core::{Result, SigSlice, TilingScheme, memory};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -26,21 +26,24 @@ pub(crate) struct PixelSums<T: Cell> {
 
 impl<T: Cell> PixelSums<T> {
     /// Sums of nothing, for the slices of `tiling`.
-    pub(crate) fn new(tiling: &Arc<TilingScheme>) -> Self {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(crate) fn try_new(tiling: &Arc<TilingScheme>) -> Result<Self> {
         let layout = SigLayout::new(tiling);
-        PixelSums {
-            blocks: filled(T::Block::default(), layout.len()),
+        Ok(PixelSums {
+            blocks: filled(T::Block::default(), layout.len())?,
             terms: vec![0; tiling.slices().len()],
             totals: Vec::new(),
             layout,
-        }
+        })
     }
 
     /// Calls `add` with runs of the `depth` frames of a tile, the place of its pixels, and the
     /// blocks that they have to be added to.
     ///
     /// # Errors
-    /// Those of `add`; the sums are of no use then.
+    /// Those of `add`, and `Limit` if there is no memory for totals; the sums are of no use then.
     pub(crate) fn add(
         &mut self,
         slice: &SigSlice,
@@ -51,7 +54,7 @@ impl<T: Cell> PixelSums<T> {
         let mut first = 0;
         while first < depth {
             if self.terms[slice.index()] == T::BLOCK_TERMS {
-                self.fold(slice);
+                self.fold(slice)?;
             }
             let terms = &mut self.terms[slice.index()];
             let last = depth.min(first.saturating_add(T::BLOCK_TERMS - *terms));
@@ -65,23 +68,24 @@ impl<T: Cell> PixelSums<T> {
     /// The sums, slice after slice.
     ///
     /// # Errors
-    /// None: blocks and totals have the same pixels.
+    /// `Limit` if there is no memory for them.
     pub(crate) fn finish(self) -> Result<Vec<T::Total>> {
-        let mut totals: Vec<T::Total> = self.blocks.into_iter().map(T::total).collect();
+        let mut totals = memory::collected(self.blocks.into_iter().map(T::total))?;
         if !self.totals.is_empty() {
             add_all(&mut totals, &self.totals)?;
         }
         Ok(totals)
     }
 
-    fn fold(&mut self, slice: &SigSlice) {
+    fn fold(&mut self, slice: &SigSlice) -> Result<()> {
         let place = self.layout.range(slice);
-        self.totals.resize(self.layout.len(), T::Total::default());
+        memory::resize(&mut self.totals, self.layout.len(), T::Total::default())?;
         let blocks = self.blocks[place.clone()].iter_mut();
         for (total, block) in self.totals[place].iter_mut().zip(blocks) {
             *total += T::total(std::mem::take(block));
         }
         self.terms[slice.index()] = 0;
+        Ok(())
     }
 }
 
@@ -99,7 +103,7 @@ mod tests {
         let depth = (1 << 15) + 5;
         let cells = vec![i16::MIN; depth];
         let frames = FramesView::try_new(&cells, depth, 1, 1).unwrap();
-        let mut sums = PixelSums::<i16>::new(&tiling);
+        let mut sums = PixelSums::<i16>::try_new(&tiling).unwrap();
         for (index, tiles) in [(0, 1), (1, 5), (0, 3)] {
             for _ in 0..tiles {
                 let added = sums.add(&tiling.slices()[index], depth, |which, place, blocks| {

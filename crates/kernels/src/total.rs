@@ -1,7 +1,7 @@
 //! What sums are kept in, from the first tile to the final rounding.
 
 use framefold_core::{
-    Complex64, Complex128, DType, Error, ErrorKind, NativeArray, Result, TypedVec,
+    Complex64, Complex128, DType, Error, ErrorKind, NativeArray, Result, TypedVec, memory,
 };
 use std::ops::{AddAssign, Sub};
 
@@ -15,12 +15,15 @@ pub(crate) trait Total: Copy + Default + AddAssign + Send + Sync + 'static {
     fn value(self) -> Self::Value;
 
     /// Sums as an array for a partial result.
-    fn pack(totals: Vec<Self>) -> TypedVec;
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    fn pack(totals: Vec<Self>) -> Result<TypedVec>;
 
     /// The reverse of [`Total::pack`].
     ///
     /// # Errors
-    /// `Bug` if the array was not made by it.
+    /// `Bug` if the array was not made by it; `Limit` if there is no memory for them.
     fn unpack(array: NativeArray) -> Result<Vec<Self>>;
 
     /// Rounds to `f32`, once.
@@ -100,8 +103,8 @@ macro_rules! total {
                 $to_value
             }
 
-            fn pack(totals: Vec<Self>) -> TypedVec {
-                totals.into()
+            fn pack(totals: Vec<Self>) -> Result<TypedVec> {
+                Ok(totals.into())
             }
 
             fn unpack(array: NativeArray) -> Result<Vec<Self>> {
@@ -136,15 +139,13 @@ impl Total for i128 {
     }
 
     // There is no 128-bit dtype: each sum travels as two 64-bit halves.
-    fn pack(totals: Vec<Self>) -> TypedVec {
-        let halves: Vec<u64> = totals
-            .into_iter()
-            .flat_map(|total| {
-                let bits = total as u128;
-                [bits as u64, (bits >> 64) as u64]
-            })
-            .collect();
-        halves.into()
+    fn pack(totals: Vec<Self>) -> Result<TypedVec> {
+        let mut halves: Vec<u64> = memory::with_room(totals.len().saturating_mul(2))?;
+        halves.extend(totals.into_iter().flat_map(|total| {
+            let bits = total as u128;
+            [bits as u64, (bits >> 64) as u64]
+        }));
+        Ok(halves.into())
     }
 
     fn unpack(array: NativeArray) -> Result<Vec<Self>> {
@@ -152,7 +153,7 @@ impl Total for i128 {
         let join = |pair: &[u64; 2]| (u128::from(pair[0]) | u128::from(pair[1]) << 64) as i128;
         let (pairs, rest) = halves.as_chunks::<2>();
         if rest.is_empty() {
-            Ok(pairs.iter().map(join).collect())
+            memory::collected(pairs.iter().map(join))
         } else {
             Err(Error::bug("half of a 128-bit sum is missing from a partial result"))
         }
@@ -169,7 +170,7 @@ impl Total for i128 {
 
 /// Sums as an array for a partial result, whatever its shape.
 pub(crate) fn pack<T: Total>(totals: Vec<T>) -> Result<NativeArray> {
-    let packed = T::pack(totals);
+    let packed = T::pack(totals)?;
     NativeArray::try_new(&[packed.len()], packed)
 }
 
@@ -195,16 +196,16 @@ pub(crate) fn add_all<T: Total>(totals: &mut [T], others: &[T]) -> Result<()> {
 /// are declared as integers of 64 bits, float or complex.
 pub(crate) fn round<T: Total>(totals: &[T], dtype: DType) -> Result<TypedVec> {
     match dtype {
-        DType::F32 => Ok(totals.iter().map(|total| total.to_f32()).collect::<Vec<_>>().into()),
-        DType::C64 => Ok(totals
-            .iter()
-            .map(|total| Complex64::new(total.to_f32(), total.value().complex().im as f32))
-            .collect::<Vec<_>>()
-            .into()),
+        DType::F32 => Ok(memory::collected(totals.iter().map(|total| total.to_f32()))?.into()),
+        DType::C64 => {
+            let narrow =
+                |total: &T| Complex64::new(total.to_f32(), total.value().complex().im as f32);
+            Ok(memory::collected(totals.iter().map(narrow))?.into())
+        }
         DType::I64 => Ok(integers::<T, i64>(totals, dtype)?.into()),
         DType::U64 => Ok(integers::<T, u64>(totals, dtype)?.into()),
         _ => {
-            let values: Vec<T::Value> = totals.iter().map(|total| total.value()).collect();
+            let values = memory::collected(totals.iter().map(|total| total.value()))?;
             convert(&values, dtype)
         }
     }
@@ -223,22 +224,26 @@ fn integers<T: Total, I: TryFrom<i128>>(totals: &[T], dtype: DType) -> Result<Ve
             .with_hint("sum with dtype float64")
         })
     };
-    totals.iter().map(integer).collect()
+    let mut integers = memory::with_room(totals.len())?;
+    for total in totals {
+        integers.push(integer(total)?);
+    }
+    Ok(integers)
 }
 
 /// Values of double precision as values of a result buffer of `dtype`.
 ///
 /// # Errors
-/// `Bug` if the dtype is neither float nor complex.
+/// `Bug` if the dtype is neither float nor complex; `Limit` if there is no memory for them.
 pub(crate) fn convert<V: Value>(values: &[V], dtype: DType) -> Result<TypedVec> {
     let values = values.iter().map(|value| value.complex());
     Ok(match dtype {
-        DType::F32 => values.map(|z| z.re as f32).collect::<Vec<_>>().into(),
-        DType::F64 => values.map(|z| z.re).collect::<Vec<_>>().into(),
+        DType::F32 => memory::collected(values.map(|z| z.re as f32))?.into(),
+        DType::F64 => memory::collected(values.map(|z| z.re))?.into(),
         DType::C64 => {
-            values.map(|z| Complex64::new(z.re as f32, z.im as f32)).collect::<Vec<_>>().into()
+            memory::collected(values.map(|z| Complex64::new(z.re as f32, z.im as f32)))?.into()
         }
-        DType::C128 => values.collect::<Vec<_>>().into(),
+        DType::C128 => memory::collected(values)?.into(),
         other => return Err(Error::bug(format!("a result buffer of {other} was to hold sums"))),
     })
 }

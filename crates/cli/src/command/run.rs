@@ -198,7 +198,7 @@ fn extras(results: &RunResults, look: Look) -> Result<Vec<Extra>> {
         NativeArray::try_new(shape, cells).map(|array| Extra { name: "valid", array })
     };
     let Some(roi) = results.roi.as_ref().filter(|_| look == Look::Frames) else {
-        return Ok(vec![valid(nav, results.valid_nav())?]);
+        return Ok(vec![valid(nav, results.valid_nav()?)?]);
     };
     let coordinates: Vec<i64> = roi
         .positions()

@@ -24,13 +24,13 @@ pub(super) struct SparseWorker<T> {
 }
 
 impl<T: Real> SparseWorker<T> {
-    pub(super) fn new(n_pixels: usize) -> Self {
-        SparseWorker {
+    pub(super) fn try_new(n_pixels: usize) -> Result<Self> {
+        Ok(SparseWorker {
             zeros: 0.0,
-            sums: filled(0.0, n_pixels),
+            sums: filled(0.0, n_pixels)?,
             logs: vec![0.0; CHUNK],
             cell: std::marker::PhantomData,
-        }
+        })
     }
 
     fn add(&mut self, simd: Simd, (columns, values): (&[u32], &[T])) -> Result<()> {
@@ -56,8 +56,9 @@ impl<T: Real> SparseWorker<T> {
         Ok(())
     }
 
-    fn finish(self) -> Vec<f64> {
-        self.sums.into_iter().map(|sum| sum + self.zeros).collect()
+    fn finish(mut self) -> Vec<f64> {
+        self.sums.iter_mut().for_each(|sum| *sum += self.zeros);
+        self.sums
     }
 }
 
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     fn sums<T: Real>(simd: Simd, frames: &[(&[u32], &[T])]) -> Vec<f64> {
-        let mut worker = SparseWorker::<T>::new(4);
+        let mut worker = SparseWorker::<T>::try_new(4).unwrap();
         frames.iter().for_each(|&frame| worker.add(simd, frame).unwrap());
         worker.finish()
     }

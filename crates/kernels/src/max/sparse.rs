@@ -38,8 +38,8 @@ impl<T: Real> SparseTops<T> {
         let counted = if T::LOWEST == T::default() { 0 } else { layout.len() };
         Ok(SparseTops {
             tiling: Arc::clone(&run.tiling),
-            tops: filled(T::LOWEST, layout.len()),
-            n_entries: filled(0, counted),
+            tops: filled(T::LOWEST, layout.len())?,
+            n_entries: filled(0, counted)?,
             n_frames: vec![0; run.tiling.slices().len()],
             layout,
         })

@@ -11,7 +11,7 @@ use crate::total::{Total, add_all, pack};
 use entries::add_entries;
 use framefold_core::{
     Accumulator, Array, Bool8, CsrTile, DType, Error, JobMeta, Merger, Partial, Partition, Result,
-    RunMeta, Tile, TilePosition,
+    RunMeta, Tile, TilePosition, memory,
 };
 use framefold_simd::Simd;
 use squares::{Exact, Squares, add_frames};
@@ -46,11 +46,11 @@ macro_rules! dispatch {
 }
 
 pub(super) fn accumulator(run: &RunMeta, seen: Seen) -> Result<Box<dyn Accumulator>> {
-    dispatch!(run.job.input_dtype, T => Ok(Box::new(Worker::<T>::new(run, seen))))
+    dispatch!(run.job.input_dtype, T => Ok(Box::new(Worker::<T>::try_new(run, seen)?)))
 }
 
 pub(super) fn merger(run: &RunMeta, report: Report) -> Result<Box<dyn Merger>> {
-    dispatch!(run.job.input_dtype, T => Ok(Box::new(Merged::new::<T>(report))))
+    dispatch!(run.job.input_dtype, T => Ok(Box::new(Merged::try_new::<T>(report)?)))
 }
 
 struct Worker<T: Exact> {
@@ -60,9 +60,9 @@ struct Worker<T: Exact> {
 }
 
 impl<T: Exact> Worker<T> {
-    fn new(run: &RunMeta, seen: Seen) -> Self {
-        let squares = Squares::zeros::<T>(SigLayout::new(&run.tiling).len());
-        Worker { seen, sums: PixelSums::new(&run.tiling), squares }
+    fn try_new(run: &RunMeta, seen: Seen) -> Result<Self> {
+        let squares = Squares::zeros::<T>(SigLayout::new(&run.tiling).len())?;
+        Ok(Worker { seen, sums: PixelSums::try_new(&run.tiling)?, squares })
     }
 }
 
@@ -103,9 +103,10 @@ struct Merged {
 }
 
 impl Merged {
-    fn new<T: Exact>(report: Report) -> Self {
+    fn try_new<T: Exact>(report: Report) -> Result<Self> {
         let len = report.layout.len();
-        Merged { report, n_frames: 0, sums: vec![0; len], squares: Squares::zeros::<T>(len) }
+        let (sums, squares) = (memory::zeros(len)?, Squares::zeros::<T>(len)?);
+        Ok(Merged { report, n_frames: 0, sums, squares })
     }
 }
 
@@ -120,7 +121,8 @@ impl Merger for Merged {
     fn results(&self) -> Result<Vec<Array>> {
         let pixels = self.sums.iter().zip(self.squares.wholes());
         let varsum = |(&sum, squares): (&i64, i128)| varsum(self.n_frames, sum.into(), squares);
-        let varsums: Vec<f64> = pixels.map(varsum).collect();
+        let mut varsums = memory::with_room(self.sums.len())?;
+        varsums.extend(pixels.map(varsum));
         self.report.results(self.n_frames, &self.sums, &varsums)
     }
 

@@ -25,8 +25,8 @@ struct Moments<A> {
 }
 
 impl<A: Total> Moments<A> {
-    fn zeros(len: usize) -> Self {
-        Moments { sums: filled(A::default(), len), varsums: filled(0.0, len) }
+    fn zeros(len: usize) -> Result<Self> {
+        Ok(Moments { sums: filled(A::default(), len)?, varsums: filled(0.0, len)? })
     }
 }
 
@@ -159,9 +159,9 @@ pub(super) struct Worker<T: Cell> {
 }
 
 impl<T: Cell> Worker<T> {
-    pub(super) fn new(run: &RunMeta, seen: Seen) -> Self {
+    pub(super) fn try_new(run: &RunMeta, seen: Seen) -> Result<Self> {
         let layout = SigLayout::new(&run.tiling);
-        Worker { moments: Moments::zeros(layout.len()), layout, seen }
+        Ok(Worker { moments: Moments::zeros(layout.len())?, layout, seen })
     }
 }
 
@@ -196,8 +196,8 @@ pub(super) struct Merged<A> {
 }
 
 impl<A: Total> Merged<A> {
-    pub(super) fn new(report: Report) -> Self {
-        Merged { moments: Moments::zeros(report.layout.len()), report, n_frames: 0 }
+    pub(super) fn try_new(report: Report) -> Result<Self> {
+        Ok(Merged { moments: Moments::zeros(report.layout.len())?, report, n_frames: 0 })
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         let cells: Vec<f32> = (0..4000).map(|i| 1e4 + (i as f32).sin()).collect();
         let frames = FramesView::try_new(&cells, 37, 101, 105).unwrap();
         let moments = |simd| {
-            let mut moments = Moments::<f64>::zeros(101);
+            let mut moments = Moments::<f64>::zeros(101).unwrap();
             fold_tile(simd, frames, 0, &mut moments.sums, &mut moments.varsums);
             fold_tile(simd, frames, 37, &mut moments.sums, &mut moments.varsums);
             [moments.sums, moments.varsums]

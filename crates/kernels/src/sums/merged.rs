@@ -4,7 +4,7 @@ use super::PixelSums;
 use crate::cell::Cell;
 use crate::layout::SigLayout;
 use crate::total::{Total, add_all, pack, round};
-use framefold_core::{DType, Error, NativeArray, Partial, Result};
+use framefold_core::{DType, Error, NativeArray, Partial, Result, memory};
 use std::borrow::Cow;
 
 const BLOCKS: &str = "blocks";
@@ -60,7 +60,8 @@ impl<T: Cell> MergedSums<T> {
             _ => return Err(Error::bug("sums of pixels without their number of frames")),
         };
         if terms > T::BLOCK_TERMS - self.terms {
-            let folded = std::mem::take(&mut self.blocks).into_iter().map(T::total).collect();
+            let blocks = std::mem::take(&mut self.blocks).into_iter();
+            let folded = memory::collected(blocks.map(T::total))?;
             add_or_keep(&mut self.totals, folded, self.layout.len())?;
             self.terms = 0;
         }
@@ -91,18 +92,18 @@ impl<T: Cell> MergedSums<T> {
     /// `Bug` if the dtype cannot hold sums.
     pub(crate) fn results(&self, dtype: DType) -> Result<NativeArray> {
         let values = match (self.blocks.is_empty(), self.totals.is_empty()) {
-            (false, true) => round(&self.layout.in_frame_order(&self.blocks), dtype)?,
-            _ => round(&self.layout.in_frame_order(&self.totals()?), dtype)?,
+            (false, true) => round(&self.layout.in_frame_order(&self.blocks)?, dtype)?,
+            _ => round(&self.layout.in_frame_order(&self.totals()?)?, dtype)?,
         };
         NativeArray::try_new(self.layout.sig_shape(), values)
     }
 
     fn totals(&self) -> Result<Cow<'_, [T::Total]>> {
         match (self.blocks.is_empty(), self.totals.is_empty()) {
-            (true, true) => Ok(Cow::Owned(vec![T::Total::default(); self.layout.len()])),
+            (true, true) => Ok(Cow::Owned(memory::filled(T::Total::default(), self.layout.len())?)),
             (true, false) => Ok(Cow::Borrowed(&self.totals)),
             (false, _) => {
-                let mut sums: Vec<_> = self.blocks.iter().copied().map(T::total).collect();
+                let mut sums = memory::collected(self.blocks.iter().copied().map(T::total))?;
                 if !self.totals.is_empty() {
                     add_all(&mut sums, &self.totals)?;
                 }
@@ -118,7 +119,7 @@ fn add_or_keep<A: Total>(sums: &mut Vec<A>, others: Vec<A>, len: usize) -> Resul
         *sums = others;
         return Ok(());
     }
-    sums.resize(len, A::default());
+    memory::resize(sums, len, A::default())?;
     add_all(sums, &others)
 }
 
@@ -134,7 +135,7 @@ mod tests {
     fn partial(tiling: &Arc<TilingScheme>, value: u16, depth: usize) -> Partial {
         let cells = vec![value; depth];
         let frames = FramesView::try_new(&cells, depth, 1, 1).unwrap();
-        let mut sums = PixelSums::<u16>::new(tiling);
+        let mut sums = PixelSums::<u16>::try_new(tiling).unwrap();
         let added = sums.add(&tiling.slices()[0], depth, |which, _, blocks| {
             add_frames(Simd::best(), frames, which, blocks);
             Ok(())

@@ -3,7 +3,7 @@
 use crate::cell::Cell;
 use crate::layout::filled;
 use crate::loops::{GROUP, STRIP, groups, stream, strip};
-use framefold_core::{Bool8, FramesView};
+use framefold_core::{Bool8, FramesView, Result};
 use framefold_simd::{Simd, run};
 use std::ops::Range;
 
@@ -44,9 +44,9 @@ pub(super) struct Squares {
 }
 
 impl Squares {
-    pub(super) fn zeros<T: Exact>(len: usize) -> Self {
+    pub(super) fn zeros<T: Exact>(len: usize) -> Result<Self> {
         let has_high = size_of::<T>() > 2;
-        Squares { low: filled(0, len), high: filled(0, if has_high { len } else { 0 }) }
+        Ok(Squares { low: filled(0, len)?, high: filled(0, if has_high { len } else { 0 })? })
     }
 
     /// Both halves of a slice's pixels.

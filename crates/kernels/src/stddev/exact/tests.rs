@@ -20,7 +20,7 @@ where
     let view = FramesView::try_new(&cells, frames.len(), len, len).unwrap();
     for simd in Simd::all() {
         let mut sums = vec![T::Block::default(); len];
-        let mut squares = Squares::zeros::<T>(len);
+        let mut squares = Squares::zeros::<T>(len).unwrap();
         add_frames(simd, view, 0..frames.len(), &mut sums, squares.of(0..len));
         let found: Vec<(i128, i128)> =
             sums.into_iter().map(Into::into).zip(squares.wholes()).collect();

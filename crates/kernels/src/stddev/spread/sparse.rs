@@ -7,7 +7,7 @@ use crate::layout::{SigLayout, filled};
 use crate::total::{Total, Value};
 use framefold_core::{
     Accumulator, CsrTile, Error, Partial, Partition, Result, RunMeta, Tile, TilePosition,
-    TilingScheme,
+    TilingScheme, memory,
 };
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ impl<T: Cell> SparseWorker<T> {
     /// For the frames of `partition`.
     ///
     /// # Errors
-    /// `Limit` if 32 bits do not count them.
+    /// `Limit` if 32 bits do not count them, or there is no memory for what is known of each pixel.
     pub(in super::super) fn try_new(
         run: &RunMeta,
         partition: &Partition,
@@ -68,7 +68,7 @@ impl<T: Cell> SparseWorker<T> {
                 .with_hint("ask for more partitions"));
         }
         let layout = SigLayout::new(&run.tiling);
-        let pixels = filled(Pixel::default(), layout.len());
+        let pixels = filled(Pixel::default(), layout.len())?;
         Ok(SparseWorker { tiling: Arc::clone(&run.tiling), layout, seen, pixels })
     }
 }
@@ -94,8 +94,8 @@ impl<T: Cell> Accumulator for SparseWorker<T> {
                 pixel.complete(n_frames);
             }
         }
-        let sums = pixels.iter().map(|pixel| pixel.sum).collect();
-        partial(&seen, sums, pixels.iter().map(|pixel| pixel.varsum).collect())
+        let sums = memory::collected(pixels.iter().map(|pixel| pixel.sum))?;
+        partial(&seen, sums, memory::collected(pixels.iter().map(|pixel| pixel.varsum))?)
     }
 }
 
