@@ -98,3 +98,24 @@ def test_exports(tmp_path, ctx, dataset, value):
 @pytest.mark.parametrize("option", ["cpus", "gpus"])
 def test_numbers_of_workers(executor, option, value):
     refused(lambda: ff.Context.make_with(executor, **{option: value}), option + "|n_workers|n_thr")
+
+
+@pytest.mark.parametrize("value", [2**70, -(2**70), 2**63, 1e300, float("nan"), "x", [1, 2]])
+@pytest.mark.parametrize(
+    ("analysis", "name"),
+    [("disk", "cx"), ("disk", "r"), ("ring", "cy"), ("ring", "ri"), ("radial_fourier", "cx")],
+)
+def test_places_and_radii_of_analyses(ctx, dataset, analysis, name, value):
+    create = getattr(ctx, f"create_{analysis}_analysis")
+    refused(lambda: ctx.run(create(dataset, **{name: value})), name)
+
+
+def test_radii_without_end_are_whole_frames(ctx, dataset):
+    result = ctx.run(ctx.create_disk_analysis(dataset, r=float("inf")))
+    assert (result.intensity.raw_data == 6 * 7).all()
+
+
+@pytest.mark.parametrize("key", [2.5, (1, 2.5), 2**70, "x", (0, 0, 0), np.ones((2, 2), bool)])
+def test_indices_of_a_scan(dataset, key):
+    with pytest.raises(IndexError, match=r"does not fit a scan of shape \(4, 5\)"):
+        dataset.roi[key]

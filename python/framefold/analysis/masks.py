@@ -129,14 +129,40 @@ class SingleMaskAnalysis(MasksAnalysis):
     def number(self, name: str, default: float) -> float:
         """A parameter, or the default if it is left out or None."""
         value = self.parameters.get(name)
-        return default if value is None else value
+        return default if value is None else real(name, value)
 
 
 def middle(sig: tuple[int, int], parameters: Mapping[str, Any]) -> tuple[float, float]:
     """``cy`` and ``cx`` of ``parameters``, or half of the frame where they are left out."""
     cy, cx = parameters.get("cy"), parameters.get("cx")
-    return (sig[0] / 2 if cy is None else cy, sig[1] / 2 if cx is None else cx)
+    return (
+        sig[0] / 2 if cy is None else real("cy", cy),
+        sig[1] / 2 if cx is None else real("cx", cx),
+    )
 
+
+def real(name: str, value: Any) -> Any:
+    """A number that masks can be computed with, as it is.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is no number, or further away than any pixel.
+    """
+    try:
+        distance = abs(float(value))
+        near = distance <= FARTHEST or distance == float("inf")
+    except (TypeError, ValueError, OverflowError):
+        near = False
+    if not near:
+        raise InvalidArgumentError(
+            f"{name}={value!r} is not a number from {-FARTHEST} to {FARTHEST}; give pixels"
+        )
+    return value
+
+
+#: Pixels are no further away; squares of it are numbers yet.
+FARTHEST = 2**31
 
 #: The dtype of masks that follow from numbers.
 MASK_DTYPE = np.float32

@@ -29,7 +29,7 @@ from framefold.common.buffers import (
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
-from framefold.exceptions import InvalidArgumentError, MissingMergeError
+from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError
 from framefold.udf import _main_side
 from framefold.udf._declarations import (
     Buffers,
@@ -488,9 +488,22 @@ def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[A
 
 
 def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:
-    """Zeroed arrays for all buffers that exist on workers, navigation flattened."""
-    return {
-        name: np.zeros(decl.flat_shape(shape, n_frames), dtype=decl.dtype)
-        for name, decl in buffers.items()
-        if decl.use != "result_only"
-    }
+    """Zeroed arrays for all buffers that exist on workers, navigation flattened.
+
+    Raises
+    ------
+    LimitError
+        If there is no memory for one of them.
+    """
+    arrays = {}
+    for name, decl in buffers.items():
+        if decl.use != "result_only":
+            flat = decl.flat_shape(shape, n_frames)
+            try:
+                arrays[name] = np.zeros(flat, dtype=decl.dtype)
+            except MemoryError as error:
+                raise LimitError(
+                    f"there is no memory for the buffer {name!r} of shape {flat}: {error}; select "
+                    f"fewer positions with a ROI, or use a smaller extra_shape"
+                ) from None
+    return arrays

@@ -358,7 +358,13 @@ class RoiHelper:
             If the index does not fit the navigation axes.
         """
         roi = np.zeros(self._nav, dtype=bool)
-        roi[index] = True
+        try:
+            roi[index] = True
+        except IndexError as error:
+            raise IndexError(
+                f"the index does not fit a scan of shape {self._nav}: {error}; dataset.roi[…] "
+                f"takes integers, slices and arrays for the navigation axes"
+            ) from None
         return roi
 
 
