@@ -46,3 +46,52 @@ def with_old_layout(path: Path, name: str, version: int) -> None:
     assert data[8] == 0, "a superblock of version 0"
     struct.pack_into("<Q", data, 40, len(data))
     path.write_bytes(data)
+
+
+def with_one_attribute_for_all(path: Path) -> int:
+    """Lets the index of attributes by name lead to one large attribute again and again.
+
+    Leaves of the index have a signature, a version and a type, then records of 17 bytes, of which
+    the first eight say where the attribute is, then a checksum. Returns how many were changed.
+    """
+    data = bytearray(path.read_bytes())
+    places, at = [], data.find(b"BTLF\0\x08")
+    while at >= 0:
+        for n in range(29, 0, -1):
+            end = at + 6 + 17 * n
+            if struct.unpack_from("<I", data, end)[0] == checksum(data[at:end]):
+                places.append((at, end))
+                break
+        at = data.find(b"BTLF\0\x08", at + 1)
+    records = [record for at, end in places for record in range(at + 6, end, 17)]
+    large = next(data[record : record + 8] for record in records if data[record] >> 4 == 1)
+    for record in records:
+        data[record : record + 8] = large
+    for at, end in places:
+        struct.pack_into("<I", data, end, checksum(data[at:end]))
+    path.write_bytes(data)
+    return len(records)
+
+
+def checksum(data: bytes) -> int:
+    """Of Bob Jenkins's "lookup3", which is in the public domain."""
+
+    def turned(x: int, n: int) -> int:
+        return (x << n | x >> (32 - n)) & 0xFFFFFFFF
+
+    abc = [(0xDEADBEEF + len(data)) & 0xFFFFFFFF] * 3
+    while len(data) > 12:
+        abc = [
+            x + y & 0xFFFFFFFF for x, y in zip(abc, struct.unpack_from("<3I", data), strict=True)
+        ]
+        for step, n in enumerate((4, 6, 8, 16, 19, 4)):
+            i, j, k = step % 3, (step + 1) % 3, (step + 2) % 3
+            abc[i] = (abc[i] - abc[k] & 0xFFFFFFFF) ^ turned(abc[k], n)
+            abc[k] = abc[k] + abc[j] & 0xFFFFFFFF
+        data = data[12:]
+    rest = struct.unpack("<3I", bytes(data).ljust(12, b"\0"))
+    abc = [x + y & 0xFFFFFFFF for x, y in zip(abc, rest, strict=True)]
+    for step, n in enumerate((14, 11, 25, 16, 4, 14, 24)):
+        i, k = (step + 2) % 3, (step + 1) % 3
+        abc[i] = (abc[i] ^ abc[k]) - turned(abc[k], n) & 0xFFFFFFFF
+    return abc[2]

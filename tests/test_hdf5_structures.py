@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from old_hdf5 import with_old_layout
+from old_hdf5 import with_old_layout, with_one_attribute_for_all
 from test_hdf5 import read, values
 
 import framefold as ff
@@ -117,6 +117,22 @@ def test_damage_in_blocks_within_blocks(tmp_path):
             with pytest.raises(FramefoldError, match=r"damaged|checksum") as caught:
                 ctx.load("hdf5", path, ds_path="g/other_031499")
             assert "bug" not in str(caught.value)
+
+
+def test_the_same_bytes_again_and_again(tmp_path):
+    """Attributes of some 80 MB together in a file of 200 KB are not all read."""
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w", libver="latest") as file:
+        attributes = file.create_dataset("x", data=values((3, 4, 5), "u2")).attrs
+        for number in range(3):
+            attributes[f"large_{number}"] = np.zeros(7000)
+        for number in range(1500):
+            attributes[f"other_{number:06}"] = number
+    ctx = ff.Context()
+    assert read(ctx.load("hdf5", path, ds_path="x")).size == 60
+    assert with_one_attribute_for_all(path) > 1300
+    with pytest.raises(FramefoldError, match="again and again"):
+        ctx.load("hdf5", path, ds_path="x")
 
 
 def test_attributes_of_a_type_with_a_name(tmp_path):
