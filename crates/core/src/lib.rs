@@ -29,6 +29,7 @@ mod dtype;
 mod element;
 mod error;
 mod frames;
+pub mod interrupt;
 mod job;
 pub mod memory;
 mod metadata;

@@ -9,12 +9,13 @@ use crate::observer::PyObserver;
 use crate::parts::{self, Part};
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
-use framefold::core::{BufferUse, Udf};
+use framefold::core::{BufferUse, Udf, interrupt, memory};
 use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
+use std::cell::Cell;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -65,7 +66,10 @@ impl PyPlan {
             }
         }
         let roi = match roi {
-            Some(roi) => Some(Arc::new(Roi::from_mask(roi.as_slice()?.to_vec()).or_raise(py)?)),
+            Some(roi) => {
+                let mask = memory::collected(roi.as_slice()?.iter().copied());
+                Some(Arc::new(mask.and_then(Roi::from_mask).or_raise(py)?))
+            }
             None => None,
         };
         let options = PlanOptions {
@@ -217,7 +221,7 @@ impl PyPlan {
             let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
             let cancel = self.cancel.clone();
             let options = RunOptions { executor, cancel, observer: &mut observer };
-            guarded(|| run(&self.plan, options)?.snapshot())
+            self.watched(|| guarded(|| run(&self.plan, options)?.snapshot()))
         });
         to_lists(py, outcome.or_raise(py)?)
     }
@@ -228,14 +232,30 @@ impl PyPlan {
     fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
         let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
         let mut last_poll = Instant::now();
-        worker.run_partition(index, &mut || {
+        let mut tick = || {
             self.cancel.check()?;
             if last_poll.elapsed() < POLL {
                 return Ok(());
             }
             last_poll = Instant::now();
             signals.poll()
-        })
+        };
+        self.watched(|| worker.run_partition(index, &mut tick))
+    }
+
+    /// Looks for signals within tiles that take long.
+    fn watched<T>(&self, work: impl FnOnce() -> T) -> T {
+        let cancel = self.cancel.clone();
+        let last_poll = Cell::new(Instant::now());
+        let check = move || {
+            cancel.check()?;
+            if last_poll.get().elapsed() < POLL {
+                return Ok(());
+            }
+            last_poll.set(Instant::now());
+            PyObserver { callback: None, cancel: cancel.clone() }.poll()
+        };
+        interrupt::watched(check, work)
     }
 }
 

@@ -7,11 +7,11 @@
 use super::pace::Pace;
 use super::{POLL, Watch, guarded};
 use crate::{PartialResult, Plan, Results, Worker};
-use framefold_core::{Error, ErrorKind, Result};
+use framefold_core::{Error, ErrorKind, Result, interrupt};
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Partial results that wait for their turn may take this much memory, as far as more than two
@@ -90,14 +90,13 @@ fn work(plan: &Plan, desk: &Desk) {
         }
     };
     while let Some(index) = desk.next() {
-        let mut tick = || {
-            if index < desk.limit.load(Ordering::Relaxed) {
-                Ok(())
-            } else {
-                Err(Error::cancelled())
-            }
+        let limit = desk.limit.clone();
+        let wanted = move || {
+            if index < limit.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::cancelled()) }
         };
-        match guarded(|| worker.run_partition(index, &mut tick)) {
+        let mut tick = wanted.clone();
+        let run = || interrupt::watched(wanted, || worker.run_partition(index, &mut tick));
+        match guarded(run) {
             Ok(partial) => desk.finish(plan.partition_len(index), partial),
             Err(error) => {
                 desk.fail(index, error);
@@ -113,7 +112,7 @@ struct Desk {
     threads: usize,
     state: Mutex<State>,
     /// This partition and those after it need not be processed any more.
-    limit: AtomicUsize,
+    limit: Arc<AtomicUsize>,
     /// Told to the merging thread: a partition finished or failed, a worker left.
     news: Condvar,
     /// Told to the workers: the window moved, the run ended.
@@ -150,7 +149,7 @@ impl Desk {
                 finished: BTreeMap::new(),
                 failed: BTreeMap::new(),
             }),
-            limit: AtomicUsize::new(n_partitions),
+            limit: Arc::new(AtomicUsize::new(n_partitions)),
             news: Condvar::new(),
             room: Condvar::new(),
         }

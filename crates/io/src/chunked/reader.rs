@@ -6,10 +6,12 @@ use super::{CACHE_BYTES, ChunkedSource, Segment};
 use crate::codec::{Buffers, check_memory};
 use crate::linear::{lies_as_in_a_tile, normalise_in_place, swap_in_place};
 use framefold_core::{
-    DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
+    DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames, interrupt,
 };
 use std::ops::Range;
 
+/// Among so many chunks, it is asked once whether the tile is still wanted.
+const CHECK: usize = 256;
 /// Of larger tiles, whether there is memory is asked first.
 const LARGE: usize = 64 << 20;
 
@@ -118,6 +120,7 @@ impl<'s> ChunkedReader<'s> {
         let size = self.source.info.dtype.dtype.size();
         check_memory(len_bytes)?;
         let out = self.scratch.prepare(len_bytes)?;
+        let mut n_chunks = 0usize;
         for run in &self.runs {
             let Some(segment) = self.source.segments.get(run.segment) else { continue };
             let parts = self.parts.get(run.segment).and_then(Option::as_deref).unwrap_or_default();
@@ -125,6 +128,10 @@ impl<'s> ChunkedReader<'s> {
             let chunk_bytes = chunk_bytes(segment, size);
             let located = |chunk, error| segment.store.locate(chunk, error).with_frame(run.first);
             for part in parts {
+                n_chunks += 1;
+                if n_chunks.is_multiple_of(CHECK) {
+                    interrupt::check()?;
+                }
                 let chunk = run.chunk + part.grid_offset;
                 let start = run.frames.start * len * size;
                 if part.whole

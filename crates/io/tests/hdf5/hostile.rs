@@ -1,7 +1,7 @@
 //! Real files that were cut, and real files with wrong bytes: errors, or pixels, but no panic.
 
 use super::conformance::{data_directory, entries};
-use framefold_core::{ErrorKind, FrameIndices, TilingScheme};
+use framefold_core::{Error, ErrorKind, FrameIndices, TilingScheme, interrupt};
 use framefold_io::{OpenOptions, open_as};
 use std::path::Path;
 
@@ -54,4 +54,18 @@ fn files_that_were_cut_or_changed() {
             changed[at] = whole[at];
         }
     }
+}
+
+#[test]
+fn tiles_of_many_chunks_are_not_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let about = r#"{"zarr_format": 2, "shape": [1, 1024, 1024], "chunks": [1, 1, 1],
+        "dtype": "<u2", "order": "C", "compressor": null, "fill_value": 0, "filters": null}"#;
+    std::fs::write(folder.path().join(".zarray"), about).unwrap();
+    let dataset = open_as("zarr", folder.path(), &OpenOptions::default()).unwrap();
+    let whole = TilingScheme::try_new(&[1024, 1024], &[1024, 1024], 1).unwrap();
+    let mut reader = dataset.source().reader().unwrap();
+    let mut read = || reader.read(FrameIndices::Run(0..1), &whole.slices()[0]).map(drop);
+    let stopped = interrupt::watched(|| Err(Error::cancelled()), &mut read).unwrap_err();
+    assert_eq!(stopped.kind(), ErrorKind::Cancelled);
 }
