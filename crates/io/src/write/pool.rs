@@ -1,7 +1,8 @@
 //! Workers that share pieces, while the calling thread tells how far they are.
 
-use framefold_core::{Error, ErrorKind, Result};
+use framefold_core::{Error, ErrorKind, Result, interrupt};
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
@@ -29,8 +30,12 @@ impl Link<'_> {
     /// # Errors
     /// As [`Link::done`].
     pub(super) fn check(&self) -> Result<()> {
-        if self.stop.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
+        check(self.stop)
     }
+}
+
+fn check(stop: &AtomicBool) -> Result<()> {
+    if stop.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
 }
 
 /// Stops all workers if one of them ends otherwise than by returning.
@@ -60,16 +65,19 @@ pub(super) fn share<W>(
 ) -> Result<()> {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok());
     let n_threads = threads.map_or(1, NonZeroUsize::get).min(n).max(1);
-    let (stop, next) = (&AtomicBool::new(false), &AtomicUsize::new(0));
+    let (stopped, next) = (Arc::new(AtomicBool::new(false)), &AtomicUsize::new(0));
+    let stop = &*stopped;
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         let workers: Vec<_> = (0..n_threads)
             .map(|_| {
                 let link = Link { sender: sender.clone(), stop };
+                let stopped = Arc::clone(&stopped);
                 scope.spawn(move || {
                     let _guard = StopOnPanic(stop);
                     let mut mine = usize::MAX;
-                    let done = worker().and_then(|mut state| {
+                    let pieces = || {
+                        let mut state = worker()?;
                         loop {
                             link.check()?;
                             mine = next.fetch_add(1, Ordering::Relaxed);
@@ -78,7 +86,9 @@ pub(super) fn share<W>(
                             }
                             work(&mut state, mine, &link)?;
                         }
-                    });
+                    };
+                    // Within pieces as well: one may take long to read.
+                    let done: Result<()> = interrupt::watched(move || check(&stopped), pieces);
                     done.map_err(|error| {
                         stop.store(true, Ordering::Relaxed);
                         (mine, error)
@@ -138,6 +148,20 @@ mod tests {
             if seen > 10 { Err(Error::invalid("enough")) } else { Ok(()) }
         };
         let error = share(100_000, NonZeroUsize::new(2), &|| Ok(()), &work, &mut tick);
+        assert_eq!(error.unwrap_err().message(), "enough");
+    }
+
+    #[test]
+    fn pieces_that_take_long_are_stopped() {
+        let work = |(): &mut (), _: usize, _: &Link<'_>| {
+            for _ in 0..10_000 {
+                interrupt::check()?;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            panic!("nobody stopped it");
+        };
+        let mut tick = |_| Err(Error::invalid("enough"));
+        let error = share(1, NonZeroUsize::new(1), &|| Ok(()), &work, &mut tick);
         assert_eq!(error.unwrap_err().message(), "enough");
     }
 
