@@ -51,3 +51,34 @@ def test_a_run_after_the_last_line(executor):
         assert "worker processes cannot be used, as no thread can be started" in last
     else:
         assert (ended.stdout, ended.stderr) == ("done\n", "")
+
+
+FIRST_USE = """
+    import atexit, sys
+    import numpy as np
+    import framefold as ff
+
+    def late():
+        ctx = ff.Context.make_with(sys.argv[1])
+        dataset = ctx.load("memory", data=np.ones((40, 4, 4)), sig_dims=2)
+        assert (ctx.run_udf(dataset, ff.SumUDF())["intensity"].data == 40).all()
+        print("done", flush=True)
+
+    atexit.register(late)
+"""
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "delayed", "dask"])
+def test_a_script_that_uses_framefold_then_for_the_first_time(executor):
+    if executor in ("delayed", "dask"):
+        pytest.importorskip("distributed")
+    command = [sys.executable, "-c", textwrap.dedent(FIRST_USE), executor]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    last = ended.stderr.strip().rpartition("\n")[2]
+    if executor in ("inline", "threads"):
+        assert (ended.stdout, ended.stderr) == ("done\n", "")
+    elif ended.stderr:  # Python 3.11 has no threads to come then
+        assert "WorkerError: Dask" in last or "WorkerError: Delayed" in last
+        assert "when the interpreter ends" in last
+    else:
+        assert ended.stdout == "done\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from framefold._ending import is_ending, too_late
 from framefold.exceptions import MissingLibraryError
 
 
@@ -24,6 +25,8 @@ def require(module: str, who: str, what_for: str) -> Any:
     ------
     MissingLibraryError
         If it is not installed; names the package to install.
+    WorkerError
+        If it starts threads, and the interpreter ends.
     """
     try:
         return import_module(module)
@@ -38,3 +41,7 @@ def require(module: str, who: str, what_for: str) -> Any:
             f"{who} needs {package} for {what_for}, which is not installed; "
             f"install it with: pip install {package}"
         ) from error
+    except RuntimeError as error:  # of libraries that start threads, or see to their ends
+        if not is_ending():
+            raise
+        raise too_late(f"{who} cannot be used") from error

@@ -62,8 +62,9 @@ def make_executor(
 
         return get_dask_integration_executor()
     if name in ("dask", "dask-make-default"):
-        from framefold.executor.dask import DaskJobExecutor
+        from framefold.executor.dask import DaskJobExecutor, import_distributed
 
+        import_distributed()
         return DaskJobExecutor.make_local(
             _cluster_spec(cpus, checked_gpus(gpus)),
             client_kwargs={"set_as_default": name == "dask-make-default"},
