@@ -315,7 +315,12 @@ fn only_an_array(path: &Path) -> Result<()> {
     let node = node.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     let node = node.as_ref().and_then(|node| node.get("node_type")?.as_str()).unwrap_or_default();
     if node == "array" && names.iter().all(|name| is_ours(name)) {
-        return Ok(());
+        let Some(other) = no_chunk(&path.join("c"), 0).map_err(|error| failed(error, path))? else {
+            return Ok(());
+        };
+        let error = "the output exists, and has a file within that is no chunk";
+        return Err(Error::invalid(format!("{error}; to replace it would remove '{other}'"))
+            .with_hint("choose another name, or remove the folder yourself"));
     }
     let what = match node {
         "array" => "a Zarr array with other things beside it",
@@ -332,6 +337,31 @@ fn only_an_array(path: &Path) -> Result<()> {
     ))
     .with_hint("choose another name, or remove the folder yourself"))
 }
+
+/// A file or folder among the chunks of an array whose name is no number, as those of chunks are.
+fn no_chunk(folder: &Path, depth: usize) -> std::io::Result<Option<String>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if !name.bytes().all(|byte| byte.is_ascii_digit()) || depth > MOST_AXES {
+            return Ok(Some(name));
+        }
+        if entry.file_type()?.is_dir()
+            && let Some(found) = no_chunk(&entry.path(), depth + 1)?
+        {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Folders of chunks are no deeper.
+const MOST_AXES: usize = 32;
 
 /// A moment at which tests kill the process.
 #[cfg(test)]
