@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import shutil
+import sys
 import time
 
 import numpy as np
@@ -205,6 +207,38 @@ def test_a_file_that_is_written_to_during_a_run_ends_it(tmp_path):
         list(steps)
 
 
+@pytest.mark.parametrize("backend", ["mmap", "buffered"])
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_a_file_that_is_overwritten_with_a_longer_one_during_a_run_ends_it(
+    tmp_path, executor, backend
+):
+    path = tmp_path / "a.raw"
+    write(path, 1)
+    with ff.Context.make_with(executor) as ctx:
+        dataset = load(ctx, path, io_backend=backend, num_partitions=8)
+        steps = ctx.run_udf_iter(dataset, ValuesUDF(event=NOTHING, seconds=0.001))
+        next(steps)
+        time.sleep(0.02)  # the clock of the file system is no finer
+        with open(path, "r+b") as file:
+            file.write(np.full((N_FRAMES + 50, *SIG), 2, dtype=np.uint16).tobytes())
+        with pytest.raises(FramefoldError, match=r"a\.raw"):
+            list(steps)
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes"])
+def test_a_file_that_grows_during_a_run_is_the_same(tmp_path, executor):
+    path = tmp_path / "a.raw"
+    write(path, 1, n_frames=N_FRAMES)
+    with ff.Context.make_with(executor) as ctx:
+        dataset = load(ctx, path, num_partitions=8)
+        steps = ctx.run_udf_iter(dataset, ValuesUDF(event=NOTHING, seconds=0.001))
+        next(steps)
+        with open(path, "ab") as file:
+            file.write(b"\2\0" * 16)
+        *_, last = steps
+        assert set(np.unique(last.buffers[0]["value"].data).tolist()) == {1}
+
+
 def test_every_file_of_a_set_counts(tmp_path):
     ctx = ff.Context.make_with("inline")
     for index in range(3):
@@ -237,6 +271,65 @@ def test_what_lies_beside_the_frames_counts(tmp_path):
         pickle.loads(data)
 
 
+@pytest.fixture
+def chunked(tmp_path):
+    """A Zarr array of ones, and how to write another one."""
+    ctx = ff.Context.make_with("inline")
+
+    def export(name, value):
+        data = np.full((N_FRAMES, *SIG), value, dtype=np.uint16)
+        dataset = ctx.load("memory", data=data, sig_dims=2)
+        ctx.export_dataset(dataset, tmp_path / name, chunks=(10, *SIG), compression="none")
+        return tmp_path / name
+
+    return export
+
+
+@pytest.mark.parametrize("what", ["folder", "one by one", "removed"])
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_chunks_that_are_replaced_during_a_run_end_it(tmp_path, chunked, executor, what):
+    path, new = chunked("a.zarr", 1), chunked("b.zarr", 2)
+    with ff.Context.make_with(executor) as ctx:
+        dataset = ctx.load("zarr", path, num_partitions=8)
+        if executor == "processes":
+            assert values(ctx, dataset) == {1}
+        steps = ctx.run_udf_iter(dataset, ValuesUDF(event=NOTHING, seconds=0.002))
+        next(steps)
+        time.sleep(0.02)  # the clock of the file system is no finer
+        if what == "folder":
+            os.rename(path, tmp_path / "old.zarr")
+            os.rename(new, path)
+        elif what == "removed":
+            shutil.rmtree(path)
+        else:
+            for file in new.glob("c/**/*"):
+                if file.is_file():
+                    (path / file.relative_to(new)).write_bytes(file.read_bytes())
+        with pytest.raises(FramefoldError, match=r"a\.zarr"):
+            list(steps)
+        if what == "removed":
+            with pytest.raises(FramefoldError, match=r"a\.zarr"):
+                values(ctx, dataset)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs to know whose clock it is")
+def test_chunks_written_before_a_data_set_is_opened_again_elsewhere(chunked):
+    path = chunked("a.zarr", 1)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("zarr", path)
+    data = pickle.dumps(dataset)
+    assert values(ctx, pickle.loads(data)) == {1}
+    time.sleep(0.02)
+    for file in path.glob("c/**/*"):
+        if file.is_file():
+            file.write_bytes(file.read_bytes())
+    again = pickle.loads(data)
+    for each in (dataset, again):
+        with pytest.raises(FramefoldError, match=r"a\.zarr.*written since"):
+            values(ctx, each)
+    assert values(ctx, ctx.load("zarr", path)) == {1}
+
+
 def test_linked_files_of_hdf5_count(tmp_path):
     h5py = pytest.importorskip("h5py")
     ctx = ff.Context.make_with("inline")
@@ -262,14 +355,14 @@ def test_copies_on_other_hosts_are_the_same_file(tmp_path):
     write(path, 1)
     os.utime(path, ns=(0, 10**18 + 123))
     dataset = load(ff.Context.make_with("inline"), path)._engine
-    # One stamp: flags, length, time, then system, device and inode, then the digest.
+    # One stamp: flags, length, time, then system, device and inode, the time of opening, digests.
     stamps = bytearray(dataset.stamps)
     for place in (25, 33, 41):
         stamps[place] ^= 1
     os.utime(path, ns=(0, 10**18))
     again = load(ff.Context.make_with("inline"), path)._engine
     again.check_same(bytes(stamps))
-    for place in (1, 12, 50):  # length, time, digest
+    for place in (1, 12, 66):  # length, time, digest
         other = stamps.copy()
         other[place] ^= 1
         with pytest.raises(FramefoldError, match=r"a\.raw"):

@@ -9,8 +9,12 @@ pub struct FileStamp {
     pub modified_ns: Option<i128>,
     /// The system that looked at it, device and inode; `None` where there are none.
     pub place: Option<FilePlace>,
+    /// When the data set that it belongs to was opened first, in nanoseconds since 1970.
+    pub seen_ns: i128,
     /// A digest of its first bytes; `None` if they were not read.
     pub head: Option<u64>,
+    /// A digest of its last bytes; `None` if they were not read.
+    pub tail: Option<u64>,
 }
 
 /// Which of all files of a system it is.

@@ -91,6 +91,6 @@ pub use linear::{
 };
 pub use memory::{MemoryArray, MemorySource};
 pub use options::{Backend, OpenOptions, QuadGap};
-pub use storage::{SharedBytes, Storage, check_same, check_unchanged, pack};
+pub use storage::{SharedBytes, Storage, check_same, check_unchanged, open_again, pack};
 pub use whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

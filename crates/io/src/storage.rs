@@ -3,7 +3,7 @@
 //! Readers see a file through [`Storage`] alone. Its length is that at open, for ever: a file that
 //! grows is read as it was. A file that shrinks is noticed by whoever reads the missing part
 //! (buffered), or by [`Storage::verify`] (mapped); neither crashes the process. One that is written to
-//! in place is noticed by its time of change, unless it has grown as well.
+//! in place is noticed by its time of change, or, if it has grown as well, by its old ends.
 
 mod buffered;
 #[cfg(unix)]
@@ -11,7 +11,7 @@ mod guard;
 mod mapped;
 #[cfg(unix)]
 mod registry;
-mod stamp;
+pub(crate) mod stamp;
 #[cfg(test)]
 mod tests;
 
@@ -19,7 +19,7 @@ use crate::Backend;
 use buffered::BufferedFile;
 use framefold_core::{Error, FileStamp, Owner, Result};
 use mapped::MappedFile;
-pub use stamp::{check_same, check_unchanged, pack};
+pub use stamp::{check_same, check_unchanged, open_again, pack};
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -29,7 +29,6 @@ use std::io::ErrorKind as IoKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
 
 /// Memory owned by somebody else, such as a NumPy array.
 ///
@@ -74,13 +73,13 @@ impl Storage {
     pub fn open(path: impl AsRef<Path>, backend: Backend) -> Result<Self> {
         let path = path.as_ref();
         let (file, meta) = open_regular(path)?;
-        note(path, &file, &meta);
+        let stamp = note(path, &file, &meta);
         Ok(Storage(Arc::new(match backend {
             Backend::Mmap if MappedFile::is_room() => {
-                Kind::Mapped(MappedFile::try_new(path, &file, &meta)?)
+                Kind::Mapped(MappedFile::try_new(path, &file, &meta, stamp)?)
             }
             Backend::Mmap | Backend::Buffered => {
-                Kind::Buffered(BufferedFile::new(path, file, &meta))
+                Kind::Buffered(BufferedFile::new(path, file, &meta, stamp))
             }
         })))
     }
@@ -301,19 +300,21 @@ pub(crate) fn recorded<T>(
     }
 }
 
-/// Takes down that a file was opened.
-fn note(path: &Path, file: &File, meta: &Metadata) {
-    OPENED.with_borrow_mut(|opened| {
-        if let Some(opened) = opened {
-            let with_head = opened.files.len() < MOST_HEADS;
+/// Takes down that a file was opened, and what it was.
+fn note(path: &Path, file: &File, meta: &Metadata) -> FileStamp {
+    OPENED.with_borrow_mut(|opened| match opened {
+        Some(opened) => {
+            let stamp = stamp::of(file, meta, opened.files.len() < MOST_WITH_ENDS);
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-            opened.add(absolute, stamp::of(file, meta, with_head));
+            opened.add(absolute, stamp);
+            stamp
         }
-    });
+        None => stamp::of(file, meta, false),
+    })
 }
 
-/// Of so many files of a data set, the first bytes are looked at: each may cost a moment.
-const MOST_HEADS: usize = 64;
+/// Of so many files of a data set, the first and last bytes are looked at: each may cost a moment.
+const MOST_WITH_ENDS: usize = 64;
 
 /// Opens a file for reading and makes sure that it is one.
 fn open_regular(path: &Path) -> Result<(File, Metadata)> {
@@ -364,22 +365,6 @@ fn shrunk(path: &Path, present_len: u64, len_at_open: u64) -> Error {
     .with_path(path)
     .with_offset(present_len)
     .with_hint("do not overwrite or truncate files while they are read; open it again")
-}
-
-/// Confirms that nobody wrote to a file that is still as long as when it was opened. One that has
-/// grown is taken to have been added to.
-fn not_rewritten(
-    path: &Path,
-    present: &Metadata,
-    len: u64,
-    modified: Option<SystemTime>,
-) -> Result<()> {
-    if present.len() != len || modified.is_none() || present.modified().ok() == modified {
-        return Ok(());
-    }
-    Err(Error::bad_file("it was written to, or its time of change was set, since it was opened")
-        .with_path(path)
-        .with_hint("open it again to use what it holds now; do not replace or change files in use"))
 }
 
 /// Tells files apart, whatever their names.

@@ -210,15 +210,24 @@ pub(crate) fn known_metadata() -> Vec<(&'static str, &'static str, &'static str)
 }
 
 /// Opens a file as the given format, or as the one that is detected for `"auto"`.
+///
+/// `stamps` are those of the data set that is opened again.
 #[pyfunction]
+#[pyo3(signature = (filetype, path, options, stamps=None))]
 pub(crate) fn load(
     py: Python<'_>,
     filetype: &str,
     path: PathBuf,
     options: &Bound<'_, PyDict>,
+    stamps: Option<&[u8]>,
 ) -> PyResult<PyDataset> {
     let (options, num_partitions) = open_options(options)?;
-    let dataset = detached(py, || io::open_as(filetype, &path, &options)).or_raise(py)?;
+    let open = || io::open_as(filetype, &path, &options);
+    let opened = detached(py, || match stamps {
+        Some(stamps) => io::open_again(stamps, open),
+        None => open(),
+    });
+    let dataset = opened.or_raise(py)?;
     Ok(PyDataset::new(dataset, num_partitions))
 }
 

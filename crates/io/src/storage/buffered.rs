@@ -3,8 +3,9 @@
 //! Of the first few hundred files, handles are kept. Of all further ones, each is opened for every
 //! piece that is read, so that a stack of ten thousand files needs no raised limit.
 
-use super::{not_rewritten, open_error, shrunk};
-use framefold_core::{Error, Result};
+use super::stamp::not_rewritten;
+use super::{open_error, shrunk};
+use framefold_core::{Error, FileStamp, Result};
 use std::fs::{File, Metadata};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ pub(super) struct BufferedFile {
     /// The same as `path`, whatever becomes the current directory.
     absolute: PathBuf,
     len: u64,
-    /// When it was written to last.
-    modified: Option<SystemTime>,
+    /// What it was when it was opened.
+    stamp: FileStamp,
     /// When it was made, where the file system knows: the inode of a file that was removed is given
     /// to the next one.
     created: Option<SystemTime>,
@@ -44,7 +45,7 @@ pub(super) struct BufferedFile {
 }
 
 impl BufferedFile {
-    pub(super) fn new(path: &Path, file: File, meta: &Metadata) -> Self {
+    pub(super) fn new(path: &Path, file: File, meta: &Metadata, stamp: FileStamp) -> Self {
         let kept = KEPT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| {
             (n < MOST_KEPT).then_some(n + 1)
         });
@@ -53,7 +54,7 @@ impl BufferedFile {
             file: kept.is_ok().then(|| Kept(file)),
             absolute: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
             len: meta.len(),
-            modified: meta.modified().ok(),
+            stamp,
             created: meta.created().ok(),
             #[cfg(unix)]
             identity: super::identity(meta),
@@ -103,7 +104,7 @@ impl BufferedFile {
         if meta.len() < self.len {
             return Err(shrunk(&self.path, meta.len(), self.len));
         }
-        not_rewritten(&self.path, &meta, self.len, self.modified)
+        not_rewritten(&self.absolute, &self.stamp, &meta)
     }
 
     fn open_again(&self) -> Result<File> {
@@ -161,7 +162,8 @@ mod tests {
         std::fs::write(path, [7; 100]).unwrap();
         let file = File::open(path).unwrap();
         let meta = file.metadata().unwrap();
-        BufferedFile { file: None, ..BufferedFile::new(path, file, &meta) }
+        let stamp = crate::storage::stamp::of_meta(&meta);
+        BufferedFile { file: None, ..BufferedFile::new(path, file, &meta, stamp) }
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! A file that is mapped into memory.
 
+use super::shrunk;
+use super::stamp::not_rewritten;
 #[cfg(unix)]
 use super::{guard, identity, registry};
-use super::{not_rewritten, shrunk};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, FileStamp, Result};
 use memmap2::Mmap;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::SystemTime;
 
 /// So many files are mapped at a time; Linux allows about twice as many mappings.
 const MOST_MAPPED: usize = 30_000;
@@ -33,8 +33,8 @@ pub(super) struct MappedFile {
     len: u64,
     #[cfg(unix)]
     identity: (u64, u64),
-    /// When it was written to last.
-    modified: Option<SystemTime>,
+    /// What it was when it was opened.
+    stamp: FileStamp,
     /// Declared before `map`, so that it is dropped before it: what is not mapped any more must
     /// not be guarded.
     #[cfg(unix)]
@@ -50,7 +50,12 @@ impl MappedFile {
         MAPPED.load(Ordering::Relaxed) < MOST_MAPPED
     }
 
-    pub(super) fn try_new(path: &Path, file: &File, meta: &Metadata) -> Result<Self> {
+    pub(super) fn try_new(
+        path: &Path,
+        file: &File,
+        meta: &Metadata,
+        stamp: FileStamp,
+    ) -> Result<Self> {
         let map = if meta.len() == 0 { None } else { Some(map(path, file, meta.len())?) };
         #[cfg(unix)]
         let guarded = match &map {
@@ -67,7 +72,7 @@ impl MappedFile {
             len: meta.len(),
             #[cfg(unix)]
             identity: identity(meta),
-            modified: meta.modified().ok(),
+            stamp,
             #[cfg(unix)]
             guarded,
             map,
@@ -113,8 +118,7 @@ impl MappedFile {
             )
             .with_path(&self.path)
             .with_hint("open it again; if it keeps happening, use the buffered backend")),
-            _ => present
-                .map_or(Ok(()), |meta| not_rewritten(&self.path, &meta, self.len, self.modified)),
+            _ => present.map_or(Ok(()), |meta| not_rewritten(&self.absolute, &self.stamp, &meta)),
         }
     }
 
@@ -123,7 +127,7 @@ impl MappedFile {
     pub(super) fn verify(&self) -> Result<()> {
         match std::fs::metadata(&self.absolute) {
             Ok(meta) if meta.len() < self.len => Err(shrunk(&self.path, meta.len(), self.len)),
-            Ok(meta) => not_rewritten(&self.path, &meta, self.len, self.modified),
+            Ok(meta) => not_rewritten(&self.absolute, &self.stamp, &meta),
             Err(_) => Ok(()),
         }
     }

@@ -1,35 +1,68 @@
 //! Whether a file is still the one that was opened.
 //!
 //! One rule: a file is the same if device, inode, length and time of change are, or if all that
-//! happened is that it grew, with the same first bytes. What another system sees has no device and
+//! happened is that it grew, with the same first bytes, and the same ones where it ended. What another system sees has no device and
 //! inode to compare: there the first bytes have to be the same, and the time counts in seconds, as
 //! copies keep no more of it. A file whose time alone has changed counts as another one, as nobody
 //! can tell without reading all of it; so does one that was written to in place.
 
 use framefold_core::{Dataset, Error, FilePlace, FileStamp, Result};
+use std::cell::Cell;
 use std::fs::{File, Metadata};
 use std::path::Path;
 use std::sync::OnceLock;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-/// So many of the first bytes are looked at.
-const HEAD_LEN: usize = 4096;
+/// So many of the first and of the last bytes are looked at.
+const END_LEN: usize = 4096;
 
 /// What the file is now.
-pub(super) fn of(file: &File, meta: &Metadata, with_head: bool) -> FileStamp {
-    FileStamp { head: with_head.then(|| head(file, HEAD_LEN)).flatten(), ..of_meta(meta) }
+pub(super) fn of(file: &File, meta: &Metadata, with_ends: bool) -> FileStamp {
+    let stamp = of_meta(meta);
+    if with_ends { with_ends_at(file, stamp.len, stamp) } else { stamp }
 }
 
-fn of_meta(meta: &Metadata) -> FileStamp {
-    let nanoseconds = |time: std::time::SystemTime| match time.duration_since(UNIX_EPOCH) {
+/// The same, with digests of the ends of the first `len` bytes.
+fn with_ends_at(file: &File, len: u64, stamp: FileStamp) -> FileStamp {
+    let most = usize::try_from(len).map_or(END_LEN, |len| len.min(END_LEN));
+    let start = len.saturating_sub(u64::try_from(most).unwrap_or(len));
+    FileStamp { head: piece(file, 0, most), tail: piece(file, start, most), ..stamp }
+}
+
+thread_local! {
+    /// When the data sets that this thread opens were opened first, elsewhere.
+    static SEEN: Cell<Option<i128>> = const { Cell::new(None) };
+}
+
+/// Opens a data set again that was opened before, according to what [`pack`] said about it.
+pub fn open_again<T>(packed: &[u8], open: impl FnOnce() -> T) -> T {
+    let before = SEEN.replace(unpack(packed).map(|stamp| stamp.seen_ns));
+    let opened = open();
+    SEEN.set(before);
+    opened
+}
+
+/// When what is being opened was opened first: now, unless it is opened again.
+pub(crate) fn seen() -> i128 {
+    SEEN.get().or_else(|| nanoseconds(SystemTime::now())).unwrap_or(i128::MAX)
+}
+
+/// The time in nanoseconds since 1970.
+pub(crate) fn nanoseconds(time: SystemTime) -> Option<i128> {
+    match time.duration_since(UNIX_EPOCH) {
         Ok(after) => i128::try_from(after.as_nanos()).ok(),
         Err(before) => i128::try_from(before.duration().as_nanos()).ok().map(|ns| -ns),
-    };
+    }
+}
+
+pub(crate) fn of_meta(meta: &Metadata) -> FileStamp {
     FileStamp {
         len: meta.len(),
         modified_ns: meta.modified().ok().and_then(nanoseconds),
         place: place(meta),
+        seen_ns: seen(),
         head: None,
+        tail: None,
     }
 }
 
@@ -58,12 +91,12 @@ fn system() -> u64 {
     })
 }
 
-/// A digest of the first bytes, at most so many.
-fn head(file: &File, most: usize) -> Option<u64> {
+/// A digest of at most so many bytes.
+fn piece(file: &File, start: u64, most: usize) -> Option<u64> {
     let mut bytes = vec![0; most];
     let mut n = 0;
     while let Some(rest) = bytes.get_mut(n..).filter(|rest| !rest.is_empty()) {
-        match read_at(file, rest, n) {
+        match read_at(file, rest, start + u64::try_from(n).unwrap_or(0)) {
             Ok(0) => break,
             Ok(more) => n += more,
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
@@ -75,13 +108,13 @@ fn head(file: &File, most: usize) -> Option<u64> {
 }
 
 #[cfg(unix)]
-fn read_at(file: &File, out: &mut [u8], offset: usize) -> std::io::Result<usize> {
-    std::os::unix::fs::FileExt::read_at(file, out, u64::try_from(offset).unwrap_or(u64::MAX))
+fn read_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::unix::fs::FileExt::read_at(file, out, offset)
 }
 
 #[cfg(windows)]
-fn read_at(file: &File, out: &mut [u8], offset: usize) -> std::io::Result<usize> {
-    std::os::windows::fs::FileExt::seek_read(file, out, u64::try_from(offset).unwrap_or(u64::MAX))
+fn read_at(file: &File, out: &mut [u8], offset: u64) -> std::io::Result<usize> {
+    std::os::windows::fs::FileExt::seek_read(file, out, offset)
 }
 
 /// FNV-1a: the same on every machine.
@@ -94,7 +127,7 @@ fn digest(bytes: impl AsRef<[u8]>) -> u64 {
 ///
 /// # Errors
 /// `BadFile` that names the file and what has changed.
-pub(super) fn compare(path: &Path, was: &FileStamp, now: &FileStamp) -> Result<()> {
+pub(crate) fn compare(path: &Path, was: &FileStamp, now: &FileStamp) -> Result<()> {
     let refuse = |what: String| {
         Err(Error::bad_file(what).with_path(path).with_hint(
             "open it again to use what it holds now; do not replace or change files in use",
@@ -106,7 +139,8 @@ pub(super) fn compare(path: &Path, was: &FileStamp, now: &FileStamp) -> Result<(
         return refuse("another file took its place since it was opened".to_owned());
     }
     let heads = was.head.zip(now.head).map(|(was, now)| was == now);
-    if now.len > was.len && heads.unwrap_or(here) {
+    let tails = was.tail.zip(now.tail).map(|(was, now)| was == now);
+    if now.len > was.len && heads.unwrap_or(here) && tails.unwrap_or(true) {
         return Ok(());
     }
     if now.len != was.len {
@@ -141,14 +175,24 @@ pub(super) fn compare(path: &Path, was: &FileStamp, now: &FileStamp) -> Result<(
 pub fn check_unchanged(dataset: &Dataset) -> Result<()> {
     for (path, was) in dataset.opened().iter().zip(dataset.stamps()) {
         let Ok(meta) = std::fs::metadata(path) else { continue };
-        let mut now = of_meta(&meta);
-        if now.len > was.len && was.head.is_some() {
-            let most = usize::try_from(was.len).map_or(HEAD_LEN, |len| len.min(HEAD_LEN));
-            now.head = File::open(path).ok().and_then(|file| head(&file, most));
-        }
-        compare(path, was, &now)?;
+        compare(path, was, &as_long(path, was, of_meta(&meta)))?;
     }
     Ok(())
+}
+
+/// With the ends of as many bytes as there were, if the file has grown.
+fn as_long(path: &Path, was: &FileStamp, now: FileStamp) -> FileStamp {
+    if now.len <= was.len || was.head.is_none() {
+        return now;
+    }
+    // What cannot be read is nothing that was there.
+    let ends = File::open(path).map(|file| with_ends_at(&file, was.len, now));
+    ends.unwrap_or(FileStamp { head: Some(0), ..now })
+}
+
+/// Confirms that nobody wrote to a file that is as long as when it was opened, or longer.
+pub(super) fn not_rewritten(path: &Path, was: &FileStamp, present: &Metadata) -> Result<()> {
+    compare(path, was, &as_long(path, was, of_meta(present)))
 }
 
 /// What the files of a data set were when they were opened, as bytes for [`check_same`].
@@ -158,20 +202,23 @@ pub fn pack(dataset: &Dataset) -> Vec<u8> {
         let place = stamp.place;
         let flags = u8::from(stamp.modified_ns.is_some())
             | u8::from(place.is_some()) << 1
-            | u8::from(stamp.head.is_some()) << 2;
+            | u8::from(stamp.head.is_some()) << 2
+            | u8::from(stamp.tail.is_some()) << 3;
         packed.push(flags);
         packed.extend(stamp.len.to_le_bytes());
         packed.extend(stamp.modified_ns.unwrap_or(0).to_le_bytes());
         packed.extend(place.map_or(0, |place| place.system).to_le_bytes());
         packed.extend(place.map_or(0, |place| place.device).to_le_bytes());
         packed.extend(place.map_or(0, |place| place.inode).to_le_bytes());
+        packed.extend(stamp.seen_ns.to_le_bytes());
         packed.extend(stamp.head.unwrap_or(0).to_le_bytes());
+        packed.extend(stamp.tail.unwrap_or(0).to_le_bytes());
     }
     packed
 }
 
 /// How many bytes one stamp is.
-const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 8;
+const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 8;
 
 /// Confirms that a data set is made of the same files as the one that [`pack`] was asked about,
 /// wherever that was opened.
@@ -181,7 +228,7 @@ const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 8;
 pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
     let stamps: Vec<FileStamp> = packed.chunks(STAMP_LEN).filter_map(unpack).collect();
     for ((path, now), was) in dataset.opened().iter().zip(dataset.stamps()).zip(&stamps) {
-        compare(path, was, now)?;
+        compare(path, was, &as_long(path, was, *now))?;
     }
     if stamps.len() == dataset.stamps().len() {
         return Ok(());
@@ -204,7 +251,9 @@ fn unpack(bytes: &[u8]) -> Option<FileStamp> {
     let (system, rest) = rest.split_first_chunk()?;
     let (device, rest) = rest.split_first_chunk()?;
     let (inode, rest) = rest.split_first_chunk()?;
-    let (head, _) = rest.split_first_chunk()?;
+    let (seen, rest) = rest.split_first_chunk()?;
+    let (head, rest) = rest.split_first_chunk()?;
+    let (tail, _) = rest.split_first_chunk()?;
     let place = FilePlace {
         system: u64::from_le_bytes(*system),
         device: u64::from_le_bytes(*device),
@@ -214,6 +263,8 @@ fn unpack(bytes: &[u8]) -> Option<FileStamp> {
         len: u64::from_le_bytes(*len),
         modified_ns: (flags & 1 != 0).then(|| i128::from_le_bytes(*modified)),
         place: (flags & 2 != 0).then_some(place),
+        seen_ns: i128::from_le_bytes(*seen),
         head: (flags & 4 != 0).then(|| u64::from_le_bytes(*head)),
+        tail: (flags & 8 != 0).then(|| u64::from_le_bytes(*tail)),
     })
 }

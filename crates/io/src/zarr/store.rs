@@ -5,7 +5,8 @@ use super::place::Place;
 use super::shard::{Sharding, Version};
 use crate::archive::Archive;
 use crate::chunked::{ChunkStore, Stored};
-use framefold_core::{Error, Result};
+use crate::storage::stamp::{compare, nanoseconds, of_meta, seen};
+use framefold_core::{Error, FileStamp, Result};
 use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
@@ -26,6 +27,11 @@ pub(super) struct Folder {
     grid: Vec<usize>,
     /// The longest that a stored chunk may be.
     longest: u64,
+    /// The file that describes the array, and what it was: it changes with the array.
+    description: Option<(PathBuf, FileStamp)>,
+    /// Chunks that were written to after this time, in nanoseconds since 1970, are not those of the
+    /// array that was opened; `None` if the times of files are those of another clock.
+    opened_ns: Option<i128>,
 }
 
 impl Folder {
@@ -37,7 +43,16 @@ impl Folder {
         // What cannot be compressed grows a little.
         let longest = cells.saturating_mul(size).saturating_mul(2).saturating_add(1 << 16);
         let sharding = meta.shards.as_ref().map(|shards| Sharding::new(shards, &meta.chunk));
-        Folder { place: place.clone(), meta, sharding, grid, longest }
+        let (mut description, mut opened_ns) = (None, None);
+        if let Place::Folder(folder, _) = place {
+            let names = ["zarr.json", ".zarray"].map(|name| folder.join(name));
+            description = names.into_iter().find_map(|path| {
+                let stamp = of_meta(&std::fs::metadata(&path).ok()?);
+                Some((std::path::absolute(&path).unwrap_or(path), stamp))
+            });
+            opened_ns = has_our_clock(folder).then(seen);
+        }
+        Folder { place: place.clone(), meta, sharding, grid, longest, description, opened_ns }
     }
 
     /// The place of a chunk in the grid. Chunks are counted in the order of the geometry, which has
@@ -101,8 +116,15 @@ impl Folder {
             Place::Folder(folder, around) => {
                 let path = folder.join(name);
                 around.check(&path)?;
-                let found = open(&path)?;
-                return Ok(found.map(|(file, version)| Opened::File(path, file, version)));
+                let Some((file, version)) = open(&path)? else { return Ok(None) };
+                let written_ns = version.changed.and_then(nanoseconds);
+                if written_ns.zip(self.opened_ns).is_some_and(|(ns, opened)| ns > opened) {
+                    return Err(changed(
+                        "this chunk was written since the array was opened",
+                        &path,
+                    ));
+                }
+                return Ok(Some(Opened::File(path, file, version)));
             }
         };
         let name = format!("{prefix}{name}");
@@ -203,8 +225,56 @@ impl ChunkStore for Folder {
     }
 
     fn verify(&self) -> Result<()> {
-        self.archive().map_or(Ok(()), |archive| archive.storage().verify())
+        if let Some(archive) = self.archive() {
+            return archive.storage().verify();
+        }
+        // Chunks are opened by name, one by one, so what took the place of the array would be read.
+        let Some((path, was)) = &self.description else { return Ok(()) };
+        match std::fs::metadata(path) {
+            Ok(meta) => compare(path, was, &of_meta(&meta)),
+            Err(_) => Err(changed("the array was removed since it was opened", path)),
+        }
     }
+}
+
+fn changed(what: &str, path: &Path) -> Error {
+    Error::bad_file(what)
+        .with_path(path)
+        .with_hint("open it again to use what it holds now; do not replace or change files in use")
+}
+
+/// Whether the times of files in a folder are those of this machine's clock: those on disks of
+/// others are of clocks that may differ by more than it takes to write an array and open it.
+#[cfg(target_os = "linux")]
+fn has_our_clock(folder: &Path) -> bool {
+    use std::os::unix::ffi::OsStrExt;
+    let Ok(name) = std::ffi::CString::new(folder.as_os_str().as_bytes()) else { return false };
+    // SAFETY: all bytes zero are a value of this struct of integers.
+    let mut about: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` ends in a zero byte, and `about` is one struct to write to.
+    if unsafe { libc::statfs(name.as_ptr(), &raw mut about) } != 0 {
+        return false;
+    }
+    LOCAL.iter().any(|&kind| i128::from(about.f_type) & 0xffff_ffff == i128::from(kind))
+}
+
+/// Numbers of file systems on disks and in memory of this machine: ext, XFS, Btrfs, tmpfs,
+/// overlayfs, ZFS, F2FS, bcachefs.
+#[cfg(target_os = "linux")]
+const LOCAL: [u32; 8] = [
+    0xef53,
+    0x5846_5342,
+    0x9123_683e,
+    0x0102_1994,
+    0x794c_7630,
+    0x2fc1_2fc1,
+    0xf2f5_2010,
+    0xca45_1a4e,
+];
+
+#[cfg(not(target_os = "linux"))]
+fn has_our_clock(_folder: &Path) -> bool {
+    false
 }
 
 /// Opens the file of a chunk; `None` if the chunk was never written.

@@ -329,7 +329,7 @@ class DataSet:
 
 
 def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps: bytes) -> DataSet:
-    engine = _engine.load(*how)
+    engine = _engine.load(*how, stamps)
     try:
         engine.check_same(stamps)
     except BadFileError as error:
