@@ -7,7 +7,7 @@ use crate::archive::Archive;
 use crate::chunked::{ChunkStore, Stored};
 use crate::storage::stamp::{compare, nanoseconds, of_meta, seen};
 use framefold_core::{Error, FileStamp, Result};
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -116,8 +116,7 @@ impl Folder {
             Place::Folder(folder, around) => {
                 let path = folder.join(name);
                 around.check(&path)?;
-                let Some((file, version)) = open(&path)? else { return Ok(None) };
-                let written_ns = version.changed.and_then(nanoseconds);
+                let Some((file, version, written_ns)) = open(&path)? else { return Ok(None) };
                 if written_ns.zip(self.opened_ns).is_some_and(|(ns, opened)| ns > opened) {
                     return Err(changed(
                         "this chunk was written since the array was opened",
@@ -277,14 +276,30 @@ fn has_our_clock(_folder: &Path) -> bool {
     false
 }
 
-/// Opens the file of a chunk; `None` if the chunk was never written.
-fn open(path: &Path) -> Result<Option<(File, Version)>> {
+/// When somebody wrote to a file, in nanoseconds since 1970, at the earliest.
+///
+/// Copies have the time of what they were made from, which may be of a clock that was ahead; the
+/// time of the inode is always of the system's clock, but is also that of links made to it.
+fn written_ns(meta: &Metadata) -> Option<i128> {
+    let written = meta.modified().ok().and_then(nanoseconds)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let inode = i128::from(meta.ctime()) * 1_000_000_000 + i128::from(meta.ctime_nsec());
+        Some(written.min(inode))
+    }
+    #[cfg(not(unix))]
+    Some(written)
+}
+
+/// Opens the file of a chunk, and tells when it was written; `None` if it never was.
+fn open(path: &Path) -> Result<Option<(File, Version, Option<i128>)>> {
     let failed = |error| Error::io("open the file of a chunk", error).with_path(path);
     // Asked first: opening a named pipe would wait for a writer for ever.
     match std::fs::metadata(path) {
         Ok(meta) if meta.is_file() => {
             let version = Version { len: meta.len(), changed: meta.modified().ok() };
-            File::open(path).map(|file| Some((file, version))).map_err(failed)
+            File::open(path).map(|file| Some((file, version, written_ns(&meta)))).map_err(failed)
         }
         Ok(_) => Err(Error::bad_file("a chunk is not a regular file").with_path(path)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
