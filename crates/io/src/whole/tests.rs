@@ -258,6 +258,7 @@ fn folders_of_others_are_named_and_kept() {
     refused("with other things beside it; to replace it would remove 'c', 'thesis.txt'");
     std::fs::rename(out.join("thesis.txt"), out.join("c").join("thesis.txt")).unwrap();
     refused("has a file within that is no chunk; to replace it would remove 'thesis.txt'");
+    std::fs::rename(out.join("c").join("thesis.txt"), out.join("thesis.txt")).unwrap();
     file("zarr.json", r#"{"node_type": "group"}"#);
     refused("a Zarr group; to replace it would remove 'c', 'thesis.txt', 'zarr.json'");
     std::fs::remove_file(out.join("zarr.json")).unwrap();
