@@ -12,7 +12,9 @@ __all__ = [
     "Partial",
     "Plan",
     "Results",
+    "ShiftedMasks",
     "TileCursor",
+    "WholeFile",
     "__version__",
     "cli_main",
     "detect",
@@ -25,6 +27,7 @@ __all__ = [
     "known_metadata",
     "load",
     "native_reductions",
+    "part_of",
     "write_dataset",
     "write_raw_csr",
 ]
