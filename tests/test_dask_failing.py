@@ -510,12 +510,13 @@ def test_the_main_process_dies_while_workers_start(tmp_path):
         import framefold as ff
         from framefold.executor import _dask_cluster
 
-        launch = _dask_cluster.LocalWorker._launch
+        launch, launched = _dask_cluster.LocalWorker._launch, []
 
         def launch_and_die(self):
             launch(self)
-            print(self._process.pid, flush=True)
-            if self.name.endswith("-1"):
+            launched.append(self._process.pid)
+            if len(launched) == 2:
+                print(*launched, flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
 
         _dask_cluster.LocalWorker._launch = launch_and_die
