@@ -1,6 +1,6 @@
 //! How frames are cut into tiles: sealed, so that cover and disjointness are proven once.
 
-use crate::{Error, Result, checked_product};
+use crate::{Error, Result, checked_product, interrupt};
 use std::ops::Range;
 
 /// A rectangular part of the signal axes.
@@ -129,6 +129,9 @@ impl Iterator for Runs {
 /// So many slices a frame has at most: those of a plan are held in memory.
 const MOST_SLICES: usize = 1 << 20;
 
+/// After so many slices, those who watch are asked whether the plan is still wanted.
+const SLICES_BETWEEN_CHECKS: usize = 4096;
+
 /// A tiling of every frame of a run: a grid of signal slices and a depth in frames.
 ///
 /// There is no way to make one but [`TilingScheme::try_new`], which cuts a grid; the slices
@@ -191,14 +194,17 @@ impl TilingScheme {
             .into_iter()
             .enumerate()
             .map(|(index, origin)| {
+                if index % SLICES_BETWEEN_CHECKS == 0 {
+                    interrupt::check()?;
+                }
                 let shape: Vec<usize> = origin
                     .iter()
                     .zip(tile_shape.iter().zip(sig_shape))
                     .map(|(&start, (&tile, &sig))| tile.min(sig - start))
                     .collect();
-                SigSlice::new(origin, shape, sig_shape, index)
+                Ok(SigSlice::new(origin, shape, sig_shape, index))
             })
-            .collect();
+            .collect::<Result<_>>()?;
         Ok(TilingScheme { sig_shape: sig_shape.to_vec(), tile_shape, depth, slices })
     }
 
@@ -231,6 +237,18 @@ impl TilingScheme {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tiling_of_many_slices_can_be_stopped() {
+        let stopped = || {
+            interrupt::watched(
+                || Err(Error::cancelled()),
+                || TilingScheme::try_new(&[1 << 18], &[1], 1),
+            )
+        };
+        assert_eq!(stopped().unwrap_err().kind(), Error::cancelled().kind());
+        assert_eq!(TilingScheme::try_new(&[1 << 13], &[1], 1).unwrap().slices().len(), 1 << 13);
+    }
     use proptest::prelude::*;
 
     proptest! {

@@ -78,7 +78,8 @@ impl PyPlan {
             tile_depth: dataset.tile_shape().map(|(depth, _)| depth).or(tile_depth),
             tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
         };
-        let plan = Plan::try_new(dataset.inner(), planned, roi, &options).or_raise(py)?;
+        let made = watched(&cancel, || Plan::try_new(dataset.inner(), planned, roi, &options));
+        let plan = made.or_raise(py)?;
         Ok(PyPlan { plan: Arc::new(plan), cancel, formats })
     }
 
@@ -221,7 +222,7 @@ impl PyPlan {
             let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
             let cancel = self.cancel.clone();
             let options = RunOptions { executor, cancel, observer: &mut observer };
-            self.watched(|| guarded(|| run(&self.plan, options)?.snapshot()))
+            watched(&self.cancel, || guarded(|| run(&self.plan, options)?.snapshot()))
         });
         to_lists(py, outcome.or_raise(py)?)
     }
@@ -240,23 +241,23 @@ impl PyPlan {
             last_poll = Instant::now();
             signals.poll()
         };
-        self.watched(|| worker.run_partition(index, &mut tick))
+        watched(&self.cancel, || worker.run_partition(index, &mut tick))
     }
+}
 
-    /// Looks for signals within tiles that take long.
-    fn watched<T>(&self, work: impl FnOnce() -> T) -> T {
-        let cancel = self.cancel.clone();
-        let last_poll = Cell::new(Instant::now());
-        let check = move || {
-            cancel.check()?;
-            if last_poll.get().elapsed() < POLL {
-                return Ok(());
-            }
-            last_poll.set(Instant::now());
-            PyObserver { callback: None, cancel: cancel.clone() }.poll()
-        };
-        interrupt::watched(check, work)
-    }
+/// Looks for signals within plans and tiles that take long.
+fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
+    let cancel = cancel.clone();
+    let last_poll = Cell::new(Instant::now());
+    let check = move || {
+        cancel.check()?;
+        if last_poll.get().elapsed() < POLL {
+            return Ok(());
+        }
+        last_poll.set(Instant::now());
+        PyObserver { callback: None, cancel: cancel.clone() }.poll()
+    };
+    interrupt::watched(check, work)
 }
 
 fn sorted(mut cuts: Vec<usize>) -> Vec<usize> {
