@@ -151,7 +151,7 @@ def test_arguments_are_checked_at_once(ctx, dataset):
         with pytest.raises(InvalidArgumentError, match="list is empty"):
             call(dataset=dataset, udf=[])
         with pytest.raises(InvalidArgumentError, match="ROI"):
-            call(dataset=dataset, udf=Level(), roi=np.zeros((6, 7), dtype=bool))
+            call(dataset=dataset, udf=Level(), roi=np.zeros((6, 6), dtype=bool))
         with pytest.raises(InvalidArgumentError, match="corrections is a object"):
             call(dataset=dataset, udf=Level(), corrections=object())
         with pytest.raises(InvalidArgumentError, match="progress is a str"):

@@ -52,7 +52,8 @@ def test_a_method_that_the_class_has_not_is_called(ctx, dataset, base, behind):
     cls = type(name, (base, Tiles), {}) if behind else type(name, (Tiles, base), {})
     udf = cls.with_params() if base is ff.CoMUDF else cls()
     ctx.run_udf(dataset, udf)
-    assert calls
+    # One that the built-in class has itself comes first, as in Python.
+    assert bool(calls) == (not behind or not hasattr(base, "process_tile"))
 
 
 def test_results_of_map_have_to_fit(ctx, dataset, data):
