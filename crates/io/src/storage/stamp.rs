@@ -19,7 +19,21 @@ const END_LEN: usize = 4096;
 /// What the file is now.
 pub(super) fn of(file: &File, meta: &Metadata, with_ends: bool) -> FileStamp {
     let stamp = of_meta(meta);
-    if with_ends { with_ends_at(file, stamp.len, stamp) } else { stamp }
+    if with_ends && !is_being_written(file) {
+        return with_ends_at(file, stamp.len, stamp);
+    }
+    stamp
+}
+
+/// Whether an HDF5 file says that it is being written for readers who look on (SWMR): its first
+/// bytes, and its last ones, are to change when it grows, while what they can read stays.
+fn is_being_written(file: &File) -> bool {
+    const SIGNATURE: [u8; 8] = *b"\x89HDF\r\n\x1a\n";
+    const LOOKED_ON: u8 = 4;
+    let mut start = [0; 12];
+    let known = read_at(file, &mut start, 0).is_ok_and(|n| n == start.len());
+    let [signature @ .., version, _, _, flags] = start;
+    known && signature == SIGNATURE && version >= 3 && flags & LOOKED_ON != 0
 }
 
 /// The same, with digests of the ends of the first `len` bytes.
@@ -198,6 +212,7 @@ pub(super) fn not_rewritten(path: &Path, was: &FileStamp, present: &Metadata) ->
 /// What the files of a data set were when they were opened, as bytes for [`check_same`].
 pub fn pack(dataset: &Dataset) -> Vec<u8> {
     let mut packed = Vec::new();
+    let opens_later = opens_later(dataset);
     for stamp in dataset.stamps() {
         let place = stamp.place;
         let flags = u8::from(stamp.modified_ns.is_some())
@@ -210,11 +225,17 @@ pub fn pack(dataset: &Dataset) -> Vec<u8> {
         packed.extend(place.map_or(0, |place| place.system).to_le_bytes());
         packed.extend(place.map_or(0, |place| place.device).to_le_bytes());
         packed.extend(place.map_or(0, |place| place.inode).to_le_bytes());
-        packed.extend(stamp.seen_ns.to_le_bytes());
+        packed.extend(if opens_later { stamp.seen_ns } else { 0 }.to_le_bytes());
         packed.extend(stamp.head.unwrap_or(0).to_le_bytes());
         packed.extend(stamp.tail.unwrap_or(0).to_le_bytes());
     }
     packed
+}
+
+/// Whether files are opened by name while the data set is read. For all others it does not matter
+/// when they were opened, and processes that have the same files open need not open them again.
+fn opens_later(dataset: &Dataset) -> bool {
+    dataset.source().info().format == crate::zarr::FORMAT.name
 }
 
 /// How many bytes one stamp is.
