@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from framefold._ending import is_ending, too_late
 from framefold.exceptions import MissingLibraryError
 
 
@@ -42,6 +41,8 @@ def require(module: str, who: str, what_for: str) -> Any:
             f"install it with: pip install {package}"
         ) from error
     except RuntimeError as error:  # of libraries that start threads, or see to their ends
+        from framefold._ending import is_ending, too_late  # heavier than what is needed above
+
         if not is_ending():
             raise
         raise too_late(f"{who} cannot be used") from error
