@@ -37,8 +37,7 @@ class Slow(UDF):
 @pytest.fixture(scope="module", params=["inline", "threads", "processes", "auto"])
 def ctx(request):
     with pytest.MonkeyPatch.context() as patch:
-        for constant in ("WORTH", "WORTH_RUNNING", "STARTING"):
-            patch.setattr(auto, constant, 0.1)
+        patch.setattr(auto, "PATIENCE", 0.0)
         with ff.Context.make_with(request.param, cpus=2) as context:
             yield context
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import threading
 import time
 import warnings
-from functools import partial
 
 import numpy as np
 import pytest
@@ -16,15 +16,13 @@ from sample_udfs import Level
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
-from framefold.executor import _pace, auto
+from framefold.executor import auto
 from framefold.executor.auto import AutoJobExecutor
 from framefold.udf import UDF
 from framefold.warnings import ThreadsInsteadWarning
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
-COUNTS = [0]
-CACHE: dict[int, int] = {}
 N_FRAMES = 120
 
 
@@ -37,16 +35,19 @@ class Sums(UDF):
         return {
             "each": self.buffer(kind="nav", dtype="float64"),
             "all": self.buffer(kind="sig", dtype="float32"),
+            "pid": self.buffer(kind="nav", dtype="int64"),
         }
 
     def process_frame(self, frame):
         time.sleep(self.seconds)
+        self.results.pid[:] = os.getpid()
         self.results.each[:] = frame.sum()
         self.results.all[:] += frame * 0.1
 
     def merge(self, dest, src):
         dest.each[:] = src.each
         dest.all[:] += src.all
+        dest.pid[:] = src.pid
 
 
 class Slow(Sums):
@@ -63,9 +64,17 @@ def ctx():
 
 @pytest.fixture
 def eager(monkeypatch):
-    """Worker processes are worth while for a hundredth of a second."""
-    for name, seconds in (("WORTH", 0.01), ("WORTH_RUNNING", 0.01), ("STARTING", 0.005)):
-        monkeypatch.setattr(auto, name, seconds)
+    """Worker processes are asked for at once."""
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
+
+
+@pytest.fixture
+def warm(ctx, dataset, eager):
+    """Worker processes are running, and idle."""
+    ctx.run_udf(dataset, Slow())
+    pool = ctx.executor._processes._pool
+    assert eventually(lambda: len(pool._workers) == 2 and all(w.ready for w in pool._workers))
+    return ctx
 
 
 @pytest.fixture
@@ -76,12 +85,13 @@ def dataset(ctx):
 
 def assert_right(results, dataset):
     inline = ff.Context.make_with("inline").run_udf(dataset, Sums())
-    for name, buffer in inline.items():
-        assert results[name].data.tobytes() == buffer.data.tobytes()
+    for name in ("each", "all"):
+        assert results[name].data.tobytes() == inline[name].data.tobytes()
 
 
-def latest(ctx, dataset, udf):
-    return ctx.explain(dataset, udf).partition("the latest run of these UDFs: ")[2].strip()
+def in_workers(results):
+    """Which positions were processed by worker processes."""
+    return results["pid"].data != os.getpid()
 
 
 def test_it_is_the_default():
@@ -90,47 +100,56 @@ def test_it_is_the_default():
         assert context.executor.worker_ids == []
 
 
-def test_small_runs_stay_here(ctx, dataset, monkeypatch):
-    monkeypatch.setattr(auto, "WORTH", 1000.0)
+def test_short_runs_start_nothing(ctx, dataset, monkeypatch):
+    assert "after 0.1 s" in ctx.explain(dataset, Sums())
+    monkeypatch.setattr(auto, "PATIENCE", 1000.0)
     before = threading.active_count()
-    assert_right(ctx.run_udf(dataset, Sums()), dataset)
+    results = ctx.run_udf(dataset, Sums())
+    assert_right(results, dataset)
+    assert not in_workers(results).any()
     assert ctx.executor.worker_ids == []
     assert threading.active_count() == before
-    assert "take over where more than 1000 s are left" in ctx.explain(dataset, Sums())
-    assert latest(ctx, dataset, Sums())
-    assert not latest(ctx, dataset, Level())
+    assert "begins on the calling thread; 2 worker processes" in ctx.explain(dataset, Sums())
+
+
+def test_worker_processes_take_over_when_they_are_ready(ctx, eager):
+    class Long(Sums):
+        seconds = 0.01
+
+    data = np.random.default_rng(2).random((300, 8, 8)).astype(np.float32)
+    dataset = ctx.load("memory", data=data, num_partitions=150)
+    results = ctx.run_udf(dataset, Long())
+    assert_right(results, dataset)
+    elsewhere = in_workers(results)
+    assert elsewhere.any()
+    assert not elsewhere[:2].any()  # the calling thread does not wait for them
+    assert len(ctx.executor.worker_ids) == 2
 
 
 @pytest.mark.parametrize("roi", [None, np.arange(N_FRAMES) % 3 == 0])
-def test_long_ones_go_to_worker_processes(ctx, dataset, eager, roi):
-    steps = list(ctx.run_udf_iter(dataset, [Slow(), ff.SumUDF()], roi=roi))
+def test_workers_that_are_running_are_used_from_the_beginning(warm, dataset, roi):
+    workers = warm.executor.worker_ids
+    assert "asked for from the beginning" in warm.explain(dataset, Slow())
+    steps = list(warm.run_udf_iter(dataset, [Slow(), ff.SumUDF()], roi=roi))
     inline = ff.Context.make_with("inline")
     expected = inline.run_udf_iter(dataset, [Sums(), ff.SumUDF()], roi=roi)
     for got, wanted in zip(steps, expected, strict=True):
         for mine, theirs in zip(got.buffers, wanted.buffers, strict=True):
-            for name in theirs:
+            for name in set(theirs) - {"pid"}:
                 assert mine[name].raw_data.tobytes() == theirs[name].raw_data.tobytes()
-    workers = ctx.executor.worker_ids
-    assert len(workers) == 2
-    assert latest(ctx, dataset, [Slow(), ff.SumUDF()]).startswith("worker processes from part")
+    pids = steps[-1].buffers[0]["pid"].raw_data
+    assert set(pids) <= {*workers, os.getpid()}
+    assert set(pids) & set(workers)
+    assert warm.executor.worker_ids == workers
+
+
+def test_idle_workers_end(ctx, dataset, eager, monkeypatch):
+    monkeypatch.setattr(auto, "IDLE", 0.3)
     ctx.run_udf(dataset, Slow())
-    assert ctx.executor.worker_ids == workers
-
-
-def test_the_rest_may_go_to_threads(ctx, dataset, monkeypatch):
-    class Noting(Slow):
-        def process_frame(self, frame):
-            super().process_frame(frame)
-            self.results.each[:] = threading.get_ident()
-
-    monkeypatch.setattr(_pace, "SHORT", 0.01)
-    monkeypatch.setattr(auto, "WORTH", 1000.0)
+    workers = ctx.executor.worker_ids
+    assert workers
+    assert eventually(lambda: gone(workers))
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
-    idents = ctx.run_udf(dataset, Noting())["each"].data
-    assert idents[0] == threading.get_ident()
-    assert len(set(idents.tolist())) > 1
-    assert ctx.executor.worker_ids == []
-    assert " s of work were left after partition " in latest(ctx, dataset, Noting())
 
 
 @pytest.mark.parametrize(
@@ -150,118 +169,17 @@ def test_where_there_is_no_choice(eager, udfs, cpus, n_partitions, reason):
         assert ctx.executor.worker_ids == []
 
 
-class Counting(Slow):
-    def process_frame(self, frame):
-        super().process_frame(frame)
-        COUNTS[0] += 1
-
-
-class Noting(Slow):
-    """Rarely; that can only be seen from the code."""
-
-    def process_frame(self, frame):
-        super().process_frame(frame)
-        if self.meta.slice.origin[0] == N_FRAMES - 1:
-            NOTED.append(1)
-
-
-NOTED: list[int] = []
-
-
-class OfTheClass(Slow):
-    n_calls = 0
-
-    def postprocess(self):
-        type(self).n_calls += 1
-
-
-class Global(Slow):
-    def process_frame(self, frame):
-        global TOTAL
-        super().process_frame(frame)
-        TOTAL += 1
-
-
-TOTAL = 0
-
-
-class Counter:
-    def __init__(self):
-        self.total = 0
-
-    def add(self, number):
-        self.total += number
-
-
-def test_functions_that_change_something_else_stay_here(ctx, dataset, eager):
-    appended, calls, values = [], [], np.zeros((N_FRAMES,))
-
-    class Appending(Slow):
+def test_an_error_is_the_first_one_wherever_it_comes_from(warm, dataset):
+    class Failing(Slow):
         def process_frame(self, frame):
             super().process_frame(frame)
-            appended.append(self.meta.slice.origin[0])
+            if self.meta.slice.origin[0] in (50, 90):
+                raise ZeroDivisionError(str(self.meta.slice.origin[0]))
 
-    class Filling(Slow):
-        def process_frame(self, frame):
-            super().process_frame(frame)
-            values[self.meta.slice.origin[0]] = 1
-
-    class Helped(Slow):
-        def process_frame(self, frame):
-            super().process_frame(frame)
-            [helper(n) for n in range(1)]
-
-    def helper(_n):
-        appended.append(-1)
-
-    class Calling(Slow):
-        def __init__(self, call):
-            UDF.__init__(self, call=call)
-
-        def process_frame(self, frame):
-            super().process_frame(frame)
-            self.params.call(-2)
-
-    COUNTS[0], NOTED[:], OfTheClass.n_calls = 0, [], 0
-    for udf, name in [
-        (Appending(), "'appended'"),
-        (Filling(), "'values'"),
-        (Helped(), "'appended'"),
-        (Calling(appended.append), "parameter 'call' of Calling"),
-        (Calling(partial(calls.append)), "parameter 'call' of Calling"),
-        (Calling(Counter().add), "parameter 'call' of Calling"),
-        (Counting(), "'COUNTS'"),
-        (Noting(), "'NOTED'"),
-        (OfTheClass(), "OfTheClass.n_calls"),
-        (Global(), "'TOTAL'"),
-    ]:
-        assert_right(ctx.run_udf(dataset, udf), dataset)
-        assert name in latest(ctx, dataset, udf), type(udf)
-        assert "which worker processes could not" in latest(ctx, dataset, udf)
-    assert sorted(appended) == [-2] * N_FRAMES + [-1] * N_FRAMES + list(range(N_FRAMES))
-    assert calls == [-2] * N_FRAMES
-    assert values.all()
-    assert (COUNTS[0], NOTED, OfTheClass.n_calls, TOTAL) == (N_FRAMES, [1], 30, N_FRAMES)
-
-
-def test_what_is_read_only_or_filled_once_does_no_harm(ctx, dataset, eager):
-    table, factors = {"one": [1, 2, 3]}, np.ones(8)
-
-    class Reading(Slow):
-        def process_frame(self, frame):
-            if 0 not in CACHE:
-                CACHE[0] = 1
-            super().process_frame(frame * factors * table["one"][0])
-
-        def merge(self, dest, src):
-            super().merge(dest, src)
-            merged.append(1)  # here, wherever the rest is
-
-    merged = []
-    CACHE.clear()
-    ctx.run_udf(dataset, Reading())
-    assert latest(ctx, dataset, Reading()).startswith("worker processes from partition")
-    assert len(merged) == 30
+    for _ in range(3):
+        with pytest.raises(ZeroDivisionError, match="50"):
+            warm.run_udf(dataset, Failing())
+    assert_right(warm.run_udf(dataset, Slow()), dataset)
 
 
 def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):
@@ -271,7 +189,6 @@ def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):
 
     with pytest.warns(ThreadsInsteadWarning, match="Locked: parameter 'lock', a lock, cannot"):
         assert_right(ctx.run_udf(dataset, Locked(threading.Lock())), dataset)
-    assert latest(ctx, dataset, Locked(threading.Lock())).startswith("worker processes cannot")
 
 
 @pytest.fixture
@@ -294,40 +211,54 @@ def module(tmp_path, monkeypatch):
     sys.modules.pop(name, None)
 
 
-def test_modules_that_workers_import(ctx, dataset, eager, module):
-    expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())["each"].data
-    assert np.array_equal(ctx.run_udf(dataset, module.Imported())["each"].data, expected)
-    assert latest(ctx, dataset, module.Imported()).startswith("worker processes from partition")
+def test_modules_that_were_changed_since(warm, dataset, module, monkeypatch):
+    """By assignment, or as a notebook reloads them: workers get the code as it is here."""
 
-
-def test_modules_that_were_changed_since(ctx, dataset, eager, module, monkeypatch):
-    """By assignment, or as a notebook reloads them; workers have what they imported."""
-
-    def results(function=module.helper):
+    def check(function=module.helper):
         monkeypatch.setattr(module, "helper", function)
         expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())
-        got = ctx.run_udf(dataset, module.Imported())
+        got = warm.run_udf(dataset, module.Imported())
         assert got["each"].data.tolist() == expected["each"].data.tolist()
-        return latest(ctx, dataset, module.Imported())
+        assert in_workers(got).any()
 
-    assert results().startswith("worker processes from")
+    check()
     module.LIMITS["low"] = 2
-    said = results()
-    assert "LIMITS" in said
-    assert said.endswith("is not the same in worker processes")
+    check()
     module.LIMITS["low"] = 1
-    assert results().startswith("worker processes from")
-    said = results(lambda frame: frame.max())
-    assert said.endswith("is not the same in worker processes")
+    check()
+    check(lambda frame: frame.max())
 
 
-def test_modules_that_workers_cannot_import(ctx, dataset, eager, module, monkeypatch):
+def test_modules_that_workers_cannot_import(warm, dataset, module, monkeypatch):
     monkeypatch.setattr(module.Imported, "__module__", "ghost")
     monkeypatch.setitem(sys.modules, "ghost", module)
-    with pytest.warns(ThreadsInsteadWarning, match="No module named 'ghost'"):
-        got = ctx.run_udf(dataset, module.Imported())
+    got = warm.run_udf(dataset, module.Imported())
     expected = ff.Context.make_with("inline").run_udf(dataset, module.Imported())
     assert got["all"].data.tobytes() == expected["all"].data.tobytes()
+    assert in_workers(got).any()
+
+
+class Opening:
+    """A parameter that cannot be had in another process."""
+
+    def __init__(self):
+        self.here = os.getpid()
+
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        if os.getpid() != self.here:
+            raise ModuleNotFoundError("there is no such thing here")
+
+
+def test_what_workers_cannot_make_stays_here_with_a_warning(warm, dataset):
+    class Asking(Slow):
+        def __init__(self, opening):
+            UDF.__init__(self, opening=opening)
+
+    with pytest.warns(ThreadsInsteadWarning, match="no such thing"):
+        results = warm.run_udf(dataset, Asking(Opening()))
+    assert_right(results, dataset)
+    assert not in_workers(results).any()
 
 
 def test_workers_that_do_not_start(ctx, dataset, eager, monkeypatch):
@@ -338,46 +269,30 @@ def test_workers_that_do_not_start(ctx, dataset, eager, monkeypatch):
     with pytest.warns(ThreadsInsteadWarning, match=r"sys\.executable"):
         assert_right(ctx.run_udf(dataset, Slow()), dataset)
     monkeypatch.undo()
-    ctx.run_udf(dataset, Slow())
-    assert latest(ctx, dataset, Slow())
+    assert_right(ctx.run_udf(dataset, Slow()), dataset)
 
 
 def test_data_that_are_too_large_to_copy(ctx, dataset, eager, monkeypatch):
     assert dataset._bytes_to_copy == N_FRAMES * 64 * 4
-    monkeypatch.setattr(auto, "COPYING", 1e3)
-    assert_right(ctx.run_udf(dataset, Slow()), dataset)
-    assert latest(ctx, dataset, Slow()).endswith("would take too long")
     monkeypatch.setattr(auto, "SHARE", 1e-12)
     assert_right(ctx.run_udf(dataset, Slow()), dataset)
-    assert latest(ctx, dataset, Slow()).endswith("would take too much memory")
+    assert "would take too much memory" in ctx.explain(dataset, Slow())
     assert ctx.executor.worker_ids == []
 
 
-def test_a_slow_beginning(ctx, dataset, monkeypatch):
-    class Compiling(Sums):
-        def preprocess(self):
-            if self.meta.slice is not None and self.meta.slice.origin[0] == 0:
-                time.sleep(0.2)
-
-    monkeypatch.setattr(auto, "STARTING", 3)
-    assert_right(ctx.run_udf(dataset, Compiling()), dataset)
-    assert latest(ctx, dataset, Compiling()).startswith("after a slow beginning")
-
-
-def test_parameters_change_wherever_the_run_is(ctx, dataset, eager):
+def test_parameters_change_wherever_the_run_is(warm):
     class SlowLevel(Level):
         def process_frame(self, frame):
             time.sleep(0.001)
             super().process_frame(frame)
 
-    zeros = ctx.load("memory", data=np.zeros((N_FRAMES, 8, 8)), num_partitions=60)
-    with ctx.run_udf_iter(zeros, SlowLevel(offset=1)) as steps:
+    zeros = warm.load("memory", data=np.zeros((N_FRAMES, 8, 8)), num_partitions=60)
+    with warm.run_udf_iter(zeros, SlowLevel(offset=1)) as steps:
         next(steps)
         steps.update_parameters_experimental([{"offset": 7}])
         levels = [results[0]["level"].raw_data for results in steps][-1]
     assert levels[0] == 1
     assert levels[-1] == 7
-    assert latest(ctx, zeros, SlowLevel()).startswith("worker processes")
 
 
 def test_closing_in_the_middle(ctx, dataset, eager):

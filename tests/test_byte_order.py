@@ -59,7 +59,7 @@ def test_mapped_arrays_and_objects(tmp_path):
 
 def test_arrays_in_code_and_in_exceptions():
     array = np.arange(12).reshape(3, 4).astype(">i4")[::-1]
-    found = pickle.loads(_code._as_it_is(partial(np.sum, array), set()))
+    found = pickle.loads(pickle.dumps(_code.sent(partial(np.sum, array))))
     assert found.args[0].dtype == array.dtype
     error = _failures.unpack(_failures.pack(ValueError(array)))
     assert error.args[0].dtype == array.dtype

@@ -156,9 +156,8 @@ class Numbers(UDF):
         self.results.number[:] = self.meta.slice.origin[0]
 
 
-def test_large_partial_results(connected, inline, monkeypatch):  # noqa: F811
-    # More than may wait here to be merged, and than goes into one batch.
-    monkeypatch.setattr("framefold.executor._dask_tasks.WAITING_BYTES", 1 << 20)
+def test_large_partial_results(connected, inline):  # noqa: F811
+    # More than goes into one batch.
     data = np.random.default_rng(3).random((30, 256, 256)).astype(np.float32)
     dataset = connected.load("memory", data=data, num_partitions=30)
     udfs = [Level(offset=1), ff.StdDevUDF()]
@@ -414,7 +413,7 @@ def test_options(make, match):
 def test_nobody_takes_more_than_a_share():
     tasks = ClusterTasks(128)
     tasks.set_n_threads(2)
-    first = [tasks.take() for _ in range(32)]
+    first = tasks.take(32)
     assert first == list(range(32))
     tasks.give([(index, None, 1000, 0.0015) for index in range(8)])
     # 96 are left, and 24 are being processed: 60 each.
@@ -422,11 +421,11 @@ def test_nobody_takes_more_than_a_share():
     assert tasks.batch_size(16, 24) == 2 * 44 // 3
     assert tasks.batch_size(60, 24) == tasks.batch_size(90, 24) == 0
     # What came back is processed by somebody, even if it is all there is.
-    while tasks.take() is not None:
+    while tasks.take(1):
         pass
-    tasks.put_back(31)
+    tasks.schedule.put_back(31)
     assert tasks.batch_size(0, 0) == 1
-    assert tasks.take() == 31
+    assert tasks.take(1) == [31]
 
 
 def test_a_worker_does_first_what_it_got_first(local, inline, tmp_path):  # noqa: F811

@@ -26,7 +26,6 @@ from framefold.exceptions import (
     WorkerError,
 )
 from framefold.executor import _code, auto
-from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.delayed import DelayedJobExecutor
 from framefold.udf import UDF
 from framefold.viz.base import Dummy2DPlot
@@ -66,9 +65,8 @@ def ctx(request):
     name, _, at_once = request.param.partition(", ")
     with pytest.MonkeyPatch.context() as patch:
         if at_once:
-            for constant in ("WORTH", "WORTH_RUNNING", "STARTING"):
-                patch.setattr(auto, constant, 0.0)
-            patch.setattr("framefold.executor._pace.TURN", 0.0)
+            patch.setattr(auto, "PATIENCE", 0.0)
+            patch.setattr("framefold.executor._remote.TURN", 0.0)
             patch.setattr(auto, "SHARE", float("inf"))
         with make(name) as context:
             yield context
@@ -265,6 +263,7 @@ class Scaled(UDF):
 """
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.ThreadsInsteadWarning")
 def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
     """Workers may have imported something else by their names, or find nothing."""
     name = f"module_of_{tmp_path.name}"
@@ -307,8 +306,7 @@ def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
         # Where nothing is found under its name.
         module.Scaled.__module__ = module.helper.__module__ = module.__name__ = "ghost"
         monkeypatch.setitem(sys.modules, "ghost", module)
-        if not isinstance(ctx.executor, AutoJobExecutor):  # which warns, and stays here
-            assert level(module.Scaled) == 33
+        assert level(module.Scaled) == 33
         # What cannot be sent must not become what the workers have.
         module = sys.modules[name] = types.ModuleType(name)
         exec(OF_A_MODULE.format(scale=4), vars(module))
@@ -318,7 +316,7 @@ def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
             assert level(module.Scaled) == 44
         except FramefoldError as error:
             told = str(error)
-        assert told is None or "the code of helper is not the same in worker" in told
+        assert told is None or "is not the same in worker processes" in told
         assert told is None or "lock" in told
     finally:
         sys.modules.pop(name, None)
@@ -326,12 +324,12 @@ def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
 
 def test_code_that_cannot_be_made_is_an_error():
     sent = pickle.dumps(threading.Thread)
-    broken = sent.replace(b"Thread", b"Threat")
-    for module in ("not_there", "threading"):
-        arguments = [(module, "Thread")], {"the code of run": 1}, sys.version_info[:2]
-        assert _code._received(b"", sent, *arguments) is threading.Thread
-        with pytest.raises(WorkerError, match=f"code of {module} is not found in .*Threat"):
-            _code._received(b"", broken, *arguments)
+    python = sys.version_info[:2]
+    assert _code._made(sent, python) is threading.Thread
+    with pytest.raises(WorkerError, match=r"it is of Python 2\.7"):
+        _code._made(sent, (2, 7))
+    with pytest.raises(WorkerError, match=r"code cannot be made of what was sent .*Threat"):
+        _code._made(sent.replace(b"Thread", b"Threat"), python)
 
 
 def test_plots_are_updated(ctx, inline, tmp_path):

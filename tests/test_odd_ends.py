@@ -89,8 +89,7 @@ def test_the_end_of_a_run_leaves_others_alone(ctx, tmp_path):
 @pytest.fixture
 def eager(monkeypatch):
     """The default executor takes workers for the shortest of runs."""
-    for constant in ("WORTH", "WORTH_RUNNING", "STARTING"):
-        monkeypatch.setattr(auto, constant, 0.0)
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
     monkeypatch.setattr(auto, "SHARE", float("inf"))
 
 
@@ -271,12 +270,12 @@ def test_ctrl_c_in_the_pool_leaves_it_usable(ctx, function):
 def test_what_fails_after_another_worker_did_it_does_not_count():
     tasks = ClusterTasks(10)
     tasks.set_n_threads(2)
-    assert tasks.take_some(2) == [0, 1]
+    assert tasks.take(2) == [0, 1]
     tasks.give([(0, "zero", 1, 0.1)])
-    assert tasks.collect(0, lambda: None)[0] == "zero"
-    tasks.merged(1)
+    assert tasks.collect(0, lambda: None) == "zero"
+    tasks.schedule.merged(1)
     tasks.fail(0, ZeroDivisionError())
     tasks.give([(1, "one", 1, 0.1)])
     tasks.fail(1, ZeroDivisionError())
-    assert tasks.collect(1, lambda: None)[0] == "one"
-    assert tasks.take_some(1) == [2]
+    assert tasks.collect(1, lambda: None) == "one"
+    assert tasks.take(1) == [2]

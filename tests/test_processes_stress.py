@@ -159,8 +159,7 @@ class Runs:
 def test_stress(monkeypatch):
     names, before = shm(), files_and_threads()
     # The default executor takes workers for the shortest of runs.
-    for constant in ("WORTH", "WORTH_RUNNING", "STARTING"):
-        monkeypatch.setattr(auto, constant, 0.0)
+    monkeypatch.setattr(auto, "PATIENCE", 0.0)
     monkeypatch.setattr(auto, "SHARE", float("inf"))
     print("seed", SEED)
     deadline = time.monotonic() + SECONDS

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from framefold._partial_results import UDFResultDict, UDFResults
-from framefold._running import ResultGenerator
+from framefold._running import ResultGenerator, not_the_end
 
 __all__ = ["ResultAsyncGenerator", "final_results"]
 
@@ -49,15 +49,9 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 
     def _advance(self) -> bool:
         try:
-            self._generator.advance()
-        except StopIteration:
-            return False
-        except StopAsyncIteration as error:  # of user code: it would end the loop over results
-            raised = RuntimeError("a function raised StopAsyncIteration")
-            for note in getattr(error, "__notes__", ()):
-                raised.add_note(note)
-            raise raised from error
-        return True
+            return self._generator.step()
+        except (StopIteration, StopAsyncIteration) as error:  # of user code
+            raise not_the_end(error) from error
 
     @property
     def is_complete(self) -> bool:

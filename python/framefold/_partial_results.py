@@ -60,11 +60,11 @@ class UDFResults:
 class StepResults(UDFResults):
     """Results that are computed when first looked at, or when the run goes on."""
 
-    def __init__(self, run: Run, results: _engine.Results, lock: Any) -> None:
+    def __init__(self, run: Run, driver: _engine.Driver, lock: Any) -> None:
         self._buffers = None
-        self._damage = run.damage(results.n_merged)
+        self._damage = run.damage(driver.valid())
         self._run = run
-        self._results = results
+        self._driver = driver
         self._lock = lock
         self._failure: Exception | None = None
         self._failed_with = ""
@@ -87,7 +87,7 @@ class StepResults(UDFResults):
                         f"raised where they were first looked at), and the run has gone on"
                     )
                 if self._buffers is None:
-                    self._buffers = self._run.wrap(*self._results.snapshot())
+                    self._buffers = self._run.wrap(*self._driver.snapshot())
         return self._buffers
 
     def settle(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from framefold._cuda.placement import Workers
     from framefold._cuda.worker import CpuWorker, DeviceWorker
     from framefold._partial_results import UDFResultDict
-    from framefold.executor.base import JobExecutor
+    from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._bridge import Bridge
 
@@ -76,6 +77,8 @@ class Run:
         self.cuts: list[int] | None = None
         #: What is corrected; None for the data set's own, of which it has none.
         self.corrections: CorrectionSet | None = None
+        #: Where the engine's threads work, to be closed at the end.
+        self._places: list[Place] = []
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
 
@@ -163,22 +166,33 @@ class Run:
         leave_behind(udf, self.dataset, self.roi, finished, valid)
         return finished
 
-    def damage(self, n_merged: int) -> BufferWrapper:
-        """Which positions are merged after that many partitions."""
-        n_selected = self.dataset.shape.nav.size
-        if self._flat_roi is not None:
-            n_selected = int(np.count_nonzero(self._flat_roi))
-        merged = np.zeros(n_selected, dtype=bool)
-        for start, stop in self._partitions[:n_merged]:
-            merged[start:stop] = True
+    def damage(self, valid: npt.NDArray[np.bool_]) -> BufferWrapper:
+        """Which positions are merged, from the engine's one truth value per selected frame."""
         return BufferWrapper(
             "nav",
             (),
             bool,
-            raw=merged,
+            raw=valid,
             dataset_shape=self.dataset.shape,
             roi=self._flat_roi,
         )
+
+    def driver(self, callback: Callable[[int, int], None] | None) -> _engine.Driver:
+        """Has the partitions processed by the executor, or by the engine's threads, and merges.
+
+        Parameters
+        ----------
+        callback
+            Called after each merge: ``callback(n_merged, in_progress)``.
+        """
+        executor = self.executor
+        crew = None if executor is None else executor.crew(self)
+        if crew is not None:
+            return _engine.Driver(self.plan, crew=crew, callback=callback)
+        self._places = [] if executor is None else executor.places(self)
+        # At the end of the interpreter, there are no other threads any more.
+        threads = self.threads if threading.main_thread().is_alive() else 0
+        return _engine.Driver(self.plan, threads, places=self._places, callback=callback)
 
     def end(self, *, complete: bool) -> None:
         """Tell UDFs that the run is over, and whether everything is merged; the first time counts.
@@ -189,6 +203,9 @@ class Run:
             If a UDF cannot bring to an end what it does: then it is as if the run had failed.
         """
         failure: Exception | None = None
+        places, self._places = self._places, []
+        for place in places:
+            place.close()
         for bridge in self.bridges:
             if bridge is None:
                 continue

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from framefold.common.progress import ProgressReporter, ProgressState, TQDMProgressReporter
 from framefold.exceptions import InvalidArgumentError
-
-Callback = Callable[[str, int, int, int], None]
 
 
 class RunProgress:
@@ -59,17 +56,10 @@ class RunProgress:
             self._state = self._state._replace(num_part_in_progress=0)
             self._reporter.end(self._state)
 
-    def engine_callback(self, threads: int) -> Callback | None:
-        """The same as a callback of the engine's own drivers, which use that many threads."""
-        if self._reporter is None:
-            return None
-
-        def callback(kind: str, _frames: int, _bytes: int, n_merged: int) -> None:
-            if kind == "merged":
-                left = self._state.num_part_total - n_merged
-                self.merged(n_merged, min(threads, left))
-
-        return callback
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a reporter."""
+        return self._reporter is not None
 
 
 def progress_reporter(progress: Any) -> ProgressReporter | None:

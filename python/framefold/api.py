@@ -290,18 +290,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         told = RunProgress(reporter, run.partitions)
         if not sync:
             return awaited(_async_generator(self._generator(run, told, plots)), single)
-        if _wants_plots(plots) or run.devices or self.executor.has_own_loop(run):
-            with self._generator(run, told, plots) as steps:
-                results = steps.run_to_end()
-        else:
-            told.start()
-            try:
-                lists, valid = run.plan.run(run.threads, told.engine_callback(run.n_workers))
-                run.end(complete=True)
-            finally:
-                told.end()
-                run.end(complete=False)
-            results = run.wrap(lists, valid)
+        with self._generator(run, told, plots) as steps:
+            results = steps.run_to_end()
         return result_of(results, single)
 
     @overload

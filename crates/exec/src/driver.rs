@@ -1,10 +1,10 @@
-//! The loops over the four verbs.
+//! The loop over the four verbs: one driver for all executors, seen step by step.
 
 mod inline;
 mod pace;
 mod threads;
 
-use crate::{Cancel, Event, Observer, Plan, Results};
+use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
 use framefold_core::{Error, Result};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -29,6 +29,66 @@ pub struct RunOptions<'a> {
     pub observer: &'a mut dyn Observer,
 }
 
+/// Those who process partitions, wherever they are. Who gets which, and in which order, is up to
+/// [`crate::Schedule`].
+pub trait Crew: Send {
+    /// Passes results to `host`, in partition order, until it wants no more for now or all are
+    /// merged. Called again after a pause.
+    ///
+    /// # Errors
+    /// The first error in partition order, from the source or a UDF; those of `host`.
+    fn work(&mut self, host: &mut dyn Host) -> Result<()>;
+
+    /// Ends what is under way; returns when nobody works on the run any more. Called once, at the
+    /// end of the run, which may be `complete` or not.
+    ///
+    /// # Errors
+    /// What goes wrong with that.
+    fn close(&mut self, complete: bool) -> Result<()>;
+}
+
+/// What a crew works for. Used on the thread that called [`Crew::work`].
+pub trait Host {
+    /// Called several times a second, whatever the crew waits for.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn poll(&mut self) -> Result<()>;
+
+    /// Merges the next partition's result, when `in_progress` others are under way. Whether to go on
+    /// now.
+    ///
+    /// # Errors
+    /// What ends the run.
+    fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool>;
+}
+
+/// What user code on the threads of workers needs around it.
+pub trait Around: Send + Sync {
+    /// Calls `work`, which is all that a thread does for the run.
+    fn thread(&self, work: &mut dyn FnMut()) {
+        work();
+    }
+
+    /// Calls `work`, with which worker number `worker` processes a partition.
+    ///
+    /// # Errors
+    /// Those of `work`; if what is needed cannot be had.
+    fn partition(
+        &self,
+        worker: usize,
+        work: &mut dyn FnMut() -> Result<PartialResult>,
+    ) -> Result<PartialResult> {
+        let _ = worker;
+        work()
+    }
+}
+
+/// Nothing.
+struct Plain;
+
+impl Around for Plain {}
+
 /// How long the observer is left alone at most.
 const POLL: Duration = Duration::from_millis(40);
 
@@ -38,59 +98,195 @@ const POLL: Duration = Duration::from_millis(40);
 /// The first error in partition order, from the source, a UDF or the observer; `Cancelled`.
 pub fn run(plan: &Arc<Plan>, options: RunOptions<'_>) -> Result<Results> {
     let RunOptions { executor, cancel, observer } = options;
-    let mut results = Results::try_new(plan.clone())?;
-    let mut watch = Watch { observer, cancel: &cancel, frames: 0, last_poll: Instant::now() };
-    watch.start(&results)?;
-    match executor {
-        Executor::Inline => inline::run(plan, &mut results, &mut watch)?,
-        Executor::Threads(count) => {
-            let count = count
-                .or_else(|| std::thread::available_parallelism().ok())
-                .unwrap_or(NonZeroUsize::MIN);
-            threads::run(plan, count, &mut results, &mut watch)?;
-        }
-    }
-    watch.observer.event(&Event::Finished, &results)?;
-    Ok(results)
+    let mut driver = Driver::try_new(plan, executor, cancel, None)?;
+    driver.run(observer)?;
+    Ok(driver.into_results())
 }
 
-/// The observer's side of a run.
-struct Watch<'a> {
-    observer: &'a mut dyn Observer,
-    cancel: &'a Cancel,
+/// A run, as a whole or one merge at a time.
+pub struct Driver {
+    crew: Option<Box<dyn Crew>>,
+    merging: Merging,
+}
+
+/// What is merged.
+struct Merging {
+    results: Results,
+    cancel: Cancel,
+    started: bool,
     frames: usize,
+    in_progress: usize,
     last_poll: Instant,
 }
 
-impl Watch<'_> {
-    fn start(&mut self, results: &Results) -> Result<()> {
-        self.poll_now()?;
-        let plan = results.plan();
-        let frames = plan.n_frames();
-        let event =
-            Event::Started { partitions: plan.n_partitions(), frames, bytes: bytes(plan, frames) };
-        self.observer.event(&event, results)
+impl Driver {
+    /// A run that has not begun. Threads start with the first step.
+    ///
+    /// # Errors
+    /// Whatever the UDFs report when they set up their results.
+    pub fn try_new(
+        plan: &Arc<Plan>,
+        executor: Executor,
+        cancel: Cancel,
+        around: Option<Arc<dyn Around>>,
+    ) -> Result<Self> {
+        let around = around.unwrap_or_else(|| Arc::new(Plain));
+        let crew: Box<dyn Crew> = match executor {
+            Executor::Inline => Box::new(inline::Here::new(plan.clone(), cancel.clone(), around)),
+            Executor::Threads(count) => {
+                let count = count
+                    .or_else(|| std::thread::available_parallelism().ok())
+                    .unwrap_or(NonZeroUsize::MIN);
+                Box::new(threads::Threads::new(plan.clone(), count, around))
+            }
+        };
+        Driver::with_crew(plan, crew, cancel)
     }
 
-    fn merged(&mut self, partition: usize, results: &Results) -> Result<()> {
-        let plan = results.plan();
-        self.frames += plan.completed_by(partition).len();
-        let event =
-            Event::Merged { partition, frames: self.frames, bytes: bytes(plan, self.frames) };
-        self.observer.event(&event, results)?;
-        self.poll()
+    /// The same with others who process partitions.
+    ///
+    /// # Errors
+    /// Whatever the UDFs report when they set up their results.
+    pub fn with_crew(plan: &Arc<Plan>, crew: Box<dyn Crew>, cancel: Cancel) -> Result<Self> {
+        let merging = Merging {
+            results: Results::try_new(plan.clone())?,
+            cancel,
+            started: false,
+            frames: 0,
+            in_progress: 0,
+            last_poll: Instant::now(),
+        };
+        Ok(Driver { crew: Some(crew), merging })
+    }
+
+    /// Runs to the end.
+    ///
+    /// # Errors
+    /// The first error in partition order, from the source, a UDF or the observer; `Cancelled`.
+    /// The run has ended then.
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        self.advance(observer, false)
+    }
+
+    /// Waits for the next partition and merges it; false if all were merged before.
+    ///
+    /// # Errors
+    /// As [`Driver::run`].
+    pub fn step(&mut self, observer: &mut dyn Observer) -> Result<bool> {
+        let before = self.results().n_merged();
+        self.advance(observer, true)?;
+        Ok(self.results().n_merged() > before)
+    }
+
+    fn advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
+        let outcome = self.try_advance(observer, pause);
+        if outcome.is_err() {
+            // The error of the run is the one to report.
+            let _ = self.close();
+        }
+        outcome
+    }
+
+    fn try_advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
+        self.merging.start(observer)?;
+        if !self.merging.is_complete() {
+            let Some(crew) = self.crew.as_mut() else { return Err(Error::cancelled()) };
+            crew.work(&mut Step { merging: &mut self.merging, observer, pause })?;
+        }
+        if self.merging.is_complete() && self.crew.is_some() {
+            self.close()?;
+            observer.event(&Event::Finished, &self.merging.results)?;
+        }
+        Ok(())
+    }
+
+    /// The results so far.
+    pub fn results(&self) -> &Results {
+        &self.merging.results
+    }
+
+    /// The results, complete or not.
+    pub fn into_results(self) -> Results {
+        self.merging.results
+    }
+
+    /// The number of partitions that were under way at the latest merge.
+    pub fn in_progress(&self) -> usize {
+        self.merging.in_progress
+    }
+
+    /// Ends the run; returns when nobody works on it any more.
+    ///
+    /// # Errors
+    /// Whatever the crew reports.
+    pub fn close(&mut self) -> Result<()> {
+        let complete = self.merging.is_complete();
+        self.crew.take().map_or(Ok(()), |mut crew| crew.close(complete))
+    }
+}
+
+impl Merging {
+    fn start(&mut self, observer: &mut dyn Observer) -> Result<()> {
+        if !self.started {
+            self.started = true;
+            self.poll_now(observer)?;
+            let plan = self.results.plan();
+            let (partitions, frames) = (plan.n_partitions(), plan.n_frames());
+            let event = Event::Started { partitions, frames, bytes: bytes(plan, frames) };
+            observer.event(&event, &self.results)?;
+        }
+        Ok(())
+    }
+
+    fn is_complete(&self) -> bool {
+        self.results.n_merged() == self.results.plan().n_partitions()
     }
 
     /// Polls if it is time to, and looks at the cancel flag in any case.
-    fn poll(&mut self) -> Result<()> {
+    fn poll(&mut self, observer: &mut dyn Observer) -> Result<()> {
         self.cancel.check()?;
-        if self.last_poll.elapsed() >= POLL { self.poll_now() } else { Ok(()) }
+        if self.last_poll.elapsed() >= POLL { self.poll_now(observer) } else { Ok(()) }
     }
 
-    fn poll_now(&mut self) -> Result<()> {
+    fn poll_now(&mut self, observer: &mut dyn Observer) -> Result<()> {
         self.last_poll = Instant::now();
-        self.observer.poll()?;
+        observer.poll()?;
         self.cancel.check()
+    }
+
+    fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
+        let partition = partial.partition;
+        guarded(|| self.results.merge(partial))?;
+        let plan = self.results.plan();
+        self.frames += plan.completed_by(partition).len();
+        let bytes = bytes(plan, self.frames);
+        let (frames, in_progress) = (self.frames, self.in_progress);
+        let event = Event::Merged { partition, frames, bytes, in_progress };
+        observer.event(&event, &self.results)
+    }
+}
+
+/// One call of the crew.
+struct Step<'a> {
+    merging: &'a mut Merging,
+    observer: &'a mut dyn Observer,
+    /// Whether to return after one merge.
+    pause: bool,
+}
+
+impl Host for Step<'_> {
+    fn poll(&mut self) -> Result<()> {
+        self.merging.poll(self.observer)
+    }
+
+    fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool> {
+        self.merging.in_progress = in_progress;
+        self.merging.merge(partial, self.observer)?;
+        if self.merging.is_complete() {
+            return Ok(false);
+        }
+        self.merging.poll(self.observer)?;
+        Ok(!self.pause)
     }
 }
 

@@ -7,10 +7,11 @@
 //!   → Results::snapshot()                      repeatable; complete or so far
 //! ```
 //!
-//! Every executor is another way of calling these four; [`run`] is the loop for [`Executor::Inline`]
-//! and [`Executor::Threads`]. Partitions and tiles follow from data, UDFs, region of interest and
+//! [`Driver`] is the loop over these four, as a whole or step by step. An executor is a [`Crew`],
+//! which carries out the decisions of a [`Schedule`]: threads here, worker processes and clusters
+//! elsewhere. Partitions and tiles follow from data, UDFs, region of interest and
 //! options, never from the number of workers, and partial results are merged in partition order;
-//! so every executor gives the same bits. A worker may only run a bounded number of partitions
+//! so every executor gives the same bits. Workers may only run a bounded number of partitions
 //! ahead of the merge, which bounds memory.
 //!
 //! This crate knows no file format and no Python, and has no `unsafe` code.
@@ -22,12 +23,14 @@ mod options;
 mod plan;
 mod progress;
 mod results;
+mod schedule;
 mod worker;
 
 pub use cancel::Cancel;
-pub use driver::{Executor, RunOptions, guarded, run};
+pub use driver::{Around, Crew, Driver, Executor, Host, RunOptions, guarded, run};
 pub use options::PlanOptions;
 pub use plan::{Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};
 pub use results::{MergedState, ResultBuffer, Results, RunResults, UdfResults, expand_nav};
+pub use schedule::{ATTEMPTS, Next, Schedule, WAITING_BYTES};
 pub use worker::{PartialResult, Worker};

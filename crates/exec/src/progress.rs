@@ -24,6 +24,8 @@ pub enum Event {
         frames: usize,
         /// The number of bytes of pixels merged since the start.
         bytes: u64,
+        /// The number of partitions that are under way, or wait to be merged.
+        in_progress: usize,
     },
     /// The last partial result was merged.
     Finished,

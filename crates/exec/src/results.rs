@@ -18,6 +18,8 @@ pub struct Results {
     /// For each UDF, one per band.
     mergers: Vec<Vec<Box<dyn Merger>>>,
     merged: usize,
+    /// The partition that some UDFs have taken in and others have not, as one of them failed.
+    torn: Option<usize>,
 }
 
 /// What was merged for each band of a frame; see [`Merger::take_partials`].
@@ -61,7 +63,7 @@ impl Results {
             let of_bands = of_bands.collect::<Result<_>>();
             mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
         }
-        Ok(Results { plan, udfs, mergers, merged: 0 })
+        Ok(Results { plan, udfs, mergers, merged: 0, torn: None })
     }
 
     /// What was merged so far, for [`Results::of_udf`] to go on from; `None` if the UDF has it in
@@ -70,6 +72,7 @@ impl Results {
     /// # Errors
     /// Whatever the UDF reports.
     pub fn into_state(mut self) -> Result<Option<MergedState>> {
+        self.check()?;
         self.mergers.iter_mut().flatten().map(|merger| merger.take_partials()).collect()
     }
 
@@ -86,8 +89,10 @@ impl Results {
     /// Folds the next partition in.
     ///
     /// # Errors
-    /// `Bug` if it is not the next one; whatever a UDF's merge reports. Results stay readable.
+    /// `Bug` if it is not the next one; whatever a UDF's merge reports. Results cannot be had any
+    /// more then: some UDFs have taken the partition in, and others have not.
     pub fn merge(&mut self, partial: PartialResult) -> Result<()> {
+        self.check()?;
         if partial.partition != self.merged {
             return Err(Error::bug(format!(
                 "partition {} was to be merged after {} others",
@@ -95,6 +100,7 @@ impl Results {
             )));
         }
         let (partition, band) = self.plan.partition(partial.partition)?;
+        self.torn = Some(partial.partition);
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
@@ -102,8 +108,16 @@ impl Results {
                 error.with_udf(planned.udf.name()).with_partition(partial.partition)
             })?;
         }
+        self.torn = None;
         self.merged += 1;
         Ok(())
+    }
+
+    /// An error if the results are not those of whole partitions.
+    fn check(&self) -> Result<()> {
+        let Some(partition) = self.torn else { return Ok(()) };
+        let message = format!("merging partition {partition} failed, and with it the results");
+        Err(Error::invalid(message).with_hint("run it again; results of earlier steps are right"))
     }
 
     /// One truth value per selected frame: whether it has been merged.
@@ -121,8 +135,9 @@ impl Results {
     /// The results so far; changes nothing.
     ///
     /// # Errors
-    /// `UserCode` from a UDF's own post-processing.
+    /// `UserCode` from a UDF's own post-processing; `InvalidArgument` if a merge failed.
     pub fn snapshot(&self) -> Result<RunResults> {
+        self.check()?;
         let mut udfs = Vec::with_capacity(self.mergers.len());
         for (mergers, planned) in self.mergers.iter().zip(&self.plan.udfs[self.udfs.clone()]) {
             let public = planned.buffers.iter().filter(|d| d.usage != BufferUse::Private);

@@ -11,6 +11,7 @@ mod cli;
 mod convert;
 mod corrections;
 mod dataset;
+mod driver;
 mod ending;
 mod errors;
 mod frames;
@@ -21,6 +22,7 @@ mod observer;
 mod options;
 mod parts;
 mod plan;
+mod schedule;
 mod shifted;
 mod sparse;
 mod udf;
@@ -42,6 +44,8 @@ mod _engine {
         PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
     };
     #[pymodule_export]
+    use super::driver::PyDriver;
+    #[pymodule_export]
     use super::ending::end_threads;
     #[pymodule_export]
     use super::frames::from_pieces;
@@ -49,6 +53,8 @@ mod _engine {
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]
     use super::plan::PyPlan;
+    #[pymodule_export]
+    use super::schedule::PySchedule;
     #[pymodule_export]
     use super::shifted::PyShiftedMasks;
     #[pymodule_export]

@@ -7,9 +7,9 @@ use framefold::exec::{Event, Observer, Results};
 use framefold::{Cancel, Result};
 use pyo3::prelude::*;
 
-/// Looks for Ctrl-C, and calls a Python function after every event, if there is one.
+/// Looks for Ctrl-C, and calls a Python function after every merge, if there is one.
 pub(crate) struct PyObserver {
-    /// `callback(kind, frames, bytes, partitions)`.
+    /// `callback(n_merged, in_progress)`.
     pub(crate) callback: Option<Py<PyAny>>,
     pub(crate) cancel: Cancel,
 }
@@ -17,13 +17,8 @@ pub(crate) struct PyObserver {
 impl Observer for PyObserver {
     fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
         let Some(callback) = &self.callback else { return Ok(()) };
-        let n_partitions = results.plan().n_partitions();
-        let arguments = match *event {
-            Event::Started { partitions, frames, bytes } => ("started", frames, bytes, partitions),
-            Event::Merged { frames, bytes, .. } => ("merged", frames, bytes, results.n_merged()),
-            Event::Finished => ("finished", results.plan().n_frames(), 0, n_partitions),
-            _ => return Ok(()),
-        };
+        let Event::Merged { in_progress, .. } = *event else { return Ok(()) };
+        let arguments = (results.n_merged(), in_progress);
         attached(|py| callback.call1(py, arguments).map(drop))
             .map_err(|exception| self.stop(exception, "reporting progress"))
     }

@@ -11,12 +11,11 @@ use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
 use framefold::core::{BufferUse, Udf, interrupt, memory};
 use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
-use framefold::{Cancel, Executor, Plan, PlanOptions, Roi, RunOptions, run};
+use framefold::{Cancel, Plan, PlanOptions, Roi};
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::cell::Cell;
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -200,35 +199,23 @@ impl PyPlan {
         let made = detached(py, || PyResults::of_udf(self.plan.clone(), udf, n_merged, state));
         made.or_raise(py)
     }
-
-    /// Runs the plan, with the GIL released.
-    ///
-    /// `threads` is 0 for the calling thread alone, None for as many as there are cores;
-    /// `callback(kind, frames, bytes, partitions)` hears of progress. Returns, per UDF, a list
-    /// of `(name, kind, extra_shape, array)`, and one truth value per selected frame.
-    #[pyo3(signature = (threads=None, callback=None))]
-    fn run<'py>(
-        &self,
-        py: Python<'py>,
-        threads: Option<usize>,
-        callback: Option<Py<PyAny>>,
-    ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
-        let executor = match threads {
-            Some(0) => Executor::Inline,
-            Some(n) => Executor::Threads(NonZeroUsize::new(n)),
-            None => Executor::Threads(None),
-        };
-        let outcome = detached(py, || {
-            let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
-            let cancel = self.cancel.clone();
-            let options = RunOptions { executor, cancel, observer: &mut observer };
-            watched(&self.cancel, || guarded(|| run(&self.plan, options)?.snapshot()))
-        });
-        to_lists(py, outcome.or_raise(py)?)
-    }
 }
 
 impl PyPlan {
+    pub(crate) fn inner(&self) -> Arc<Plan> {
+        self.plan.clone()
+    }
+
+    /// Whether any UDF is written in Python.
+    pub(crate) fn needs_python(&self) -> bool {
+        self.formats.iter().any(Option::is_some)
+    }
+
+    /// What stops its runs.
+    pub(crate) fn cancel_flag(&self) -> Cancel {
+        self.cancel.clone()
+    }
+
     /// Processes one partition, looking for signals now and then.
     fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
         let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
@@ -246,7 +233,7 @@ impl PyPlan {
 }
 
 /// Looks for signals within plans and tiles that take long.
-fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
+pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
     let cancel = cancel.clone();
     let last_poll = Cell::new(Instant::now());
     let check = move || {

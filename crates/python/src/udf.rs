@@ -12,7 +12,7 @@ mod merger;
 mod pixels;
 mod rows;
 
-pub(crate) use attached::{aside, let_go};
+pub(crate) use attached::{KnownThread, aside, let_go};
 pub(crate) use cursor::TileCursor;
 
 use crate::ending::attached;

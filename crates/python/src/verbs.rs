@@ -26,6 +26,11 @@ impl Partial {
             partial: Mutex::new(Some(partial)),
         }
     }
+
+    /// What it holds, which can be taken once.
+    pub(crate) fn take(&self) -> framefold::Result<PartialResult> {
+        self.partial.lock().unwrap_or_else(PoisonError::into_inner).take().ok_or_else(used)
+    }
 }
 
 #[pymethods]
@@ -40,8 +45,7 @@ impl Partial {
     /// Takes everything out: for each UDF, names and values, and the size in bytes of values
     /// that are not the engine's own arrays. The engine's own are not copied.
     fn take_parts(&self, py: Python<'_>) -> PyResult<Vec<Vec<Part>>> {
-        let taken = self.partial.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let partial = taken.ok_or_else(used).or_raise(py)?;
+        let partial = self.take().or_raise(py)?;
         partial.partials.into_iter().map(|partial| parts::split(py, partial)).collect()
     }
 
@@ -105,8 +109,8 @@ impl PyResults {
 impl PyResults {
     /// Folds the next partition's result in.
     fn merge(&self, py: Python<'_>, partial: &Bound<'_, Partial>) -> PyResult<()> {
-        let taken = partial.get().partial.lock().unwrap_or_else(PoisonError::into_inner).take();
-        self.with(py, |results| results.merge(taken.ok_or_else(used)?))
+        let taken = partial.get().take();
+        self.with(py, |results| results.merge(taken?))
     }
 
     /// The number of partitions merged so far.

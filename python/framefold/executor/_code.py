@@ -1,8 +1,7 @@
 """Classes and functions on their way to workers, which may have others of the same name.
 
-Workers import modules on their own. Where one was reloaded or assigned to since, or is not the one
-that is found by its name, they would run other code than this process, or none. So what lies in
-modules of the user's is sent in both ways, by name and as it is here.
+Workers import what lies in folders of installed packages. All other code is sent as it is here: a
+module may have been reloaded or assigned to since, or be found elsewhere there, or not at all.
 """
 
 from __future__ import annotations
@@ -11,93 +10,57 @@ import importlib
 import io
 import pickle
 import sys
+import sysconfig
 import types
-from collections.abc import Callable
-from functools import cache, partial, reduce
+import zlib
+from functools import cache, partial
+from pathlib import PurePath
 from typing import Any
 
 from framefold.executor import _shared
 from framefold.executor._failures import OtherwiseError
-from framefold.executor._outside import Outside
 from framefold.udf.base import UDF
 
-#: What is larger is not sent as it is, in bytes.
+#: What is larger is sent by name, in bytes.
 MOST = 16 << 20
-#: The name of a module, and of something in it.
-Part = tuple[str, str]
 
-_KINDS = (type, types.FunctionType, types.MethodType, partial)
 #: Code of another version of Python cannot be run.
 _PYTHON = sys.version_info[:2]
+_KINDS = (type, types.FunctionType, types.MethodType, partial)
 
 
 class Code:
     """A class or function; where it is unpickled, it becomes one that does the same.
 
-    By name if that gives the same, which keeps what the modules have there; else as it is here.
+    As it is here, with all code of users' modules that it refers to. If that cannot be pickled, or
+    is too large, workers import it by name, and see that their modules are the same.
     """
 
-    def __init__(self, value: Any, parts: list[Part]) -> None:
+    def __init__(self, value: Any) -> None:
         self._value = value
-        self._parts = parts
 
     def __reduce__(self) -> tuple[Any, ...]:
+        file = _Limited()
+        pickler = _pickler_of_code()(file)
+        try:
+            pickler.dump(self._value)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            return _made, (file.getvalue(), _PYTHON)
+        digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
         by_name, _ = _shared.dumps_by_value(self._value, share=False)
-        as_it_is = _as_it_is(self._value, {module for module, _ in self._parts})
-        digests = _digests(self._parts, _here)
-        return _received, (by_name, as_it_is, self._parts, digests, _PYTHON)
+        return _imported, (by_name, digests, reason)
 
 
 def sent(value: Any) -> Any:
-    """What to send of a value: itself, unless it has code that workers would import."""
-    if not isinstance(value, _KINDS):
-        return value
-    outside = Outside((), anywhere=True, main_side=True)
-    if isinstance(value, type):
-        outside.add(value)
-    else:
-        outside.add_value("", value)
-    parts = sorted(part for part in outside.parts if _is_found(part))
-    return Code(value, parts) if parts else value
-
-
-def _is_found(part: Part) -> bool:
-    """Whether something would be imported by its name; what is in the main script is not."""
-    try:
-        _here(part)
-    except (KeyError, AttributeError):
-        return False
-    return part[0] != "__main__"
-
-
-def _here(part: Part) -> Any:
-    return reduce(getattr, part[1].split("."), sys.modules[part[0]])
-
-
-def _imported(part: Part) -> Any:
-    return reduce(getattr, part[1].split("."), importlib.import_module(part[0]))
-
-
-def _digests(parts: list[Part], find: Callable[[Part], Any]) -> dict[str, int]:
-    outside = Outside((), anywhere=True, main_side=True)
-    for part in parts:
-        outside.add_value(".".join(part), find(part))
-    return outside.digests
-
-
-def _as_it_is(value: Any, modules: set[str]) -> bytes | str:
-    """The pickle of a value with the code of these modules, or why there is none."""
-    try:
-        file = _Limited()
-        _pickler_of_code()(file, modules).dump(value)
-        return file.getvalue()
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
+    """What to send of a value: itself, unless it is code that may not be imported as it is here."""
+    return Code(value) if isinstance(value, _KINDS) else value
 
 
 @cache
 def _pickler_of_code() -> Any:
-    """A pickler that takes along the code of some modules.
+    """A pickler that takes along the code of users' modules.
 
     What cloudpickle registers for that holds for all threads, which would pickle by name what they
     began with as it is.
@@ -105,14 +68,17 @@ def _pickler_of_code() -> Any:
     from cloudpickle.cloudpickle import _dynamic_class_reduce
 
     class Pickler(_shared.pickler_by_value()):  # type: ignore[misc]
-        def __init__(self, file: io.BytesIO, modules: set[str]) -> None:
+        def __init__(self, file: io.BytesIO) -> None:
             super().__init__(file, protocol=5)
-            self._modules = modules
+            #: Whose code was taken along, and could be imported.
+            self.modules: set[str] = set()
 
         def reducer_override(self, obj: Any) -> Any:
-            if not isinstance(obj, (type, types.FunctionType)) or not self._takes_along(obj):
-                reduced = super().reducer_override(obj)
-            elif isinstance(obj, type):
+            if not isinstance(obj, (type, types.FunctionType)) or not is_of_user(obj.__module__):
+                return super().reducer_override(obj)
+            if obj.__module__ != "__main__" and obj.__module__ in sys.modules:
+                self.modules.add(obj.__module__)
+            if isinstance(obj, type):
                 reduced = _dynamic_class_reduce(obj)
             else:
                 reduced = self._dynamic_function_reduce(obj)
@@ -123,12 +89,6 @@ def _pickler_of_code() -> Any:
                 if make.__name__ == "_make_skeleton_class":
                     return make, (*arguments[:4], None, *arguments[5:]), *rest
             return reduced
-
-        def _takes_along(self, obj: Any) -> bool:
-            name = getattr(obj, "__module__", None) or ""
-            while name and name not in self._modules:
-                name = name.rpartition(".")[0]
-            return bool(name)
 
     return Pickler
 
@@ -142,49 +102,85 @@ class _Limited(io.BytesIO):
         return super().write(data)
 
 
-def _received(
-    by_name: bytes,
-    as_it_is: bytes | str,
-    parts: list[Part],
-    digests: dict[str, int],
-    python: tuple[int, int],
-) -> Any:
-    """What becomes of a :class:`Code` in a worker.
+def _made(data: bytes, python: tuple[int, int]) -> Any:
+    """What becomes of code that was sent as it is.
 
     Raises
     ------
     OtherwiseError
-        If it is not the same there, and could not be sent.
+        If nothing can be made of it there.
     """
-    if python != _PYTHON:
-        as_it_is = "the worker has another version of Python"
     try:
-        here = _digests(parts, _imported)
-    except Exception:
-        if isinstance(as_it_is, str):
-            raise
-        return _made(as_it_is, parts)
-    names = [name for name in digests if digests[name] != here.get(name)]
-    if not names:
-        return pickle.loads(by_name)
-    if isinstance(as_it_is, bytes):
-        return _made(as_it_is, parts)
-    of_code = [name for name in names if name.startswith("the code of ")]
-    if of_code and python == _PYTHON:
-        raise OtherwiseError(
-            f"{of_code[0]} is not the same in worker processes, and cannot be sent to them "
-            f"({as_it_is}); make another context, whose workers import modules anew"
-        )
-    return pickle.loads(by_name)  # what else a module keeps may be another in each process
-
-
-def _made(as_it_is: bytes, parts: list[Part]) -> Any:
-    try:
-        return pickle.loads(as_it_is)
+        if python != _PYTHON:
+            raise ImportError(f"it is of Python {python[0]}.{python[1]}")
+        return pickle.loads(data)
     except Exception as error:
-        names = ", ".join(sorted({module for module, _ in parts}))
         raise OtherwiseError(
-            f"code of {names} is not found in worker processes, or is not the same there, and "
-            f"cannot be made of what was sent ({type(error).__name__}: {error}); see that they can "
-            f"import it as it is here, and make another context, whose workers import it anew"
+            f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
+            f"workers have what it imports, and the same version of Python"
         ) from error
+
+
+def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
+    """What becomes of code that cannot be sent.
+
+    Raises
+    ------
+    OtherwiseError
+        If a module is not the same there.
+    """
+    value = pickle.loads(by_name)
+    for name, digest in digests.items():
+        if _digest(importlib.import_module(name)) != digest:
+            raise OtherwiseError(
+                f"the module {name} is not the same in worker processes, and cannot be sent to "
+                f"them ({reason}); make another context, whose workers import modules anew"
+            )
+    return value
+
+
+def _digest(module: types.ModuleType) -> int:
+    """Differs for modules whose functions, methods, numbers or texts are others."""
+    found: list[Any] = []
+    for name, value in sorted(vars(module).items()):
+        members = {name: value}
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            members = {f"{name}.{member}": value for member, value in vars(value).items()}
+        for each, member in members.items():
+            if isinstance(member, types.FunctionType):
+                found.append((each, *_of_code(member.__code__)))
+            elif isinstance(member, (int, float, complex, str)) and not each.startswith("__"):
+                found.append((each, member))
+    return zlib.crc32(repr(found).encode())
+
+
+def _of_code(code: types.CodeType) -> tuple[Any, ...]:
+    """What makes up a piece of code, without where it comes from."""
+    constants = [
+        _of_code(each) if isinstance(each, types.CodeType) else each for each in code.co_consts
+    ]
+    return code.co_code, code.co_names, constants
+
+
+#: Where the modules of libraries are.
+_LIBRARIES = tuple(
+    path
+    for key in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_path(key)) is not None
+)
+
+
+@cache
+def is_of_user(name: str | None) -> bool:
+    """Whether the module of that name lies outside of the folders of installed packages."""
+    if name is None or name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
+        return False
+    if name == "__main__":
+        return True
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:  # built into Python, or made by the program
+        return name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names
+    # Users have packages of their own, and systems have other folders for them.
+    folders = PurePath(file).parts
+    in_library = "site-packages" in folders or "dist-packages" in folders
+    return not (in_library or file.startswith(_LIBRARIES))

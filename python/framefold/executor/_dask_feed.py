@@ -188,7 +188,7 @@ class Feed:
         # Workers that are about to come need no call.
         if self._was_usable or now > self._had_worker + POLL / 2:
             n_threads = sum(hand.n_threads for hand in self._hands.values() if hand.takes_part)
-            self._demand.tell(demand(self._tasks.n_open, self._tasks.seconds, n_threads))
+            self._demand.tell(demand(self._tasks.schedule.n_open, self._tasks.seconds, n_threads))
 
     def _invite(self) -> None:
         """Have as many workers plan the run as can be of use."""
@@ -225,7 +225,7 @@ class Feed:
             if self._ended or hand.state is State.GONE:
                 return
             # What workers die of has to be known; and others go on while a late one prepares.
-            together = not self._tasks.is_careful and self._tasks.seconds is None
+            together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
             batch = self._sending.begin(hand, data, indices)
             if indices:
@@ -342,7 +342,7 @@ class Feed:
         now = self._clock.seconds
         for n_ahead in range(1, tasks.n_ahead + 1):
             for hand in usable:
-                while hand.room(n_ahead, careful=tasks.is_careful) > 0:
+                while hand.room(n_ahead, careful=tasks.schedule.is_careful) > 0:
                     in_hand = sum(other.n_to_do(now, tasks.seconds) for other in hands)
                     has = hand.n_to_do(now, tasks.seconds) / hand.n_threads
                     n_wanted = tasks.batch_size(has, in_hand)
@@ -356,8 +356,7 @@ class Feed:
 
     def _take(self, n_wanted: int) -> list[int]:
         """The next batch."""
-        taken = (self._tasks.take() for _ in range(n_wanted))
-        return sorted(index for index in taken if index is not None)
+        return sorted(self._tasks.take(n_wanted))
 
     def _give(self, hand: Hand, indices: list[int]) -> None:
         batch = self._sending.process(hand, indices)
@@ -368,9 +367,9 @@ class Feed:
         """Wait for a batch, and keep what came of it."""
         first = batch.indices[0]
         try:
-            if not self._tasks.may_fetch(batch.indices[-1]):
+            if not self._tasks.schedule.may_bring(batch.indices[-1]):
                 await done(batch.future)
-                while not self._tasks.may_fetch(first) and batch in hand.batches:
+                while not self._tasks.schedule.may_bring(first) and batch in hand.batches:
                     self._merged.clear()
                     await self._merged.wait()
             answer: _dask_work.Answer = await batch.future
@@ -421,8 +420,8 @@ class Feed:
 
     def _put_back(self, indices: list[int]) -> None:
         for index in indices:
-            if self._tasks.is_open(index) and not self._has(index):
-                self._tasks.put_back(index)
+            if self._tasks.schedule.is_open(index) and not self._has(index):
+                self._tasks.schedule.put_back(index)
 
     def _lost(self, hand: Hand, batch: Batch, *, blamed: bool) -> None:
         hand.batches.remove(batch)
@@ -430,8 +429,8 @@ class Feed:
             if not set(batch.indices).isdisjoint(other.indices):
                 other.is_copied = False  # what is lost may have been the copy
         for index in batch.indices:
-            if self._tasks.is_open(index) and not self._has(index):
-                attempts = self._tasks.lost(index, begun=blamed)
+            if self._tasks.schedule.is_open(index) and not self._has(index):
+                attempts = self._tasks.schedule.lost(index, blamed)
                 if attempts >= ATTEMPTS:
                     error = messages.died(self._run.names, index, attempts, hand.address)
                     self._tasks.fail(index, error)
@@ -446,7 +445,7 @@ class Feed:
         The one that has it may be slow, busy for others, or out of reach.
         """
         tasks, now = self._tasks, self._clock.seconds
-        waited_for = tasks.next_to_merge
+        waited_for = tasks.schedule.n_merged
         hands = self._hands.values()
         having = [(h, b) for h in hands for b in h.batches if waited_for in b.indices]
         idle = [hand for hand in usable if hand.takes_part and not hand.batches]
@@ -460,7 +459,7 @@ class Feed:
             late = max(LATE, LATE_TIMES * tasks.seconds * len(batch.indices))
         if now > batch.since + late:
             batch.is_copied = hand.is_late = True
-            indices = [index for index in batch.indices if tasks.is_open(index)]
+            indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
             if indices:
                 self._give(idle[0], indices)
             self._looked = float("-inf")
@@ -471,7 +470,7 @@ class Feed:
         for hand in self._hands.values():
             for batch in hand.batches:
                 # What others have done meanwhile does not matter any more.
-                index = next(filter(self._tasks.is_open, batch.indices), None)
+                index = next(filter(self._tasks.schedule.is_open, batch.indices), None)
                 if index is not None and self._clock.seconds > batch.since + self._timeout:
                     names = self._run.names
                     error = messages.took_too_long(names, index, self._timeout, hand.address)

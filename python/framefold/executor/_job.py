@@ -11,22 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from framefold._planning import Run, plan_run
 from framefold.executor import _code, _kept
-from framefold.executor._failures import OtherwiseError, cannot_be_sent, held_elsewhere
+from framefold.executor._failures import cannot_be_sent, held_elsewhere
 from framefold.executor._shared import Parcel
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
-def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
+def ship(run: Run) -> Parcel:
     """A run as it is sent to worker processes.
-
-    Parameters
-    ----------
-    run
-        Planned.
-    outside
-        What its UDFs refer to, if workers are to refuse where they refer to something else.
 
     Raises
     ------
@@ -36,17 +29,15 @@ def ship(run: Run, outside: dict[str, int] | None = None) -> Parcel:
     if run.dataset._held:
         raise held_elsewhere()
     try:
-        dataset = _kept.sent(run.dataset)
-        by_name = outside is not None
-        return Parcel({**contents(run, by_name=by_name), "dataset": dataset, "outside": outside})
+        return Parcel({**contents(run), "dataset": _kept.sent(run.dataset)})
     except (MemoryError, OSError):
         raise
     except Exception as error:
         raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
 
 
-def contents(run: Run, *, by_name: bool = False) -> dict[str, Any]:
-    """What :func:`plan` takes; with code of modules as workers import it if ``by_name``."""
+def contents(run: Run) -> dict[str, Any]:
+    """What :func:`plan` takes."""
     # The parameters of a run that has begun can have changed.
     udfs = [
         udf if bridge is None else bridge.udf
@@ -54,7 +45,7 @@ def contents(run: Run, *, by_name: bool = False) -> dict[str, Any]:
     ]
     return {
         "dataset": run.dataset,
-        "udfs": [recipe(udf, by_name=by_name) for udf in udfs],
+        "udfs": [recipe(udf) for udf in udfs],
         "roi": run.roi,
         "corrections": run.corrections,
         "backends": run.backends,
@@ -77,10 +68,8 @@ def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> P
         raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
 
 
-def recipe(udf: UDF, *, by_name: bool = False) -> tuple[Any, dict[str, Any]]:
+def recipe(udf: UDF) -> tuple[Any, dict[str, Any]]:
     """What a clean copy of a UDF is made of, once it was pickled."""
-    if by_name:
-        return type(udf), udf._kwargs
     return _code.sent(type(udf)), {key: _code.sent(value) for key, value in udf._kwargs.items()}
 
 
@@ -96,22 +85,10 @@ def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
 def plan(shipped: dict[str, Any]) -> Run:
     """The same run, planned again."""
     udfs = [made(udf) for udf in shipped["udfs"]]
-    outside = shipped.get("outside")
-    if outside is not None:
-        _compare(outside, udfs)
     rest = shipped["corrections"], shipped["backends"]
     cuts, workers = shipped["cuts"], shipped["workers"]
     known = None if workers is None else lambda _wishes: workers
     return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
-
-
-def _compare(outside: dict[str, int], udfs: Sequence[UDF]) -> None:
-    from framefold.executor._outside import Outside
-
-    here = Outside(udfs, anywhere=True).digests
-    for name in outside.keys() | here.keys():
-        if outside.get(name) != here.get(name):
-            raise OtherwiseError(f"{name} is not the same in worker processes")
 
 
 def fingerprint(run: Run) -> str:

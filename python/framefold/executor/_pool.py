@@ -39,6 +39,8 @@ class Pool:
         How many seconds a partition may take; None for any.
     startup_timeout
         How many seconds a process may take to start.
+    idle
+        After how many seconds without a run processes end; None for never.
     setup
         What each process calls before its first run, pickled; None for nothing.
     """
@@ -48,12 +50,14 @@ class Pool:
         n_workers: int,
         timeout: float | None,
         startup_timeout: float,
+        idle: float | None = None,
         setup: bytes | None = None,
     ) -> None:
         self.n_workers = n_workers
         self._setup = setup
         self._timeout = timeout
         self._startup_timeout = startup_timeout
+        self._idle = idle
         self._lock = threading.RLock()  # the garbage collector may end a run anywhere
         self._news, self._wake = Pipe(duplex=False)
         self._woken = False
@@ -69,6 +73,8 @@ class Pool:
         self._failed_starts = 0
         #: Whether a run has come, or a worker gone, since all were there that are wanted.
         self._may_miss_workers = False
+        #: When the latest run ended.
+        self._latest = time.monotonic()
 
     # What other threads call.
 
@@ -203,6 +209,7 @@ class Pool:
             self._may_miss_workers = True
         for job, gone in left:
             self._jobs.pop(job.number, None)
+            self._latest = time.monotonic()
             job.parcel.close()
             self._stopping[job.number] = gone
             for worker in list(self._workers):
@@ -221,7 +228,8 @@ class Pool:
     def _hand_out(self) -> None:
         """Give all workers something to do: first those that have nothing."""
         self._start_workers()
-        for worker in sorted(self._workers, key=lambda worker: len(worker.queue)):
+        ready = [worker for worker in self._workers if worker.ready]
+        for worker in sorted(ready, key=lambda worker: len(worker.queue)):
             task = self._next_tasks(worker)
             if task is None:
                 continue
@@ -245,8 +253,8 @@ class Pool:
             if missing <= 0 or (n_queued > 1 and missing < n_queued):
                 continue
             # Enough is left for the others to have as many.
-            missing = min(missing, max(1, tasks.n_left // (2 * job.n_workers)))
-            indices = tasks.take_some(missing)
+            missing = min(missing, max(1, tasks.schedule.n_left // (2 * job.n_workers)))
+            indices = tasks.take(missing)
             if indices:
                 # The others come first now.
                 self._jobs[job.number] = self._jobs.pop(job.number)
@@ -325,6 +333,8 @@ class Pool:
                 job = self._jobs.get(number)
                 if job is not None and fingerprint != job.fingerprint:
                     job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
+                elif job is not None:
+                    job.tasks.is_begun = True
             case ("done", number, results):
                 self._take_in(worker, number, results, descriptors)
             case ("failed", number, index, packed):
@@ -356,6 +366,8 @@ class Pool:
 
     def _next_deadline(self) -> float | None:
         deadlines = [d for worker in self._workers for d in self._deadlines(worker)]
+        if self._idle is not None and self._workers and not self._jobs:
+            deadlines.append(self._latest + self._idle)
         return min(deadlines, default=None)
 
     def _deadlines(self, worker: Worker) -> Iterable[float]:
@@ -377,6 +389,8 @@ class Pool:
 
     def _enforce_deadlines(self) -> None:
         now = time.monotonic()
+        if self._idle is not None and not self._jobs and now > self._latest + self._idle:
+            _end(self._workers)
         for worker in list(self._workers):
             if min(self._deadlines(worker), default=now + 1) > now:
                 continue
@@ -410,7 +424,7 @@ class Pool:
                 )
         for job, index in worker.queue:
             if job.number in self._jobs:
-                attempts = job.tasks.lost(index, begun=blamed)
+                attempts = job.tasks.schedule.lost(index, blamed)
                 if attempts >= ATTEMPTS:
                     doing = index if busy else None
                     job.tasks.fail(index, _failures.died(job.names, doing, attempts, code))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Generator
+import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
@@ -12,10 +12,12 @@ from framefold._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _job, _shared
 from framefold.executor._pool import Pool
-from framefold.executor._tasks import Tasks
+from framefold.executor._tasks import POLL, Tasks
 from framefold.executor._workers import Job
 
 if TYPE_CHECKING:
+    import threading
+
     from framefold._planning import Run
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
@@ -28,20 +30,16 @@ active: dict[int, Remote] = {}
 
 
 class Remote:
-    """The partitions of a run from ``first`` on.
+    """The crew of a run whose partitions worker processes have.
 
     Parameters
     ----------
     pool
-        Whose workers process them.
+        Called when the run begins: whose workers process them.
     run
-        Planned, and not cancelled.
+        Planned.
     collects
         Whether results of short partitions may wait for each other on the worker.
-    first
-        All partitions before this one are processed elsewhere.
-    outside
-        As for :func:`framefold.executor._job.ship`.
 
     Raises
     ------
@@ -51,107 +49,97 @@ class Remote:
         If there is no memory for what is to be sent.
     """
 
-    def __init__(
-        self,
-        pool: Pool,
-        run: Run,
-        collects: bool,
-        first: int = 0,
-        outside: dict[str, int] | None = None,
-    ) -> None:
-        self._pool = pool
+    def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
+        self._pool_of = pool
+        self._pool: Pool | None = None
         self._run = run
-        self._first = self._udfs = _udfs(run)
-        #: The next partition to be collected.
-        self.next = first
-        devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
-        self._tasks = Tasks(run.plan.n_partitions, n_cpus + len(devices), first)
-        fingerprint = _job.fingerprint(run)
-        parcel = _job.ship(run, outside)
-        names, environment = _job.names(run), _job.environment()
-        number = next(_numbers)
-        about = self._tasks, fingerprint, names, n_cpus, devices
-        self._job = Job(number, collects, parcel, environment, *about)
+        self._collects = collects
+        self._tasks = Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices))
+        self._job: Job | None = None
 
-    def begin(self) -> None:
-        """Have workers process what they can; :meth:`end` has to be called, come what may."""
-        active[self._job.number] = self
-        self._pool.begin(self._job)
+    # As a crew.
 
-    def merged(self, index: int) -> None:
-        """Take notice that all partitions before ``index`` are merged."""
-        if self._tasks.merged(index):
+    def next(self) -> _engine.Partial:
+        """The next partial result."""
+        if self._job is None:
+            self.begin()
+        self._send_changes()
+        index = self._tasks.schedule.n_merged
+        return self.partial(index, self._tasks.collect(index, self.check))
+
+    def merged(self, count: int) -> None:
+        """Take notice that all partitions before ``count`` are merged."""
+        if self._tasks.schedule.merged(count) and self._pool is not None:
             self._pool.wake()
 
-    def partials(self) -> Generator[tuple[_engine.Partial, int], None, None]:
-        """The partial results from ``first`` on, each with the number of those under way."""
-        plan = self._run.plan
-
-        def check() -> None:
-            if plan.cancelled:
-                raise UDFRunCancelled("the run was cancelled")
-
-        while self.next < plan.n_partitions:
-            self._send_changes()
-            (data, memory, places), in_progress = self._tasks.collect(self.next, check)
-            parts = _shared.loads(data, memory, places)
-            partial = _engine.Partial(self.next, parts)
-            del parts, memory
-            self.next += 1
-            yield partial, in_progress
-            del partial
-            self.merged(self.next)
-
     @property
-    def not_planned(self) -> bool:
-        """Whether the run failed as workers could not plan it, or not as it is planned here."""
-        return self._tasks.not_planned
-
-    @property
-    def n_in_progress(self) -> int:
+    def in_progress(self) -> int:
         """How many partitions are handed out and not collected."""
-        return self._tasks.n_partitions - self._tasks.n_left - self.next
+        return self._tasks.schedule.n_in_progress
 
-    def stop(self, reason: str) -> None:
-        """Hand out nothing more."""
-        self._tasks.stop(reason)
-
-    def cancel(self, reason: str) -> None:
-        """Stop the whole run, wherever its partitions are processed."""
-        self._run.plan.cancel()
-        self.stop(reason)
-
-    def abandon(self) -> None:
-        """Forget the run, which goes on elsewhere."""
-        if self._job.number in active:
-            self.stop("other executors go on with the run")
-            self._forget()
-
-    def end(self, *, complete: bool) -> None:
+    def close(self, complete: bool) -> None:
         """Forget the run; if it is not complete, wait until no worker is busy with it."""
-        if self._job.number not in active:
+        if not complete:
+            self._run.plan.cancel()
+        job, pool = self._job, self._pool
+        if job is None or pool is None or job.number not in active:
             return
         try:
             if not complete:
-                self.stop("the run was cancelled")
+                self._tasks.stop("the run was cancelled")
         finally:
-            gone = self._forget()
+            gone = self._forget(job, pool)
         # The garbage collector may run this on any thread.
-        if not complete and not self._pool.is_own_thread():
+        if not complete and not pool.is_own_thread():
             gone.wait(LEAVING)
 
-    def _forget(self) -> threading.Event:
+    # For those that begin here, and for the end of the interpreter.
+
+    def begin(self) -> None:
+        """Have workers process what they can."""
+        run = self._run
+        self._first = self._udfs = _udfs(run)
+        pool = self._pool = self._pool_of()
+        devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
+        self._tasks.n_workers = n_cpus + len(devices)
+        fingerprint = _job.fingerprint(run)
+        parcel = _job.ship(run)
+        names, environment = _job.names(run), _job.environment()
+        about = self._tasks, fingerprint, names, n_cpus, devices
+        job = Job(next(_numbers), self._collects, parcel, environment, *about)
+        self._job = job
+        active[job.number] = self
+        pool.begin(job)
+
+    def check(self) -> None:
+        """Raise if the run was cancelled."""
+        if self._run.plan.cancelled:
+            raise UDFRunCancelled("the run was cancelled")
+
+    def partial(self, index: int, result: Any) -> _engine.Partial:
+        """The partial result, from what was collected."""
+        data, memory, places = result
+        return _engine.Partial(index, _shared.loads(data, memory, places))
+
+    def cancel(self, reason: str) -> None:
+        """Stop the run."""
+        self._run.plan.cancel()
+        self._tasks.stop(reason)
+
+    def _forget(self, job: Job, pool: Pool) -> threading.Event:
         try:
-            gone = self._pool.end(self._job)
+            gone = pool.end(job)
         except BaseException:  # Ctrl-C, perhaps before anything was done
-            self._pool.end(self._job)
+            pool.end(job)
             raise
         finally:
-            active.pop(self._job.number, None)
+            active.pop(job.number, None)
         return gone
 
     def _send_changes(self) -> None:
         """Send parameters that were changed to the workers."""
+        if self._job is None or self._pool is None:
+            return
         udfs, before = _udfs(self._run), self._udfs
         if all(udf is known for udf, known in zip(udfs, before, strict=True)):
             return
@@ -160,6 +148,142 @@ class Remote:
         pairs = zip(udfs, self._first, strict=True)
         changed = [None if udf is None or udf is first else udf for udf, first in pairs]
         self._pool.update(self._job, _job.ship_changes(changed, udfs))
+
+
+#: How long the calling thread processes partitions before it merges them, in seconds, and how many
+#: bytes of results it keeps.
+TURN = 0.02
+TURN_BYTES = 32 << 20
+
+
+class RemoteLater(Remote):
+    """The same, but the calling thread processes partitions until the first worker is ready.
+
+    Parameters
+    ----------
+    pool, run, collects
+        As for :class:`Remote`.
+    patience
+        For how many seconds to go on here before worker processes are asked for.
+    cannot
+        Called with the error if worker processes cannot be used: the run goes on here.
+    """
+
+    def __init__(
+        self,
+        pool: Callable[[], Pool],
+        run: Run,
+        collects: bool,
+        patience: float,
+        cannot: Callable[[BaseException], None],
+    ) -> None:
+        super().__init__(pool, run, collects)
+        self._patience = patience
+        self._cannot = cannot
+        self._began: float | None = None
+        self._alone = False
+
+    def next(self) -> _engine.Partial:
+        """The next partial result."""
+        if self._began is None:
+            self._began = time.monotonic()
+        self._send_changes()
+        index = self._tasks.schedule.n_merged
+        while True:
+            if not self._alone and self._job is None and self._is_time():
+                self._try(self.begin)
+            if not self._processes_here():
+                return self.partial(index, self._collected(index))
+            found = self._collected(index, 0.0)
+            if found is None and not self._take_turn():
+                found = self._collected(index, POLL)
+            if found is not None:
+                return self.partial(index, found)
+
+    def partial(self, index: int, result: Any) -> _engine.Partial:
+        """The partial result, wherever it came from."""
+        own = isinstance(result, _engine.Partial)
+        return result if own else super().partial(index, result)
+
+    @property
+    def used_workers(self) -> bool:
+        """Whether worker processes were asked for, and take part."""
+        return self._job is not None and not self._alone
+
+    def _is_time(self) -> bool:
+        assert self._began is not None
+        left = self._tasks.schedule.n_left > 1
+        return left and time.monotonic() - self._began >= self._patience
+
+    def _processes_here(self) -> bool:
+        """Whether nobody else does."""
+        return self._job is None or self._alone or not self._tasks.is_begun
+
+    def _try(self, work: Callable[[], None]) -> None:
+        from framefold.exceptions import InvalidArgumentError, LimitError
+        from framefold.executor._failures import NotStartedError
+
+        try:
+            work()
+        except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
+            self._go_on_alone(error)
+
+    def _collected(self, index: int, timeout: float | None = None) -> Any:
+        from framefold.exceptions import FileChangedError
+        from framefold.executor._failures import NotStartedError
+
+        try:
+            return self._tasks.collect(index, self.check, timeout)
+        except FileChangedError:
+            raise
+        except Exception as error:
+            if self._alone or not (isinstance(error, NotStartedError) or self._tasks.not_planned):
+                raise
+            self._go_on_alone(error)
+            return None
+
+    def _go_on_alone(self, error: BaseException) -> None:
+        """Process here whatever is left."""
+        self._alone = True
+        job, pool = self._job, self._pool
+        if job is not None and pool is not None:
+            self._tasks.stop("the run goes on elsewhere")
+            self._forget(job, pool)
+            self._job = None
+        first = self._tasks.schedule.n_merged
+        self._tasks = Tasks(self._tasks.n_partitions, 1, first)
+        self._cannot(error)
+
+    def _take_turn(self) -> bool:
+        """Process some partitions on this thread; whether there were any."""
+        schedule = self._tasks.schedule
+        taken: int | None = None
+        len_bytes = 0
+        latest = begin = time.perf_counter()
+
+        def take() -> int | None:
+            nonlocal latest, taken
+            latest = time.perf_counter()
+            over = latest - begin > TURN or len_bytes > TURN_BYTES
+            taken = None if over else next(iter(schedule.take(1)), None)
+            return taken
+
+        def give(partial: _engine.Partial) -> None:
+            nonlocal len_bytes, taken
+            len_bytes += partial.len_bytes
+            seconds = time.perf_counter() - latest
+            schedule.finished(partial.partition, partial, partial.len_bytes, seconds)
+            taken = None
+
+        try:
+            self._run.plan.work(take, give)
+        except Exception as exception:
+            if self._run.plan.cancelled:
+                raise
+            # Between two partitions, it is the failure of the next one.
+            self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
+            return True
+        return bool(len_bytes)
 
 
 def _udfs(run: Run) -> list[Any]:

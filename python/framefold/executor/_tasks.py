@@ -1,22 +1,18 @@
-"""The partitions of one run, on their way to worker processes and back.
+"""The engine's schedule of one run, between the thread that merges and the one that hands out.
 
-Like the engine's own drivers: partitions are handed out in order, and none further than a window
-ahead of the merge. So the next one to be merged is always finished or being processed, and no more
-than a window of partial results is kept.
+The rules are those of ``exec::Schedule``, for all executors. What is said here is how much travels
+at a time.
 """
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 
-#: Partial results that wait for their turn take no more memory than this, if they are more than
-#: one for each worker.
-WAITING_BYTES = 256 << 20
 #: How often a partition is tried on workers that die.
 ATTEMPTS = 3
 #: Where partitions take longer than this, in seconds, a worker gets one at a time.
@@ -40,64 +36,34 @@ class Tasks:
     n_partitions, n_workers
         Of the run and the pool.
     first
-        The first partition; those before it are processed elsewhere.
+        All partitions before this one are merged.
     """
 
     def __init__(self, n_partitions: int, n_workers: int, first: int = 0) -> None:
         self.n_partitions = n_partitions
-        self._n_workers = n_workers
+        self.schedule = _engine.Schedule(n_partitions, n_workers, first)
+        self.n_workers = n_workers
         # Of C, unlike a condition: Ctrl-C cannot come when it is half taken.
-        self._lock = threading.RLock()
-        self._news = threading.Condition(self._lock)
-        self._next = first
-        self._merged = first
-        self._limit = n_partitions
-        self._largest = 1
-        self._finished: dict[int, Any] = {}
-        self._failed: dict[int, BaseException] = {}
-        self._failure: BaseException | None = None
-        #: Whether anything is to be collected yet.
-        self._wanted = True
+        self._news = threading.Condition(threading.RLock())
+        self._reason = "the run has failed"
         #: Whether the failure is one of planning.
         self.not_planned = False
-        self._again: list[int] = []
-        self._attempts: dict[int, int] = {}
-        self._seconds: float | None = None
-        #: Whether a worker died: from then on it is always known what each one is busy with.
-        self._careful = False
-        #: Whether nothing was handed out because of what is not merged.
-        self._waits = False
+        #: Whether a worker has planned the run.
+        self.is_begun = False
 
-    def take(self) -> int | None:
-        """The next partition to process; None if there is none for now."""
-        return next(iter(self.take_some(1)), None)
-
-    def take_some(self, n: int) -> list[int]:
+    def take(self, n: int) -> list[int]:
         """The next ``n`` partitions to process, or fewer if there are fewer for now."""
-        with self._lock:
-            if not self._wanted or self._failure is not None:
-                return []
-            taken = [heapq.heappop(self._again) for _ in range(min(n, len(self._again)))]
-            wanted = min(self._next + n - len(taken), self._limit)
-            if wanted > self._next:
-                stop = max(self._next, min(wanted, self._merged + self._window()))
-                self._waits = stop < wanted
-                taken.extend(range(self._next, stop))
-                self._next = stop
-            return taken
-
-    @property
-    def n_left(self) -> int:
-        """How many partitions were never handed out."""
-        return self.n_partitions - self._next
+        self.schedule.set_workers(self.n_workers, self.at_hand)
+        return self.schedule.take(n)
 
     @property
     def at_hand(self) -> int:
         """How many partitions a worker should have, the one that it is busy with included."""
-        if self._careful or self._seconds is None or self._seconds > SHORT:
+        seconds = self.schedule.seconds
+        if self.schedule.is_careful or seconds is None or seconds > SHORT:
             return 1
-        most = MOST_AT_HAND if self._largest < LARGE else 2
-        return min(most, max(2, round(AT_HAND / max(self._seconds, 1e-6))))
+        most = MOST_AT_HAND if self.schedule.largest < LARGE else 2
+        return min(most, max(2, round(AT_HAND / max(seconds, 1e-6))))
 
     def give(self, results: Sequence[tuple[int, Any, int, float]]) -> None:
         """Keep results of partitions until they are collected.
@@ -107,97 +73,51 @@ class Tasks:
         results
             Partition, result, its size in bytes, and how many seconds it took.
         """
-        with self._lock:
-            for index, result, len_bytes, seconds in results:
-                self._largest = max(self._largest, len_bytes)
-                known = seconds if self._seconds is None else self._seconds
-                self._seconds = 0.7 * known + 0.3 * seconds
-                if self._wanted:
-                    self._finished[index] = result
-            self._news.notify_all()
+        for result in results:
+            self.schedule.finished(*result)
+        self.notify()
 
     def fail(self, index: int | None, exception: BaseException, *, planning: bool = False) -> None:
-        """Keep what went wrong with a partition, or with all of them.
+        """Keep what went wrong with a partition, or with all of them."""
+        if self.schedule.failed(index, exception) and index is None:
+            self.not_planned = planning
+        self.notify()
 
-        Earlier partitions go on, so that the first failure in partition order is reported.
-        """
-        with self._lock:
-            if not self._wanted:
-                return
-            if index is None:
-                if self._failure is None:
-                    self._failure = exception
-                    self.not_planned = planning
-            elif index not in self._failed:
-                self._failed[index] = exception
-                self._limit = min(self._limit, index + 1)
-                self._again = [i for i in self._again if i < self._limit]
-                heapq.heapify(self._again)
-            self._news.notify_all()
-
-    def lost(self, index: int, *, begun: bool) -> int:
-        """Process a partition again, whose worker died; returns on how many it certainly was.
-
-        After :data:`ATTEMPTS`, it is not repeated.
-        """
-        with self._lock:
-            self._careful = True
-            attempts = self._attempts[index] = self._attempts.get(index, 0) + begun
-            if attempts < ATTEMPTS and index < self._limit:
-                heapq.heappush(self._again, index)
-            return attempts
-
-    def collect(self, index: int, check: Callable[[], None]) -> tuple[Any, int]:
-        """The result of partition ``index``, and how many are handed out besides.
+    def collect(self, index: int, check: Callable[[], None], timeout: float | None = None) -> Any:
+        """The result of partition ``index``, the next one to be merged.
 
         Parameters
         ----------
         check
             Called now and then; ends the wait by raising.
+        timeout
+            After how many seconds to return None; waits for as long as it takes if None.
 
         Raises
         ------
         BaseException
             What was passed to :meth:`fail`.
         """
-        with self._lock:
+        with self._news:
             while True:
                 check()
-                if index in self._finished:
-                    return self._finished.pop(index), self._next - index - 1
-                failure = self._failed.get(index) if self._failure is None else self._failure
-                if failure is not None:
-                    break
-                if not self._wanted:
-                    raise UDFRunCancelled("the run has failed")
-                self._news.wait(POLL)
-            self._end()
-        try:
-            raise failure
-        finally:
-            del failure  # or it would refer to itself: all of the run would wait for the collector
+                if (found := self.schedule.next()) is not None:
+                    assert found[0] == index
+                    return found[1]
+                if self.schedule.is_closed:
+                    raise UDFRunCancelled(self._reason)
+                there_is_news = self._news.wait(POLL if timeout is None else timeout)
+                if timeout is not None and not there_is_news:
+                    return None
 
-    def merged(self, count: int) -> bool:
-        """So many partitions are merged; returns whether there is more to hand out now."""
-        with self._lock:
-            self._merged = count
-            waited, self._waits = self._waits, False
-            return waited
+    def notify(self) -> None:
+        """Wake the merging thread."""
+        with self._news:
+            self._news.notify_all()
 
     def stop(self, reason: str) -> None:
         """Hand out nothing more, and keep nothing that comes."""
-        with self._lock:
-            self.fail(None, UDFRunCancelled(reason))
-            self._wanted = False
-            self._finished.clear()
-
-    def _end(self) -> None:
-        """Let go of everything, as a failure is raised."""
-        self._wanted = False
-        self._failure = None
-        self._finished.clear()
-        self._failed.clear()
-
-    def _window(self) -> int:
-        waiting = max(1, WAITING_BYTES // self._largest)
-        return self._n_workers + min(waiting, self._n_workers * self.at_hand)
+        if not self.schedule.is_closed:
+            self._reason = reason
+        self.schedule.close()
+        self.notify()

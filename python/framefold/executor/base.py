@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from framefold._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
@@ -20,8 +21,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Partial results in partition order, each with the number of partitions under way.
-Partials = Generator[tuple["_engine.Partial", int], None, None]
+
+class Crew(Protocol):
+    """Who processes the partitions of a run. Used by one thread at a time."""
+
+    def next(self) -> _engine.Partial:
+        """The next partial result, in partition order; waits for it."""
+
+    def merged(self, count: int) -> None:
+        """All partitions before ``count`` are merged."""
+
+    @property
+    def in_progress(self) -> int:
+        """How many partitions are under way, or wait to be merged."""
+
+    def close(self, complete: bool) -> None:
+        """End what is under way; called once, when the run is ``complete`` or has failed."""
+
+
+class Place(Protocol):
+    """Where a worker works."""
+
+    def active(self) -> AbstractContextManager[None]:
+        """While entered, the current thread is the worker."""
+
+    def close(self) -> None:
+        """Release what the worker has, whichever thread it was."""
 
 
 class WorkerInfo(NamedTuple):
@@ -58,13 +83,13 @@ class JobExecutor:
 
         return find_workers(wishes, self.gpus, self.gpus_only)
 
-    def has_own_loop(self, run: Run) -> bool:
-        """Whether :meth:`partials` gives the partial results of this run."""
-        return False
-
-    def partials(self, run: Run) -> Partials | None:
-        """Partial results, for executors with a loop of their own; None for the engine's."""
+    def crew(self, run: Run) -> Crew | None:
+        """Who processes the partitions of a run; None for the engine's threads."""
         return None
+
+    def places(self, run: Run) -> list[Place]:
+        """Where each of the engine's threads works, if that is not just any thread."""
+        return list(run.places()) if run.devices else []
 
     def later(
         self, run: Run, progress: ProgressReporter | None, plots: Any

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import _thread
 import os
-import pickle
+import sys
 import threading
 import weakref
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -16,14 +16,13 @@ from framefold._ending import at_end, is_ending, too_late
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
-    UDFRunCancelled,
     WorkerError,
 )
 from framefold.executor._apart import Work, made
 from framefold.executor._dask_spec import cluster_spec
 from framefold.executor.base import (
+    Crew,
     JobExecutor,
-    Partials,
     WorkerInfo,
     cannot_be_pickled,
     check_main_process_gpu,
@@ -36,16 +35,12 @@ if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.executor._dask_courier import OwnWorkers
     from framefold.executor._dask_devices import Resources
-    from framefold.executor._dask_feed import Feed
     from framefold.executor._dask_lending import Trays
-    from framefold.executor._dask_tasks import ClusterTasks
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
 
 T = TypeVar("T")
 
-#: How long a run waits for workers to stop when it is ended early, in seconds.
-LEAVING = 5.0
 #: For how long messages to the scheduler of a local cluster wait for others, in seconds.
 INTERVAL = 0.001
 
@@ -105,7 +100,6 @@ class DaskJobExecutor(JobExecutor):
         self.is_local = is_local
         self._timeout = timeout
         self._startup_timeout = startup_timeout
-        self._active: dict[str, tuple[Any, ClusterTasks]] = {}
         self._lock = threading.RLock()
         self._trays: Trays | None = None
         self._closed = False
@@ -306,12 +300,11 @@ class DaskJobExecutor(JobExecutor):
         """End all runs, and what the executor has started: client, scheduler and workers."""
         if os.getpid() != self._process:
             return  # in a fork, they are those of the other process
-        with self._lock:
-            self._closed = True
-            active = list(self._active.values())
-        for plan, tasks in active:
-            plan.cancel()
-            tasks.fail(None, UDFRunCancelled("the executor was closed during the run"))
+        self._closed = True
+        crews = sys.modules.get("framefold.executor._dask_crew")
+        for crew in [] if crews is None else list(crews.active.values()):
+            if crew.executor is self:
+                crew.stop("the executor was closed during the run")
         try:
             if self._closing is not None:
                 self._closing.begin()
@@ -324,7 +317,7 @@ class DaskJobExecutor(JobExecutor):
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
-        if not self.has_own_loop(run):
+        if not self._takes(run):
             return "executor    threads: all UDFs run on native kernels, which need no workers\n"
         self._on_loop()  # or it says why not
         n_threads = self.client.nthreads()
@@ -341,72 +334,18 @@ class DaskJobExecutor(JobExecutor):
         scheduler: Any = self.client.scheduler
         return _dask_devices.find_workers(wishes, there, scheduler.address)
 
-    def has_own_loop(self, run: Run) -> bool:
+    def crew(self, run: Run) -> Crew | None:
+        """The workers; None if threads of this process do it."""
+        if not self._takes(run):
+            return None
+        self._on_loop()  # or it says why not
+        from framefold.executor._dask_crew import DaskCrew
+
+        return DaskCrew(self, run)
+
+    def _takes(self, run: Run) -> bool:
         """Whether workers process the run."""
         return not self.is_local or any(bridge is not None for bridge in run.bridges)
-
-    def partials(self, run: Run) -> Partials | None:
-        """Partial results from workers; None if threads of this process do it."""
-        return self._partials(run) if self.has_own_loop(run) else None
-
-    def _partials(self, run: Run) -> Generator[tuple[Any, int], None, None]:
-        from framefold import _engine
-        from framefold.executor import _job
-        from framefold.executor._dask_feed import Feed
-        from framefold.executor._dask_messages import lost_scheduler
-        from framefold.executor._dask_shipping import ship, ship_changes, udfs_of, wait_for_held
-        from framefold.executor._dask_tasks import ClusterTasks
-
-        def check() -> None:
-            if run.plan.cancelled:
-                raise UDFRunCancelled("the run was cancelled")
-            # With the client's loop, there is nobody else to notice.
-            if self.client.status == "closed" and not self._closed:
-                raise lost_scheduler(_job.names(run), address)
-
-        self._on_loop()  # or it says why not
-        scheduler: Any = self.client.scheduler
-        address = scheduler.address
-        wait_for_held(run.dataset, self.client, check)
-        tasks = ClusterTasks(run.plan.n_partitions, one_by_one=self._timeout is not None)
-        known = udfs_of(run)
-        shipment = ship(run)
-        call = self._on_loop()
-        limits = self._timeout, self._startup_timeout
-        feed = Feed(self.client, shipment, tasks, *limits, self._own, self._lend())
-        complete = False
-        try:
-            with self._lock:
-                if self._closed:
-                    raise InvalidArgumentError("this executor is closed; make another context")
-                self._active[shipment.number] = run.plan, tasks
-            _active[shipment.number] = run.plan, tasks
-            call(feed.begin)
-            for index in range(tasks.n_partitions):
-                before, known = known, udfs_of(run)
-                if (changes := ship_changes(known, before)) is not None:
-                    call(partial(feed.update, changes))
-                (data, large), in_progress = tasks.collect(index, check)
-                result = _engine.Partial(index, pickle.loads(data, buffers=large))
-                del data, large
-                yield result, in_progress
-                del result
-                tasks.merged(index + 1)
-                call(feed.merged)
-            complete = True
-        except UDFRunCancelled:
-            # Closing is what was asked for, whoever noticed first.
-            if self._closed:
-                raise UDFRunCancelled("the executor was closed during the run") from None
-            raise
-        finally:
-            with self._lock:
-                self._active.pop(shipment.number, None)
-            _active.pop(shipment.number, None)
-            if not complete:
-                run.plan.cancel()
-                tasks.stop("the run was cancelled")
-            _end(self.client, feed, complete)
 
     def _lend(self) -> Trays:
         """Memory that is lent to workers."""
@@ -479,25 +418,6 @@ def import_distributed() -> Any:
     return distributed
 
 
-def _end(client: Client, feed: Feed, complete: bool) -> None:
-    """Have a run forgotten; if it was ended early, wait for it."""
-    import asyncio
-
-    from framefold.executor._dask_courier import CANCELLED
-
-    loop: Any = client.loop
-    ending = feed.end(complete=complete)
-    try:
-        ended = asyncio.run_coroutine_threadsafe(ending, loop.asyncio_loop)
-    except RuntimeError:  # the client is closed, and its loop with it
-        ending.close()
-        return
-    # The garbage collector may run this on any thread.
-    if not complete and not client.asynchronous:
-        with suppress(TimeoutError, *CANCELLED):  # it goes on, or the client is closed
-            ended.result(LEAVING)
-
-
 def _begin(closing: Work[None], process: int) -> None:
     """Close what an executor has left; the garbage collector asks for it, on any thread."""
     if os.getpid() != process:
@@ -521,19 +441,12 @@ def _close_each(things: tuple[Any, ...]) -> None:
         raise failure
 
 
-#: The runs that Dask workers are busy with.
-_active: dict[str, tuple[Any, ClusterTasks]] = {}
-
-
 #: The executors that have started something.
 _owners: weakref.WeakSet[DaskJobExecutor] = weakref.WeakSet()
 
 
-def _cancel_all() -> None:
-    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
-    for plan, tasks in list(_active.values()):
-        plan.cancel()
-        tasks.stop("the interpreter ends")
+def _close_all() -> None:
+    """End clusters when the interpreter ends, before it waits for all threads."""
     failures = []
     for executor in list(_owners):
         try:
@@ -544,8 +457,4 @@ def _cancel_all() -> None:
         raise failures[0]
 
 
-at_end(_cancel_all)
-
-if hasattr(os, "register_at_fork"):
-    # In a fork, they are those of the other process, and their locks may be taken for ever.
-    os.register_at_fork(after_in_child=_active.clear)
+at_end(_close_all)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 from framefold.common.threading import Limit
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import (
     JobExecutor,
-    Partials,
+    Place,
     check_main_process_gpu,
     checked_gpus,
 )
@@ -53,23 +53,25 @@ class InlineJobExecutor(JobExecutor):
         self.gpus = checked_gpus(gpus)
         self._limit = None if inline_threads is None else Limit(inline_threads)
 
-    def has_own_loop(self, run: Run) -> bool:
-        """Whether libraries are told how many threads to use."""
-        return self._limit is not None and any(bridge is not None for bridge in run.bridges)
+    def places(self, run: Run) -> list[Place]:
+        """The device, and how many threads libraries may use."""
+        places: list[Place] = list(run.places()[:1]) if run.devices else []
+        return places if self._limit is None else [_Both([self._limit, *places])]
 
-    def partials(self, run: Run) -> Partials | None:
-        """Partial results with a number of threads for libraries; None for the engine's loop."""
-        return self._limited(run) if self.has_own_loop(run) else None
 
-    def _limited(self, run: Run) -> Partials:
-        assert self._limit is not None
-        with ExitStack() as places:
-            entered: list[Any] = [self._limit]
-            if run.devices:
-                entered += [places.enter_context(closing(place)) for place in run.places()][:1]
-            for index in range(run.plan.n_partitions):
-                with ExitStack() as active:
-                    for place in entered:
-                        active.enter_context(place.active())
-                    partial = run.plan.run_partition(index)
-                yield partial, 0
+class _Both:
+    """Several places at once."""
+
+    def __init__(self, places: Sequence[Place]) -> None:
+        self._places = places
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for place in self._places:
+                stack.enter_context(place.active())
+            yield
+
+    def close(self) -> None:
+        for place in self._places:
+            place.close()

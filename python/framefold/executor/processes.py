@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.executor.base import JobExecutor, Partials, cannot_be_pickled, checked_gpus
+from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, checked_gpus
 
 if TYPE_CHECKING:
     from framefold._planning import Run
     from framefold.executor._pool import Pool
-    from framefold.executor._remote import Remote
 
 T = TypeVar("T")
 
@@ -71,6 +70,8 @@ class ProcessJobExecutor(JobExecutor):
         self._startup_timeout = startup_timeout
         #: What workers call before their first run, pickled.
         self._setup: bytes | None = None
+        #: After how many seconds without a run workers end.
+        self._idle: float | None = None
         self._begin()
         _executors.add(self)
 
@@ -131,32 +132,14 @@ class ProcessJobExecutor(JobExecutor):
         cpus = f"up to {n_cpus} worker processes on the CPU, and " if n_cpus else ""
         return f"executor    {cpus}one for each of the CUDA devices {devices}\n"
 
-    def has_own_loop(self, run: Run) -> bool:
-        """Whether any UDF of the run is written in Python."""
-        return _needs_python(run)
-
-    def partials(self, run: Run) -> Partials | None:
-        """Partial results from worker processes; None if threads do it."""
-        return self._partials(run) if _needs_python(run) else None
-
-    def _partials(self, run: Run) -> Partials:
-        remote = self.remote(run)
-        complete = False
-        try:
-            remote.begin()
-            yield from remote.partials()
-            complete = True
-        finally:
-            if not complete:
-                run.plan.cancel()
-            remote.end(complete=complete)
-
-    def remote(self, run: Run, first: int = 0, outside: dict[str, int] | None = None) -> Remote:
-        """The partitions of a run from ``first`` on, ready to be handed out."""
+    def crew(self, run: Run) -> Crew | None:
+        """The worker processes; None if threads do it."""
+        if not _needs_python(run):
+            return None
         from framefold.executor._remote import Remote
 
         # With a timeout, it has to be known what a worker is busy with.
-        return Remote(self._running_pool(), run, self._timeout is None, first, outside)
+        return Remote(self._running_pool, run, self._timeout is None)
 
     def _running_pool(self) -> Pool:
         from framefold.executor._failures import NotStartedError
@@ -171,7 +154,7 @@ class ProcessJobExecutor(JobExecutor):
             if self._closed:
                 raise InvalidArgumentError("this executor is closed; make another context")
             if self._pool is None or self._pool.is_closed:
-                limits = self._timeout, self._startup_timeout
+                limits = self._timeout, self._startup_timeout, self._idle
                 self._pool = Pool(self.n_workers, *limits, self._setup)
                 weakref.finalize(self, _close_in, os.getpid(), self._pool)
             return self._pool

@@ -70,6 +70,7 @@ class UDFRunner:
         """
         run = plan_run(dataset, udfs, roi, 0)
         try:
-            return UDFResults(run.wrap(*run.plan.results().snapshot()), run.damage(0))
+            lists, valid = run.plan.results().snapshot()
+            return UDFResults(run.wrap(lists, valid), run.damage(valid))
         finally:
             run.end(complete=False)

@@ -35,7 +35,8 @@ def empty_results(
     run = plan_run(dataset, udf, roi, threads=0)
     try:
         with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
-            (buffers,) = run.wrap(*run.plan.results().snapshot())
+            lists, valid = run.plan.results().snapshot()
+            (buffers,) = run.wrap(lists, valid)
     finally:
         run.end(complete=False)
-    return buffers, run.damage(0)
+    return buffers, run.damage(valid)

@@ -1,19 +1,53 @@
 //! One partition after the other, on the calling thread.
 
-use super::{Watch, guarded};
-use crate::{Plan, Results, Worker};
+use super::{Around, Crew, Host, guarded};
+use crate::{Cancel, PartialResult, Plan, Worker};
 use framefold_core::{Result, interrupt};
+use std::sync::Arc;
 
-pub(super) fn run(plan: &Plan, results: &mut Results, watch: &mut Watch<'_>) -> Result<()> {
-    let mut worker = Worker::try_new(plan)?;
-    for index in 0..plan.n_partitions() {
-        watch.poll()?;
-        let cancel = watch.cancel.clone();
-        let check = move || cancel.check();
-        let run = || worker.run_partition(index, &mut || watch.poll());
-        let partial = guarded(|| interrupt::watched(check, run))?;
-        guarded(|| results.merge(partial))?;
-        watch.merged(index, results)?;
+pub(super) struct Here {
+    plan: Arc<Plan>,
+    cancel: Cancel,
+    around: Arc<dyn Around>,
+    next: usize,
+}
+
+impl Here {
+    pub(super) fn new(plan: Arc<Plan>, cancel: Cancel, around: Arc<dyn Around>) -> Self {
+        Here { plan, cancel, around, next: 0 }
     }
-    Ok(())
+}
+
+impl Crew for Here {
+    fn work(&mut self, host: &mut dyn Host) -> Result<()> {
+        let mut worker = Worker::try_new(&self.plan)?;
+        while self.next < self.plan.n_partitions() {
+            host.poll()?;
+            let partial =
+                process(&mut worker, self.next, &self.cancel, self.around.as_ref(), host)?;
+            self.next += 1;
+            if !host.merge(partial, 0)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+fn process(
+    worker: &mut Worker<'_>,
+    index: usize,
+    cancel: &Cancel,
+    around: &dyn Around,
+    host: &mut dyn Host,
+) -> Result<PartialResult> {
+    around.partition(0, &mut || {
+        let cancel = cancel.clone();
+        let run = || worker.run_partition(index, &mut || host.poll());
+        guarded(|| interrupt::watched(move || cancel.check(), run))
+    })
 }

@@ -1,115 +1,113 @@
 //! Partitions on several threads, merged in order on the calling one.
-//!
-//! Partitions are handed out in order, and none further than a window ahead of the merge. The
-//! next one to be merged is therefore always finished or running, so nothing can wait forever,
-//! and no more than a window of partial results is ever kept.
 
 use super::pace::Pace;
-use super::{POLL, Watch, guarded};
-use crate::{PartialResult, Plan, Results, Worker};
+use super::{Around, Crew, Host, POLL, guarded};
+use crate::schedule::{Next, Schedule};
+use crate::{PartialResult, Plan, Worker};
 use framefold_core::{Error, ErrorKind, Result, interrupt};
-use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Partial results that wait for their turn may take this much memory, as far as more than two
-/// per thread do.
-const WAITING_BYTES: usize = 256 << 20;
-
-pub(super) fn run(
-    plan: &Plan,
-    threads: NonZeroUsize,
-    results: &mut Results,
-    watch: &mut Watch<'_>,
-) -> Result<()> {
-    let n_partitions = plan.n_partitions();
-    let threads = threads.get().min(n_partitions);
-    let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
-    let desk = Desk::new(n_partitions, threads, pace);
-    std::thread::scope(|scope| {
-        for i in 0..threads {
-            let desk = &desk;
-            let spawned = std::thread::Builder::new()
-                .name(format!("framefold-{i}"))
-                .spawn_scoped(scope, move || work(plan, desk));
-            if let Err(error) = spawned {
-                // Fewer threads do as well; none at all is an error.
-                desk.lock().workers -= threads - i;
-                if i == 0 {
-                    return Err(Error::io("start a worker thread", error));
-                }
-                break;
-            }
-        }
-        let outcome = merge_all(&desk, results, watch);
-        if outcome.is_err() {
-            desk.stop_from(0);
-        }
-        desk.close();
-        outcome
-    })
+/// Threads that are started with the first partition, and end with the run.
+pub(super) struct Threads {
+    desk: Arc<Desk>,
+    n_threads: usize,
+    around: Arc<dyn Around>,
+    handles: Vec<JoinHandle<()>>,
+    /// In a fork, the threads are those of the other process.
+    process: u32,
 }
 
-/// Merges partial results as they come, in order, and keeps the observer informed.
-fn merge_all(desk: &Desk, results: &mut Results, watch: &mut Watch<'_>) -> Result<()> {
-    for index in 0..desk.n_partitions {
-        let partial = loop {
-            let mut state = desk.lock();
-            if let Some(partial) = state.finished.remove(&index) {
-                break partial;
-            }
-            if state.workers == 0 {
-                let first = state.failed.pop_first();
-                return Err(first.map_or_else(
-                    || Error::bug(format!("no worker is left to process partition {index}")),
-                    |(_, error)| error,
-                ));
-            }
-            drop(desk.news.wait_timeout(state, POLL).unwrap_or_else(PoisonError::into_inner));
-            watch.poll()?;
-        };
-        guarded(|| results.merge(partial))?;
-        desk.merged(index + 1);
-        watch.merged(index, results)?;
+impl Threads {
+    pub(super) fn new(plan: Arc<Plan>, threads: NonZeroUsize, around: Arc<dyn Around>) -> Self {
+        let n_threads = threads.get().min(plan.n_partitions());
+        let (desk, process) = (Arc::new(Desk::new(plan, n_threads)), std::process::id());
+        Threads { desk, n_threads, around, handles: Vec::new(), process }
     }
-    Ok(())
+
+    fn start(&mut self) -> Result<()> {
+        for i in 0..self.n_threads {
+            let (desk, around) = (self.desk.clone(), self.around.clone());
+            desk.lock().n_threads += 1;
+            let name = format!("framefold-{i}");
+            let spawned = std::thread::Builder::new()
+                .name(name)
+                .spawn(move || desk.serve(i, around.as_ref()));
+            match spawned {
+                Ok(handle) => self.handles.push(handle),
+                Err(error) => {
+                    self.desk.lock().n_threads -= 1;
+                    // Fewer threads do as well; none at all is an error.
+                    if self.handles.is_empty() {
+                        return Err(Error::io("start a worker thread", error));
+                    }
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        if self.process != std::process::id() {
+            return self.handles.drain(..).for_each(std::mem::forget);
+        }
+        self.desk.close();
+        // Whoever drops a run may be one of its own threads.
+        let own = std::thread::current().id();
+        for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
+            // A thread catches its panics itself.
+            let _ = handle.join();
+        }
+    }
 }
 
-/// Processes partitions until there are none left, or the run has ended.
-fn work(plan: &Plan, desk: &Desk) {
-    let _leaving = Leaving(desk);
-    let mut worker = match guarded(|| Worker::try_new(plan)) {
-        Ok(worker) => worker,
-        Err(error) => {
-            if let Some(index) = desk.next() {
-                desk.fail(index, error);
-            }
-            return;
+impl Crew for Threads {
+    fn work(&mut self, host: &mut dyn Host) -> Result<()> {
+        if self.handles.is_empty() {
+            self.start()?;
         }
-    };
-    while let Some(index) = desk.next() {
-        let limit = desk.limit.clone();
-        let wanted = move || {
-            if index < limit.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::cancelled()) }
-        };
-        let mut tick = wanted.clone();
-        let run = || interrupt::watched(wanted, || worker.run_partition(index, &mut tick));
-        match guarded(run) {
-            Ok(partial) => desk.finish(plan.partition_len(index), partial),
-            Err(error) => {
-                desk.fail(index, error);
-                return;
+        loop {
+            let mut state = self.desk.lock();
+            match state.schedule.next() {
+                Next::Merge(index, partial) => {
+                    let in_progress = state.schedule.n_in_progress();
+                    drop(state);
+                    let go_on = host.merge(partial, in_progress)?;
+                    self.desk.merged(index + 1);
+                    if !go_on {
+                        return Ok(());
+                    }
+                }
+                Next::Wait => {
+                    let waited = self.desk.news.wait_timeout(state, POLL);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    host.poll()?;
+                }
+                Next::Failed(error) => return Err(error),
+                Next::Complete => return Ok(()),
             }
         }
+    }
+
+    fn close(&mut self, _: bool) -> Result<()> {
+        self.end();
+        Ok(())
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.end();
     }
 }
 
 /// Where workers and the merging thread meet.
 struct Desk {
-    n_partitions: usize,
-    threads: usize,
+    plan: Arc<Plan>,
     state: Mutex<State>,
     /// This partition and those after it need not be processed any more.
     limit: Arc<AtomicUsize>,
@@ -120,36 +118,22 @@ struct Desk {
 }
 
 struct State {
-    next: usize,
-    merged: usize,
-    /// The size of the largest partial result so far.
-    largest: usize,
-    workers: usize,
+    schedule: Schedule<PartialResult, Error>,
+    n_threads: usize,
     /// How many partitions are being processed.
     running: usize,
     pace: Pace,
-    closed: bool,
-    finished: BTreeMap<usize, PartialResult>,
-    failed: BTreeMap<usize, Error>,
 }
 
 impl Desk {
-    fn new(n_partitions: usize, threads: usize, pace: Pace) -> Self {
+    fn new(plan: Arc<Plan>, threads: usize) -> Self {
+        let n = plan.n_partitions();
+        let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
+        let schedule = Schedule::new(0..n, threads);
         Desk {
-            n_partitions,
-            threads,
-            state: Mutex::new(State {
-                next: 0,
-                merged: 0,
-                largest: 0,
-                workers: threads,
-                running: 0,
-                pace,
-                closed: false,
-                finished: BTreeMap::new(),
-                failed: BTreeMap::new(),
-            }),
-            limit: Arc::new(AtomicUsize::new(n_partitions)),
+            plan,
+            state: Mutex::new(State { schedule, n_threads: 0, running: 0, pace }),
+            limit: Arc::new(AtomicUsize::new(n)),
             news: Condvar::new(),
             room: Condvar::new(),
         }
@@ -160,67 +144,108 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A thread's life.
+    fn serve(&self, number: usize, around: &dyn Around) {
+        let _leaving = Leaving(self);
+        let lived = guarded(|| {
+            around.thread(&mut || self.process_all(number, around));
+            Ok(())
+        });
+        if let Err(error) = lived {
+            self.fail_next(error);
+        }
+    }
+
+    /// Processes partitions until there are none left, or the run has ended.
+    fn process_all(&self, number: usize, around: &dyn Around) {
+        let mut worker = match guarded(|| Worker::try_new(&self.plan)) {
+            Ok(worker) => worker,
+            Err(error) => return self.fail_next(error),
+        };
+        while let Some(index) = self.take() {
+            let limit = self.limit.clone();
+            let wanted = move || {
+                if index < limit.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::cancelled()) }
+            };
+            let begun = Instant::now();
+            let mut work = || {
+                let mut tick = wanted.clone();
+                let run = || worker.run_partition(index, &mut tick);
+                interrupt::watched(wanted.clone(), run)
+            };
+            match guarded(|| around.partition(number, &mut || guarded(&mut work))) {
+                Ok(partial) => self.finish(partial, begun),
+                Err(error) => return self.fail(index, error),
+            }
+        }
+    }
+
     /// The next partition to process; waits for room in the window.
-    fn next(&self) -> Option<usize> {
+    fn take(&self) -> Option<usize> {
         let mut state = self.lock();
         loop {
-            if state.closed || state.next >= self.limit.load(Ordering::Relaxed) {
+            if state.schedule.is_over() {
                 return None;
             }
-            let in_window = state.next < state.merged + self.window(&state);
-            if in_window && state.running < state.pace.at_once() {
+            if state.running < state.pace.at_once()
+                && let Some(index) = state.schedule.take()
+            {
                 state.running += 1;
-                state.next += 1;
-                return Some(state.next - 1);
+                return Some(index);
             }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// How many partitions may be handed out and not yet merged.
-    fn window(&self, state: &State) -> usize {
-        let cheap = WAITING_BYTES / state.largest.max(1);
-        self.threads + cheap.clamp(self.threads, 4 * self.threads)
-    }
-
-    fn finish(&self, frames: usize, partial: PartialResult) {
+    fn finish(&self, partial: PartialResult, begun: Instant) {
+        let now = Instant::now();
+        let (index, bytes) = (partial.partition, partial.len_bytes());
         let mut state = self.lock();
         state.running -= 1;
-        let (running, left) = (state.running, self.n_partitions.saturating_sub(state.next));
+        let (running, left) = (state.running, state.schedule.n_left());
         let before = state.pace.at_once();
-        state.pace.finished(frames, running, left, Instant::now());
+        state.pace.finished(self.plan.partition_len(index), running, left, now);
         if state.pace.at_once() > before {
             self.room.notify_all();
         }
-        state.largest = state.largest.max(partial.len_bytes());
-        state.finished.insert(partial.partition, partial);
+        let seconds = (now - begun).as_secs_f64();
+        let of_no_use = state.schedule.finished(index, partial, bytes, seconds);
+        drop(state);
+        drop(of_no_use);
         self.news.notify_one();
     }
 
-    /// Keeps the error. Earlier partitions go on, so that the first error in partition order is
-    /// reported, whichever came first in time; later ones stop.
+    /// Earlier partitions go on, later ones stop.
     fn fail(&self, index: usize, error: Error) {
-        self.stop_from(index + 1);
+        self.limit.fetch_min(index + 1, Ordering::Relaxed);
         let mut state = self.lock();
         state.running -= 1;
-        if error.kind() != ErrorKind::Cancelled || state.failed.is_empty() {
-            state.failed.insert(index, error);
-        }
+        let of_no_use = match error.kind() {
+            ErrorKind::Cancelled => state.schedule.stopped(index, error),
+            _ => state.schedule.failed(index, error),
+        };
+        drop(state);
+        drop(of_no_use);
         self.news.notify_one();
         self.room.notify_all();
     }
 
-    fn stop_from(&self, index: usize) {
-        self.limit.fetch_min(index, Ordering::Relaxed);
+    fn fail_next(&self, error: Error) {
+        if let Some(index) = self.take() {
+            self.fail(index, error);
+        }
     }
 
     fn merged(&self, count: usize) {
-        self.lock().merged = count;
-        self.room.notify_all();
+        if self.lock().schedule.merged(count) {
+            self.room.notify_all();
+        }
     }
 
     fn close(&self) {
-        self.lock().closed = true;
+        self.limit.store(0, Ordering::Relaxed);
+        let kept = self.lock().schedule.close();
+        drop(kept);
         self.room.notify_all();
     }
 }
@@ -231,7 +256,12 @@ struct Leaving<'d>(&'d Desk);
 impl Drop for Leaving<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.workers -= 1;
+        state.n_threads -= 1;
+        if state.n_threads == 0 && !state.schedule.is_over() {
+            let error = Error::bug("no worker is left to process partitions");
+            state.schedule.fail(error);
+        }
+        drop(state);
         self.0.news.notify_one();
     }
 }

@@ -13,4 +13,6 @@ mod formats;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod simulation;
+#[cfg(test)]
 mod tiling;

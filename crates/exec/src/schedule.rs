@@ -1,0 +1,322 @@
+//! Who processes which partition, what waits, what is repeated, and when a run ends.
+//!
+//! A state machine without threads, clocks or I/O: a host says what has happened, and asks what to
+//! do. Threads, worker processes and Dask are hosts. The rules, once for all of them:
+//!
+//! - Partitions are handed out in order, those that have to be repeated before all others.
+//! - Results are merged in partition order, so every host gives the same bits.
+//! - No partition is handed out further than a *window* ahead of the merge: as many as workers
+//!   hold, and as many results as fit into [`WAITING_BYTES`]. So the next one to be merged is
+//!   always finished or under way, and memory is bounded.
+//! - The first error in partition order is the run's, whichever came first in time: partitions
+//!   before it go on, those after it are not handed out any more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Results that wait for their turn take no more memory than this, if they are more than one.
+pub const WAITING_BYTES: usize = 256 << 20;
+/// How often a partition is handed out whose workers die of it.
+pub const ATTEMPTS: usize = 3;
+/// No more results than this wait for each worker, if a worker holds no more partitions anyway.
+const WAITING_EACH: usize = 4;
+
+/// What to do about the merge.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Next<R, E> {
+    /// Merge this result of that partition, and report it with [`Schedule::merged`].
+    Merge(usize, R),
+    /// Wait for news.
+    Wait,
+    /// End the run with this error, and [`close`](Schedule::close) it. Told once.
+    Failed(E),
+    /// All partitions are merged, or the run has ended.
+    Complete,
+}
+
+/// The partitions of one run; `R` is a result and `E` an error.
+#[derive(Debug)]
+pub struct Schedule<R, E> {
+    workers: usize,
+    /// How many partitions each worker holds, the one that it is busy with included.
+    at_hand: usize,
+    /// The first one that was never handed out.
+    next: usize,
+    /// The first one that was not given to the host to be merged.
+    collected: usize,
+    /// The first one that is not merged.
+    merged: usize,
+    n_partitions: usize,
+    /// This one and those after it are not processed any more.
+    limit: usize,
+    /// Handed out before, to be handed out again.
+    again: BTreeSet<usize>,
+    /// Of these, frames are missing that have not arrived.
+    held: BTreeSet<usize>,
+    finished: BTreeMap<usize, R>,
+    failed: BTreeMap<usize, E>,
+    /// What ends the run at once.
+    failure: Option<E>,
+    attempts: BTreeMap<usize, usize>,
+    /// Whether a worker died: then it has to be known what each of them is busy with.
+    careful: bool,
+    closed: bool,
+    /// Whether the window kept a partition back.
+    waits: bool,
+    largest: Option<usize>,
+    seconds: Option<f64>,
+}
+
+impl<R, E> Schedule<R, E> {
+    /// All of `partitions`, for so many workers of which each holds one at a time.
+    pub fn new(partitions: Range<usize>, workers: usize) -> Self {
+        Schedule {
+            workers: workers.max(1),
+            at_hand: 1,
+            next: partitions.start,
+            collected: partitions.start,
+            merged: partitions.start,
+            n_partitions: partitions.end,
+            limit: partitions.end,
+            again: BTreeSet::new(),
+            held: BTreeSet::new(),
+            finished: BTreeMap::new(),
+            failed: BTreeMap::new(),
+            failure: None,
+            attempts: BTreeMap::new(),
+            careful: false,
+            closed: false,
+            waits: false,
+            largest: None,
+            seconds: None,
+        }
+    }
+
+    // What hosts ask.
+
+    /// The next partition for a worker; none for now, or ever.
+    pub fn take(&mut self) -> Option<usize> {
+        if self.closed || self.failure.is_some() {
+            return None;
+        }
+        if let Some(index) = self.again.pop_first() {
+            return Some(index);
+        }
+        if self.next >= self.limit {
+            return None;
+        }
+        self.waits = self.next >= self.merged.saturating_add(self.window());
+        if self.waits {
+            return None;
+        }
+        self.next += 1;
+        Some(self.next - 1)
+    }
+
+    /// Up to `n` partitions for a worker.
+    pub fn take_some(&mut self, n: usize) -> Vec<usize> {
+        std::iter::from_fn(|| self.take()).take(n).collect()
+    }
+
+    /// What to do about the merge.
+    pub fn next(&mut self) -> Next<R, E> {
+        if self.closed {
+            return Next::Complete;
+        }
+        if let Some(failure) = self.failure.take() {
+            self.closed = true;
+            return Next::Failed(failure);
+        }
+        if let Some(result) = self.finished.remove(&self.collected) {
+            self.collected += 1;
+            return Next::Merge(self.collected - 1, result);
+        }
+        if let Some(error) = self.failed.remove(&self.collected) {
+            self.closed = true;
+            return Next::Failed(error);
+        }
+        if self.collected < self.n_partitions { Next::Wait } else { Next::Complete }
+    }
+
+    /// Whether no worker is needed any more: everything is finished, or the run has ended.
+    pub fn is_over(&self) -> bool {
+        let all = self.next >= self.limit && self.again.is_empty() && self.held.is_empty();
+        self.closed || self.failure.is_some() || all
+    }
+
+    /// Whether the result of partition `index` is still of use: it has neither come nor failed.
+    pub fn is_open(&self, index: usize) -> bool {
+        let settled = self.finished.contains_key(&index) || self.failed.contains_key(&index);
+        index >= self.collected && index < self.limit && !settled && !self.closed
+    }
+
+    /// Whether a result may be brought to where it is merged, if hosts can leave it elsewhere.
+    pub fn may_bring(&self, index: usize) -> bool {
+        // As long as no size is known, only the next one.
+        let known = |largest| (index - self.merged).saturating_mul(largest) <= WAITING_BYTES;
+        index <= self.merged || self.largest.is_some_and(known)
+    }
+
+    /// The number of partitions that were never handed out.
+    pub fn n_left(&self) -> usize {
+        self.n_partitions.saturating_sub(self.next)
+    }
+
+    /// The number of partitions that no worker has.
+    pub fn n_open(&self) -> usize {
+        self.n_left() + self.again.len() + self.held.len()
+    }
+
+    /// The number of partitions that are handed out and not given out to be merged.
+    pub fn n_in_progress(&self) -> usize {
+        self.next.saturating_sub(self.collected)
+    }
+
+    /// The first partition that is not merged.
+    pub fn n_merged(&self) -> usize {
+        self.merged
+    }
+
+    /// The size of the largest result so far, in bytes.
+    pub fn largest(&self) -> usize {
+        self.largest.unwrap_or(1).max(1)
+    }
+
+    /// How long a partition takes, as a moving average, once that is known.
+    pub fn seconds(&self) -> Option<f64> {
+        self.seconds
+    }
+
+    /// Whether a worker died: from then on, each should have one partition at a time.
+    pub fn is_careful(&self) -> bool {
+        self.careful
+    }
+
+    // What hosts report.
+
+    /// So many workers take part now, of which each holds so many partitions.
+    pub fn set_workers(&mut self, workers: usize, at_hand: usize) {
+        (self.workers, self.at_hand) = (workers.max(1), at_hand.max(1));
+    }
+
+    /// The result of a partition, its size, and how long it took. The result comes back if it is of
+    /// no use.
+    pub fn finished(&mut self, index: usize, result: R, bytes: usize, seconds: f64) -> Option<R> {
+        self.largest = self.largest.max(Some(bytes));
+        self.seconds = Some(self.seconds.map_or(seconds, |known| 0.7 * known + 0.3 * seconds));
+        if !self.is_open(index) {
+            return Some(result);
+        }
+        self.again.remove(&index);
+        self.finished.insert(index, result)
+    }
+
+    /// A partition failed. The error comes back if it is of no use.
+    pub fn failed(&mut self, index: usize, error: E) -> Option<E> {
+        if !self.is_open(index) {
+            return Some(error);
+        }
+        self.limit = self.limit.min(index + 1);
+        self.again = self.again.iter().copied().filter(|&i| i < index).collect();
+        self.held = self.held.iter().copied().filter(|&i| i < index).collect();
+        self.failed.insert(index, error)
+    }
+
+    /// A partition was stopped, as the run is to end: that is what becomes of it, unless something
+    /// else has gone wrong.
+    pub fn stopped(&mut self, index: usize, error: E) -> Option<E> {
+        match self.failed.pop_first() {
+            Some((_, first)) => {
+                self.fail(first);
+                Some(error)
+            }
+            None => self.failed(index, error),
+        }
+    }
+
+    /// Something went wrong with the run: it ends with the next question. The first time counts.
+    pub fn fail(&mut self, error: E) -> Option<E> {
+        if self.closed || self.failure.is_some() {
+            return Some(error);
+        }
+        self.failure = Some(error);
+        None
+    }
+
+    /// The worker of a partition died; `blamed` if it is known that it was busy with that one.
+    /// Returns on how many workers it was certainly tried: after [`ATTEMPTS`], it is not repeated,
+    /// and the host reports it as failed.
+    pub fn lost(&mut self, index: usize, blamed: bool) -> usize {
+        self.careful = true;
+        let attempts = self.attempts.entry(index).or_default();
+        *attempts += usize::from(blamed);
+        let attempts = *attempts;
+        if attempts < ATTEMPTS {
+            self.put_back(index);
+        }
+        attempts
+    }
+
+    /// A partition that was handed out was not begun.
+    pub fn put_back(&mut self, index: usize) {
+        if self.is_open(index) {
+            self.again.insert(index);
+        }
+    }
+
+    /// Frames of a partition that was handed out have not arrived: it is kept until [`arrived`].
+    /// A partition whose frames never come is [`finished`] without them.
+    ///
+    /// [`arrived`]: Schedule::arrived
+    /// [`finished`]: Schedule::finished
+    pub fn not_yet(&mut self, index: usize) {
+        if self.is_open(index) {
+            self.held.insert(index);
+        }
+    }
+
+    /// Frames have arrived: what waits for them can be handed out again.
+    pub fn arrived(&mut self) {
+        self.again.append(&mut self.held);
+    }
+
+    /// All partitions before `count` are merged. Returns whether workers wait for that.
+    pub fn merged(&mut self, count: usize) -> bool {
+        self.merged = count;
+        self.collected = self.collected.max(count);
+        std::mem::take(&mut self.waits)
+    }
+
+    /// It has to be known what each worker is busy with, as if one had died.
+    pub fn set_careful(&mut self) {
+        self.careful = true;
+    }
+
+    /// Ends the run: nothing is handed out or kept any more. Returns what was kept, for the host to
+    /// drop where that may run code of users.
+    pub fn close(&mut self) -> (Vec<R>, Vec<E>) {
+        self.closed = true;
+        self.again.clear();
+        self.held.clear();
+        let results = std::mem::take(&mut self.finished).into_values().collect();
+        let errors = std::mem::take(&mut self.failed).into_values();
+        (results, errors.chain(self.failure.take()).collect())
+    }
+
+    /// All results and errors that are kept.
+    pub fn kept(&self) -> (impl Iterator<Item = &R>, impl Iterator<Item = &E>) {
+        (self.finished.values(), self.failed.values().chain(&self.failure))
+    }
+
+    /// Whether the run has ended.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// How many partitions may be handed out and not merged.
+    fn window(&self) -> usize {
+        let in_hand = self.workers.saturating_mul(self.at_hand);
+        let most = self.workers.saturating_mul(self.at_hand.max(WAITING_EACH));
+        in_hand.saturating_add((WAITING_BYTES / self.largest()).clamp(1, most))
+    }
+}

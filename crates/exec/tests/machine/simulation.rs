@@ -1,0 +1,264 @@
+//! Runs of [`Schedule`] with random events, and no threads.
+
+use framefold_exec::{Next, Schedule};
+use framefold_testkit::Random;
+use std::collections::BTreeMap;
+
+/// What a host knows, and what the rules say about it.
+struct Host {
+    schedule: Schedule<usize, usize>,
+    random: Random,
+    n_partitions: usize,
+    /// The partitions that workers have; one may be on several.
+    taken: Vec<usize>,
+    /// The next partition that is to be merged.
+    merged: usize,
+    /// Given to the host and not merged.
+    merging: Option<usize>,
+    failures: BTreeMap<usize, usize>,
+    /// How often a worker died of it.
+    blamed: BTreeMap<usize, usize>,
+    /// The error that the run must end with at once.
+    fatal: Option<usize>,
+    held: Vec<usize>,
+    n_failing: usize,
+    most_ahead: usize,
+}
+
+/// How a run ended.
+#[derive(Debug, PartialEq)]
+enum End {
+    Complete,
+    Failed(usize),
+}
+
+impl Host {
+    fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let n_partitions = random.below(40);
+        let workers = 1 + random.below(6);
+        Host {
+            schedule: Schedule::new(0..n_partitions, workers),
+            n_partitions,
+            taken: Vec::new(),
+            merged: 0,
+            merging: None,
+            failures: BTreeMap::new(),
+            blamed: BTreeMap::new(),
+            fatal: None,
+            held: Vec::new(),
+            // Most runs have nothing that goes wrong.
+            n_failing: random.below(12).saturating_sub(8),
+            most_ahead: workers * (1 + 4),
+            random,
+        }
+    }
+
+    /// One event, whatever comes first.
+    fn event(&mut self) -> Option<End> {
+        match self.random.below(12) {
+            0..4 => self.take(),
+            4..7 => self.finish(),
+            7 => self.go_wrong(),
+            8 => self.arrival(),
+            _ => return self.merge(),
+        }
+        None
+    }
+
+    fn take(&mut self) {
+        let n = 1 + self.random.below(2);
+        for index in self.schedule.take_some(n) {
+            assert!(index < self.n_partitions);
+            assert!(!self.taken.contains(&index), "partition {index} is with two workers");
+            assert!(index < self.merged + self.most_ahead, "{index} is beyond the window");
+            let first = self.failures.first_key_value().map_or(usize::MAX, |(&first, _)| first);
+            assert!(index <= first, "partition {index} comes after one that failed");
+            self.taken.push(index);
+        }
+    }
+
+    /// A worker is done with a partition, or has not begun it.
+    fn finish(&mut self) {
+        if self.taken.is_empty() {
+            return;
+        }
+        let at = self.random.below(self.taken.len());
+        let index = self.taken.swap_remove(at);
+        match self.random.below(10) {
+            0 => self.schedule.put_back(index),
+            1 => {
+                self.schedule.not_yet(index);
+                if self.schedule.is_open(index) {
+                    self.held.push(index);
+                }
+            }
+            _ => {
+                let (bytes, seconds) = (self.random.below(1 << 30), self.random.unit());
+                let of_use = self.schedule.is_open(index);
+                let back = self.schedule.finished(index, index, bytes, seconds);
+                assert_eq!(back.is_none(), of_use);
+                assert_eq!(self.schedule.finished(index, index, 1, 1.0), Some(index), "twice");
+            }
+        }
+    }
+
+    fn go_wrong(&mut self) {
+        if self.taken.is_empty() || self.n_failing == 0 {
+            return;
+        }
+        let at = self.random.below(self.taken.len());
+        let index = self.taken.swap_remove(at);
+        match self.random.below(4) {
+            0 => {
+                self.n_failing -= 1;
+                if self.schedule.is_open(index) {
+                    self.failures.insert(index, index);
+                }
+                self.schedule.failed(index, index);
+            }
+            1 if self.random.below(4) == 0 => {
+                self.n_failing -= 1;
+                if self.schedule.fail(1000).is_none() {
+                    self.fatal = Some(1000);
+                }
+                self.schedule.put_back(index);
+            }
+            _ => {
+                let blamed = self.random.below(2) == 0;
+                let attempts = self.schedule.lost(index, blamed);
+                let known = self.blamed.entry(index).or_default();
+                *known += usize::from(blamed);
+                assert_eq!(attempts, *known);
+                if attempts == 3 {
+                    if self.schedule.is_open(index) {
+                        self.failures.insert(index, index);
+                    }
+                    self.schedule.failed(index, index);
+                }
+            }
+        }
+    }
+
+    fn arrival(&mut self) {
+        self.schedule.arrived();
+        self.held.clear();
+        let (workers, at_hand) = (1 + self.random.below(6), 1 + self.random.below(3));
+        self.schedule.set_workers(workers, at_hand);
+        // What is out already stays out when workers leave.
+        self.most_ahead = self.most_ahead.max(workers * (at_hand + 4));
+    }
+
+    fn merge(&mut self) -> Option<End> {
+        if let Some(index) = self.merging.take() {
+            assert_eq!(index, self.merged, "merged out of order");
+            self.merged += 1;
+            self.schedule.merged(self.merged);
+            return None;
+        }
+        match self.schedule.next() {
+            Next::Merge(index, result) => {
+                assert_eq!(index, result, "the result of another partition");
+                self.merging = Some(index);
+                None
+            }
+            Next::Failed(error) => {
+                let first = self.failures.first_key_value().map(|(_, &error)| error);
+                assert_eq!(Some(error), self.fatal.or(first), "not the first error");
+                if self.fatal.is_none() {
+                    assert_eq!(error, self.merged, "partitions before the error are missing");
+                }
+                self.schedule.close();
+                assert!(self.schedule.take().is_none() && self.schedule.is_over());
+                Some(End::Failed(error))
+            }
+            Next::Complete => {
+                assert_eq!(self.merged, self.n_partitions);
+                assert!(self.failures.is_empty() && self.fatal.is_none());
+                Some(End::Complete)
+            }
+            Next::Wait => {
+                self.check_hope();
+                None
+            }
+        }
+    }
+
+    /// What everything waits for is with a worker, or can be handed out, or has not arrived.
+    fn check_hope(&mut self) {
+        let wanted = self.merged;
+        if self.taken.contains(&wanted) || self.held.contains(&wanted) {
+            return;
+        }
+        let given = self.schedule.take();
+        assert_eq!(given, Some(wanted), "nothing is under way, and nothing can be handed out");
+        self.taken.extend(given);
+    }
+}
+
+#[test]
+fn random_events_lead_to_an_end_and_keep_the_rules() {
+    let (mut n_events, mut n_complete, mut n_failed) = (0, 0, 0);
+    for seed in 0.. {
+        let mut host = Host::new(seed);
+        let mut end = None;
+        for _ in 0..20_000 {
+            n_events += 1;
+            end = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| host.event()))
+                .unwrap_or_else(|_| panic!("broke a rule with seed {seed}"));
+            if end.is_some() {
+                break;
+            }
+        }
+        match end.unwrap_or_else(|| panic!("does not end with seed {seed}")) {
+            End::Complete => n_complete += 1,
+            End::Failed(_) => n_failed += 1,
+        }
+        if n_events > 1_000_000 {
+            break;
+        }
+    }
+    assert!(n_complete > 1000 && n_failed > 100, "{n_complete} complete, {n_failed} failed");
+}
+
+#[test]
+fn what_was_stopped_does_not_hide_what_went_wrong() {
+    let mut schedule = Schedule::<(), &str>::new(0..4, 4);
+    assert_eq!(schedule.take_some(4), [0, 1, 2, 3]);
+    schedule.failed(2, "wrong");
+    assert_eq!(schedule.next(), Next::Wait);
+    // The run is stopped then, and those before it do not come to an end.
+    schedule.stopped(0, "stopped");
+    assert_eq!(schedule.next(), Next::Failed("wrong"));
+    let mut schedule = Schedule::<(), &str>::new(0..4, 4);
+    schedule.stopped(0, "stopped");
+    assert_eq!(schedule.next(), Next::Failed("stopped"));
+}
+
+#[test]
+fn large_results_wait_in_small_numbers() {
+    let mut schedule = Schedule::<(), ()>::new(0..1000, 2);
+    let first = schedule.take().unwrap();
+    assert!(!schedule.may_bring(first + 1), "no size is known");
+    schedule.finished(first, (), 200 << 20, 1.0);
+    assert!(schedule.may_bring(1) && !schedule.may_bring(2));
+    assert_eq!(schedule.take_some(1000), [1, 2], "two are in hand, and one may wait");
+    assert_eq!(schedule.next(), Next::Merge(0, ()));
+    assert!(schedule.merged(1), "workers wait for that");
+    assert_eq!(schedule.take_some(1000), [3]);
+    assert_eq!((schedule.n_left(), schedule.n_in_progress()), (996, 3));
+}
+
+#[test]
+fn what_has_not_arrived_is_kept_back() {
+    let mut schedule = Schedule::<(), ()>::new(0..3, 1);
+    assert_eq!(schedule.take_some(2), [0, 1]);
+    schedule.not_yet(1);
+    schedule.not_yet(0);
+    assert_eq!(schedule.take(), Some(2));
+    schedule.finished(2, (), 1, 1.0);
+    assert_eq!((schedule.take(), schedule.next()), (None, Next::Wait));
+    assert!(!schedule.is_over());
+    schedule.arrived();
+    assert_eq!(schedule.take_some(3), [0, 1]);
+}

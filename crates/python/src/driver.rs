@@ -1,0 +1,253 @@
+//! A run, as a whole or step by step.
+
+use crate::ending::{attached, detached};
+use crate::errors::{OrRaise, from_python};
+use crate::observer::PyObserver;
+use crate::plan::{PyPlan, ResultLists, to_lists, watched};
+use crate::udf::{KnownThread, aside};
+use crate::verbs::Partial;
+use framefold::exec::{Around, Crew, Driver, Host, PartialResult, guarded};
+use framefold::{Cancel, Error, Executor};
+use numpy::PyArray1;
+use pyo3::prelude::*;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+
+/// Processes and merges the partitions of a plan.
+#[pyclass(frozen, name = "Driver", module = "framefold._engine")]
+pub(crate) struct PyDriver {
+    driver: Mutex<Driver>,
+    /// The thread that uses it.
+    user: Mutex<Option<ThreadId>>,
+    cancel: Cancel,
+    callback: Option<Py<PyAny>>,
+    n_merged: AtomicUsize,
+}
+
+#[pymethods]
+impl PyDriver {
+    /// `crew` processes the partitions: an object with `next()`, which returns the next partial
+    /// result, `in_progress`, `merged(count)` and `close(complete)`. Without one, the engine does:
+    /// with `threads` of its own, 0 for the calling thread alone and None for as many as there are
+    /// cores, or with one for each of `places`, in which it is `active()`.
+    ///
+    /// `callback(n_merged, in_progress)` is called after each merge.
+    #[new]
+    #[pyo3(signature = (plan, threads=None, crew=None, places=None, callback=None))]
+    fn new(
+        py: Python<'_>,
+        plan: &PyPlan,
+        threads: Option<usize>,
+        crew: Option<Py<PyAny>>,
+        places: Option<Vec<Py<PyAny>>>,
+        callback: Option<Py<PyAny>>,
+    ) -> PyResult<Self> {
+        let n_places = places.as_ref().and_then(|places| NonZeroUsize::new(places.len()));
+        let executor = match threads {
+            Some(0) => Executor::Inline,
+            _ if n_places.is_some() => Executor::Threads(n_places),
+            Some(n) => Executor::Threads(NonZeroUsize::new(n)),
+            None => Executor::Threads(None),
+        };
+        let places: Arc<dyn Around> = Arc::new(Places(places.unwrap_or_default()));
+        // Threads of kernels alone never meet the interpreter.
+        let around = plan.needs_python().then_some(places);
+        let (plan, cancel) = (plan.inner(), plan.cancel_flag());
+        let flag = cancel.clone();
+        let made = detached(py, || match crew {
+            Some(crew) => Driver::with_crew(&plan, Box::new(PyCrew(crew)), flag),
+            None => Driver::try_new(&plan, executor, flag, around),
+        });
+        let (driver, user) = (Mutex::new(made.or_raise(py)?), Mutex::new(None));
+        Ok(PyDriver { driver, user, cancel, callback, n_merged: AtomicUsize::new(0) })
+    }
+
+    /// Runs to the end.
+    fn run(&self, py: Python<'_>) -> PyResult<()> {
+        self.with(py, |driver, observer| driver.run(observer))
+    }
+
+    /// Waits for the next partition and merges it; false if all were merged before.
+    fn step(&self, py: Python<'_>) -> PyResult<bool> {
+        self.with(py, |driver, observer| driver.step(observer))
+    }
+
+    /// Ends the run; returns when nobody works on it any more.
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.cancel.cancel();
+        self.with(py, |driver, _| driver.close())
+    }
+
+    /// The number of partitions merged so far.
+    #[getter]
+    fn n_merged(&self) -> usize {
+        self.n_merged.load(Ordering::Relaxed)
+    }
+
+    /// The results so far: for each UDF a list of `(name, kind, extra_shape, array)`, and one truth
+    /// value per selected frame. Changes nothing.
+    fn snapshot<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
+        let snapshot = self.with(py, |driver, _| driver.results().snapshot())?;
+        to_lists(py, snapshot)
+    }
+
+    /// One truth value per selected frame: whether it is merged.
+    fn valid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let valid = self.with(py, |driver, _| driver.results().valid())?;
+        Ok(PyArray1::from_vec(py, valid))
+    }
+}
+
+impl PyDriver {
+    /// The lock is only ever taken with the interpreter's released, and not twice by a thread.
+    fn with<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&mut Driver, &mut PyObserver) -> framefold::Result<T> + Send,
+    ) -> PyResult<T> {
+        let callback = self.callback.as_ref().map(|callback| callback.clone_ref(py));
+        let outcome = detached(py, || {
+            guarded(|| {
+                let (mut driver, _user) = self.lock()?;
+                let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
+                let done = watched(&self.cancel, || work(&mut driver, &mut observer));
+                self.n_merged.store(driver.results().n_merged(), Ordering::Relaxed);
+                done
+            })
+        });
+        outcome.or_raise(py)
+    }
+
+    fn lock(&self) -> framefold::Result<(MutexGuard<'_, Driver>, User<'_>)> {
+        let this = std::thread::current().id();
+        if *self.user.lock().unwrap_or_else(PoisonError::into_inner) == Some(this) {
+            let message =
+                "a function that a run calls cannot look at its results, or go on with it";
+            return Err(Error::invalid(message));
+        }
+        let driver = self.driver.lock().unwrap_or_else(PoisonError::into_inner);
+        *self.user.lock().unwrap_or_else(PoisonError::into_inner) = Some(this);
+        Ok((driver, User(&self.user)))
+    }
+}
+
+impl Drop for PyDriver {
+    fn drop(&mut self) {
+        // Threads may need the interpreter to come to an end.
+        self.cancel.cancel();
+        let driver = self.driver.get_mut().unwrap_or_else(PoisonError::into_inner);
+        attached(|py| {
+            let _ = detached(py, || driver.close());
+        });
+    }
+}
+
+/// Signs the thread off that uses a driver.
+struct User<'d>(&'d Mutex<Option<ThreadId>>);
+
+impl Drop for User<'_> {
+    fn drop(&mut self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// Where workers work: the device of each, if CUDA devices take part.
+struct Places(Vec<Py<PyAny>>);
+
+impl Around for Places {
+    fn thread(&self, work: &mut dyn FnMut()) {
+        let _known = KnownThread::new();
+        work();
+    }
+
+    fn partition(
+        &self,
+        worker: usize,
+        work: &mut dyn FnMut() -> framefold::Result<PartialResult>,
+    ) -> framefold::Result<PartialResult> {
+        let Some(place) = self.0.get(worker) else { return work() };
+        let entered = attached(|py| {
+            let active = place.call_method0(py, "active")?;
+            active.call_method0(py, "__enter__")?;
+            Ok(active)
+        });
+        let active = entered.map_err(|exception| from_python(exception, ""))?;
+        let processed = work();
+        attached(|py| leave(py, &active, processed))
+    }
+}
+
+/// Leaves a context manager, which may raise another exception in place of that of user code.
+fn leave(
+    py: Python<'_>,
+    active: &Py<PyAny>,
+    processed: framefold::Result<PartialResult>,
+) -> framefold::Result<PartialResult> {
+    let left = |arguments| active.call_method1(py, "__exit__", arguments).map(drop);
+    match processed {
+        Ok(partial) => {
+            let none = || py.None();
+            let left = left((none(), none(), none()));
+            left.map(|()| partial).map_err(|exception| from_python(exception, ""))
+        }
+        Err(mut error) => {
+            let exception = match error.take_source().map(|source| source.downcast::<PyErr>()) {
+                Some(Ok(exception)) => *exception,
+                Some(Err(source)) => {
+                    error = error.with_source(source);
+                    let none = || py.None();
+                    let _ = left((none(), none(), none()));
+                    return Err(error);
+                }
+                None => {
+                    let none = || py.None();
+                    let _ = left((none(), none(), none()));
+                    return Err(error);
+                }
+            };
+            let value = exception.value(py).clone().unbind().into_any();
+            let class = exception.get_type(py).unbind().into_any();
+            let traceback =
+                exception.traceback(py).map_or_else(|| py.None(), |t| t.unbind().into_any());
+            let other = left((class, value, traceback)).err();
+            let source = other.unwrap_or(exception);
+            Err(error.with_source(Box::new(source) as Box<dyn std::error::Error + Send + Sync>))
+        }
+    }
+}
+
+/// Others who process partitions, in Python.
+struct PyCrew(Py<PyAny>);
+
+impl Crew for PyCrew {
+    fn work(&mut self, host: &mut dyn Host) -> framefold::Result<()> {
+        loop {
+            let next = aside(|| {
+                attached(|py| {
+                    let partial = self.0.call_method0(py, "next")?;
+                    let in_progress = self.0.getattr(py, "in_progress")?.extract::<usize>(py)?;
+                    PyResult::Ok((partial.bind(py).cast::<Partial>()?.get().take(), in_progress))
+                })
+            });
+            let (partial, in_progress) = next.map_err(|exception| from_python(exception, ""))?;
+            let partial = partial?;
+            let index = partial.partition;
+            let go_on = host.merge(partial, in_progress)?;
+            let told = attached(|py| self.0.call_method1(py, "merged", (index + 1,)).map(drop));
+            told.map_err(|exception| from_python(exception, ""))?;
+            if !go_on {
+                return Ok(());
+            }
+        }
+    }
+
+    fn close(&mut self, complete: bool) -> framefold::Result<()> {
+        attached(|py| self.0.call_method1(py, "close", (complete,)).map(drop))
+            .map_err(|exception| from_python(exception, ""))
+    }
+}
