@@ -29,7 +29,6 @@ LAZY = [
     "framefold._async",
     "framefold._cuda",
     "framefold._live",
-    "framefold._running",
     "framefold.analysis.base",
     "framefold.io.corrections.corrset",
     "framefold.udf._bridge",

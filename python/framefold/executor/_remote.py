@@ -192,10 +192,9 @@ class RemoteLater(Remote):
         while True:
             if not self._alone and self._job is None and self._is_time():
                 self._try(self.begin)
-            if not self._processes_here():
-                return self.partial(index, self._collected(index))
-            found = self._collected(index, 0.0)
-            if found is None and not self._take_turn():
+            here = self._processes_here()
+            found = self._collected(index, 0.0 if here else POLL)
+            if found is None and here and not self._take_turn():
                 found = self._collected(index, POLL)
             if found is not None:
                 return self.partial(index, found)
@@ -228,7 +227,7 @@ class RemoteLater(Remote):
         except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
             self._go_on_alone(error)
 
-    def _collected(self, index: int, timeout: float | None = None) -> Any:
+    def _collected(self, index: int, timeout: float) -> Any:
         from framefold.exceptions import FileChangedError
         from framefold.executor._failures import NotStartedError
 
@@ -258,18 +257,19 @@ class RemoteLater(Remote):
         """Process some partitions on this thread; whether there were any."""
         schedule = self._tasks.schedule
         taken: int | None = None
-        len_bytes = 0
+        n_done = len_bytes = 0
         latest = begin = time.perf_counter()
 
         def take() -> int | None:
             nonlocal latest, taken
             latest = time.perf_counter()
             over = latest - begin > TURN or len_bytes > TURN_BYTES
-            taken = None if over else next(iter(schedule.take(1)), None)
+            taken = None if n_done and over else next(iter(schedule.take(1)), None)
             return taken
 
         def give(partial: _engine.Partial) -> None:
-            nonlocal len_bytes, taken
+            nonlocal len_bytes, n_done, taken
+            n_done += 1
             len_bytes += partial.len_bytes
             seconds = time.perf_counter() - latest
             schedule.finished(partial.partition, partial, partial.len_bytes, seconds)
@@ -283,7 +283,7 @@ class RemoteLater(Remote):
             # Between two partitions, it is the failure of the next one.
             self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
             return True
-        return bool(len_bytes)
+        return n_done > 0
 
 
 def _udfs(run: Run) -> list[Any]:
