@@ -119,7 +119,7 @@ impl<R, E> Schedule<R, E> {
     }
 
     /// What to do about the merge.
-    pub fn next(&mut self) -> Next<R, E> {
+    pub fn next_step(&mut self) -> Next<R, E> {
         if self.closed {
             return Next::Complete;
         }

@@ -40,7 +40,7 @@ impl PySchedule {
     ///
     /// Raises what went wrong, once.
     fn next(&self) -> PyResult<Option<(usize, Py<PyAny>)>> {
-        let next = self.lock().next();
+        let next = self.lock().next_step();
         match next {
             Next::Merge(index, result) => Ok(Some((index, result))),
             Next::Failed(error) => {

@@ -72,7 +72,7 @@ impl Crew for Threads {
         }
         loop {
             let mut state = self.desk.lock();
-            match state.schedule.next() {
+            match state.schedule.next_step() {
                 Next::Merge(index, partial) => {
                     let in_progress = state.schedule.n_in_progress();
                     drop(state);

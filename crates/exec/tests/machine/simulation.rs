@@ -156,7 +156,7 @@ impl Host {
             self.schedule.merged(self.merged);
             return None;
         }
-        match self.schedule.next() {
+        match self.schedule.next_step() {
             Next::Merge(index, result) => {
                 assert_eq!(index, result, "the result of another partition");
                 self.merging = Some(index);
@@ -226,13 +226,13 @@ fn what_was_stopped_does_not_hide_what_went_wrong() {
     let mut schedule = Schedule::<(), &str>::new(0..4, 4);
     assert_eq!(schedule.take_some(4), [0, 1, 2, 3]);
     schedule.failed(2, "wrong");
-    assert_eq!(schedule.next(), Next::Wait);
+    assert_eq!(schedule.next_step(), Next::Wait);
     // The run is stopped then, and those before it do not come to an end.
     schedule.stopped(0, "stopped");
-    assert_eq!(schedule.next(), Next::Failed("wrong"));
+    assert_eq!(schedule.next_step(), Next::Failed("wrong"));
     let mut schedule = Schedule::<(), &str>::new(0..4, 4);
     schedule.stopped(0, "stopped");
-    assert_eq!(schedule.next(), Next::Failed("stopped"));
+    assert_eq!(schedule.next_step(), Next::Failed("stopped"));
 }
 
 #[test]
@@ -243,7 +243,7 @@ fn large_results_wait_in_small_numbers() {
     schedule.finished(first, (), 200 << 20, 1.0);
     assert!(schedule.may_bring(1) && !schedule.may_bring(2));
     assert_eq!(schedule.take_some(1000), [1, 2], "two are in hand, and one may wait");
-    assert_eq!(schedule.next(), Next::Merge(0, ()));
+    assert_eq!(schedule.next_step(), Next::Merge(0, ()));
     assert!(schedule.merged(1), "workers wait for that");
     assert_eq!(schedule.take_some(1000), [3]);
     assert_eq!((schedule.n_left(), schedule.n_in_progress()), (996, 3));
@@ -257,7 +257,7 @@ fn what_has_not_arrived_is_kept_back() {
     schedule.not_yet(0);
     assert_eq!(schedule.take(), Some(2));
     schedule.finished(2, (), 1, 1.0);
-    assert_eq!((schedule.take(), schedule.next()), (None, Next::Wait));
+    assert_eq!((schedule.take(), schedule.next_step()), (None, Next::Wait));
     assert!(!schedule.is_over());
     schedule.arrived();
     assert_eq!(schedule.take_some(3), [0, 1]);
