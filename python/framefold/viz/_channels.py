@@ -291,6 +291,11 @@ def curves(data: npt.NDArray[Any]) -> dict[str, npt.NDArray[np.float64]]:
     return {name: np.ma.filled(part.astype(np.float64), np.nan) for name, part in parts.items()}
 
 
+def curve_rows(data: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """The same curves, as rows of one array."""
+    return np.array(list(curves(data).values()))
+
+
 def picture_mask(data: npt.NDArray[Any], look: Look) -> npt.NDArray[np.bool_]:
     """Where data of a view are valid, without an axis for components."""
     valid: npt.NDArray[np.bool_] = ~np.ma.getmaskarray(data)

@@ -72,9 +72,9 @@ class Live2DPlot:
     title
         The title; name of the UDF and of the channel if None.
     min_delta
-        The least time in seconds between the end of a drawing and the next. If it is not 0, a
-        plot also rests four times as long as the last drawing took. The final state is always
-        drawn.
+        The least time in seconds between the end of a drawing and the next; that of the class,
+        ``MIN_DELTA``, if None. If it is not 0, a plot also rests four times as long as the last
+        drawing took. The final state is always drawn.
     udfresult
         Empty results that tell what the plot will look like: ``UDFResults`` of this UDF alone,
         or a dict of result buffers. Planned if None, which reads no pixel.
@@ -94,6 +94,9 @@ class Live2DPlot:
         If the channel does not exist, or cannot be plotted.
     """
 
+    #: Seconds from one drawing to the next, unless another ``min_delta`` is given.
+    MIN_DELTA: float = 0
+
     def __init__(
         self,
         dataset: DataSet,
@@ -101,9 +104,10 @@ class Live2DPlot:
         roi: Any = None,
         channel: ChannelSpec = None,
         title: str | None = None,
-        min_delta: float = 0,
+        min_delta: float | None = None,
         udfresult: Any = None,
     ) -> None:
+        min_delta = self.MIN_DELTA if min_delta is None else min_delta
         if not min_delta >= 0:
             raise InvalidArgumentError(f"min_delta is {min_delta}, expected seconds, 0 or more")
         name = type(udf).__name__

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from framefold.common.optional import require
-from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
+from framefold.viz._channels import Look, curve_rows, picture_mask
 from framefold.viz._colours import (
     encode_image,
     opaque_colours,
@@ -15,10 +15,6 @@ from framefold.viz._colours import (
     visualize_simple,
 )
 from framefold.viz.base import Live2DPlot
-
-if TYPE_CHECKING:
-    from framefold.io.dataset.base import DataSet
-    from framefold.udf.base import UDF
 
 
 class BQLive2DPlot(Live2DPlot):
@@ -35,27 +31,9 @@ class BQLive2DPlot(Live2DPlot):
         The widget; None before :meth:`display`.
     """
 
-    def __init__(
-        self,
-        dataset: DataSet,
-        udf: UDF,
-        roi: Any = None,
-        channel: ChannelSpec = None,
-        title: str | None = None,
-        min_delta: float = 1 / 60,
-        udfresult: Any = None,
-    ) -> None:
-        super().__init__(
-            dataset,
-            udf,
-            roi=roi,
-            channel=channel,
-            title=title,
-            min_delta=min_delta,
-            udfresult=udfresult,
-        )
-        self.figure: Any = None
-        self._mark: Any = None
+    MIN_DELTA = 1 / 60
+    figure: Any = None
+    _mark: Any = None
 
     def display(self) -> Any:
         """Make the widget and show it.
@@ -73,7 +51,7 @@ class BQLive2DPlot(Live2DPlot):
         if self._look is Look.CURVES:
             scales = {"x": bqplot.LinearScale(), "y": bqplot.LinearScale()}
             self._mark = bqplot.Lines(
-                x=np.arange(self.data.shape[0]), y=self._curves(), scales=scales
+                x=np.arange(self.data.shape[0]), y=curve_rows(self.data), scales=scales
             )
             sides: dict[str, Any] = {}
         else:
@@ -105,7 +83,7 @@ class BQLive2DPlot(Live2DPlot):
         if self.figure is None:
             self.display()
         if self._look is Look.CURVES:
-            self._mark.y = self._curves()
+            self._mark.y = curve_rows(self.data)
         else:
             self._mark.image.value = self._png(np.asarray(damage, dtype=bool))
 
@@ -119,7 +97,3 @@ class BQLive2DPlot(Live2DPlot):
             picture = visualize_simple(np.ma.getdata(self.data), colormap="viridis", damage=damage)
             picture[~damage, 3] = 0
         return encode_image(picture).getvalue()
-
-    def _curves(self) -> Any:
-        """One row per curve."""
-        return np.array(list(curves(self.data).values()))

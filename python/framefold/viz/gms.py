@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from framefold.exceptions import MissingLibraryError
-from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
+from framefold.viz._channels import Look, curve_rows, picture_mask
 from framefold.viz.base import Live2DPlot
-
-if TYPE_CHECKING:
-    from framefold.io.dataset.base import DataSet
-    from framefold.udf.base import UDF
 
 __all__ = ["GMSLive2DPlot"]
 
@@ -40,16 +36,10 @@ class GMSLive2DPlot(Live2DPlot):
         Anywhere but in DigitalMicrograph's own Python.
     """
 
-    def __init__(
-        self,
-        dataset: DataSet,
-        udf: UDF,
-        roi: Any = None,
-        channel: ChannelSpec = None,
-        title: str | None = None,
-        min_delta: float = 0.2,
-        udfresult: Any = None,
-    ) -> None:
+    MIN_DELTA = 0.2
+    image: Any = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         try:
             self._dm = import_module("DigitalMicrograph")
         except ModuleNotFoundError as error:
@@ -57,16 +47,7 @@ class GMSLive2DPlot(Live2DPlot):
                 f"{type(self).__name__} draws within Gatan Microscopy Suite, where Python has the "
                 f"module DigitalMicrograph, and here there is none; use MPLLive2DPlot elsewhere"
             ) from error
-        super().__init__(
-            dataset,
-            udf,
-            roi=roi,
-            channel=channel,
-            title=title,
-            min_delta=min_delta,
-            udfresult=udfresult,
-        )
-        self.image: Any = None
+        super().__init__(*args, **kwargs)
 
     def display(self) -> Any:
         """Make the image and show it."""
@@ -85,7 +66,7 @@ class GMSLive2DPlot(Live2DPlot):
     def _picture(self, damage: Any) -> Any:
         """What the image holds: numbers of 4 bytes at most."""
         if self._look is Look.CURVES:
-            return np.array(list(curves(self.data).values()), dtype=np.float32)
+            return curve_rows(self.data).astype(np.float32)
         numbers = np.ma.getdata(self.data)
         if self._look is Look.VECTORS:
             complex_ = numbers.dtype.kind == "c"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.viz._channels import ChannelSpec, Look, curves, picture_mask
+from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
 from framefold.viz._colours import (
     opaque_colours,
     rgb_from_2dvector,
@@ -55,6 +55,8 @@ class MPLLive2DPlot(Live2DPlot):
         The curves.
     """
 
+    MIN_DELTA = 0.5
+
     def __init__(
         self,
         dataset: DataSet,
@@ -62,7 +64,7 @@ class MPLLive2DPlot(Live2DPlot):
         roi: Any = None,
         channel: ChannelSpec = None,
         title: str | None = None,
-        min_delta: float = 0.5,
+        min_delta: float | None = None,
         udfresult: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -190,7 +192,7 @@ class MPLLive2DPlot(Live2DPlot):
             self.axes.legend(loc="upper right")
 
     def _draw_curves(self) -> None:
-        values = np.array(list(curves(self.data).values()))
+        values = curve_rows(self.data)
         values[~np.isfinite(values)] = np.nan
         for line, curve in zip(self.lines, values, strict=True):
             line.set_ydata(curve)
