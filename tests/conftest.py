@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +11,15 @@ import numpy as np
 import pytest
 
 import framefold as ff
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_environment() -> Iterator[None]:
+    """What a module sets in the environment ends with it: nannies of Dask leave settings there."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
 
 
 @pytest.fixture(params=["inline", "threads"])
