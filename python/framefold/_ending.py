@@ -16,6 +16,8 @@ with suppress(RuntimeError):  # which it raises at the end; then nobody uses it
     # It registers its own waiting, which has to come after what is registered below.
     import concurrent.futures.thread  # noqa: F401
 
+#: ``threading.main_thread().is_alive()`` turns False later: threads of pools that the interpreter
+#: waits for, and which cannot start more, would see it True.
 _state = {"ends": False}
 
 
