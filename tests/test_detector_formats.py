@@ -213,6 +213,45 @@ def test_a_gain_map_is_found_from_any_folder(tmp_path, monkeypatch):
     assert (again.get_correction_data().get_gain_map() == 3).all()
 
 
+@pytest.fixture(params=[1, 4])
+def celeritas(request, tmp_path):
+    """Files of a movie in two halves, so many frames of it in an image, and whole frames."""
+    data = pixels("uint16", (12, 20))
+    frames = data.reshape(-1, 12, 20)
+    dark = np.random.default_rng(5).random((12, 20)).astype(np.float32)
+    # Both halves are stored from the middle of the frame outwards.
+    stored = {"Top_13-49-04.160": frames[:, 5::-1], "Bottom_13-49-04.196": frames[:, 6:]}
+    for name, half in stored.items():
+        images = half.reshape(-1, 6 * request.param, 20)
+        write_seq(tmp_path / f"Movie_7_{name}.seq", np.ascontiguousarray(images))
+    write_mrc(tmp_path / "Movie_7.seq.dark.mrc", dark)
+    xml = tmp_path / "Movie_7.seq.Config.Metadata.xml"
+    xml.write_text(
+        "<Configuration><BadPixels/><FileInfo><CameraType Value='Celeritas Camera'/>"
+        "<ImageSizeX Value='20'/><ImageSizeY Value='12'/></FileInfo></Configuration>"
+    )
+    return [xml, *tmp_path.glob("*_7_*.seq")], frames, dark
+
+
+def test_halves_of_celeritas_are_one_frame(ctx, celeritas):
+    paths, frames, dark = celeritas
+    for path in paths:
+        dataset = ctx.open(path)
+        assert tuple(dataset.shape.sig) == (12, 20)
+        assert not dataset.warnings
+        assert np.array_equal(picked(ctx, dataset, corrections=CorrectionSet()), frames)
+        np.testing.assert_allclose(picked(ctx, dataset), frames - dark, rtol=1e-5, atol=1e-3)
+    total = ctx.run_udf(ctx.load("seq", paths[0], nav_shape=NAV), ff.SumUDF())["intensity"].data
+    np.testing.assert_allclose(total, (frames - dark).sum(axis=0), rtol=1e-5)
+
+
+def test_halves_of_celeritas_in_worker_processes(celeritas):
+    paths, frames, _ = celeritas
+    with ff.Context.make_with("processes", cpus=2) as ctx:
+        dataset = ctx.load("seq", paths[1], num_partitions=4, enable_corrections=False)
+        assert np.array_equal(picked(ctx, dataset), frames)
+
+
 def test_corrections_travel_to_worker_processes(seq):
     path, _, corrected = seq
     with ff.Context.make_with("processes", cpus=2) as ctx:

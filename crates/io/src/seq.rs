@@ -18,12 +18,13 @@
 //! Little endian. Frames begin at byte 8192 from version 5 on, at 1024 before, whatever the header
 //! says about its own length; each is its pixels, row by row, and something that begins with a
 //! time stamp, see `time_stamps`. How many there are says the header where it can be right, see
-//! `frames`. Files beside it bring corrections, see `sidecars`. Known writers: StreamPix 6 and 8.
-//! Limits: no compressed and no coloured frames. Cameras that are split into a `_Top` and a
-//! `_Bottom` file give two data sets.
+//! `frames`. Files beside it bring corrections, see `sidecars`. Cameras that are read out in two
+//! halves write a file for each, see `halves`. Known writers: StreamPix 6 and 8.
+//! Limits: no compressed and no coloured frames.
 
 mod bad_pixels;
 mod frames;
+mod halves;
 mod sidecars;
 mod time_stamps;
 
@@ -34,7 +35,8 @@ use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{
     ByteOrder, DType, Dataset, Error, MetadataList, Quantity, Result, StoredDType,
 };
-use std::path::Path;
+use halves::Halves;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use time_stamps::TimeStamp;
 
@@ -55,6 +57,9 @@ const LEN: usize = 632;
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
     if !prefix.bytes.starts_with(MAGIC) {
+        if is_xml(prefix.path) && matches!(Halves::find(prefix.path), Ok(Some(_))) {
+            return Verdict::Match("it is the XML file of a movie in two halves".into());
+        }
         return Verdict::No(format!("it starts with {}, not with ed fe 00 00", prefix.describe()));
     }
     match Fields::little(prefix.bytes).text_utf16(4, 24).as_str() {
@@ -65,17 +70,50 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
     }
 }
 
+fn is_xml(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("xml"))
+}
+
+/// One file that is open.
+#[derive(Debug)]
+struct Movie {
+    path: PathBuf,
+    storage: Storage,
+    header: Header,
+    /// Images, which are frames except where halves of several are in one image.
+    n_frames: u64,
+    warnings: Vec<String>,
+}
+
+impl Movie {
+    fn open(path: &Path, options: &OpenOptions) -> Result<Self> {
+        let storage = Storage::open(path, options.backend)?;
+        let header = Header::read(&storage)?;
+        let count = FrameCount::try_new(
+            storage.len(),
+            header.first_pixel,
+            header.stride,
+            header.frame_bytes(),
+        )?;
+        let mut warnings = Vec::new();
+        let n_frames = header.n_frames(&storage, count, &mut warnings)?;
+        Ok(Movie { path: path.into(), storage, header, n_frames, warnings })
+    }
+}
+
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let storage = Storage::open(path, options.backend)?;
-    let header = Header::read(&storage)?;
-    let count = FrameCount::try_new(
-        storage.len(),
-        header.first_pixel,
-        header.stride,
-        header.frame_bytes(),
-    )?;
-    let mut warnings = Vec::new();
-    let n_frames = header.n_frames(&storage, count, &mut warnings)?;
+    let mut alone = None;
+    if let Some(halves) = Halves::find(path)? {
+        match halves.open(options)? {
+            Ok(dataset) => return Ok(dataset),
+            Err(reason) if is_xml(path) => {
+                return Err(Error::bad_file(reason).with_hint("open one of the files in halves"));
+            }
+            Err(reason) => alone = Some(format!("these are halves of frames: {reason}")),
+        }
+    }
+    let Movie { storage, header, n_frames, mut warnings, .. } = Movie::open(path, options)?;
+    warnings.splice(0..0, alone);
     let sig_shape = sig_shape(&header.sig_shape(), options)?;
     let mut metadata = header.metadata.clone();
     let mut details = header.details.clone();

@@ -132,6 +132,11 @@ impl Sidecars {
         Corrections::try_new(sig_shape, dark, gain, self.excluded, true).map(Some)
     }
 
+    /// All but the bad pixels.
+    pub(super) fn without_bad_pixels(self) -> Self {
+        Sidecars { excluded: Vec::new(), ..self }
+    }
+
     /// These facts, which win, and the others.
     pub(super) fn metadata_over(&self, mut facts: MetadataList) -> MetadataList {
         for fact in self.metadata.iter() {

@@ -266,3 +266,110 @@ fn frames_are_those_of_the_header_and_slots_never_written_are_none() {
         assert!(warnings.contains(words) && (words.is_empty() == warnings.is_empty()), "{case}");
     }
 }
+
+/// Whole frames as a movie in two halves, `p` frames of each in an image: the upper half upside
+/// down, its last row first.
+fn write_halves(dir: &Path, frames: &Frames, p: usize) -> [PathBuf; 3] {
+    let [height, width] = [frames.sig_shape[0], frames.sig_shape[1]];
+    let row = width * frames.size();
+    let part = |rows: &dyn Fn(usize) -> usize| Frames {
+        stored: frames.stored,
+        n_frames: frames.n_frames / p,
+        sig_shape: vec![p * height / 2, width],
+        bytes: (0..frames.n_frames)
+            .flat_map(|frame| (0..height / 2).map(move |y| (frame, rows(y))))
+            .flat_map(|(frame, y)| frames.frame(frame)[y * row..][..row].to_vec())
+            .collect(),
+    };
+    let xml = format!(
+        "<Configuration><FileInfo><CameraType Value=\"Celeritas Camera\"/>\
+         <ImageSizeX Value=\"{width}\"/><ImageSizeY Value=\"{height}\"/>\
+         <FrameRate Value=\"80.0\"/></FileInfo></Configuration>"
+    );
+    [
+        write(dir, "m_Top_1.160.seq", &bytes(&part(&|y| height / 2 - 1 - y), 5, 8)),
+        write(dir, "m_Bottom_1.196.seq", &bytes(&part(&|y| height / 2 + y), 5, 8)),
+        write(dir, "m.seq.Config.Metadata.xml", xml.as_bytes()),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn halves_are_one_frame(
+        dtype in any_of(&[DType::U8, DType::U16]),
+        p in 1usize..4,
+        n_images in 1usize..4,
+        sig in prop::collection::vec(1usize..7, 2),
+        seed in any::<u64>(),
+        ask in any_questions(),
+    ) {
+        let dir = tempfile::tempdir().unwrap();
+        let sig = [2 * sig[0], sig[1]];
+        let frames = Frames::random(dtype.into(), p * n_images, &sig, seed);
+        for path in write_halves(dir.path(), &frames, p) {
+            check("seq", &path, &frames, &ask, false);
+        }
+    }
+}
+
+#[test]
+fn halves_bring_what_belongs_to_whole_frames() {
+    let dir = tempfile::tempdir().unwrap();
+    let [top, bottom, xml] = write_halves(dir.path(), &frames(DType::U16, 6, &[6, 5]), 3);
+    let image = mrc::bytes(&frames(DType::U16, 1, &[6, 5]), 0, b"MAP ");
+    write(dir.path(), "m.seq.dark.mrc", &image);
+    for path in [&top, &bottom, &xml] {
+        let dataset = plain("auto", path).unwrap();
+        assert_eq!(dataset.corrections().unwrap().dark().unwrap().len(), 30);
+        let info = dataset.source().info();
+        assert_eq!(info.paths, [top.clone(), bottom.clone()]);
+        let rate = info.metadata.get(Quantity::FrameTime);
+        assert_eq!(rate, Some(&MetadataValue::Number(1.0 / 80.0)));
+    }
+    let off = OpenOptions { enable_corrections: Some(false), ..OpenOptions::default() };
+    assert!(open_as("seq", &xml, &off).unwrap().corrections().is_none());
+    let reshaped = OpenOptions { sig_shape: Some(vec![30]), ..OpenOptions::default() };
+    assert_eq!(open_as("seq", &top, &reshaped).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
+#[test]
+fn a_half_that_has_no_other_is_opened_by_itself_and_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = frames(DType::U16, 6, &[6, 5]);
+    let open = |change: &dyn Fn(&[PathBuf; 3])| {
+        let paths = write_halves(dir.path(), &whole, 3);
+        change(&paths);
+        let dataset = plain("seq", &paths[1]).unwrap();
+        let info = dataset.source().info();
+        assert!(plain("seq", &paths[2]).is_err());
+        (info.sig_shape.clone(), info.warnings.join("; "))
+    };
+    let cut = |path: &Path| {
+        let bytes = std::fs::read(path).unwrap();
+        std::fs::write(path, &bytes[..bytes.len() - 9 * 10 - 8]).unwrap();
+    };
+    let (sig_shape, warnings) = open(&|paths| std::fs::remove_file(&paths[0]).unwrap());
+    assert_eq!(sig_shape, [9, 5]);
+    assert!(warnings.contains("has 0 upper and 1 lower halves beside it"), "{warnings}");
+    let (_, warnings) = open(&|paths| std::fs::remove_file(&paths[2]).unwrap());
+    assert!(warnings.contains("which tells the size of whole frames"), "{warnings}");
+    let other = |paths: &[PathBuf; 3]| {
+        let xml = std::fs::read_to_string(&paths[2]).unwrap();
+        std::fs::write(&paths[2], xml.replace("Y Value=\"6\"", "Y Value=\"8\"")).unwrap();
+    };
+    let (_, warnings) = open(&other);
+    assert!(warnings.contains("do not hold halves of frames of 8 x 5"), "{warnings}");
+    // Frames of which there is one half only are left out.
+    let [top, bottom, _] = write_halves(dir.path(), &whole, 3);
+    cut(&top);
+    let dataset = plain("seq", &bottom).unwrap();
+    let info = dataset.source().info();
+    assert_eq!((info.n_frames, &info.sig_shape[..]), (3, &[6, 5][..]));
+    let warnings = info.warnings.join("; ");
+    assert!(warnings.contains("1 images of upper and 2 of lower halves"), "{warnings}");
+    // A second recording of the same name.
+    std::fs::copy(&top, dir.path().join("m_Top_2.seq")).unwrap();
+    let dataset = plain("seq", &bottom).unwrap();
+    let warnings = dataset.source().info().warnings.join("; ");
+    assert!(warnings.contains("has 2 upper and 1 lower halves"), "{warnings}");
+}
