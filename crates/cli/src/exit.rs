@@ -5,6 +5,9 @@ use framefold::ErrorKind;
 /// Everything went well.
 pub const SUCCESS: u8 = 0;
 
+/// Cancelled by SIGHUP, as when the terminal is closed.
+pub(crate) const HUNG_UP: u8 = 129;
+
 /// Cancelled by Ctrl-C: 128 and the number of the signal, as shells have it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -20,6 +23,7 @@ pub const EXIT_CODES: &[(u8, &str)] = &[
     (5, "the operating system refused: check permissions, disk and network"),
     (6, "a user-defined function failed"),
     (70, "framefold broke one of its own promises: please report it"),
+    (HUNG_UP, "cancelled by SIGHUP"),
     (INTERRUPTED, "cancelled by Ctrl-C"),
     (TERMINATED, "cancelled by SIGTERM"),
 ];

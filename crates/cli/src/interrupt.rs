@@ -1,4 +1,4 @@
-//! Ctrl-C and, where there is such a thing, SIGTERM.
+//! Ctrl-C and, where there are such things, SIGTERM and SIGHUP, which comes when a terminal is closed.
 
 use crate::exit;
 use framefold::Cancel;
@@ -30,14 +30,30 @@ pub(crate) fn code() -> u8 {
 /// because files are renamed into place.
 #[cfg(unix)]
 fn install() {
-    use signal_hook::consts::{SIGINT, SIGTERM};
-    let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]) else { return };
+    use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+    let mut wanted = vec![SIGINT, SIGTERM];
+    // Under `nohup`, SIGHUP is ignored, and stays so.
+    wanted.extend((!ignores_hangup()).then_some(SIGHUP));
+    let Ok(mut signals) = signal_hook::iterator::Signals::new(wanted) else { return };
     let listen = move || {
         for signal in signals.forever() {
-            came(if signal == SIGTERM { exit::TERMINATED } else { exit::INTERRUPTED });
+            came(match signal {
+                SIGTERM => exit::TERMINATED,
+                SIGHUP => exit::HUNG_UP,
+                _ => exit::INTERRUPTED,
+            });
         }
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(listen);
+}
+
+/// Whether SIGHUP, the first signal, is ignored; where that cannot be found out, it is left alone.
+#[cfg(unix)]
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_none_or(|mask| mask & 1 == 1)
 }
 
 #[cfg(not(unix))]

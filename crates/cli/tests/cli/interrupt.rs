@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM in the middle of a run.
+//! Ctrl-C, SIGTERM and SIGHUP in the middle of a run.
 #![cfg(unix)]
 
 use crate::support::Bench;
@@ -14,6 +14,12 @@ fn ctrl_c_ends_the_run_quickly_without_output() {
 #[test]
 fn so_does_sigterm() {
     ends("-TERM", 143);
+}
+
+/// A terminal that is closed leaves no part of an output and no lock behind.
+#[test]
+fn so_does_sighup() {
+    ends("-HUP", 129);
 }
 
 fn ends(signal: &str, code: i32) {
