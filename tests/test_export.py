@@ -359,6 +359,24 @@ def test_what_is_changed_in_hyperspy_is_changed(ctx, tmp_path):
     }
 
 
+def test_what_is_deleted_in_hyperspy_is_deleted(ctx, tmp_path):
+    hs = pytest.importorskip("hyperspy.api")
+    source = hs.signals.Signal2D(np.zeros((3, 4, 5, 6), "uint16"))
+    source.metadata.General.title = "gold"
+    source.metadata.General.notes = "on carbon"
+    source.metadata.set_item("Acquisition_instrument.TEM.beam_energy", 200.0)
+    source.save(tmp_path / "source.hspy")
+    ctx.export_dataset(ctx.open(tmp_path / "source.hspy"), tmp_path / "copy.hspy")
+    told = ctx.open(tmp_path / "copy.hspy").metadata
+    assert told == {"title": "gold", "note": "on carbon", "acceleration_voltage": 200.0}
+    changed = hs.load(tmp_path / "copy.hspy")
+    changed.metadata.General.title = ""
+    del changed.metadata.General.notes
+    del changed.metadata.Acquisition_instrument
+    changed.save(tmp_path / "changed.hspy")
+    assert ctx.open(tmp_path / "changed.hspy").metadata == {}
+
+
 def as_zspy(source, target):
     """What HyperSpy writes as .zspy: the same groups, attributes and arrays."""
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
@@ -493,9 +511,10 @@ def test_memory_is_bounded(tmp_path, ending):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="interrupts are sent otherwise there")
 @pytest.mark.parametrize(
-    ("sent", "ending", "code"), [("SIGINT", "h5", 130), ("SIGTERM", "zarr", 143)]
+    ("sent", "ending", "code"),
+    [("SIGINT", "h5", 130), ("SIGTERM", "zarr", 143), ("SIGHUP", "h5", 129)],
 )
-def test_ctrl_c_and_sigterm_leave_nothing(tmp_path, sent, ending, code):
+def test_ctrl_c_sigterm_and_sighup_leave_nothing(tmp_path, sent, ending, code):
     source = tmp_path / "source.raw"
     with source.open("wb") as file:
         file.truncate(2 << 30)

@@ -111,6 +111,13 @@ pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut Metadat
     for quantity in [Q::SignalType, Q::ScanAxes, Q::FrameAxes] {
         written.remove(quantity);
     }
+    // So do these in what framefold writes: what is not there any more was deleted.
+    let tables = TEM.iter().chain(&STAGE).map(|&(_, quantity, _)| quantity);
+    for quantity in [Q::Title, Q::Note, Q::Microscope].into_iter().chain(tables) {
+        if list.get(quantity).is_none() {
+            written.remove(quantity);
+        }
+    }
     for fact in written.iter() {
         let quantity = fact.quantity;
         let numbers = written.get_number(quantity).zip(list.get_number(quantity));
@@ -201,6 +208,18 @@ mod tests {
         ] {
             assert_eq!(settled(&there).1, of(&expected), "{there:?}");
         }
+        // What was deleted stays deleted, if HyperSpy has a place for it.
+        let left = [(Q::AngleStepX, 5.0), (Q::ExposureTime, 7.0)];
+        assert_eq!(
+            settled(&[step, offset, frame]).1,
+            of(&[&[step, offset, frame], &left[..]].concat())
+        );
+        let mut written = MetadataList::new();
+        written.text(Q::Title, "gone");
+        written.text(Q::Detector, "stays");
+        let mut list = MetadataList::new();
+        settle(written, 2, &mut list);
+        assert_eq!((list.get(Q::Title), list.get(Q::Detector).is_some()), (None, true));
     }
 
     #[test]
