@@ -309,6 +309,36 @@ def test_shapes_can_be_set_in_place(ctx, dataset, data):
     check(ctx.run_udf(dataset, udf), data, udf)
 
 
+class FlatFrames(UDF):
+    """Sums whose buffer user code makes flat, everywhere that it is seen."""
+
+    def get_result_buffers(self):
+        return {"total": self.buffer(kind="sig")}
+
+    def preprocess(self):
+        self.results.total.shape = (-1,)
+
+    def process_frame(self, frame):
+        self.results.total.shape = (-1,)
+        self.results.total[:] += frame.reshape(-1)
+
+    def merge(self, dest, src):
+        dest.total.shape = src.total.shape = (-1,)
+        dest.total[:] += src.total
+
+    def get_results(self):
+        self.results.total.shape = (-1,)
+        return {"total": self.results.total}
+
+
+def test_shapes_that_are_set_hold_for_what_is_shown_alone(ctx, dataset, data):
+    udf = FlatFrames()
+    for part in ctx.run_udf_iter(dataset, udf):
+        assert part.buffers[0]["total"].data.shape == data.shape[2:]
+    total = ctx.run_udf(dataset, udf)["total"].data
+    assert np.array_equal(total, data.sum(axis=(0, 1)))
+
+
 def test_buffers_on_a_device(monkeypatch, data):
     machine = fake_cupy.install(monkeypatch)
 

@@ -326,6 +326,36 @@ def test_errors_that_are_not_about_frames_end_the_run(data):
     assert "copy" not in caught.value.__notes__[0]
 
 
+class Unlocked(UDF):
+    """Sums of frames, whose flag is set first, as of arrays that are one's own."""
+
+    def __init__(self, way):
+        super().__init__(way=way)
+
+    def get_result_buffers(self):
+        return {"sum": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        if self.params.way == "flags":
+            frame.flags.writeable = True
+        else:
+            frame.setflags(write=True)
+        frame[frame < LOW] = 0
+        self.results.sum[:] = frame.sum()
+
+
+@pytest.mark.parametrize("way", ["flags", "setflags"])
+@pytest.mark.parametrize("lent", [True, False])
+def test_the_flag_that_allows_writing_can_be_set(ctx, data, way, lent):
+    frames = data.astype("float32" if lent else "uint16")
+    before = frames.copy()
+    dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=3)
+    sums = ctx.run_udf(dataset, Unlocked(way))["sum"].data
+    assert np.array_equal(sums, np.where(data < LOW, 0, data).sum(axis=(2, 3)))
+    # What belongs to the user stays as it is.
+    assert np.array_equal(frames, before)
+
+
 def test_functions_that_only_read_get_the_memory_itself(data):
     class Looks(Sums):
         def process_tile(self, tile):

@@ -2,7 +2,9 @@
 
 use framefold::core::Owner;
 use framefold::io::SharedBytes;
+use pyo3::ffi;
 use pyo3::prelude::*;
+use std::ffi::c_int;
 
 /// The base object of arrays that show a tile: keeps the tile's memory alive and unchanged for
 /// as long as somebody holds on to such an array.
@@ -14,6 +16,51 @@ pub(crate) struct TileMemory {
 impl TileMemory {
     pub(crate) fn new(owner: Owner) -> Self {
         TileMemory { _owner: owner }
+    }
+}
+
+/// The base object of arrays that show a copy of a tile which belongs to one function.
+///
+/// NumPy asks it for a buffer that can be written to when `array.flags.writeable` is set to True,
+/// even where it is True already.
+#[pyclass(frozen, module = "framefold._engine")]
+pub(crate) struct OwnTileMemory {
+    _owner: Owner,
+    start: *mut u8,
+    len: usize,
+}
+
+// SAFETY: the memory is kept alive by the owner, and Rust reads and writes nothing through this.
+unsafe impl Send for OwnTileMemory {}
+// SAFETY: as above.
+unsafe impl Sync for OwnTileMemory {}
+
+impl OwnTileMemory {
+    /// # Safety
+    /// `start..start + len` must be memory that stays valid while there is an `owner`, and that
+    /// nothing in Rust refers to meanwhile.
+    pub(crate) unsafe fn new(owner: Owner, start: *mut u8, len: usize) -> Self {
+        OwnTileMemory { _owner: owner, start, len }
+    }
+}
+
+#[pymethods]
+impl OwnTileMemory {
+    /// # Safety
+    /// Called by the interpreter, with a buffer to fill.
+    unsafe fn __getbuffer__(
+        slf: Bound<'_, Self>,
+        buffer: *mut ffi::Py_buffer,
+        flags: c_int,
+    ) -> PyResult<()> {
+        let this = slf.get();
+        let len = ffi::Py_ssize_t::try_from(this.len)?;
+        // SAFETY: the interpreter's buffer; the memory is valid, as promised to `new`, while this
+        // object is alive, which the buffer refers to.
+        let filled = unsafe {
+            ffi::PyBuffer_FillInfo(buffer, slf.as_ptr(), this.start.cast(), len, 0, flags)
+        };
+        if filled == 0 { Ok(()) } else { Err(PyErr::fetch(slf.py())) }
     }
 }
 

@@ -355,7 +355,9 @@ class PartitionTask:
 
     def finish(self) -> tuple[Arrays, int]:
         """Post-process; returns the partial result and its size in bytes."""
-        self.udf.results.__dict__.update(self.arrays)
+        # User code may have set the shape of what it was shown.
+        self.arrays = _in_shape(self.buffers, self.arrays, self.bridge.shape, self.partition)
+        self.udf.results.__dict__.update(_views(self.arrays))
         self.udf.params.__dict__.update(self.aux)
         if self.device is not None:
             self.device.end()
@@ -388,7 +390,7 @@ class MergeTask:
         self.udf.params._share(bridge.said)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
-        self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
+        self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.said)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
         so_far = {"dataset_shape": bridge.shape, "roi": roi, "valid": self.merged}
         self.udf.results._declare(
@@ -425,14 +427,14 @@ class MergeTask:
 
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""
-        self.udf.results.__dict__.update(self.arrays)
+        self.udf.results.__dict__.update(_views(self.arrays))
         self.udf.params.__dict__.update(self.bridge.aux_for(0, self.bridge.n_selected))
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""
         part = slice(start, stop)
         views = {
-            name: array[part] if self.buffers[name].kind == "nav" else array
+            name: array[part if self.buffers[name].kind == "nav" else ...]
             for name, array in self.arrays.items()
         }
         self.udf.params.__dict__.update(self.bridge.aux_for(start, stop))
@@ -475,6 +477,20 @@ def _wrapped(decl: BufferDeclaration, array: Any, **place: Any) -> BufferWrapper
     return BufferWrapper(
         decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use, raw=array, **place
     )
+
+
+def _views(arrays: Arrays) -> Arrays:
+    """Views, whose shape user code may set."""
+    return {name: array[...] for name, array in arrays.items()}
+
+
+def _in_shape(buffers: Buffers, arrays: Arrays, shape: Shape, partition: tuple[int, int]) -> Arrays:
+    """The arrays in the shape that they were made in."""
+    start, stop = partition
+    return {
+        name: array.reshape(buffers[name].flat_shape(shape, stop - start))
+        for name, array in arrays.items()
+    }
 
 
 def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[Any], None]:

@@ -2,7 +2,7 @@
 
 use crate::arrays::{Layout, MAX_DIMS, view};
 use crate::errors::to_python;
-use crate::memory::TileMemory;
+use crate::memory::{OwnTileMemory, TileMemory};
 use crate::moving_view::MovingView;
 use framefold::core::{Scratch, Tile};
 use numpy::PyArrayDescr;
@@ -56,8 +56,11 @@ impl<'py> Pixels<'py> {
         {
             to.copy_from_slice(&from[..len]);
         }
-        let start = room.as_mut_ptr();
-        let base = Py::new(py, TileMemory::new(own.owner()))?.into_bound(py).into_any();
+        let (start, room_len) = (room.as_mut_ptr(), room.len());
+        // SAFETY: the memory is that of the scratch, which makes a new one at the next call where
+        // somebody still has an owner.
+        let memory = unsafe { OwnTileMemory::new(own.owner(), start, room_len) };
+        let base = Py::new(py, memory)?.into_bound(py).into_any();
         let copied = Self::at(tile, start, frames.frame_len(), base)?;
         Ok(Pixels { writeable: true, ..copied })
     }
