@@ -1,4 +1,4 @@
-"""Nobody but the user who started it reaches a local Dask cluster, from here or elsewhere."""
+"""Only the user who started a local Dask cluster reaches it, from here or elsewhere."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def test_functions_on_dask():
 
 
 class Threads(ff.UDF):
-    """How many threads user code is told to use, and libraries use."""
+    """How many threads user code is to use, and libraries use."""
 
     def __init__(self, ask=None):
         super().__init__(ask=ask)

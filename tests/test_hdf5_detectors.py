@@ -97,7 +97,7 @@ def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
         file.create_dataset("entry/data/data_000001", data=frames)
         file.create_dataset(f"entry/instrument/detector/{name}", data=mask, chunks=(8, 9), **how)
     ctx = ff.Context()
-    # Unless somebody asks, pixels are as they were counted, and the first run says so.
+    # Without a request, pixels are as they were counted, and the first run says so.
     dataset = ctx.open(path)
     assert not dataset.get_correction_data().have_corrections()
     assert "pixel mask marks 3 of 72" in dataset.warnings[0]

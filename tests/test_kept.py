@@ -134,7 +134,7 @@ def test_worker_processes_see_changes(tmp_path):
         before = ctx.run_udf(dataset, Total())
         assert before["total"].data.tolist() == [15] * 4
         assert int(before["pid"].data[0]) != os.getpid()
-        # By somebody else, in place.
+        # By another program, in place.
         script = "import sys, numpy as np; np.memmap(sys.argv[1], np.uint16, 'r+')[:] = 2"
         subprocess.run([sys.executable, "-c", script, path], check=True, timeout=60)
         with pytest.raises(FileChangedError, match=r"a\.raw"):

@@ -210,7 +210,7 @@ def test_results_of_a_run_that_is_over_are_looked_at_during_another(ctx, dataset
     udf = Learns()
     steps = ctx.run_udf_iter(dataset, udf)
     for _ in range(3):
-        part = next(steps)  # the last one: nobody has looked at its results
+        part = next(steps)  # the last one: its results were not looked at
     steps.close()
     row = np.zeros((4, 5), bool)
     row[0] = True

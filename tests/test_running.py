@@ -177,7 +177,7 @@ def test_parameters_change_for_partitions_to_come(data):
     sums = data.reshape(42, -1).sum(axis=1)
     added = (level - sums).reshape(6, 7)
     assert np.array_equal(added, np.repeat(1000.0 * np.arange(6), 7).reshape(6, 7))
-    assert udf.params.offset == 6000.0  # the object keeps what it was told
+    assert udf.params.offset == 6000.0  # the object keeps its new parameters
 
 
 def test_the_main_side_sees_changed_parameters(ctx, dataset):

@@ -1,4 +1,4 @@
-"""Functions that write into the frames and tiles they get: nobody else sees it."""
+"""Functions that write into the frames and tiles they get, without others seeing it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from framefold.exceptions import WorkerError
 
-with suppress(RuntimeError):  # which it raises at the end; then nobody uses it
+with suppress(RuntimeError):  # which it raises at the end; then it is not used
     # It registers its own waiting, which has to come after what is registered below.
     import concurrent.futures.thread  # noqa: F401
 

@@ -112,7 +112,7 @@ impl Dataset {
     }
 
     /// The same, with a sentence about corrections that came with the files and are not applied
-    /// because nobody asked for them.
+    /// because they were not asked for.
     pub fn with_unused_corrections(mut self, sentence: Option<String>) -> Self {
         self.unused_corrections = sentence.map(Arc::from);
         self

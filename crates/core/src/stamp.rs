@@ -1,4 +1,4 @@
-//! What tells a file from another one, and from itself after somebody wrote to it.
+//! What distinguishes a file from another one, and from itself after it was written to.
 
 /// What a file was when it was opened: plain facts, compared elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The folder that names within a data set do not leave.
 //!
-//! A data set of several files names them itself: by links, or in a text. Whoever made it could
+//! A data set of several files names them itself: by links, or in a text. Its author could
 //! otherwise show its user any file that the user can read, and have it passed on.
 
 use framefold_core::{Error, Result};

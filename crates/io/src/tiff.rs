@@ -123,7 +123,7 @@ impl Stack {
             n_pages += 1;
             let kind = Kind::of(directory);
             if file == 0 && kind.is_some() && kind != self.kind {
-                // Between frames, leaving it out moves all later ones: only on somebody's wish.
+                // Between frames, leaving it out moves all later ones: only on request.
                 if self.wanted.is_none() && self.n_frames > first_frame {
                     let error = Error::bad_file(format!(
                         "page {page} is of another kind than those before and after it"

@@ -53,7 +53,7 @@ impl WholeOutput {
     ///
     /// # Errors
     /// `InvalidArgument` if it exists and is not to be replaced, or not by this, an input is in the
-    /// way, or somebody else is writing it; `Io`.
+    /// way, or another process is writing it; `Io`.
     pub fn create(
         path: &Path,
         kind: OutputKind,
@@ -157,7 +157,7 @@ impl WholeOutput {
         }
     }
 
-    /// Removes what somebody left who was killed.
+    /// Removes what a killed process left.
     fn take_over(&self) -> Result<()> {
         let Place { path, part, old, .. } = &self.place;
         if old.symlink_metadata().is_ok() {
@@ -234,7 +234,7 @@ pub(crate) fn failed(error: std::io::Error, path: &Path) -> Error {
 #[cfg(unix)]
 fn new_file(path: &Path, permissions: Option<&Permissions>) -> std::io::Result<File> {
     use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    // Nobody may open it before it has its permissions who may not open what it replaces.
+    // Until it has its permissions, only users who may open what it replaces may open it.
     let mode = permissions.map_or(0o666, |permissions| permissions.mode() & 0o777);
     OpenOptions::new().read(true).write(true).create_new(true).mode(mode | 0o600).open(path)
 }
@@ -259,7 +259,7 @@ fn new_folder(path: &Path, _permissions: Option<&Permissions>) -> std::io::Resul
 /// Removes a file, a link, or a folder in which there is nothing but what is written here.
 fn remove(path: &Path) {
     let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
-    // Nobody can do anything about what cannot be removed.
+    // What cannot be removed stays.
     let _ = match is_dir {
         true if names(path).is_ok_and(|names| names.iter().all(|name| is_ours(name))) => {
             std::fs::remove_dir_all(path)

@@ -52,7 +52,7 @@ class Channel:
             self._at_once = min(SMALL, room // 4)
 
     def send(self, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
-        """Send a message; raises OSError if nobody is there any more."""
+        """Send a message; raises OSError if the other end is closed."""
         self.send_packed(self.packed(message, len(descriptors)), descriptors)
 
     @staticmethod
@@ -114,7 +114,7 @@ class Channel:
 
 
 class WorkerEnd(Channel):
-    """The worker's end. Where user code has closed it, the process ends: nobody hears it."""
+    """The worker's end. Where user code has closed it, the process ends: no one else reads it."""
 
     def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
         super().__init__(connection, carrier)

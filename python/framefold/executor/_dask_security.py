@@ -1,8 +1,8 @@
-"""Who may use a local Dask cluster: the user who started it, and nobody else.
+"""Who may use a local Dask cluster: the user who started it alone.
 
-A worker runs whatever a scheduler sends it, so whoever reaches either runs code as the user. All
-of them listen on the loopback interface alone. As other users of the machine reach that, too, every
-connection needs a certificate that is made for the cluster, and is kept in memory.
+A worker runs whatever a scheduler sends it, so a process that reaches either runs code as the
+user. All of them listen on the loopback interface alone. As other users of the machine reach that,
+too, every connection needs a certificate that is made for the cluster, and is kept in memory.
 """
 
 from __future__ import annotations

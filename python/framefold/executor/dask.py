@@ -177,7 +177,7 @@ class DaskJobExecutor(JobExecutor):
 
         Returns as soon as the scheduler is there, which is part of this process; workers come
         while data sets are opened. A worker that dies is replaced. All of them listen on
-        127.0.0.1 alone, and let nobody in without the certificate of the cluster, which is
+        127.0.0.1 alone, and accept no connection without the certificate of the cluster, which is
         ``executor.client.security``.
 
         Parameters
@@ -187,7 +187,7 @@ class DaskJobExecutor(JobExecutor):
             one for each CUDA device if CuPy is installed, if None.
         cluster_kwargs
             For :class:`distributed.SpecCluster`. ``security=False`` does without certificates,
-            where nobody else uses the machine; ``dashboard_address`` starts Dask's dashboard.
+            where the machine has no other users; ``dashboard_address`` starts Dask's dashboard.
         client_kwargs
             For :class:`distributed.Client`. ``set_as_default=True`` makes the cluster Dask's
             default scheduler.

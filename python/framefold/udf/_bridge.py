@@ -411,7 +411,7 @@ class MergeTask:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run is over; somebody may still look at its results."""
+        """Whether the run is over; its results may still be asked for."""
         return self.bridge.has_ended
 
     def step_aside(self) -> None:

@@ -51,7 +51,7 @@ class DeviceCuts:
         if self._parts:
             place, array = self._parts.pop()
             place[...] = array
-            # This name, the argument, and whoever else has it.
+            # This name, the argument, and other references.
             if sys.getrefcount(array) > 2:
                 self._parts.append((place, array))
 

@@ -36,7 +36,7 @@ def take(udf: UDF, task: MergeTask) -> UDF:
             return twin(udf)
         _at_work[id(udf)] = task
     if before is not None:
-        before.step_aside()  # somebody may look at its results later
+        before.step_aside()  # its results may be asked for later
     return udf
 
 
@@ -70,7 +70,7 @@ def enter(udf: UDF, *, params: Mapping[str, Any], **state: Any) -> UDF:
 class Begun:
     """A UDF on the main side after ``preprocess``: for runs of which each merge is a task.
 
-    Whoever goes on has another object with the same attributes, and the same initial values; what
+    What goes on is another object with the same attributes, and the same initial values; what
     it learns is its own.
 
     Parameters

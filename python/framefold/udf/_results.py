@@ -125,7 +125,7 @@ def _checked(
     array = _checked_array(udf, name, decl, value, fit)
     part = array if mask is None else ArrayWithMask(array, fit(decl, mask))
     if fit.is_over_scan(decl, np.asarray(value)):
-        with np.errstate(all="ignore"):  # what is outside is nobody's result
+        with np.errstate(all="ignore"):  # what is outside belongs to no result
             return OverScan(part, np.asarray(value).astype(decl.dtype, copy=True))
     return part
 

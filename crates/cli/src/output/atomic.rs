@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// Those of `fill`; `Io`; `Cancelled` if `cancel` was set in the meantime; `InvalidArgument` if
-/// the file exists and `force` is not set, or somebody else is writing it.
+/// the file exists and `force` is not set, or another process is writing it.
 pub(super) fn write(
     path: &Path,
     force: bool,

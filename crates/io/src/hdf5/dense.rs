@@ -347,7 +347,7 @@ impl<'a> Heap<'a> {
         Err(outside())
     }
 
-    /// Bytes of a block before what it is for, a checksum aside.
+    /// Bytes of a block before its content, without a checksum.
     fn prefix_len(&self) -> usize {
         5 + self.file.offset_width() + usize::from(self.header.max_heap_size).div_ceil(8)
     }

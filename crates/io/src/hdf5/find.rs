@@ -229,8 +229,8 @@ fn numbered(group: &Group, path: &str) -> Result<Option<Found>> {
     }))
 }
 
-/// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array, of
-/// which the number of axes is told, too.
+/// NeXus: `default` leads to an entry, `default` there to the data, `signal` there to the array,
+/// whose number of axes is returned, too.
 ///
 /// # Errors
 /// `BadFile` if the file names the array, but it cannot be reached.

@@ -279,7 +279,7 @@ impl State {
                 let objects = match file.objects(heap, index) {
                     Ok(objects) => objects,
                     Err(error @ LibraryError::ResourceLimit(_)) => return Err(error),
-                    // The library says what is wrong, once somebody asks.
+                    // The library says what is wrong, once it is asked for.
                     Err(_) => None,
                 };
                 let kind = if kind == LINK_INFO { LINK } else { ATTRIBUTE };

@@ -10,7 +10,7 @@
 //! counts are shared out, do not.
 //!
 //! Repaired pixels are no longer what was counted, and integers become floats. So a mask is applied
-//! only if somebody asks for it; otherwise a sentence says that it is there.
+//! only on request; otherwise a sentence says that it is there.
 
 use super::array::Array;
 use super::find::Found;

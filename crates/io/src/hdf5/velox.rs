@@ -39,7 +39,7 @@ pub(super) fn energy_axis(library: &Library, path: &str) -> Option<usize> {
     let said = beside(&group, "Info");
     let len = |name: &str| said.as_ref()?.number(name).filter(|len| *len >= 1.0);
     let fits = |axis: usize, name: &str| {
-        // Lengths that nobody told fit.
+        // Lengths that the file does not give fit.
         len(name).is_none_or(|len| shape.get(axis).is_some_and(|&n| n as f64 == len))
     };
     let is_line = shape.len() == 2 && fits(0, "/width");

@@ -3,8 +3,8 @@
 //! One rule: a file is the same if device, inode, length and time of change are, or if all that
 //! happened is that it grew, with the same first bytes, and the same ones where it ended. What another system sees has no device and
 //! inode to compare: there the first bytes have to be the same, and the time counts in seconds, as
-//! copies keep no more of it. A file whose time alone has changed counts as another one, as nobody
-//! can tell without reading all of it; so does one that was written to in place.
+//! copies keep no more of it. A file whose time alone has changed counts as another one, as only
+//! reading all of it could show that it is the same; so does one that was written to in place.
 
 use framefold_core::{Dataset, Error, FilePlace, FileStamp, Result};
 use std::cell::Cell;
@@ -204,7 +204,7 @@ fn as_long(path: &Path, was: &FileStamp, now: FileStamp) -> FileStamp {
     ends.unwrap_or(FileStamp { head: Some(0), ..now })
 }
 
-/// Confirms that nobody wrote to a file that is as long as when it was opened, or longer.
+/// Confirms that there was no write to a file that is as long as when it was opened, or longer.
 pub(super) fn not_rewritten(path: &Path, was: &FileStamp, present: &Metadata) -> Result<()> {
     compare(path, was, &as_long(path, was, of_meta(present)))
 }

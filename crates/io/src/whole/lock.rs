@@ -19,7 +19,7 @@ pub(super) struct Lock {
 
 impl Lock {
     /// # Errors
-    /// `InvalidArgument` if somebody has it; `Io`.
+    /// `InvalidArgument` if another process has it; `Io`.
     pub(super) fn take(path: &Path) -> Result<Self> {
         for _ in 0..ATTEMPTS {
             let mut options = OpenOptions::new();
@@ -58,7 +58,7 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.is_of_this_process() {
-            // While it is locked: nobody can have taken it.
+            // While it is locked: no other process can have taken it.
             let _ = std::fs::remove_file(&self.path);
         }
     }

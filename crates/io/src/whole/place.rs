@@ -74,7 +74,7 @@ fn hidden(name: &OsStr, ending: &str) -> OsString {
     if name.len() <= LONGEST_NAME {
         hidden.push(name);
     } else {
-        // Enough of it to be told from others: they would wait for each other.
+        // Enough of it to be distinct from others: they would wait for each other.
         hidden.push(format!("{:08x}", crc32c(name.as_encoded_bytes())));
     }
     hidden.push(format!(".framefold-{ending}"));

@@ -118,7 +118,7 @@ fn killed_at_every_step_the_old_or_the_new_one_is_there() {
                 };
                 assert_eq!(read(&out).as_deref(), expected, "{what}");
                 if at == "old moved away" && killed {
-                    // Whoever comes next finds the old one again.
+                    // The next writer finds the old one again.
                     let error = put(&out, kind, false, "next").unwrap_err();
                     assert!(error.to_string().contains("exists"), "{error}");
                     assert_eq!(read(&out).as_deref(), Some("old"));
@@ -146,7 +146,7 @@ fn what_appears_meanwhile_stays() {
             assert!(error.to_string().contains("exists"), "{error}");
             assert_eq!(read(&out).as_deref(), Some("other"));
             std::fs::remove_file(&out).unwrap();
-            // A folder of somebody's is not what was to be replaced.
+            // A folder of another program is not what was to be replaced.
             let there = out.clone();
             meanwhile("written", move || {
                 std::fs::create_dir(&there).unwrap();

@@ -5,7 +5,7 @@ use framefold_core::Result;
 use std::fs::File;
 use std::path::Path;
 
-/// Writes bytes to their place in a file, whoever else does the same.
+/// Writes bytes to their place in a file, also while other threads do.
 ///
 /// # Errors
 /// `Io`.

@@ -158,7 +158,7 @@ mod tests {
                 interrupt::check()?;
                 std::thread::sleep(Duration::from_millis(1));
             }
-            panic!("nobody stopped it");
+            panic!("it was not stopped");
         };
         let mut tick = |_| Err(Error::invalid("enough"));
         let error = share(1, NonZeroUsize::new(1), &|| Ok(()), &work, &mut tick);

@@ -276,7 +276,7 @@ fn has_our_clock(_folder: &Path) -> bool {
     false
 }
 
-/// When somebody wrote to a file, in nanoseconds since 1970, at the earliest.
+/// When a file was written to, in nanoseconds since 1970, at the earliest.
 ///
 /// Copies have the time of what they were made from, which may be of a clock that was ahead; the
 /// time of the inode is always of the system's clock, but is also that of links made to it.

@@ -255,7 +255,7 @@ fn frames_are_those_of_the_header_and_slots_never_written_are_none() {
         // Frames of zeros with a time stamp, and pixels without one, are frames.
         (8, 8, 3, 0, 8, ""),
         (8, 3, 5, 0, 5, "never written"),
-        // Without time stamps nobody can tell, and where one was cut off neither.
+        // Without time stamps, or where one was cut off, this cannot be known.
         (8, 0, 3, 0, 8, ""),
         (8, 3, 3, 12, 8, ""),
         (8, 3, 3, 13, 3, "59 bytes after the last of 7 whole frames"),

@@ -246,7 +246,7 @@ fn what_was_left_by_a_killed_run_is_removed() {
         assert_eq!(names(folder.path()), [format!("out.{ending}")]);
         remove(&path);
     }
-    // Somebody works on this one.
+    // Another writer works on this one.
     let held = std::fs::File::create(folder.path().join(".out.h5.framefold-lock")).unwrap();
     held.lock().unwrap();
     let path = folder.path().join("out.h5");

@@ -58,7 +58,7 @@ impl<'py> Pixels<'py> {
         }
         let (start, room_len) = (room.as_mut_ptr(), room.len());
         // SAFETY: the memory is that of the scratch, which makes a new one at the next call where
-        // somebody still has an owner.
+        // an owner is still there.
         let memory = unsafe { OwnTileMemory::new(own.owner(), start, room_len) };
         let base = Py::new(py, memory)?.into_bound(py).into_any();
         let copied = Self::at(tile, start, frames.frame_len(), base)?;
@@ -92,7 +92,7 @@ impl<'py> Pixels<'py> {
     /// The whole tile.
     pub(super) fn tile(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: the shape is that of the tile's own bytes, which the base keeps alive; read-only,
-        // or a copy that nothing else looks at until nobody has the base.
+        // or a copy that nothing else looks at until the base is gone.
         unsafe { view(self.base.py(), descr, &self.layout(0, self.start), &self.base) }
     }
 

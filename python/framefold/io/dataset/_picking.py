@@ -24,7 +24,7 @@ __all__ = ["DataTile", "Partition", "frames_at", "partitions_of"]
 
 #: About how many bytes partitions read at a time.
 BLOCK_BYTES = 32 << 20
-#: About how many bytes tiles have, if nobody says.
+#: About how many bytes tiles have by default.
 TILE_BYTES = 1 << 20
 
 

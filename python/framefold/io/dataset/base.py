@@ -221,7 +221,7 @@ class DataSet:
         return frames_at(self, key)
 
     def get_partitions(self) -> Iterator[Partition]:
-        """Its partitions in order, for loops by hand; runs need not be told of them.
+        """Its partitions in order, for loops by hand; runs do not need them.
 
         Those of a run of :class:`~framefold.udf.raw.PickUDF` over all positions.
         """
