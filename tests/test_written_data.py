@@ -13,7 +13,7 @@ from framefold.udf import UDF
 h5py = pytest.importorskip("h5py", reason="h5py writes compressed files")
 
 NAV, SIG = (4, 5), (8, 6)
-LOW = 3
+LOW = 30
 
 
 @pytest.fixture
@@ -138,7 +138,7 @@ KINDS = ["memory", "fortran", "columns", "read-only", "mapped", "big-endian", "s
 def test_writers_among_readers(ctx, tmp_path, data, kind, dtype, writer):
     original = data.copy()
     dataset, seen = load(ctx, kind, data, tmp_path)
-    udfs = [ReadsTiles(dtype), writer(dtype), ReadsFrames(dtype), writer(dtype, low=5)]
+    udfs = [ReadsTiles(dtype), writer(dtype), ReadsFrames(dtype), writer(dtype, low=50)]
     udfs += [ReadsTiles(dtype), ReadsFrames("float64")]
     for udf, result in zip(udfs, ctx.run_udf(dataset, udfs), strict=True):
         check(result, seen, udf)
@@ -151,7 +151,7 @@ def test_writers_among_readers(ctx, tmp_path, data, kind, dtype, writer):
 def test_corrected_data(ctx, data, writer):
     dark = np.full(SIG, 1.0)
     dataset = ctx.load("memory", data=data, num_partitions=2)
-    udfs = [writer(), ReadsTiles(), writer(low=4)]
+    udfs = [writer(), ReadsTiles(), writer(low=40)]
     results = ctx.run_udf(dataset, udfs, corrections=CorrectionSet(dark=dark))
     for udf, result in zip(udfs, results, strict=True):
         low = -np.inf if isinstance(udf, ReadsTiles) else udf.params.low
@@ -287,6 +287,62 @@ def test_refusals_in_the_words_of_others(ctx, data):
     refused, wraps = ctx.run_udf(dataset, [Refused(), Wraps()])
     np.testing.assert_array_equal(refused["total"].data, data.sum(axis=(0, 1)))
     np.testing.assert_array_equal(wraps["total"].data, (data + 1).sum(axis=(0, 1)))
+
+
+class DeepSums(Sums):
+    def get_tiling_preferences(self):
+        return {"depth": 100, "total_size": 1 << 20}
+
+
+class WritesFlatTiles(DeepSums):
+    def process_tile(self, tile):
+        flat = tile.ravel()  # a copy, were there anything between frames
+        flat[flat < self.params.low] = 0
+        self.add(tile, tile.shape[0])
+
+
+class WritesFlatPartitions(DeepSums):
+    def process_partition(self, partition):
+        flat = partition.reshape(-1)
+        flat[flat < self.params.low] = 0
+        self.add(partition, partition.shape[0])
+
+
+class WritesFlatFrames(DeepSums):
+    def process_frame(self, frame):
+        flat = frame.reshape(-1)
+        flat[flat < self.params.low] = 0
+        self.add(frame, 1)
+
+
+@pytest.mark.parametrize("lies", ["together", "apart", "backwards", "after headers"])
+@pytest.mark.parametrize("selected", ["all", "every second", "some"])
+@pytest.mark.parametrize("writer", [WritesFlatTiles, WritesFlatFrames, WritesFlatPartitions])
+def test_writes_through_flat_views(ctx, tmp_path, data, lies, selected, writer):
+    """Frames that are lent may have something between them, and NumPy cannot flatten such tiles."""
+    if lies == "after headers":
+        headers = np.full((20, 1, SIG[1]), 999, dtype=data.dtype)
+        whole = np.concatenate([headers, data.reshape((20, *SIG))], axis=1)
+        np.save(tmp_path / "a.npy", whole)
+        array = np.load(tmp_path / "a.npy", mmap_mode="r")[:, 1:].reshape((*NAV, *SIG))
+    else:
+        array = {
+            "together": data,
+            "apart": np.repeat(data, 2, axis=1)[:, ::2],
+            "backwards": data[::-1].copy()[::-1],
+        }[lies]
+    roi = np.ones(NAV, dtype=bool)
+    if selected != "all":
+        roi.reshape(-1)[1::2] = False
+        roi[0] = selected == "every second"
+        roi[0, 1::2] = False
+    dataset = ctx.load("memory", data=array, num_partitions=2)
+    for udfs in ([writer(None)], [writer(None), writer("float32"), writer(None, low=50)]):
+        for udf, result in zip(udfs, ctx.run_udf(dataset, udfs, roi=roi), strict=True):
+            frames = data[roi]
+            expected = np.where(frames < udf.params.low, 0, frames).astype(float)
+            np.testing.assert_array_equal(result["total"].data, expected.sum(axis=0))
+            np.testing.assert_array_equal(result["each"].raw_data, expected.sum(axis=(1, 2)))
 
 
 def test_errors_that_are_not_about_frames_end_the_run(data):

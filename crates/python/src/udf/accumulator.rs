@@ -41,7 +41,11 @@ impl Accumulator for PyAccumulator {
         self.attached.with(|py| {
             let given = !task.give.is_none(py);
             // What is made of shared tiles is copied afterwards.
-            let own = task.own.as_mut().filter(|_| !given);
+            let own = match &mut task.own {
+                _ if given => None,
+                None if task.method != Method::Frame && has_gaps(tile) => Some(&mut task.packed),
+                own => own.as_mut(),
+            };
             let pixels = Pixels::new(py, tile, own)
                 .map_err(|exception| from_python(exception, "handing over a tile"))?;
             if given {
@@ -85,6 +89,12 @@ impl Accumulator for PyAccumulator {
     }
 }
 
+/// Whether the frames of a tile do not follow each other, as with headers in between or under a ROI.
+fn has_gaps(tile: &Tile<'_>) -> bool {
+    let frames = tile.data.frames;
+    frames.depth() > 1 && frames.stride() != frames.frame_len()
+}
+
 /// A copy of the user's UDF at work.
 pub(super) struct Task {
     /// A `framefold.udf._bridge.PartitionTask`.
@@ -99,6 +109,9 @@ pub(super) struct Task {
     cancel: Cancel,
     /// Where copies of tiles are made, if the UDF writes into what it gets.
     own: Option<Scratch>,
+    /// Where tiles are copied that have gaps between frames: `ravel` would copy them as well, and what
+    /// the UDF writes to that would be lost.
+    packed: Scratch,
     /// What tells the partitions to come that it does.
     writes: Arc<AtomicBool>,
 }
@@ -137,6 +150,7 @@ impl Task {
             descr: descr(py, meta.job.input_dtype)?.unbind(),
             cancel,
             own: writes.load(Ordering::Relaxed).then(Scratch::new),
+            packed: Scratch::new(),
             writes,
         })
     }
