@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -67,6 +68,46 @@ def test_ctrl_c(executor):
     assert process.returncode == 0, err
     assert "threads left: 0" in out
     assert "next run: (100, 100)" in out
+
+
+def test_a_signal_ends_a_tile_of_very_many_chunks(tmp_path):
+    """While it is read: the function never gets it."""
+
+    class Stopped(Exception):
+        pass
+
+    def stop(_signal, frame):
+        while frame is not None:
+            places.append(frame.f_code.co_name)
+            frame = frame.f_back
+        raise Stopped
+
+    class Reads(UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav")}
+
+        def get_task_data(self):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # when reading begins
+            return {}
+
+        def process_frame(self, frame):
+            pass
+
+    about = {"zarr_format": 2, "shape": [1, 500, 500], "chunks": [1, 1, 1], "dtype": "<u2"}
+    about |= {"compressor": None, "fill_value": 0, "filters": None, "order": "C"}
+    (tmp_path / ".zarray").write_text(json.dumps(about))
+    places = []
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("zarr", tmp_path, sig_dims=2)
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(Stopped):
+            ctx.run_udf(dataset, Reads())
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert "run_udf" in places
+    assert "process_frame" not in places
 
 
 def test_cancel_from_another_thread():
