@@ -40,6 +40,8 @@ try:
         dataset = ctx.load("memory", data=np.broadcast_to(np.float32(1), (4, 10**6, 10**6)))
     elif case == "extra":
         dataset, udf = ctx.load("memory", data=np.ones((4, 4, 4))), Extra()
+    elif case == "compressed":
+        dataset = ctx.load("hdf5", path + "/a.h5", ds_path="x", sig_dims=2)
     else:
         dataset = ctx.load("zarr", path, sig_dims=2)
     ctx.run_udf(dataset, udf)
@@ -53,6 +55,7 @@ except ff.exceptions.LimitError as error:
     [
         ("large frames", [4, 10**6, 10**6], [1, 100, 100]),
         ("large chunks", [4, 10**6, 10**6], [1, 10**6, 10**6]),
+        ("compressed", [4, 10**6, 10**6], [1, 100, 100]),
         ("many frames", [10**12, 10, 10], [1, 10, 10]),
         ("partitions", None, None),
         ("memory", None, None),
@@ -63,6 +66,11 @@ def test_claims_are_refused(tmp_path, case, shape, chunks):
     about = {"zarr_format": 2, "shape": shape, "chunks": chunks, "dtype": "<u2", "order": "C"}
     about |= {"compressor": None, "fill_value": 0, "filters": None}
     (tmp_path / ".zarray").write_text(json.dumps(about))
+    if case == "compressed":
+        h5py = pytest.importorskip("h5py", reason="h5py writes the file")
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            how = {"dtype": "u2", "chunks": tuple(chunks), "compression": "gzip"}
+            file.create_dataset("x", shape, **how)[0, :2, :2] = 1
     command = [sys.executable, "-c", SCRIPT, str(tmp_path), case]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
