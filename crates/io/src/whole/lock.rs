@@ -34,6 +34,7 @@ impl Lock {
                 Err(error) if error.kind() == ErrorKind::NotFound && !is_new => continue,
                 file => file.map_err(|error| super::failed(error, path))?,
             };
+            super::step("opened");
             match file.try_lock() {
                 Ok(()) => {}
                 // Where there are no locks, it belongs to who made it.

@@ -191,6 +191,19 @@ fn there_is_one_writer_at_a_time() {
 }
 
 #[test]
+fn a_lock_that_is_removed_before_it_is_held_is_none() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let lock = dir.path().join(".out.framefold-lock");
+    meanwhile("opened", move || std::fs::remove_file(lock).unwrap());
+    let first = WholeOutput::create(&out, OutputKind::File, false, &[]).unwrap();
+    let error = WholeOutput::create(&out, OutputKind::File, true, &[]).unwrap_err();
+    assert!(error.to_string().contains("another run is writing it"), "{error}");
+    first.publish().unwrap();
+    assert_eq!(names_of(dir.path()), ["out"]);
+}
+
+#[test]
 fn of_many_at_once_one_says_that_it_wrote() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..50 {
