@@ -345,6 +345,46 @@ def test_writes_through_flat_views(ctx, tmp_path, data, lies, selected, writer):
             np.testing.assert_array_equal(result["each"].raw_data, expected.sum(axis=(1, 2)))
 
 
+def add_random(frame):
+    before = frame.copy()
+    np.random.default_rng(5).random(out=frame, dtype=frame.dtype)
+    frame += before
+
+
+WRITES = {
+    "dot": lambda frame: np.dot(frame @ frame.T, frame.copy(), out=frame),
+    "random": add_random,
+    "sort": lambda frame: frame.sort(axis=0),
+    "shuffle": lambda frame: np.random.default_rng(5).shuffle(frame),
+    "copyto": lambda frame: np.copyto(frame, 1, where=frame < LOW),
+    "clip": lambda frame: np.clip(frame, 1, LOW, out=frame),
+    "nan_to_num": lambda frame: np.nan_to_num(frame, copy=False, nan=1),
+    "put_along_axis": lambda frame: np.put_along_axis(
+        frame, frame.argmax(axis=1, keepdims=True), 0, axis=1
+    ),
+    "view": lambda frame: frame.view("i4").__ior__(1 << 20),
+    "memoryview": lambda frame: memoryview(frame.reshape(-1)).__setitem__(3, 7.0),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_functions_of_numpy_that_write(data, how):
+    class Writes(Sums):
+        def process_frame(self, frame):
+            WRITES[how](frame)
+            self.add(frame, 1)
+
+    ctx = ff.Context.make_with("inline")
+    lent = data.astype("float32")
+    lent[0, 0, 0, 0] = np.nan
+    expected = lent.copy()
+    for frame in expected.reshape((-1, *SIG)):
+        WRITES[how](frame)
+    result = ctx.run_udf(ctx.load("memory", data=lent, num_partitions=2), Writes())
+    np.testing.assert_array_equal(result["each"].data, expected.sum(axis=(2, 3)))
+    assert np.isnan(lent).sum() == 1
+
+
 def test_errors_that_are_not_about_frames_end_the_run(data):
     calls = []
 

@@ -101,9 +101,17 @@ pub(crate) fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
     false
 }
 
-/// What NumPy and Cython say, Numba, pybind11 and SciPy, PyTorch, and NumPy of its flags.
-const REFUSALS: [&str; 5] =
-    ["read-only", "readonly", "not writeable", "not writable", "writeable flag"];
+/// What NumPy and Cython say, Numba, pybind11 and SciPy, PyTorch, and NumPy of its flags, in `dot`, and in
+/// its generators of random numbers.
+const REFUSALS: [&str; 7] = [
+    "read-only",
+    "readonly",
+    "not writeable",
+    "not writable",
+    "writeable flag",
+    "output array is not acceptable",
+    "must be contiguous, writable",
+];
 
 fn new_exception(py: Python<'_>, error: &Error) -> PyErr {
     let made = py.import("framefold.exceptions").and_then(|module| {
