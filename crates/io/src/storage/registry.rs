@@ -1,22 +1,21 @@
 //! The live mappings, in a form that a signal handler can search.
 //!
-//! A list of blocks of slots that only ever grows. A slot's version is odd while it is in use and
-//! even while it is free or being changed. The handler takes no lock and never waits: a mapping
+//! A list of blocks of slots that only ever grows. The handler takes no lock and never waits: a mapping
 //! whose page just faulted is in use by the faulting thread, so its own slot cannot change during
 //! the search, and any slot that does change belongs to somebody else.
 
+mod atomics {
+    pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
+}
+mod slot;
+
+use atomics::{AtomicBool, AtomicUsize, Ordering};
+use slot::Slot;
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering, fence};
+use std::sync::atomic::AtomicPtr;
 use std::sync::{Mutex, PoisonError};
 
 const SLOTS_PER_BLOCK: usize = 64;
-
-struct Slot {
-    version: AtomicUsize,
-    start: AtomicUsize,
-    end: AtomicUsize,
-    damaged: AtomicBool,
-}
 
 struct Block {
     slots: [Slot; SLOTS_PER_BLOCK],
@@ -57,24 +56,20 @@ pub(super) struct Registration(&'static Slot);
 pub(super) fn register(start: usize, len: usize) -> Registration {
     let _writer = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
     let slot = free_slot();
-    slot.damaged.store(false, Ordering::Relaxed);
-    slot.start.store(start, Ordering::Relaxed);
-    slot.end.store(start.saturating_add(len), Ordering::Relaxed);
-    slot.version.fetch_add(1, Ordering::Release);
+    slot.fill(start, start.saturating_add(len));
     Registration(slot)
 }
 
 /// The block that the last free slot was in: with many mappings, all before it are in use.
 static RECENT: AtomicPtr<Block> = AtomicPtr::new(ptr::null_mut());
 
-/// A slot with an even version. Called by the one writer.
+/// A slot that is free. Called by the one writer.
 fn free_slot() -> &'static Slot {
     // SAFETY: the pointer is null or that of a block, and blocks live for ever.
     let recent = unsafe { RECENT.load(Ordering::Relaxed).as_ref() }.unwrap_or(&FIRST);
     let (mut block, mut from_start) = (recent, ptr::eq(recent, &raw const FIRST));
     loop {
-        let free = |slot: &&Slot| slot.version.load(Ordering::Relaxed).is_multiple_of(2);
-        if let Some(slot) = block.slots.iter().find(free) {
+        if let Some(slot) = block.slots.iter().find(|slot| slot.is_free()) {
             RECENT.store(ptr::from_ref(block).cast_mut(), Ordering::Relaxed);
             return slot;
         }
@@ -99,14 +94,14 @@ fn free_slot() -> &'static Slot {
 impl Registration {
     /// Whether part of the mapping turned out to be missing.
     pub(super) fn is_damaged(&self) -> bool {
-        self.0.damaged.load(Ordering::SeqCst)
+        self.0.is_damaged()
     }
 }
 
 impl Drop for Registration {
     fn drop(&mut self) {
         let _writer = WRITERS.lock().unwrap_or_else(PoisonError::into_inner);
-        self.0.version.fetch_add(1, Ordering::AcqRel);
+        self.0.free();
     }
 }
 
@@ -116,16 +111,8 @@ impl Drop for Registration {
 pub(super) fn mark_damaged(address: usize) -> Option<usize> {
     let mut block = Some(&FIRST);
     while let Some(present) = block {
-        for slot in &present.slots {
-            let before = slot.version.load(Ordering::Acquire);
-            let start = slot.start.load(Ordering::Relaxed);
-            let end = slot.end.load(Ordering::Relaxed);
-            fence(Ordering::Acquire);
-            let unchanged = slot.version.load(Ordering::Relaxed) == before;
-            if unchanged && !before.is_multiple_of(2) && (start..end).contains(&address) {
-                slot.damaged.store(true, Ordering::SeqCst);
-                return Some(end);
-            }
+        if let Some(end) = present.slots.iter().find_map(|slot| slot.mark_damaged(address)) {
+            return Some(end);
         }
         block = present.next();
     }
