@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import numpy as np
 import pytest
 
 import framefold as ff
 from framefold.exceptions import BadFileError, InvalidArgumentError
+from framefold.executor.inline import InlineJobExecutor
+from framefold.udf import UDF
 
 scipy_sparse = pytest.importorskip("scipy.sparse", reason="scipy is not installed")
 
@@ -82,3 +86,47 @@ def test_damage_is_named(ctx, tmp_path, counts):
     (tmp_path / "data").write_bytes(b"12")
     with pytest.raises(BadFileError, match=r"data.*1 values"):
         ctx.open(path)
+
+
+class Columns(UDF):
+    """What SciPy goes by before and after somebody changes the memory that it came from."""
+
+    def __init__(self, change, same):
+        super().__init__(change=change, same=same)
+
+    def get_backends(self):
+        return ("scipy.sparse.csr_array",)
+
+    def get_result_buffers(self):
+        return {"nothing": self.buffer(kind="nav", dtype=bool)}
+
+    def process_tile(self, tile):
+        before = tile.indptr.copy(), tile.indices.copy()
+        self.params.change()
+        after = tile.indptr, tile.indices
+        self.params.same.extend(np.array_equal(*pair) for pair in zip(before, after, strict=True))
+
+
+def test_columns_of_mapped_files_stay_as_they_were_checked(tmp_path, counts):
+    """SciPy's compiled code writes to the cell of a column without a look at it."""
+    ctx = ff.Context(executor=InlineJobExecutor())
+    dataset = ctx.load("raw_csr", write(tmp_path, counts), num_partitions=1)
+    columns = np.memmap(tmp_path / "indices", dtype="<i4", mode="r+")
+    same = []
+    # That the file changed may be noticed in the end.
+    with contextlib.suppress(BadFileError):
+        ctx.run_udf(dataset, Columns(lambda: columns.fill(np.iinfo(np.int32).max), same))
+    assert same
+    assert all(same)
+
+
+def test_columns_of_arrays_in_memory_stay_as_they_were_checked(counts):
+    ctx = ff.Context(executor=InlineJobExecutor())
+    rows = scipy_sparse.csr_array(counts.reshape(30, -1))
+    dataset = ctx.load("memory", data=rows, nav_shape=(5, 6), sig_shape=(16, 12))
+    same = []
+    # Later partitions find what it has become.
+    with contextlib.suppress(BadFileError):
+        ctx.run_udf(dataset, Columns(lambda: rows.indices.fill(np.iinfo(np.int32).max), same))
+    assert same
+    assert all(same)

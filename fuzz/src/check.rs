@@ -117,7 +117,7 @@ fn read_frame(dataset: &Dataset, frame: u64) -> Result<Vec<u8>> {
     let slice = whole.slices().first().ok_or_else(|| Error::bug("a frame without slices"))?;
     let mut reader = dataset.source().reader()?;
     let tile = reader.read(FrameIndices::Run(frame..frame + 1), slice)?;
-    let bytes = tile.frames.as_bytes().to_vec();
+    let bytes = tile.frames().as_bytes().to_vec();
     reader.verify()?;
     Ok(bytes)
 }

@@ -29,7 +29,7 @@ fn read(path: &Path) -> Result<NativeArray> {
     let whole = tiling.slices().first().ok_or_else(|| Error::bug("a tiling without slices"))?;
     let mut reader = dataset.source().reader()?;
     let tile = reader.read(FrameIndices::Run(0..info.n_frames), whole)?;
-    let array = dispatch_frames!(tile.frames, view => {
+    let array = dispatch_frames!(tile.frames(), view => {
         let mut values = Vec::with_capacity(view.depth() * view.frame_len());
         for row in view.frames() {
             values.extend_from_slice(row);

@@ -112,8 +112,8 @@ fn join(parts: &[NativeArray], sig: &[usize]) -> Result<NativeArray> {
         let n_masks = part.values().len().checked_div(frame_len).unwrap_or(0);
         let bytes = part.values().as_bytes();
         let frames = TileFrames::from_bytes(part.dtype(), bytes, n_masks, frame_len, frame_len)?;
-        let tile = DenseTile { frames, owner: None };
-        let converted = convert_tile(&tile, dtype, &mut scratch)?.frames.as_bytes();
+        let tile = DenseTile::borrowed(frames);
+        let converted = convert_tile(&tile, dtype, &mut scratch)?.frames().as_bytes();
         let (target, after) = rest
             .split_at_mut_checked(converted.len())
             .ok_or_else(|| Error::bug("masks do not fill their stack"))?;

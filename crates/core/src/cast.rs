@@ -130,7 +130,7 @@ fn convert_with<'t>(
     dtype: DType,
     scratch: &'t mut Scratch,
 ) -> Result<DenseTile<'t>> {
-    let frames = tile.frames;
+    let frames = tile.frames();
     if frames.dtype() == dtype {
         return Ok(tile.clone());
     }
@@ -147,7 +147,7 @@ fn convert_with<'t>(
     let scratch: &Scratch = scratch;
     let bytes = &scratch.bytes()[..len_bytes];
     let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
-    Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+    DenseTile::lent(frames, scratch.owner())
 }
 
 macro_rules! define {
@@ -212,10 +212,10 @@ mod tests {
     fn gaps_between_frames_disappear() {
         let values = [1u16, 2, 99, 3, 4];
         let frames = u16::wrap_frames(FramesView::try_new(&values, 2, 2, 3).unwrap());
-        let tile = DenseTile { frames, owner: None };
+        let tile = DenseTile::borrowed(frames);
         let mut scratch = Scratch::new();
         let converted = convert_tile(&tile, DType::F32, &mut scratch).unwrap();
-        match converted.frames {
+        match converted.frames() {
             TileFrames::F32(view) => assert_eq!(view.contiguous().unwrap(), [1.0, 2.0, 3.0, 4.0]),
             other => panic!("{other:?}"),
         }
@@ -225,10 +225,10 @@ mod tests {
     fn integers_widen_exactly() {
         let values = [u64::MAX, 1 << 53];
         let frames = u64::wrap_frames(FramesView::try_new(&values, 1, 2, 2).unwrap());
-        let tile = DenseTile { frames, owner: None };
+        let tile = DenseTile::borrowed(frames);
         let mut scratch = Scratch::new();
         let converted = convert_tile(&tile, DType::C128, &mut scratch).unwrap();
-        match converted.frames {
+        match converted.frames() {
             TileFrames::C128(view) => {
                 assert_eq!(view.frame(0)[0], Complex128::new(u64::MAX as f64, 0.0));
             }
@@ -240,7 +240,7 @@ mod tests {
     fn complex_never_becomes_real() {
         let values = [Complex64::new(1.0, 2.0)];
         let frames = Complex64::wrap_frames(FramesView::try_new(&values, 1, 1, 1).unwrap());
-        let tile = DenseTile { frames, owner: None };
+        let tile = DenseTile::borrowed(frames);
         assert!(convert_tile(&tile, DType::F64, &mut Scratch::new()).is_err());
     }
 
@@ -254,11 +254,11 @@ mod tests {
                 let len = bytes.len() / from.size() / 2 - 1;
                 let bytes = &aligned.bytes()[..bytes.len()];
                 let frames = TileFrames::from_bytes(from, bytes, 2, len, len + 1).unwrap();
-                let tile = DenseTile { frames, owner: None };
+                let tile = DenseTile::borrowed(frames);
                 let of = |simd| {
                     let mut scratch = Scratch::new();
                     let tile = convert_with(simd, &tile, to, &mut scratch).unwrap();
-                    tile.frames.as_bytes().to_vec()
+                    tile.frames().as_bytes().to_vec()
                 };
                 let plain = of(Simd::plain());
                 for simd in Simd::all() {

@@ -8,7 +8,7 @@ pub use convert::{convert_csr, densify, sparsify};
 pub use scratch::{CsrParts, CsrScratch};
 
 use crate::element::for_each_element;
-use crate::{DType, Element, Error, Owner, Result};
+use crate::{DType, Element, Error, LentBytes, Owner, Result};
 use std::ops::Range;
 
 macro_rules! define {
@@ -73,7 +73,7 @@ pub struct CsrTile<'a> {
     columns: &'a [u32],
     values: TypedSlice<'a>,
     len: usize,
-    owner: Option<Owner>,
+    lent: Option<LentBytes>,
 }
 
 impl<'a> CsrTile<'a> {
@@ -99,7 +99,7 @@ impl<'a> CsrTile<'a> {
                 values.len()
             )));
         }
-        let tile = CsrTile { starts, columns, values, len, owner: None };
+        let tile = CsrTile { starts, columns, values, len, lent: None };
         if !canonical::rows_are(starts, columns, len) {
             let broken =
                 (0..tile.depth()).find(|&i| !canonical::row_is(&columns[tile.row(i)], len));
@@ -111,17 +111,22 @@ impl<'a> CsrTile<'a> {
         Ok(tile)
     }
 
-    /// The same, with the memory's owner.
-    #[must_use]
-    pub fn with_owner(mut self, owner: Owner) -> Self {
-        self.owner = Some(owner);
-        self
+    /// The same, with values in memory of `owner`, which keeps them alive for as long as a clone
+    /// of it is held.
+    ///
+    /// Row starts and columns are not lent: whoever shows them to others shows copies, since others
+    /// rely on what was checked here, and a mapped file may change after that.
+    ///
+    /// # Errors
+    /// `Bug` if the values lie elsewhere.
+    pub fn with_owner(mut self, owner: Owner) -> Result<Self> {
+        self.lent = Some(LentBytes::try_new(self.values.as_bytes(), owner)?);
+        Ok(self)
     }
 
-    /// Keeps the memory of the three arrays alive and unchanged for as long as a clone of it is
-    /// held. Where it is `None`, they must not be exposed beyond the tile's life.
-    pub fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
+    /// The bytes of the values, to be shown beyond the tile's life; `None` if they end with it.
+    pub fn lent_values(&self) -> Option<&LentBytes> {
+        self.lent.as_ref()
     }
 
     /// The number of frames.

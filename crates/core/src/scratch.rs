@@ -1,6 +1,6 @@
 //! Reusable, aligned memory for one tile.
 
-use crate::{Error, Owner, Result};
+use crate::{Error, Owner, Result, SharedBytes};
 use bytemuck::{Pod, Zeroable};
 use std::sync::Arc;
 
@@ -8,6 +8,12 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct Line([u8; 64]);
+
+impl SharedBytes for Vec<Line> {
+    fn bytes(&self) -> &[u8] {
+        bytemuck::cast_slice(self)
+    }
+}
 
 /// A growing buffer, aligned to 64 bytes, that is reused from tile to tile.
 ///
@@ -77,8 +83,7 @@ mod tests {
         let held = scratch.owner();
         scratch.prepare(100).unwrap().fill(9);
         assert_ne!(scratch.bytes().as_ptr(), first);
-        let lines = held.downcast::<Vec<Line>>().unwrap();
-        assert_eq!(lines[0].0[0], 7);
+        assert_eq!(held.bytes()[0], 7);
     }
 
     #[test]

@@ -1,13 +1,8 @@
 //! What a reduction sees at a time.
 
 use crate::element::for_each_element;
-use crate::{DType, Element, Error, Result, SigSlice};
-use std::any::Any;
+use crate::{DType, Element, Error, LentBytes, Owner, Result, SigSlice};
 use std::ops::Range;
-use std::sync::Arc;
-
-/// Keeps the memory behind a tile alive for those who hold on to a view of it.
-pub type Owner = Arc<dyn Any + Send + Sync>;
 
 /// The same signal slice of several frames: each frame's cells are one contiguous run, in
 /// C order of the slice, and runs lie `stride` elements apart.
@@ -184,13 +179,50 @@ macro_rules! dispatch_frames {
 }
 
 /// A dense tile as a reader hands it out.
+///
+/// Whether its memory may be seen beyond the tile's life is not to be claimed, but follows from
+/// where it lies:
+///
+/// ```compile_fail,E0451
+/// use framefold_core::{DenseTile, TileFrames};
+/// use std::sync::Arc;
+///
+/// fn claim(frames: TileFrames<'_>) -> DenseTile<'_> {
+///     DenseTile { frames, lent: None }
+/// }
+/// ```
 #[derive(Clone, Debug)]
 pub struct DenseTile<'a> {
+    frames: TileFrames<'a>,
+    lent: Option<LentBytes>,
+}
+
+impl<'a> DenseTile<'a> {
+    /// A tile in memory that ends with the tile.
+    pub fn borrowed(frames: TileFrames<'a>) -> Self {
+        DenseTile { frames, lent: None }
+    }
+
+    /// A tile in memory of `owner`, which keeps it alive and unchanged for as long as a clone of
+    /// it is held.
+    ///
+    /// # Errors
+    /// `Bug` if `frames` lie elsewhere.
+    pub fn lent(frames: TileFrames<'a>, owner: Owner) -> Result<Self> {
+        let lent = Some(LentBytes::try_new(frames.as_bytes(), owner)?);
+        Ok(DenseTile { frames, lent })
+    }
+
     /// The cells.
-    pub frames: TileFrames<'a>,
-    /// Keeps the memory of `frames` alive and unchanged for as long as a clone of it is held.
-    /// Where it is `None`, the memory must not be exposed beyond the tile's life.
-    pub owner: Option<Owner>,
+    pub fn frames(&self) -> TileFrames<'a> {
+        self.frames
+    }
+
+    /// The bytes of the cells, gaps included, to be shown beyond the tile's life; `None` if they
+    /// end with it.
+    pub fn lent_bytes(&self) -> Option<&LentBytes> {
+        self.lent.as_ref()
+    }
 }
 
 /// Where a tile lies in its run.
@@ -216,6 +248,6 @@ pub struct Tile<'a> {
 impl<'a> Tile<'a> {
     /// The cells.
     pub fn frames(&self) -> TileFrames<'a> {
-        self.data.frames
+        self.data.frames()
     }
 }

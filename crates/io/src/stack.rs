@@ -205,8 +205,8 @@ impl<'s> StackReader<'s> {
             }
             let Some((_, reader)) = &mut self.current else { break };
             let tile = reader.read(FrameIndices::List(&self.numbers), sig)?;
-            let size = tile.frames.dtype().size();
-            let from = tile.frames.as_bytes().chunks(tile.frames.stride() * size);
+            let size = tile.frames().dtype().size();
+            let from = tile.frames().as_bytes().chunks(tile.frames().stride() * size);
             let (to, after) = rest.split_at_mut(self.numbers.len() * frame_len);
             for (from, to) in from.zip(to.chunks_mut(frame_len)) {
                 let from =
@@ -248,7 +248,7 @@ impl FrameReader for StackReader<'_> {
         let depth = frames.len();
         let bytes = self.scratch.bytes().get(..depth * frame_len).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

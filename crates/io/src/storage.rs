@@ -17,6 +17,7 @@ mod tests;
 
 use crate::Backend;
 use buffered::BufferedFile;
+pub use framefold_core::SharedBytes;
 use framefold_core::{Error, FileStamp, Owner, Result};
 use mapped::MappedFile;
 pub use stamp::{check_same, check_unchanged, open_again, pack};
@@ -29,20 +30,6 @@ use std::io::ErrorKind as IoKind;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Memory owned by somebody else, such as a NumPy array.
-///
-/// Implementers promise to return the same bytes on every call; a shorter slice gives errors.
-pub trait SharedBytes: Send + Sync {
-    /// The bytes.
-    fn bytes(&self) -> &[u8];
-}
-
-impl SharedBytes for Vec<u8> {
-    fn bytes(&self) -> &[u8] {
-        self
-    }
-}
 
 /// Byte access to one file, or to shared memory. Clones share one mapping or file handle.
 #[derive(Clone)]
@@ -62,6 +49,21 @@ enum Kind {
         start: u64,
         len: u64,
     },
+}
+
+/// All that [`Storage::bytes`] lends.
+impl SharedBytes for Kind {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Kind::Mapped(file) => file.bytes(),
+            Kind::Buffered(_) => &[],
+            Kind::Shared { bytes, .. } => bytes.bytes(),
+            Kind::Part { whole, start, len } => {
+                let end = start.saturating_add(*len);
+                whole.bytes(*start..end).unwrap_or_default()
+            }
+        }
+    }
 }
 
 impl Storage {

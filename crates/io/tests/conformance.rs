@@ -41,7 +41,7 @@ fn values(dataset: &Dataset) -> Vec<f64> {
     for frame in 0..info.n_frames {
         let run = FrameIndices::Run(frame..frame + 1);
         let tile = reader.read(run, &scheme.slices()[0]).unwrap();
-        let owned = as_f64(tile.frames);
+        let owned = as_f64(tile.frames());
         all.extend(owned);
     }
     reader.verify().unwrap();
@@ -49,12 +49,12 @@ fn values(dataset: &Dataset) -> Vec<f64> {
 }
 
 fn as_f64(frames: TileFrames<'_>) -> Vec<f64> {
-    let tile = framefold_core::DenseTile { frames, owner: None };
+    let tile = framefold_core::DenseTile::borrowed(frames);
     let mut scratch = framefold_core::Scratch::new();
     let wide = framefold_core::convert_tile(&tile, DType::F64, &mut scratch).unwrap();
-    let bytes = dispatch_frames!(wide.frames, view => view.depth() * view.frame_len());
-    assert_eq!(wide.frames.as_bytes().len(), bytes * 8);
-    let groups = wide.frames.as_bytes().chunks_exact(8);
+    let bytes = dispatch_frames!(wide.frames(), view => view.depth() * view.frame_len());
+    assert_eq!(wide.frames().as_bytes().len(), bytes * 8);
+    let groups = wide.frames().as_bytes().chunks_exact(8);
     groups.map(|group| f64::from_ne_bytes(group.try_into().unwrap())).collect()
 }
 

@@ -97,7 +97,7 @@ fn run<T: Element>(
             frames: 0..DEPTH,
             sig: &run.tiling.slices()[0],
         },
-        data: DenseTile { frames: T::wrap_frames(view), owner: None },
+        data: DenseTile::borrowed(T::wrap_frames(view)),
     };
     group.throughput(Throughput::Elements((DEPTH * products_per_frame) as u64));
     group.bench_function(name, |b| b.iter(|| accumulator.process(black_box(&tile)).unwrap()));

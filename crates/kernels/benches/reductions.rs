@@ -98,7 +98,7 @@ fn measure<T: Element>(
                             frames,
                             sig: &run.tiling.slices()[0],
                         },
-                        data: DenseTile { frames: T::wrap_frames(view), owner: None },
+                        data: DenseTile::borrowed(T::wrap_frames(view)),
                     };
                     accumulator.process(black_box(&tile)).unwrap();
                 }

@@ -90,9 +90,6 @@ struct PieceReader<'s> {
     scratch: Scratch,
 }
 
-/// Keeps the memory of a piece alive.
-struct Kept(#[expect(dead_code, reason = "held, not read")] Arc<dyn SharedBytes>);
-
 impl PieceReader<'_> {
     /// The piece with that frame.
     fn piece_of(&mut self, frame: u64) -> Result<&Piece> {
@@ -173,7 +170,7 @@ impl FrameReader for PieceReader<'_> {
             let start = (offset(piece, first) + cells.start) * size;
             let bytes = piece.bytes.bytes().get(start..).unwrap_or_default();
             let frames = TileFrames::from_bytes(dtype, bytes, depth, cells.len(), frame_len)?;
-            return Ok(DenseTile { frames, owner: Some(Arc::new(Kept(piece.bytes.clone()))) });
+            return DenseTile::lent(frames, piece.bytes.clone());
         }
         let mut scratch = std::mem::take(&mut self.scratch);
         let mut out = scratch.prepare(depth * sig.len() * size)?;
@@ -190,7 +187,7 @@ impl FrameReader for PieceReader<'_> {
         self.scratch = scratch;
         let bytes = self.scratch.bytes();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -1,7 +1,6 @@
 //! Memory that Rust and Python share.
 
-use framefold::core::Owner;
-use framefold::io::SharedBytes;
+use framefold::core::{LentBytes, Owner, SharedBytes};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -9,13 +8,16 @@ use std::ffi::c_int;
 /// The base object of arrays that show a tile: keeps the tile's memory alive and unchanged for
 /// as long as somebody holds on to such an array.
 #[pyclass(frozen, module = "framefold._engine")]
-pub(crate) struct TileMemory {
-    _owner: Owner,
-}
+pub(crate) struct TileMemory(LentBytes);
 
 impl TileMemory {
-    pub(crate) fn new(owner: Owner) -> Self {
-        TileMemory { _owner: owner }
+    pub(crate) fn lent(lent: LentBytes) -> Self {
+        TileMemory(lent)
+    }
+
+    /// What was lent, as the owner that this keeps alive has it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.0.bytes()
     }
 }
 

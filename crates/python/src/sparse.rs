@@ -58,7 +58,7 @@ fn csr_array(array: &Bound<'_, PyUntypedArray>) -> PyResult<CsrArray> {
         return Err(error).or_raise(py);
     }
     let bytes: Arc<dyn framefold::io::SharedBytes> = if array.is_empty() {
-        Arc::new(Vec::new())
+        Arc::new(Vec::<u8>::new())
     } else {
         shared_bytes(array, &[array.dtype().itemsize()]).or_raise(py)?
     };
@@ -104,7 +104,7 @@ pub(crate) fn read_frames(source: &dyn DataSource, out: &mut [u8]) -> Result<()>
         let frames = first..info.n_frames.min(first.saturating_add(depth as u64));
         first = frames.end;
         let tile = reader.read(FrameIndices::Run(frames), slice)?;
-        let bytes = tile.frames.as_bytes();
+        let bytes = tile.frames().as_bytes();
         let Some((to, left)) = rest.split_at_mut_checked(bytes.len()) else {
             return Err(Error::bug("frames take more memory than they were given"));
         };

@@ -143,11 +143,11 @@ fn read(
 ) -> Result<Vec<Vec<u8>>> {
     let depth = frames.len();
     let tile = reader.read(frames, slice)?;
-    let found = (tile.frames.depth(), tile.frames.frame_len());
+    let found = (tile.frames().depth(), tile.frames().frame_len());
     if found != (depth, slice.len()) {
         return Err(Error::bug(format!("a tile of {found:?} for {depth} frames of {slice:?}")));
     }
-    Ok(bytes_of(tile.frames))
+    Ok(bytes_of(tile.frames()))
 }
 
 /// Holds the sparse rows of a tile against its dense cells.
@@ -164,7 +164,7 @@ fn check_csr(
     }
     let mut scratch = Scratch::new();
     let dense = densify(&tile, &mut scratch)?;
-    let same = dispatch_frames!(dense.frames, view => {
+    let same = dispatch_frames!(dense.frames(), view => {
         view.frames().zip(expected).all(|(cells, bytes)| same_cells(cells, bytes))
     });
     if same { Ok(()) } else { Err(Error::bug(format!("{what} differ from the dense cells"))) }

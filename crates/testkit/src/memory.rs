@@ -141,7 +141,7 @@ impl Reader<'_> {
         if let (true, FrameIndices::Run(run), Some(cells)) = (info.lends, &frames, sig.linear()) {
             let bytes = &bytes[(start_of(run.start) + cells.start) * size..];
             let frames = TileFrames::from_bytes(dtype, bytes, frames.len(), sig.len(), stride)?;
-            return Ok(DenseTile { frames, owner: None });
+            return Ok(DenseTile::borrowed(frames));
         }
         let (depth, stride) = (frames.len(), sig.len() + gap);
         let len_bytes = depth * stride * size;
@@ -157,7 +157,7 @@ impl Reader<'_> {
         }
         let bytes = &scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), stride)?;
-        Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+        DenseTile::lent(frames, scratch.owner())
     }
 }
 

@@ -80,7 +80,7 @@ fn read_frame(source: &dyn DataSource, frame: u64) -> Result<OracleFrame> {
     let whole = TilingScheme::try_new(sig, sig, 1)?;
     let mut reader = source.reader()?;
     let tile = reader.read(FrameIndices::Run(frame..frame + 1), &whole.slices()[0])?;
-    let cells: TypedVec = dispatch_frames!(tile.frames, view => view.frame(0).to_vec().into());
+    let cells: TypedVec = dispatch_frames!(tile.frames(), view => view.frame(0).to_vec().into());
     Ok(OracleFrame { integers: integers(&cells), values: numbers(&cells), cells })
 }
 

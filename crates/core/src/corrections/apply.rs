@@ -72,7 +72,7 @@ pub fn correct_tile<'t>(
     planes: &CorrectionPlanes,
     scratch: &'t mut Scratch,
 ) -> Result<DenseTile<'t>> {
-    let (frames, dtype) = (tile.frames, planes.dtype());
+    let (frames, dtype) = (tile.frames(), planes.dtype());
     let (depth, len) = (frames.depth(), frames.frame_len());
     if len != slice.read().len() || (frames.dtype().is_complex() && !dtype.is_complex()) {
         return Err(Error::bug(format!(
@@ -97,7 +97,7 @@ pub fn correct_tile<'t>(
     let kept = slice.kept().map_or(len, |kept| kept.iter().map(ExactSizeIterator::len).sum());
     let bytes = &scratch.bytes()[..depth * kept * dtype.size()];
     let frames = TileFrames::from_bytes(dtype, bytes, depth, kept, kept)?;
-    Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+    DenseTile::lent(frames, scratch.owner())
 }
 
 impl<T: Corrected> Typed<T> {

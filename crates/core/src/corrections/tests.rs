@@ -22,10 +22,10 @@ fn correct<S: Element, T: Element>(corrections: &Corrections, raw: &[S], tile: &
         let part = CorrectedSlice::try_new(corrections, slice, &[]).unwrap();
         let read: Vec<S> = part.read().runs(sig).flatten().map(|cell| raw[cell]).collect();
         let view = FramesView::try_new(&read, 1, read.len(), read.len()).unwrap();
-        let tile = DenseTile { frames: S::wrap_frames(view), owner: None };
+        let tile = DenseTile::borrowed(S::wrap_frames(view));
         let corrected = correct_tile(&tile, &part, &planes, &mut scratch).unwrap();
-        let bytes = corrected.frames.as_bytes();
-        assert_eq!(corrected.frames.frame_len(), slice.len());
+        let bytes = corrected.frames().as_bytes();
+        assert_eq!(corrected.frames().frame_len(), slice.len());
         let cells: &[T] = bytemuck::cast_slice(bytes);
         for (&cell, place) in cells.iter().zip(slice.runs(sig).flatten()) {
             out[place] = cell;
@@ -115,13 +115,13 @@ fn gaps_between_frames_and_several_frames() {
     let corrections = excluding(&[2, 2], &[3]);
     let raw = [1i32, 2, 3, 99, -7, -7, 4, 5, 6, 99];
     let frames = TileFrames::I32(FramesView::try_new(&raw, 2, 4, 6).unwrap());
-    let tile = DenseTile { frames, owner: None };
+    let tile = DenseTile::borrowed(frames);
     let scheme = TilingScheme::try_new(&[2, 2], &[2, 2], 2).unwrap();
     let part = CorrectedSlice::try_new(&corrections, &scheme.slices()[0], &[1, 2]).unwrap();
     let planes = CorrectionPlanes::try_new(&corrections, DType::F64).unwrap();
     let mut scratch = Scratch::new();
     let corrected = correct_tile(&tile, &part, &planes, &mut scratch).unwrap();
-    let TileFrames::F64(view) = corrected.frames else { panic!("{corrected:?}") };
+    let TileFrames::F64(view) = corrected.frames() else { panic!("{corrected:?}") };
     assert_eq!(view.contiguous().unwrap(), [1.0, 2.0, 3.0, 2.0, 4.0, 5.0, 6.0, 5.0]);
 }
 

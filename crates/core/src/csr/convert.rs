@@ -7,7 +7,6 @@ use crate::{
     DType, DenseTile, Element, Error, FramesView, Result, Scratch, TileFrames, dispatch_csr,
     dispatch_frames,
 };
-use std::sync::Arc;
 
 /// The tile with its zeros written out, in the same dtype, into `scratch`.
 ///
@@ -24,7 +23,7 @@ pub fn densify<'t>(tile: &CsrTile<'_>, scratch: &'t mut Scratch) -> Result<Dense
     dispatch_csr!(tile, view => spread(view, out))?;
     let scratch: &Scratch = scratch;
     let frames = TileFrames::from_bytes(dtype, &scratch.bytes()[..len_bytes], depth, len, len)?;
-    Ok(DenseTile { frames, owner: Some(scratch.owner()) })
+    DenseTile::lent(frames, scratch.owner())
 }
 
 fn spread<T: Element>(view: CsrView<'_, T>, out: &mut [u8]) -> Result<()> {
@@ -48,7 +47,7 @@ fn spread<T: Element>(view: CsrView<'_, T>, out: &mut [u8]) -> Result<()> {
 /// # Errors
 /// `LimitExceeded` for frames of more pixels than columns can count.
 pub fn sparsify<'t>(tile: &DenseTile<'_>, scratch: &'t mut CsrScratch) -> Result<CsrTile<'t>> {
-    let frames = tile.frames;
+    let frames = tile.frames();
     let (depth, len, dtype) = (frames.depth(), frames.frame_len(), frames.dtype());
     if u32::try_from(len).is_err() {
         return Err(Error::limit(format!(
@@ -118,8 +117,7 @@ pub fn convert_csr<'t>(
     let scratch: &Scratch = scratch;
     let values = TypedSlice::from_bytes(dtype, &scratch.bytes()[..len_bytes])?;
     // Where nobody owns the entries, nobody may hold on to the tile either.
-    let owner = tile.owner().map(|owner| Arc::new((owner.clone(), scratch.owner())) as _);
-    Ok(CsrTile { values, owner, ..tile.clone() })
+    CsrTile { values, ..tile.clone() }.with_owner(scratch.owner())
 }
 
 macro_rules! define {

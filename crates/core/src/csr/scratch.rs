@@ -2,16 +2,15 @@
 
 use super::{CsrTile, TypedSlice};
 use crate::{DType, Error, Result, Scratch};
-use std::sync::Arc;
 
 /// Memory for row starts, columns and values, reused from tile to tile.
 ///
-/// As with [`Scratch`], whoever clones the owner of a tile keeps its contents: the next
-/// [`CsrScratch::prepare`] then takes fresh memory.
+/// As with [`Scratch`], whoever clones the owner of a tile's values keeps them: the next
+/// [`CsrScratch::prepare`] then takes fresh memory for those.
 #[derive(Default)]
 pub struct CsrScratch {
-    starts: Arc<Vec<usize>>,
-    columns: Arc<Vec<u32>>,
+    starts: Vec<usize>,
+    columns: Vec<u32>,
     values: Scratch,
 }
 
@@ -56,20 +55,15 @@ impl CsrScratch {
             .zip(bytes)
             .ok_or_else(|| Error::bug("a sparse tile is larger than what was prepared"))?;
         let values = TypedSlice::from_bytes(dtype, bytes)?;
-        let owner = (self.starts.clone(), self.columns.clone(), self.values.owner());
-        Ok(CsrTile::try_new(starts, columns, values, len)?.with_owner(Arc::new(owner)))
+        CsrTile::try_new(starts, columns, values, len)?.with_owner(self.values.owner())
     }
 }
 
-/// The first `len` elements of memory that nobody else looks at.
-fn reuse<T: Clone + Default>(memory: &mut Arc<Vec<T>>, len: usize) -> &mut [T] {
-    if Arc::get_mut(memory).is_none_or(|elements| elements.len() < len) {
+/// The first `len` elements.
+fn reuse<T: Clone + Default>(memory: &mut Vec<T>, len: usize) -> &mut [T] {
+    if memory.len() < len {
         // Some spare room, since tiles differ in their number of entries.
-        *memory = Arc::new(vec![T::default(); len + len / 8]);
+        *memory = vec![T::default(); len + len / 8];
     }
-    match Arc::get_mut(memory) {
-        Some(elements) => &mut elements[..len],
-        // Unreachable: the memory was either unshared or made anew just now.
-        None => &mut [],
-    }
+    &mut memory[..len]
 }

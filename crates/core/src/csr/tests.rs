@@ -29,7 +29,7 @@ fn a_tile_is_checked_before_anybody_sees_it() {
 fn there_and_back_again() {
     let cells = [0i16, -3, 0, 0, 7, 99, 0, 0, 0, 0, 0, 99, 1, 0, 0, 0, 2];
     let frames = i16::wrap_frames(FramesView::try_new(&cells, 3, 5, 6).unwrap());
-    let dense = crate::DenseTile { frames, owner: None };
+    let dense = crate::DenseTile::borrowed(frames);
     let (mut sparse, mut scratch) = (CsrScratch::new(), Scratch::new());
     let tile = sparsify(&dense, &mut sparse).unwrap();
     assert_eq!(tile.starts(), [0, 2, 2, 4]);
@@ -37,9 +37,9 @@ fn there_and_back_again() {
     assert_eq!(tile.view::<i16>().unwrap().frame(2), (&[0, 4][..], &[1, 2][..]));
     assert!(tile.view::<u16>().is_none());
     let back = densify(&tile, &mut scratch).unwrap();
-    assert_eq!(back.frames.dtype(), DType::I16);
+    assert_eq!(back.frames().dtype(), DType::I16);
     let expected = [0i16, -3, 0, 0, 7, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2];
-    assert_eq!(back.frames.as_bytes(), bytemuck::cast_slice::<i16, u8>(&expected));
+    assert_eq!(back.frames().as_bytes(), bytemuck::cast_slice::<i16, u8>(&expected));
 }
 
 #[test]
@@ -60,17 +60,18 @@ fn what_somebody_holds_is_not_overwritten() {
     let mut scratch = CsrScratch::new();
     let cells = [1u8, 2, 3, 4];
     let frames = u8::wrap_frames(FramesView::try_new(&cells, 1, 4, 4).unwrap());
-    let dense = crate::DenseTile { frames, owner: None };
-    let mut columns_of = |keep: &mut Option<crate::Owner>| {
+    let dense = crate::DenseTile::borrowed(frames);
+    let mut values_of = |keep: &mut Option<crate::LentBytes>| {
         let tile = sparsify(&dense, &mut scratch).unwrap();
-        *keep = keep.take().and_then(|_| tile.owner().cloned());
-        tile.columns().as_ptr() as usize
+        *keep = keep.take().and_then(|_| tile.lent_values().cloned());
+        tile.values().as_bytes().as_ptr() as usize
     };
-    let mut held: Option<crate::Owner> = Some(std::sync::Arc::new(()));
-    let first = columns_of(&mut held);
-    let second = columns_of(&mut None);
+    let nothing = crate::LentBytes::try_new(&[], std::sync::Arc::new(Vec::<u8>::new()));
+    let mut held: Option<crate::LentBytes> = nothing.ok();
+    let first = values_of(&mut held);
+    let second = values_of(&mut None);
     assert_ne!(second, first);
-    assert_eq!(columns_of(&mut None), second);
+    assert_eq!(values_of(&mut None), second);
     drop(held);
 }
 
@@ -79,6 +80,6 @@ fn not_a_number_is_not_zero() {
     let cells = [0.0f32, f32::NAN, -0.0, 1.0];
     let frames = f32::wrap_frames(FramesView::try_new(&cells, 1, 4, 4).unwrap());
     let mut scratch = CsrScratch::new();
-    let tile = sparsify(&crate::DenseTile { frames, owner: None }, &mut scratch).unwrap();
+    let tile = sparsify(&crate::DenseTile::borrowed(frames), &mut scratch).unwrap();
     assert_eq!(tile.columns(), [1, 3]);
 }

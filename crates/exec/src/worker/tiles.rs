@@ -122,7 +122,7 @@ impl TileMaker {
             (dense, Some(tile))
         } else {
             let tile = reader.read(frames, read)?;
-            check_geometry((tile.frames.depth(), tile.frames.frame_len()), n_frames, read)?;
+            check_geometry((tile.frames().depth(), tile.frames().frame_len()), n_frames, read)?;
             let sparse = self.wants_csr && corrected.is_none();
             let csr = sparse.then(|| sparsify(&tile, &mut self.sparse)).transpose()?;
             (Some(tile), csr)

@@ -212,14 +212,14 @@ impl FrameReader for ChunkedReader<'_> {
                     let (memory, used) = kept(&self.cache, slot)?;
                     let bytes = memory.bytes().get(start * dtype.size()..used).unwrap_or_default();
                     let frames = TileFrames::from_bytes(dtype, bytes, depth, len, stride)?;
-                    return Ok(DenseTile { frames, owner: Some(memory.owner()) });
+                    return DenseTile::lent(frames, memory.owner());
                 }
             }
         }
         self.gather(len, len_bytes).map_err(|error| error.with_format(format))?;
         let bytes = &self.scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -137,7 +137,7 @@ impl<'s> ComposedReader<'s> {
             let steps = if ascending { part.frames.len() } else { 1 };
             let frames = part.frames.chunks(steps).zip(part.places.chunks(steps));
             for (frames, places) in frames {
-                let tile = self.reader(part.source)?.read(indices(frames), &part.cells)?.frames;
+                let tile = self.reader(part.source)?.read(indices(frames), &part.cells)?.frames();
                 let bytes = tile.as_bytes();
                 for (i, &place) in places.iter().enumerate() {
                     let start = i * tile.stride() * size;
@@ -178,7 +178,7 @@ impl FrameReader for ComposedReader<'_> {
         self.gather(&parts, sig, depth)?;
         let bytes = &self.scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

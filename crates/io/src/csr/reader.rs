@@ -9,7 +9,6 @@ use framefold_core::{
     TypedSlice, densify,
 };
 use std::ops::Range;
-use std::sync::Arc;
 
 pub(super) struct CsrReader<'s> {
     sparse: SparseReader<'s>,
@@ -88,8 +87,7 @@ fn lend<'t>(source: &'t CsrSource, rows: &'t Rows) -> Option<CsrTile<'t>> {
     let len = usize::try_from(source.frame_len).ok()?;
     // Checks every column; those that are out of order or out of the frame are sorted out later.
     let tile = CsrTile::try_new(rows.starts(), columns, values, len).ok()?;
-    let arrays = (source.columns.storage().owner(), source.values.storage().owner());
-    Some(tile.with_owner(Arc::new((rows.owner(), arrays))))
+    tile.with_owner(source.values.storage().owner()).ok()
 }
 
 impl Gathered {

@@ -4,7 +4,6 @@ use super::array::to_u64;
 use super::{CsrSource, array::Array};
 use framefold_core::{Error, FrameIndices, Result};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// Frames that follow each other in the file: so do their entries.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub(super) struct Run {
 #[derive(Default)]
 pub(super) struct Rows {
     /// Where rows begin and end among the entries of the tile.
-    starts: Arc<Vec<usize>>,
+    starts: Vec<usize>,
     runs: Vec<Run>,
     pointers: Vec<u64>,
     buffer: Vec<u8>,
@@ -30,14 +29,7 @@ pub(super) struct Rows {
 impl Rows {
     /// Reads and checks the row pointers of these frames.
     pub(super) fn read(&mut self, source: &CsrSource, frames: &FrameIndices<'_>) -> Result<()> {
-        if Arc::get_mut(&mut self.starts).is_none() {
-            // Somebody still looks at the last tile.
-            self.starts = Arc::default();
-        }
         let Rows { starts, runs, pointers, buffer } = self;
-        let Some(starts) = Arc::get_mut(starts) else {
-            return Err(Error::bug("row starts are shared"));
-        };
         runs.clear();
         starts.clear();
         starts.push(0);
@@ -67,11 +59,6 @@ impl Rows {
 
     pub(super) fn starts(&self) -> &[usize] {
         &self.starts
-    }
-
-    /// Keeps the starts as they are while a clone of it is held.
-    pub(super) fn owner(&self) -> Arc<Vec<usize>> {
-        self.starts.clone()
     }
 
     pub(super) fn runs(&self) -> &[Run] {

@@ -106,8 +106,8 @@ pub(super) fn element(pair: Pair, bytes: &[u8]) -> Result<Vec<u8>> {
     aligned.prepare(bytes.len())?.copy_from_slice(bytes);
     let frames = TileFrames::from_bytes(from, &aligned.bytes()[..from.size()], 1, 1, 1)?;
     let mut scratch = Scratch::new();
-    let tile = convert(&DenseTile { frames, owner: None }, pair, &mut scratch)?;
-    Ok(tile.map_err(|odd| odd.error())?.frames.as_bytes().to_vec())
+    let tile = convert(&DenseTile::borrowed(frames), pair, &mut scratch)?;
+    Ok(tile.map_err(|odd| odd.error())?.frames().as_bytes().to_vec())
 }
 
 impl DataSource for Converted {
@@ -187,7 +187,7 @@ fn convert<'t>(
     scratch: &'t mut Scratch,
 ) -> Result<Result<DenseTile<'t>, Odd>> {
     let (dtype, clips) = (pair.to.dtype, pair.clips());
-    let (depth, len) = (tile.frames.depth(), tile.frames.frame_len());
+    let (depth, len) = (tile.frames().depth(), tile.frames().frame_len());
     let len_bytes = depth.checked_mul(len).and_then(|cells| cells.checked_mul(dtype.size()));
     let len_bytes = len_bytes.ok_or_else(|| Error::limit("a tile does not fit in memory"))?;
     macro_rules! integers {
@@ -195,7 +195,7 @@ fn convert<'t>(
             to_integers($view, dtype, clips, scratch.prepare(len_bytes)?)
         };
     }
-    let done = match tile.frames {
+    let done = match tile.frames() {
         TileFrames::F64(view) if dtype == DType::F32 => {
             write::<_, f32>(view, clips, scratch.prepare(len_bytes)?)
         }
@@ -221,7 +221,7 @@ fn convert<'t>(
     let scratch: &Scratch = scratch;
     let bytes = &scratch.bytes()[..len_bytes];
     let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
-    Ok(Ok(DenseTile { frames, owner: Some(scratch.owner()) }))
+    Ok(Ok(DenseTile::lent(frames, scratch.owner())?))
 }
 
 #[cfg(test)]

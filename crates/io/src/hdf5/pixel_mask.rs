@@ -146,7 +146,7 @@ fn bits(library: &Library, array: Array) -> Result<Vec<u64>> {
     let Some(whole) = scheme.slices().first() else { return Ok(vec![]) };
     let mut reader = source.reader()?;
     let tile = reader.read(FrameIndices::Run(0..1), whole)?;
-    let bits = match tile.frames {
+    let bits = match tile.frames() {
         TileFrames::Bool(view) => collect(view, |flag| u64::from(flag.0 != 0)),
         TileFrames::U8(view) => collect(view, u64::from),
         TileFrames::U16(view) => collect(view, u64::from),

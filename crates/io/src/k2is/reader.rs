@@ -286,7 +286,7 @@ impl FrameReader for K2Reader<'_> {
         result.map_err(|error: Error| error.with_format(self.source.info().format))?;
         let bytes = &self.scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(DType::U16, bytes, depth, len, len)?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -293,12 +293,12 @@ impl FrameReader for LinearReader<'_> {
         if let Some(lent) = self.lend(&frames, slice)? {
             let Lent { bytes, depth, len, stride, .. } = lent;
             let frames = TileFrames::from_bytes(lent.dtype, bytes, depth, len, stride)?;
-            return Ok(DenseTile { frames, owner: Some(lent.file.storage.owner()) });
+            return DenseTile::lent(frames, lent.file.storage.owner());
         }
         self.gather(&frames, slice).map_err(|e| e.with_format(self.source.info.format))?;
         let bytes = &self.scratch.bytes()[..depth * slice.out_len];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

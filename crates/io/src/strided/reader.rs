@@ -229,7 +229,7 @@ impl FrameReader for StridedReader<'_> {
         let start = found.unwrap_or(0) * dtype.size();
         let bytes = &self.scratch.bytes()[start..start + len_bytes];
         let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
-        Ok(DenseTile { frames, owner: Some(self.scratch.owner()) })
+        DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {

@@ -97,22 +97,22 @@ impl Cast {
         if self.from.is_integer() && self.to.is_integer() {
             let back = convert_tile(converted, self.from, &mut back)?;
             let sign = |frames: TileFrames<'_>| wide(frames, DType::F64);
-            let (then, now) = (sign(original.frames)?, sign(converted.frames)?);
-            let len = original.frames.frame_len();
-            let same = equal_cells(original.frames, back.frames);
+            let (then, now) = (sign(original.frames())?, sign(converted.frames())?);
+            let len = original.frames().frame_len();
+            let same = equal_cells(original.frames(), back.frames());
             let at = (0..then.len()).find(|&i| {
                 !same.get(i).copied().unwrap_or(false) || (then[i] < 0.0) != (now[i] < 0.0)
             });
             return Ok(at.map(|i| (i / len, i % len, then[i].to_string())));
         }
         let wider = if self.from.is_complex() { DType::C128 } else { DType::F64 };
-        let (then, now) = (wide(original.frames, wider)?, wide(converted.frames, wider)?);
+        let (then, now) = (wide(original.frames(), wider)?, wide(converted.frames(), wider)?);
         let parts = if wider == DType::C128 { 2 } else { 1 };
-        let len = original.frames.frame_len() * parts;
+        let len = original.frames().frame_len() * parts;
         // u64 and i64 have values that f64 has not; those have to come back as they were.
         let exact = if self.from.is_integer() && self.to.is_float() && !self.lossy {
             let back = convert_tile(converted, self.from, &mut back)?;
-            Some(equal_cells(original.frames, back.frames))
+            Some(equal_cells(original.frames(), back.frames()))
         } else {
             None
         };
@@ -133,12 +133,12 @@ impl Cast {
 
 /// All cells as f64, complex ones as pairs.
 fn wide(frames: TileFrames<'_>, dtype: DType) -> Result<Vec<f64>> {
-    let tile = DenseTile { frames, owner: None };
+    let tile = DenseTile::borrowed(frames);
     let mut scratch = Scratch::new();
     let tile = convert_tile(&tile, dtype, &mut scratch)?;
-    let mut values = Vec::with_capacity(tile.frames.depth() * tile.frames.frame_len());
-    for i in 0..tile.frames.depth() {
-        match tile.frames {
+    let mut values = Vec::with_capacity(tile.frames().depth() * tile.frames().frame_len());
+    for i in 0..tile.frames().depth() {
+        match tile.frames() {
             TileFrames::F64(view) => values.extend_from_slice(view.frame(i)),
             TileFrames::C128(view) => {
                 values.extend(view.frame(i).iter().flat_map(|value| [value.re, value.im]));
@@ -172,7 +172,7 @@ mod tests {
 
     fn check<T: Element>(values: &[T], to: DType, lossy: bool) -> std::result::Result<(), String> {
         let view = FramesView::try_new(values, 1, values.len(), values.len()).unwrap();
-        let original = DenseTile { frames: T::wrap_frames(view), owner: None };
+        let original = DenseTile::borrowed(T::wrap_frames(view));
         let cast = Cast::try_new(T::DTYPE, Some(to), lossy).unwrap();
         let mut scratch = Scratch::new();
         let converted = convert_tile(&original, to, &mut scratch).unwrap();

@@ -91,7 +91,7 @@ impl<'d> Frames<'d> {
             tile = correct_tile(&tile, slice, planes, &mut self.corrected)?;
         }
         let made: DenseTile<'_>;
-        if tile.frames.dtype() != self.cast.to {
+        if tile.frames().dtype() != self.cast.to {
             made = convert_tile(&tile, self.cast.to, &mut self.converted)?;
             self.cast.check(&tile, &made).map_err(|(i, error)| match list.get(i) {
                 Some(&frame) => error.with_frame(frame),
@@ -99,7 +99,7 @@ impl<'d> Frames<'d> {
             })?;
             tile = made;
         }
-        let frames = tile.frames;
+        let frames = tile.frames();
         let size = frames.dtype().size();
         let (len, stride) = (frames.frame_len() * size, frames.stride() * size);
         let bytes = frames.as_bytes();

@@ -37,7 +37,7 @@ fn read_all(dataset: &Dataset) -> Result<Vec<(u64, Vec<u8>)>> {
     let mut frames = Vec::new();
     for frame in ranges.iter().flat_map(Clone::clone) {
         let tile = reader.read(FrameIndices::Run(frame..frame + 1), &scheme.slices()[0])?;
-        frames.push((frame, tile.frames.as_bytes().to_vec()));
+        frames.push((frame, tile.frames().as_bytes().to_vec()));
     }
     reader.verify()?;
     Ok(frames)

@@ -46,11 +46,11 @@ fn values(dataset: &Dataset) -> Vec<f64> {
     let mut all = Vec::new();
     for frame in 0..info.n_frames {
         let run = FrameIndices::Run(frame..frame + 1);
-        let frames = reader.read(run, &scheme.slices()[0]).unwrap().frames;
+        let frames = reader.read(run, &scheme.slices()[0]).unwrap().frames();
         let mut scratch = Scratch::new();
-        let tile = DenseTile { frames, owner: None };
+        let tile = DenseTile::borrowed(frames);
         let wide = framefold_core::convert_tile(&tile, DType::F64, &mut scratch).unwrap();
-        let groups = wide.frames.as_bytes().chunks_exact(8);
+        let groups = wide.frames().as_bytes().chunks_exact(8);
         all.extend(groups.map(|group| f64::from_ne_bytes(group.try_into().unwrap())));
     }
     reader.verify().unwrap();

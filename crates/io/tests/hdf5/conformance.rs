@@ -47,9 +47,9 @@ fn read_all(dataset: &Dataset) -> Vec<u8> {
     for start in (0..info.n_frames).step_by(3) {
         let end = (start + 3).min(info.n_frames);
         let tile = reader.read(FrameIndices::Run(start..end), &whole.slices()[0]).unwrap();
-        let (len, stride) = (tile.frames.frame_len(), tile.frames.stride());
-        let all = tile.frames.as_bytes();
-        for frame in 0..tile.frames.depth() {
+        let (len, stride) = (tile.frames().frame_len(), tile.frames().stride());
+        let all = tile.frames().as_bytes();
+        for frame in 0..tile.frames().depth() {
             bytes.extend(&all[frame * stride * size..(frame * stride + len) * size]);
         }
     }

@@ -16,7 +16,7 @@ fn backends() -> [OpenOptions; 2] {
 pub fn check(source: &dyn DataSource, frames: &FrameIndices<'_>, slice: &SigSlice) {
     let mut reader = source.reader().unwrap();
     let tile = reader.read(frames.clone(), slice).unwrap();
-    let bytes = tile.frames.as_bytes();
+    let bytes = tile.frames().as_bytes();
     assert_eq!(bytes.len(), frames.len() * slice.len() * 2);
     let mut pixels = bytes.chunks(2).map(|pair| u16::from_ne_bytes([pair[0], pair[1]]));
     for frame in frames.iter() {
@@ -144,7 +144,7 @@ fn a_real_block() {
         let mut reader = dataset.source().reader().unwrap();
         let tile = reader.read(FrameIndices::Run(0..1), slice.unwrap()).unwrap();
         for reading in entry["readings"].as_array().unwrap() {
-            assert!(crate::real_files::is_the_same(tile.frames.as_bytes(), "uint16", reading));
+            assert!(crate::real_files::is_the_same(tile.frames().as_bytes(), "uint16", reading));
         }
     }
 }

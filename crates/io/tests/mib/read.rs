@@ -25,7 +25,7 @@ pub fn whole_frames(dataset: &Dataset) -> TilingScheme {
 pub fn read(dataset: &Dataset, frames: FrameIndices<'_>, sig: &SigSlice) -> Vec<u32> {
     let mut reader = dataset.source().reader().unwrap();
     let tile = reader.read(frames, sig).unwrap();
-    let cells = match tile.frames {
+    let cells = match tile.frames() {
         TileFrames::U8(view) => view.frames().flatten().map(|&v| u32::from(v)).collect(),
         TileFrames::U16(view) => view.frames().flatten().map(|&v| u32::from(v)).collect(),
         TileFrames::U32(view) => view.frames().flatten().copied().collect(),

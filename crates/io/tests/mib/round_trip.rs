@@ -156,7 +156,7 @@ fn eight_bit_frames_are_lent_where_they_lie() {
     let scheme = TilingScheme::try_new(&[4, 8], &[4, 8], 3).unwrap();
     let mut reader = dataset.source().reader().unwrap();
     let tile = reader.read(FrameIndices::Run(0..3), &scheme.slices()[0]).unwrap();
-    assert_eq!(tile.frames.stride(), 384 + 32, "frames with their headers in between");
+    assert_eq!(tile.frames().stride(), 384 + 32, "frames with their headers in between");
 }
 
 #[test]

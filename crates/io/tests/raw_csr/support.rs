@@ -140,7 +140,7 @@ pub fn read_frames(source: &dyn DataSource) -> Result<Vec<Vec<u8>>> {
     let mut frames = vec![];
     for frame in 0..info.n_frames {
         let tile = reader.read(FrameIndices::Run(frame..frame + 1), &whole(&info.sig_shape))?;
-        frames.push(tile.frames.as_bytes().to_vec());
+        frames.push(tile.frames().as_bytes().to_vec());
     }
     reader.verify()?;
     Ok(frames)

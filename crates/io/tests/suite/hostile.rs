@@ -17,7 +17,7 @@ fn read_all(dataset: &Dataset) -> framefold_core::Result<u64> {
     let mut sum = 0;
     for frame in 0..info.n_frames {
         let tile = reader.read(FrameIndices::Run(frame..frame + 1), &scheme.slices()[0])?;
-        sum += tile.frames.as_bytes().iter().map(|&b| u64::from(b)).sum::<u64>();
+        sum += tile.frames().as_bytes().iter().map(|&b| u64::from(b)).sum::<u64>();
     }
     reader.verify()?;
     Ok(sum)

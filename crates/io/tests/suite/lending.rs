@@ -38,11 +38,11 @@ fn lent(
     let source = MemorySource::try_new(memory.clone(), array).unwrap();
     let mut reader = source.reader().unwrap();
     let tile = reader.read(frames, slice).unwrap();
-    let address = tile.frames.as_bytes().as_ptr() as usize;
+    let address = tile.frames().as_bytes().as_ptr() as usize;
     let start = memory.bytes().as_ptr() as usize;
     let within = (start..start + memory.bytes().len()).contains(&address);
     assert!(source.info().lends || !within);
-    within.then(|| (address - start, tile.frames.stride()))
+    within.then(|| (address - start, tile.frames().stride()))
 }
 
 fn array(frames: &Frames) -> MemoryArray {
@@ -108,16 +108,14 @@ fn a_tile_outlives_its_source_through_its_owner() {
         let (held, bytes) = {
             let mut reader = dataset.source().reader().unwrap();
             let tile = reader.read(FrameIndices::Run(2..5), whole).unwrap();
-            let bytes: *const [u8] = tile.frames.as_bytes();
-            let held = tile.owner.clone().unwrap();
+            let bytes = tile.frames().as_bytes().as_ptr() as usize;
+            let held = tile.lent_bytes().cloned().unwrap();
             // The next tile must not overwrite what is held.
             reader.read(FrameIndices::Run(0..3), whole).unwrap();
             (held, bytes)
         };
         drop(dataset);
-        // SAFETY: the owner keeps the bytes where they are.
-        let bytes = unsafe { &*bytes };
-        assert_eq!(bytes, &frames.bytes[2 * 48..5 * 48]);
-        drop(held);
+        assert_eq!(held.bytes().as_ptr() as usize, bytes);
+        assert_eq!(held.bytes(), &frames.bytes[2 * 48..5 * 48]);
     }
 }

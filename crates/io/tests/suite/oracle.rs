@@ -130,13 +130,13 @@ pub fn compare(
     frames: &Frames,
 ) {
     let tile = reader.read(indices.clone(), slice).unwrap();
-    assert_eq!(tile.frames.dtype(), frames.stored.dtype);
-    assert_eq!(tile.frames.depth(), indices.len());
-    assert_eq!(tile.frames.frame_len(), slice.len());
-    let stride = tile.frames.stride() * frames.size();
+    assert_eq!(tile.frames().dtype(), frames.stored.dtype);
+    assert_eq!(tile.frames().depth(), indices.len());
+    assert_eq!(tile.frames().frame_len(), slice.len());
+    let stride = tile.frames().stride() * frames.size();
     let len = slice.len() * frames.size();
     for (i, frame) in indices.iter().enumerate() {
-        let found = &tile.frames.as_bytes()[i * stride..i * stride + len];
+        let found = &tile.frames().as_bytes()[i * stride..i * stride + len];
         let expected = frames.slice(usize::try_from(frame).unwrap(), slice);
         assert_eq!(found, expected, "frame {frame}, {slice:?}");
     }

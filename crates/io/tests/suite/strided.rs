@@ -152,7 +152,7 @@ fn check_large(strides: [usize; 4], preferred_depth: impl Fn(usize) -> usize) {
         for slice in tiling.slices() {
             for range in [0..n_frames as u64, 100..1400].into_iter().chain(shallow.clone()) {
                 let tile = reader.read(FrameIndices::Run(range.clone()), slice).unwrap();
-                let found = tile.frames.as_bytes();
+                let found = tile.frames().as_bytes();
                 let expected: Vec<u8> = range
                     .clone()
                     .flat_map(|frame| slice.runs(&[sy, sx]).flatten().map(move |c| (frame, c)))

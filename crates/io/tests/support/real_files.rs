@@ -41,7 +41,7 @@ pub fn bytes_of(dataset: &Dataset) -> Vec<u8> {
     let mut all = Vec::new();
     for frame in 0..info.n_frames {
         let run = FrameIndices::Run(frame..frame + 1);
-        all.extend(reader.read(run, &scheme.slices()[0]).unwrap().frames.as_bytes());
+        all.extend(reader.read(run, &scheme.slices()[0]).unwrap().frames().as_bytes());
     }
     reader.verify().unwrap();
     all

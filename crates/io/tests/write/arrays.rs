@@ -28,7 +28,7 @@ fn frame(dataset: &Dataset, position: usize) -> Option<Vec<u8>> {
     let tiling = TilingScheme::try_new(sig, sig, 1).unwrap();
     let mut reader = dataset.source().reader().unwrap();
     let tile = reader.read(FrameIndices::Run(frame..frame + 1), &tiling.slices()[0]).unwrap();
-    Some(tile.frames.as_bytes().to_vec())
+    Some(tile.frames().as_bytes().to_vec())
 }
 
 fn write(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<Dataset> {

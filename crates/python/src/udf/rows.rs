@@ -1,21 +1,24 @@
 //! A sparse tile as three NumPy arrays, from which Python makes the format that a UDF takes.
+//!
+//! Compiled code of other libraries goes by row starts and columns without a look at them: they are
+//! copied, and the copies checked, since a file that is mapped may change after the tile was made.
+//! Values are only ever numbers, and are shown where they lie.
 
 use crate::arrays::{Layout, view};
-use crate::errors::to_python;
+use crate::errors::{OrRaise, to_python};
 use crate::memory::TileMemory;
-use framefold::core::{CsrTile, Owner, Scratch};
-use numpy::PyArrayDescr;
+use framefold::Error;
+use framefold::core::{CsrTile, LentBytes, Scratch};
 use numpy::npyffi::npy_intp;
+use numpy::{Element, PyArray1, PyArrayDescr, PyArrayDescrMethods, PyArrayMethods};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use std::sync::Arc;
 
-/// Where rows begin, the column of each entry, and its value: read-only, and without a copy
-/// where the tile's memory has an owner.
+/// Where rows begin, the column of each entry, and its value: all read-only.
 pub(super) struct Rows<'py> {
-    base: Bound<'py, PyAny>,
-    starts: (*const usize, usize),
-    columns: (*const u32, usize),
-    values: *const u8,
+    starts: Vec<npy_intp>,
+    columns: Vec<u32>,
+    values: Bound<'py, TileMemory>,
 }
 
 /// The three arrays in that order: of `intp`, of `uint32`, and of the dtype of the pixels.
@@ -23,64 +26,59 @@ pub(super) type RowArrays<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'p
 
 impl<'py> Rows<'py> {
     pub(super) fn new(py: Python<'py>, tile: &CsrTile<'_>) -> PyResult<Self> {
-        let (starts, columns) = (tile.starts(), tile.columns());
-        let values = tile.values().as_bytes();
-        match tile.owner() {
-            Some(owner) => Self::shown(py, (starts, columns, values), owner.clone()),
-            None => {
-                // Memory that ends with the call must not be seen after it: show a copy.
-                let (starts, columns) = (starts.to_vec(), columns.to_vec());
-                let mut copy = Scratch::new();
-                let room = copy.prepare(values.len()).map_err(|error| to_python(py, error))?;
-                room.copy_from_slice(values);
-                let copied = Arc::new((starts, columns, copy));
-                let shown = (&*copied.0, &*copied.1, copied.2.bytes());
-                Self::shown(py, shown, copied.clone())
-            }
-        }
-    }
-
-    /// `owner` keeps the three alive.
-    fn shown(
-        py: Python<'py>,
-        (starts, columns, values): (&[usize], &[u32], &[u8]),
-        owner: Owner,
-    ) -> PyResult<Self> {
+        let columns = tile.columns().to_vec();
+        CsrTile::try_new(tile.starts(), &columns, tile.values(), tile.frame_len())
+            .map_err(|_| changed())
+            .or_raise(py)?;
+        let values = match tile.lent_values() {
+            Some(lent) => lent.clone(),
+            None => copied(tile.values().as_bytes()).map_err(|error| to_python(py, error))?,
+        };
         Ok(Rows {
-            base: Py::new(py, TileMemory::new(owner))?.into_bound(py).into_any(),
-            starts: (starts.as_ptr(), starts.len()),
-            columns: (columns.as_ptr(), columns.len()),
-            values: values.as_ptr(),
+            starts: tile.starts().iter().map(|&start| intp(start)).collect(),
+            columns,
+            values: Bound::new(py, TileMemory::lent(values))?,
         })
     }
 
     /// The arrays; `descr` describes the values.
-    pub(super) fn arrays(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<RowArrays<'py>> {
-        let py = self.base.py();
-        let (starts, n_starts) = self.starts;
-        let (columns, n_entries) = self.columns;
-        let starts = self.array(&PyArrayDescr::new(py, "intp")?, starts.cast(), n_starts)?;
-        let columns = self.array(&PyArrayDescr::new(py, "uint32")?, columns.cast(), n_entries)?;
-        Ok((starts, columns, self.array(descr, self.values, n_entries)?))
-    }
-
-    fn array(
-        &self,
-        descr: &Bound<'py, PyArrayDescr>,
-        start: *const u8,
-        len: usize,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let size = intp(numpy::PyArrayDescrMethods::itemsize(descr));
+    pub(super) fn arrays(self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<RowArrays<'py>> {
+        let py = self.values.py();
+        let (bytes, size) = (self.values.get().bytes(), descr.itemsize());
+        let n_entries = self.columns.len();
+        if n_entries.checked_mul(size).is_none_or(|needed| needed > bytes.len()) {
+            let error = "the values of a tile lie outside of the memory that was lent for them";
+            return Err(PyRuntimeError::new_err(error));
+        }
         let layout = Layout {
-            start: start.cast_mut(),
-            shape: &[intp(len)],
-            strides: &[size],
+            start: bytes.as_ptr().cast_mut(),
+            shape: &[intp(n_entries)],
+            strides: &[intp(size)],
             writeable: false,
         };
-        // SAFETY: `start` is that of a slice of `len` elements of that dtype, which the base
-        // keeps alive and unchanged; starts are far below the sign bit; read-only.
-        unsafe { view(self.base.py(), descr, &layout, &self.base) }
+        // SAFETY: the bytes were measured just now; they are of an owner that the base keeps alive;
+        // read-only.
+        let values = unsafe { view(py, descr, &layout, self.values.as_any())? };
+        Ok((read_only(py, self.starts), read_only(py, self.columns), values))
     }
+}
+
+/// Memory that ends with the call must not be seen after it.
+fn copied(values: &[u8]) -> framefold::Result<LentBytes> {
+    let mut copy = Scratch::new();
+    copy.prepare(values.len())?.copy_from_slice(values);
+    LentBytes::try_new(copy.bytes().get(..values.len()).unwrap_or_default(), copy.owner())
+}
+
+fn read_only<T: Element>(py: Python<'_>, values: Vec<T>) -> Bound<'_, PyAny> {
+    let array = PyArray1::from_vec(py, values);
+    array.readwrite().make_nonwriteable();
+    array.into_any()
+}
+
+fn changed() -> Error {
+    Error::bad_file("the columns of sparse data changed while they were read")
+        .with_hint("do not change files, or arrays in memory, while they are being read")
 }
 
 /// Lengths of things in memory always fit.

@@ -51,7 +51,7 @@ impl Selected {
         self.columns.clear();
         self.values.clear();
         match tile {
-            AnyTile::Dense(tile) => dispatch_frames!(tile.frames, view => {
+            AnyTile::Dense(tile) => dispatch_frames!(tile.frames(), view => {
                 for frame in view.frames() {
                     self.row(threshold, frame, |i| i as u32);
                 }
