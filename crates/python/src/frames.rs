@@ -35,7 +35,11 @@ pub(crate) fn from_pieces(
     let ascending = starts.first() == Some(&0) && starts.is_sorted_by(|a, b| a < b);
     let format = match (format, ascending) {
         ("dask", true) => "dask",
-        _ => return Err(Error::bug("pieces of frames without order or name")).or_raise(py),
+        (_, false) => return Err(Error::bug("pieces of frames are not in order")).or_raise(py),
+        (other, true) => {
+            let error = Error::invalid(format!("there is no format of pieces '{other}'"));
+            return Err(error.with_hint("use 'dask'")).or_raise(py);
+        }
     };
     let info = SourceInfo {
         format,

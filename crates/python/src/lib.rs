@@ -28,10 +28,13 @@ mod sparse;
 mod udf;
 mod verbs;
 mod whole;
+mod words;
 
 use pyo3::prelude::*;
 
-#[pymodule(gil_used = false)]
+// What reads reference counts and writes array headers (`moving_view`, `udf::binding::cut`) counts on
+// the interpreter's lock. An interpreter without one takes it again when it imports this.
+#[pymodule(gil_used = true)]
 mod _engine {
     #[pymodule_export]
     use super::cli::cli_main;

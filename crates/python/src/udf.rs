@@ -17,6 +17,7 @@ pub(crate) use cursor::TileCursor;
 
 use crate::ending::attached;
 use crate::errors::from_python;
+use crate::words::Word;
 use accumulator::{PyAccumulator, Task};
 use attached::Attached;
 use framefold::core::{
@@ -78,17 +79,8 @@ impl Udf for PyUdf {
         });
         let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
-        let method = match method.as_str() {
-            "tile" => Method::Tile,
-            "frame" => Method::Frame,
-            "partition" => Method::Partition,
-            other => return Err(Error::bug(format!("unknown method '{other}'"))),
-        };
-        let format = match layout.as_str() {
-            "dense" => ArrayFormat::Dense,
-            "csr" => ArrayFormat::Csr,
-            other => return Err(Error::bug(format!("unknown layout '{other}'"))),
-        };
+        let method = Method::parse(&method)?;
+        let format = ArrayFormat::parse(&layout)?;
         let preferred = StoredDType::parse(&dtype).map_err(|error| {
             Error::invalid(format!("get_preferred_input_dtype: {}", error.message()))
                 .with_hint("return a NumPy number dtype, or USE_NATIVE_DTYPE")
@@ -138,18 +130,8 @@ impl Udf for PyUdf {
 
 fn declaration(declared: Declaration) -> Result<BufferDecl> {
     let (name, kind, extra_shape, dtype, size, usage) = declared;
-    let kind = match kind.as_str() {
-        "nav" => BufferKind::Nav,
-        "sig" => BufferKind::Sig,
-        "single" => BufferKind::Single,
-        other => return Err(Error::bug(format!("unknown buffer kind '{other}'"))),
-    };
-    let usage = match usage.as_deref() {
-        None => BufferUse::Public,
-        Some("private") => BufferUse::Private,
-        Some("result_only") => BufferUse::ResultOnly,
-        Some(other) => return Err(Error::bug(format!("unknown buffer use '{other}'"))),
-    };
+    let kind = BufferKind::parse(&kind)?;
+    let usage = usage.map_or(Ok(BufferUse::Public), |usage| BufferUse::parse(&usage))?;
     let known = DType::all().find(|known| known.name() == dtype);
     let dtype = match known {
         Some(known) => BufferDtype::Native(known),

@@ -7,8 +7,9 @@ use super::cursor::TileCursor;
 use super::pixels::Pixels;
 use super::rows::Rows;
 use crate::arrays::descr;
-use crate::errors::{from_python, is_about_read_only};
+use crate::errors::{OrRaise, from_python, is_about_read_only};
 use crate::moving_view::MovingView;
+use crate::words::Word;
 use framefold::core::{
     Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, RunMeta, Scratch, Tile,
     TilePosition,
@@ -56,7 +57,9 @@ impl Accumulator for PyAccumulator {
             }
             match task.method {
                 Method::Frame => task.process_frames(py, &tile.position, &pixels),
-                _ => task.process_tile(py, &tile.position, |descr| pixels.tile(descr)),
+                Method::Tile | Method::Partition => {
+                    task.process_tile(py, &tile.position, |descr| pixels.tile(descr))
+                }
             }
         })
     }
@@ -127,11 +130,8 @@ impl Task {
         let py = run.py();
         let frames = &partition.frames;
         let task = run.call_method1("partition", (partition.index, frames.start, frames.end))?;
-        let method = match task.getattr("method")?.extract::<String>()?.as_str() {
-            "tile" => Method::Tile,
-            "frame" => Method::Frame,
-            _ => Method::Partition,
-        };
+        let method = task.getattr("method")?.extract::<String>()?;
+        let method = Method::parse(&method).or_raise(py)?;
         let mut bindings = Vec::new();
         for description in task.getattr("bindings")?.cast::<PyList>()? {
             let binding = Binding::try_new(description.cast::<PyTuple>()?)?;
@@ -249,8 +249,10 @@ impl Task {
     ) -> Result<()> {
         match self.method {
             Method::Frame => self.process_given_frames(py, position, &given),
-            _ if self.own.is_some() => self.process_tile(py, position, |_| own_copy(&given)),
-            _ => self.process_tile(py, position, |_| Ok(given)),
+            Method::Tile | Method::Partition if self.own.is_some() => {
+                self.process_tile(py, position, |_| own_copy(&given))
+            }
+            Method::Tile | Method::Partition => self.process_tile(py, position, |_| Ok(given)),
         }
     }
 

@@ -6,7 +6,9 @@
 mod cut;
 
 use crate::arrays::{ArrayMemory, Layout, memory_of};
+use crate::errors::OrRaise;
 use crate::moving_view::MovingView;
+use crate::words::Word;
 use cut::Cuts;
 use framefold::core::{BufferKind, TilePosition};
 use numpy::npyffi::npy_intp;
@@ -46,11 +48,7 @@ impl Binding {
             bool,
         )>()?;
         let array = array.cast_into::<PyUntypedArray>()?;
-        let kind = match kind.as_str() {
-            "nav" => BufferKind::Nav,
-            "sig" => BufferKind::Sig,
-            _ => BufferKind::Single,
-        };
+        let kind = BufferKind::parse(&kind).or_raise(description.py())?;
         let memory = memory_of(&array);
         let (mut frame_shape, mut frame_strides) = (Vec::new(), Vec::new());
         if kind == BufferKind::Nav {
