@@ -285,7 +285,7 @@ impl Filter {
         type Checksum = fn(&[u8]) -> u32;
         let (name, checksum): (_, Checksum) = match self {
             Filter::Fletcher32 => ("Fletcher-32", hdf5_reader::checksum::fletcher32),
-            Filter::Crc32c => ("CRC-32C", crc32c),
+            Filter::Crc32c => ("CRC-32C", crc32c::crc32c),
             _ => return Ok(None),
         };
         let Some((data, end)) = stored.split_last_chunk::<4>() else {
@@ -404,29 +404,6 @@ fn by_library(
     all_of("the filter", decoded.len(), out.len())?;
     out.copy_from_slice(&decoded);
     Ok(())
-}
-
-/// CRC-32C, bit by bit through a table made at compile time.
-pub(crate) fn crc32c(data: &[u8]) -> u32 {
-    const TABLE: [u32; 256] = {
-        let mut table = [0; 256];
-        let mut i = 0;
-        while i < 256 {
-            let mut crc = i as u32;
-            let mut bit = 0;
-            while bit < 8 {
-                crc = if crc & 1 == 1 { crc >> 1 ^ 0x82F6_3B78 } else { crc >> 1 };
-                bit += 1;
-            }
-            table[i] = crc;
-            i += 1;
-        }
-        table
-    };
-    !data.iter().fold(!0, |crc: u32, byte| {
-        let index = crc.to_le_bytes()[0] ^ byte;
-        crc >> 8 ^ TABLE[usize::from(index)]
-    })
 }
 
 /// Checks bytes that end in their CRC-32C.

@@ -1,6 +1,6 @@
 //! Names: of an output, and of what belongs to it while it is written.
 
-use crate::codec::crc32c;
+use crc32c::crc32c;
 use framefold_core::{Error, Result};
 use std::ffi::{OsStr, OsString};
 use std::io::ErrorKind;

@@ -1,7 +1,8 @@
 //! Cuts pieces into chunks and encodes them.
 
 use super::units::{Unit, unravel};
-use crate::codec::{Encoder, Step, crc32c};
+use crate::codec::{Encoder, Step};
+use crc32c::crc32c;
 use framefold_core::Result;
 use std::ops::Range;
 
