@@ -1,10 +1,15 @@
 //! A reader for the XML files that lie next to data: elements, attributes and texts.
 //!
-//! Files of a few kilobytes with nothing special in them. Comments, declarations and processing
-//! instructions are skipped, the five entities and numbered characters are replaced; nothing that
-//! grows when it is read (entities of the file's own) is.
+//! Files of a few kilobytes with nothing special in them, which `quick-xml` takes apart. Comments,
+//! declarations and processing instructions are skipped, the five entities and numbered characters
+//! are replaced; files that define entities of their own are refused, as those may grow when read.
 
 use framefold_core::{Error, Result};
+use quick_xml::Reader;
+use quick_xml::escape::{resolve_xml_entity, unescape};
+use quick_xml::events::attributes::AttrError;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::name::QName;
 
 /// The largest file that is believed, in bytes.
 pub(crate) const MAX_LEN: u64 = 16 << 20;
@@ -30,12 +35,15 @@ impl Element {
     /// `BadFile` that says where the file stops being XML.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self> {
         let text = String::from_utf8_lossy(bytes);
-        let text = text.trim_start_matches('\u{feff}');
-        let mut scanner = Scanner { text, at: 0 };
-        scanner.root().map_err(|problem| {
-            let found: String = text.get(scanner.at..).unwrap_or("").chars().take(12).collect();
+        let text = text.trim_start_matches('\u{feff}').trim_start();
+        let mut reader = Reader::from_str(text);
+        reader.config_mut().allow_dangling_amp = true;
+        let mut at = 0;
+        root(&mut reader, &mut at).map_err(|problem| {
+            let found = usize::try_from(at).ok().and_then(|at| text.get(at..)).unwrap_or("");
+            let found: String = found.chars().take(12).collect();
             Error::bad_file(format!("found '{}', expected {problem}", found.escape_debug()))
-                .with_offset(u64::try_from(scanner.at).unwrap_or(u64::MAX))
+                .with_offset(at)
                 .with_hint("the XML file is damaged or incomplete; copy it again")
         })
     }
@@ -79,154 +87,100 @@ impl Element {
 /// What was expected where a file stops being XML.
 type Expected = &'static str;
 
-struct Scanner<'a> {
-    text: &'a str,
-    at: usize,
-}
-
-impl<'a> Scanner<'a> {
-    fn root(&mut self) -> Result<Element, Expected> {
-        self.skip_asides()?;
-        let root = self.element(0)?;
-        // What follows the root element is of no use, and may be cut off.
-        Ok(root)
-    }
-
-    fn rest(&self) -> &'a str {
-        self.text.get(self.at..).unwrap_or("")
-    }
-
-    fn take(&mut self, start: &str) -> bool {
-        let taken = self.rest().starts_with(start);
-        if taken {
-            self.at += start.len();
-        }
-        taken
-    }
-
-    /// What comes before `end`, which is passed.
-    fn until(&mut self, end: &str, expected: Expected) -> Result<&'a str, Expected> {
-        let (before, _) = self.rest().split_once(end).ok_or(expected)?;
-        self.at += before.len() + end.len();
-        Ok(before)
-    }
-
-    fn skip_space(&mut self) {
-        let rest = self.rest();
-        self.at += rest.len() - rest.trim_start().len();
-    }
-
-    /// Space, comments, declarations and instructions between elements.
-    fn skip_asides(&mut self) -> Result<(), Expected> {
-        loop {
-            self.skip_space();
-            if self.take("<!--") {
-                self.until("-->", "the end of a comment")?;
-            } else if self.take("<?") {
-                self.until("?>", "the end of an instruction")?;
-            } else if self.take("<!DOCTYPE") {
-                // One with definitions of its own ends too early here, and what follows is no XML.
-                self.until(">", "the end of a declaration")?;
-            } else {
-                return Ok(());
-            }
-        }
-    }
-
-    fn name(&mut self) -> Result<String, Expected> {
-        let rest = self.rest();
-        let ends = |c: char| c.is_whitespace() || "/>=<\"'&".contains(c);
-        let len = rest.find(ends).unwrap_or(rest.len());
-        let name = rest.get(..len).filter(|name| !name.is_empty()).ok_or("a name")?;
-        self.at += len;
-        Ok(name.to_owned())
-    }
-
-    fn element(&mut self, depth: usize) -> Result<Element, Expected> {
-        if depth > MAX_DEPTH {
-            return Err("no more than 64 elements within each other");
-        }
-        if !self.take("<") {
-            return Err("an element: '<'");
-        }
-        let mut element = Element { name: self.name()?, ..Element::default() };
-        loop {
-            self.skip_space();
-            if self.take("/>") {
-                return Ok(element);
-            }
-            if self.take(">") {
-                break;
-            }
-            let name = self.name()?;
-            self.skip_space();
-            if !self.take("=") {
-                return Err("'=' and the value of an attribute");
-            }
-            self.skip_space();
-            let quote = ["\"", "'"].into_iter().find(|quote| self.take(quote));
-            let value = self.until(quote.ok_or("a quoted value")?, "the end of a quoted value")?;
-            element.attributes.push((name, unescape(value)));
-        }
-        loop {
-            let rest = self.rest();
-            let len = rest.find('<').ok_or("the end tag of an element")?;
-            element.text.push_str(&unescape(rest.get(..len).unwrap_or("")));
-            self.at += len;
-            if self.take("<![CDATA[") {
-                element.text.push_str(self.until("]]>", "the end of character data")?);
-            } else if self.take("<!--") {
-                self.until("-->", "the end of a comment")?;
-            } else if self.take("<?") {
-                self.until("?>", "the end of an instruction")?;
-            } else if self.take("</") {
-                if self.name()? != element.name {
-                    return Err("the end tag of the element that is open");
+/// The root element. What follows it is of no use, and may be cut off. Of an error, `at` is where
+/// the tag or text begins that is wrong.
+fn root(reader: &mut Reader<&[u8]>, at: &mut u64) -> Result<Element, Expected> {
+    // Elements that began and have not ended, the root first.
+    let mut open: Vec<Element> = Vec::new();
+    loop {
+        *at = reader.buffer_position();
+        let event = reader.read_event().map_err(|error| expected(&error))?;
+        let ended = match event {
+            Event::Start(start) => {
+                if open.len() > MAX_DEPTH {
+                    return Err("no more than 64 elements within each other");
                 }
-                self.skip_space();
-                return if self.take(">") { Ok(element) } else { Err("'>'") };
-            } else {
-                element.children.push(self.element(depth + 1)?);
+                open.push(element(&start)?);
+                None
             }
+            Event::Empty(start) => Some(element(&start)?),
+            Event::End(_) => open.pop(),
+            Event::Text(text) => {
+                let said = text.into_inner();
+                match open.last_mut() {
+                    Some(element) => element.text.push_str(&said),
+                    None if said.trim().is_empty() => {}
+                    None => return Err("an element: '<'"),
+                }
+                None
+            }
+            Event::CData(text) => {
+                open.last_mut().ok_or("an element: '<'")?.text.push_str(&text.into_inner());
+                None
+            }
+            Event::GeneralRef(name) => {
+                let text = &mut open.last_mut().ok_or("an element: '<'")?.text;
+                match (name.resolve_char_ref(), resolve_xml_entity(&name)) {
+                    (Ok(Some(character)), _) => text.push(character),
+                    (_, Some(known)) => text.push_str(known),
+                    // What is no entity stays as it is.
+                    _ => text.extend(["&", &name, ";"]),
+                }
+                None
+            }
+            Event::DocType(text) if text.contains('[') => {
+                return Err("an element: no declarations of the file's own");
+            }
+            Event::DocType(_) | Event::Decl(_) | Event::PI(_) | Event::Comment(_) => None,
+            Event::Eof if open.is_empty() => return Err("an element: '<'"),
+            Event::Eof => return Err("the end tag of an element"),
+        };
+        match (ended, open.last_mut()) {
+            (Some(element), Some(parent)) => parent.children.push(element),
+            (Some(root), None) => return Ok(root),
+            (None, _) => {}
         }
     }
 }
 
-/// Replaces entities; what is none stays as it is.
-fn unescape(text: &str) -> String {
-    let mut parts = text.split('&');
-    let mut out = parts.next().unwrap_or("").to_owned();
-    for part in parts {
-        let known = part.split_once(';').and_then(|(name, rest)| Some((character(name)?, rest)));
-        match known {
-            Some((character, rest)) => {
-                out.push(character);
-                out.push_str(rest);
-            }
-            None => {
-                out.push('&');
-                out.push_str(part);
-            }
-        }
+/// An element as its first tag describes it.
+fn element(start: &BytesStart<'_>) -> Result<Element, Expected> {
+    let mut attributes = Vec::new();
+    // To look for those that are there twice takes time that goes with the square of their number.
+    for attribute in start.attributes().with_checks(false) {
+        let attribute = attribute.map_err(|error| match error {
+            AttrError::ExpectedEq(_) => "'=' and the value of an attribute",
+            _ => "a quoted value of an attribute",
+        })?;
+        // With what is no entity in it, it stays as it is.
+        let value = unescape(&attribute.value).unwrap_or_else(|_| attribute.value.clone());
+        attributes.push((name(attribute.key)?, value.into_owned()));
     }
-    out
+    Ok(Element { name: name(start.name())?, attributes, ..Element::default() })
 }
 
-fn character(name: &str) -> Option<char> {
-    match name {
-        "amp" => Some('&'),
-        "lt" => Some('<'),
-        "gt" => Some('>'),
-        "quot" => Some('"'),
-        "apos" => Some('\''),
-        _ => {
-            let number = name.strip_prefix('#')?;
-            let code = match number.strip_prefix('x') {
-                Some(digits) => u32::from_str_radix(digits, 16),
-                None => number.parse(),
-            };
-            char::from_u32(code.ok()?)
+/// A name, of which the parser only knows where it ends.
+fn name(name: QName<'_>) -> Result<String, Expected> {
+    let ends = |c: char| c.is_whitespace() || "/>=<\"'&".contains(c);
+    match name.0.is_empty() || name.0.contains(ends) {
+        true => Err("a name"),
+        false => Ok(name.0.to_owned()),
+    }
+}
+
+fn expected(error: &quick_xml::Error) -> Expected {
+    use quick_xml::errors::{IllFormedError, SyntaxError};
+    match error {
+        quick_xml::Error::Syntax(SyntaxError::UnclosedComment) => "the end of a comment",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedCData) => "the end of character data",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedDoctype) => "the end of a declaration",
+        quick_xml::Error::Syntax(SyntaxError::UnclosedPI | SyntaxError::UnclosedXmlDecl) => {
+            "the end of an instruction"
         }
+        quick_xml::Error::IllFormed(
+            IllFormedError::MismatchedEndTag { .. } | IllFormedError::UnmatchedEndTag(_),
+        ) => "the end tag of the element that is open",
+        _ => "the end of a tag",
     }
 }
 
@@ -266,12 +220,31 @@ mod tests {
             ("<a><b></a>", "expected the end tag of the element that is open"),
             ("<a x=1/>", "expected a quoted value"),
             ("<a x/>", "expected '='"),
+            ("<a b&='1'/>", "expected a name"),
+            ("<a></ a>", "expected the end tag of the element that is open"),
             ("<!DOCTYPE a [<!ENTITY b 'c'>]><a>&b;</a>", "expected an element"),
         ] {
             let error = Element::parse(text.as_bytes()).unwrap_err();
             assert!(error.message().contains(words), "{text}: {error}");
         }
-        let deep = "<a>".repeat(100_000);
-        assert!(Element::parse(deep.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn depth_is_limited_and_time_goes_with_the_length() {
+        let deepest = "<a>".repeat(65) + &"</a>".repeat(65);
+        assert!(Element::parse(deepest.as_bytes()).is_ok());
+        for deep in ["<a>".repeat(66) + &"</a>".repeat(66), "<a>".repeat(100_000)] {
+            let error = Element::parse(deep.as_bytes()).unwrap_err();
+            assert!(error.message().contains("no more than 64 elements"), "{error}");
+        }
+        // Minutes, if each were compared with those before it, or looked for its end through all.
+        for (text, fine) in [
+            (format!("<a {}/>", "x='1' ".repeat(300_000)), true),
+            (format!("<a>{}</a>", "&".repeat(1_000_000)), true),
+            (format!("<a>{}</a>", "<b/>".repeat(200_000)), true),
+            (format!("<a x='{}", "<".repeat(1_000_000)), false),
+        ] {
+            assert_eq!(Element::parse(text.as_bytes()).is_ok(), fine);
+        }
     }
 }
