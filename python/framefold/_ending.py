@@ -6,10 +6,10 @@ ended, and libraries refuse to start more. Runs go on to work there, as far as t
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from contextlib import suppress
 
+from framefold._foreign import before_threads_end
 from framefold.exceptions import WorkerError
 
 with suppress(RuntimeError):  # which it raises at the end; then it is not used
@@ -22,16 +22,9 @@ _state = {"ends": False}
 
 
 def at_end(function: Callable[[], object]) -> None:
-    """Call a function before the interpreter waits for threads; the latest registered one first.
-
-    The public :mod:`atexit` comes too late: its functions are called afterwards. Without this, the
-    interpreter would wait until the partitions being processed are done.
-    """
-    register: Callable[[Callable[[], object]], None] = getattr(
-        threading, "_register_atexit", lambda _function: None
-    )
+    """Call a function before the interpreter waits for threads; the latest registered one first."""
     try:
-        register(function)
+        before_threads_end(function)
     except RuntimeError:
         _state["ends"] = True
 

@@ -17,6 +17,7 @@ from functools import cache, partial
 from pathlib import PurePath
 from typing import Any
 
+from framefold import _foreign
 from framefold.executor import _shared
 from framefold.executor._failures import OtherwiseError
 from framefold.udf.base import UDF
@@ -65,7 +66,6 @@ def _pickler_of_code() -> Any:
     What cloudpickle registers for that holds for all threads, which would pickle by name what they
     began with as it is.
     """
-    from cloudpickle.cloudpickle import _dynamic_class_reduce
 
     class Pickler(_shared.pickler_by_value()):  # type: ignore[misc]
         def __init__(self, file: io.BytesIO) -> None:
@@ -79,15 +79,12 @@ def _pickler_of_code() -> Any:
             if obj.__module__ != "__main__" and obj.__module__ in sys.modules:
                 self.modules.add(obj.__module__)
             if isinstance(obj, type):
-                reduced = _dynamic_class_reduce(obj)
+                reduced = _foreign.reduced_class(obj)
             else:
-                reduced = self._dynamic_function_reduce(obj)
-            if isinstance(obj, type) and issubclass(obj, UDF) and isinstance(reduced, tuple):
-                # Without its id, by which a worker would take the class that it has made of it
-                # before, with other bases.
-                make, arguments, *rest = reduced
-                if make.__name__ == "_make_skeleton_class":
-                    return make, (*arguments[:4], None, *arguments[5:]), *rest
+                reduced = _foreign.reduced_function(self, obj)
+            if isinstance(obj, type) and issubclass(obj, UDF):
+                # A worker would take the class that it has made of it before, with other bases.
+                return _foreign.without_identity(reduced)
             return reduced
 
     return Pickler

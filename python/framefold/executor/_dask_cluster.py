@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from distributed import Scheduler, Security, SpecCluster
+from distributed import Scheduler, Security
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
+from framefold import _foreign
 from framefold.executor import _dask_security
 from framefold.executor._dask_messages import not_started
 from framefold.executor._dask_scratch import Scratch, remove_stale
@@ -101,7 +102,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
             self._process.kill()
 
     def _launch(self) -> None:
-        flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+        flags = _foreign.interpreter_flags()
         command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask_process"]
         # Ctrl-C in a terminal is the main process's to deal with.
         if sys.platform == "win32":
@@ -162,12 +163,12 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
 
     def _is_known(self) -> bool:
         """Whether the scheduler has a worker of this name."""
-        cluster = getattr(self, "_cluster", lambda: None)()
+        cluster = _foreign.cluster_of(self)
         return cluster is not None and self.name in cluster.scheduler.aliases
 
     def _was_ready(self) -> bool:
         """Whether the scheduler has come to know the process that has ended."""
-        cluster = getattr(self, "_cluster", lambda: None)()
+        cluster = _foreign.cluster_of(self)
         if cluster is None or self.name not in cluster.arrivals.names:
             return False
         cluster.arrivals.names.remove(self.name)
@@ -185,28 +186,24 @@ class Arrivals(SchedulerPlugin):  # type: ignore[misc] # distributed has no type
         self.names.add(scheduler.workers[worker].name)
 
 
-class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no types
+class LocalCluster(_foreign.spec_cluster()):  # type: ignore[misc] # distributed has no types
     """A scheduler in this process, and the workers of a specification."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         self.arrivals = Arrivals()
         super().__init__(*args, **options)
 
-    async def _start(self) -> None:
-        await super()._start()
+    def on_started(self) -> None:
+        """Hear of workers that come."""
         self.scheduler.add_plugin(self.arrivals)
 
     #: Removes temporary files, if there are any.
     clean: Callable[[], object] | None = None
 
-    def _update_worker_status(self, op: str, msg: Any) -> None:
-        if op == "remove":
-            known = self.scheduler_info["workers"].get(msg, {})
-            if isinstance(self.workers.get(known.get("name")), LocalWorker):
-                # Dask would end a worker for good that does not come back within 15 seconds.
-                super(SpecCluster, self)._update_worker_status(op, msg)
-                return
-        super()._update_worker_status(op, msg)
+    def comes_back(self, address: str) -> bool:
+        """Whether a worker is one that starts its process again."""
+        known = self.scheduler_info["workers"].get(address, {})
+        return isinstance(self.workers.get(known.get("name")), LocalWorker)
 
     def replace(self, addresses: list[str]) -> None:
         """End these workers at once; others are started in their place."""
@@ -222,8 +219,8 @@ class LocalCluster(SpecCluster):  # type: ignore[misc] # distributed has no type
         reasons = [getattr(worker, "reason", None) for worker in self.workers.values()]
         return None if None in reasons or not reasons else reasons[0]
 
-    async def _close(self) -> None:
-        await super()._close()
+    def on_closed(self) -> None:
+        """Remove what was kept for it."""
         if self.clean is not None:
             self.clean()
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from framefold._foreign import callbacks_of
+
 if TYPE_CHECKING:
     from framefold._progress import RunProgress
     from framefold.executor._delayed_tasks import DelayedRun
@@ -154,7 +156,7 @@ def _calling_back(
     counting = Counting()
     if takes_callbacks and not Callback.active:
         # Those that are active for all are taken by whichever thread computes next.
-        yield {"callbacks": {counting._callback}}
+        yield {"callbacks": callbacks_of(counting)}
     else:
         with counting:
             yield {}

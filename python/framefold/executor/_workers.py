@@ -11,6 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from framefold import _foreign
 from framefold.common.backend import environment_of
 from framefold.executor._channel import GIVEN_PATH, start
 from framefold.executor._job import absolute
@@ -188,7 +189,7 @@ class Worker:
 
 
 def _command(device: int | None) -> list[str]:
-    flags = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    flags = _foreign.interpreter_flags()
     number = str(-1 if device is None else device)
     return [sys.executable, *flags, "-P", "-m", "framefold.executor._worker", number]
 

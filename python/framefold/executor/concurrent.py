@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from framefold._foreign import size_of
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 
@@ -72,8 +73,8 @@ def _threads_of(client: Any) -> int:
         return client
     from concurrent.futures import ThreadPoolExecutor
 
-    n_threads: Any = getattr(client, "_max_workers", None)
-    if not isinstance(client, ThreadPoolExecutor) or not isinstance(n_threads, int):
+    n_threads = size_of(client)
+    if not isinstance(client, ThreadPoolExecutor) or n_threads is None:
         raise InvalidArgumentError(
             f"client is a {type(client).__name__}, expected a ThreadPoolExecutor or a number of "
             f"threads; for worker processes use ProcessJobExecutor(n_workers)"

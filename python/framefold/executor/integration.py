@@ -5,6 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
+from framefold._foreign import size_of
 from framefold.exceptions import MissingLibraryError, UnsupportedError
 from framefold.executor.base import JobExecutor, check_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor
@@ -84,7 +85,7 @@ def _on_pool(pool: Any, n_workers: int | None) -> JobExecutor | None:
 
     if isinstance(pool, dask.local.SynchronousExecutor):
         return InlineJobExecutor()
-    n_workers = n_workers or getattr(pool, "_max_workers", None)
+    n_workers = n_workers or size_of(pool)
     if isinstance(pool, ThreadPoolExecutor):
         return _threads(n_workers)
     if isinstance(pool, ProcessPoolExecutor):

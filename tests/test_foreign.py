@@ -1,0 +1,219 @@
+"""Private parts of other packages: those that are used are there, and in one module only."""
+
+from __future__ import annotations
+
+import ast
+import concurrent.futures
+import pickle
+import subprocess
+import sys
+import threading
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import framefold
+from framefold import _foreign
+
+PACKAGE = Path(framefold.__file__).parent
+ROOT = Path(__file__).parent.parent
+#: Names with an underscore in front that are public all the same.
+PUBLIC = {"_exit", "_replace", "_asdict", "_fields"}
+
+
+def test_threads_are_waited_for_after_what_is_registered() -> None:
+    assert callable(threading._register_atexit)  # type: ignore[attr-defined]
+    script = """
+import threading, time
+from framefold import _foreign
+stop = threading.Event()
+_foreign.before_threads_end(stop.set)
+thread = threading.Thread(target=lambda: print("stopped" if stop.wait(20) else "waited"))
+thread.start()
+"""
+    run = [sys.executable, "-c", script]
+    assert subprocess.run(run, capture_output=True, text=True).stdout.strip() == "stopped"
+
+
+def test_flags_of_the_interpreter() -> None:
+    script = "from framefold import _foreign; print(_foreign.interpreter_flags())"
+    run = [sys.executable, "-O", "-W", "error", "-c", script]
+    told = ast.literal_eval(subprocess.run(run, capture_output=True, text=True).stdout)
+    assert told == ["-O", "-Werror"]
+
+
+def test_sizes_of_pools() -> None:
+    with concurrent.futures.ThreadPoolExecutor(3) as pool:
+        assert _foreign.size_of(pool) == 3
+    with concurrent.futures.ProcessPoolExecutor(2) as processes:
+        assert _foreign.size_of(processes) == 2
+    assert _foreign.size_of(object()) is None
+
+
+def test_classes_and_functions_are_taken_along_by_their_code() -> None:
+    import io
+
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        keeps_identity = True
+
+        def reducer_override(self, obj: Any) -> Any:
+            if obj is Sample:
+                reduced = _foreign.reduced_class(obj)
+                return reduced if self.keeps_identity else _foreign.without_identity(reduced)
+            if obj is function:
+                return _foreign.reduced_function(self, obj)
+            return super().reducer_override(obj)
+
+    def again(value: Any, keeps_identity: bool = True) -> Any:
+        file = io.BytesIO()
+        pickler = Pickler(file, protocol=5)
+        pickler.keeps_identity = keeps_identity
+        pickler.dump(value)
+        return pickle.loads(file.getvalue())
+
+    assert again(Sample) is Sample  # by its identity
+    other = again(Sample, keeps_identity=False)
+    assert other is not Sample
+    assert other().answer() == 42
+    assert again(function)(2) == 3
+    assert again(function) is not function
+    for unchanged in ("a name", (len, (1,))):
+        assert _foreign.without_identity(unchanged) == unchanged
+
+
+def test_a_callback_of_dask_for_one_computation() -> None:
+    import dask
+    from dask.callbacks import Callback
+
+    class Counting(Callback):  # type: ignore[misc]
+        n = 0
+
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+            self.n += 1
+
+    counting = Counting()
+    heard = {"callbacks": _foreign.callbacks_of(counting)}
+    assert dask.delayed(sum)([1, 2]).compute(scheduler="sync", **heard) == 3
+    heard_once = counting.n
+    assert heard_once > 0
+    assert dask.delayed(sum)([1, 2]).compute(scheduler="sync") == 3
+    assert counting.n == heard_once
+
+
+def test_clusters_call_what_is_overridden() -> None:
+    import time
+
+    from distributed import Scheduler, Worker
+
+    calls: list[str] = []
+
+    class Cluster(_foreign.spec_cluster()):  # type: ignore[misc]
+        def on_started(self) -> None:
+            calls.append("started")
+            assert self.scheduler is not None
+
+        def on_closed(self) -> None:
+            calls.append("closed")
+
+        def comes_back(self, address: str) -> bool:
+            calls.append(f"left {address}")
+            return True
+
+    address = {"host": "127.0.0.1", "dashboard": False, "port": 0}
+    workers = {0: {"cls": Worker, "options": {"nthreads": 1, "host": "127.0.0.1"}}}
+    scheduler = {"cls": Scheduler, "options": address}
+    with Cluster(workers, scheduler=scheduler, silence_logs=50) as cluster:
+        cluster.scale(1)
+        deadline = time.monotonic() + 30
+        while not cluster.scheduler_info["workers"] and time.monotonic() < deadline:
+            time.sleep(0.01)
+        worker = cluster.workers[0]
+        assert _foreign.cluster_of(worker) is cluster
+        cluster.sync(cluster.scheduler.remove_worker, worker.address, stimulus_id="test")
+        while f"left {worker.address}" not in calls and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert calls[0] == "started"
+    assert f"left {worker.address}" in calls
+    assert calls[-1] == "closed"
+    assert _foreign.cluster_of(object()) is None
+
+
+def test_they_are_used_in_one_module() -> None:
+    trees = {path: ast.parse(path.read_text("utf8")) for path in PACKAGE.rglob("*.py")}
+    assert len(trees) > 100
+    stub = ast.parse((PACKAGE / "_engine.pyi").read_text("utf8"))
+    own = set().union(*map(defined, [*trees.values(), stub])) | PUBLIC
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}: {name}"
+        for path, tree in trees.items()
+        if path.name != "_foreign.py"
+        for line, name in private(tree)
+        if name not in own
+    ]
+    assert found == []
+    # Those that are named in its table are those that it uses.
+    foreign = PACKAGE / "_foreign.py"
+    table = ast.get_docstring(trees[foreign]) or ""
+    used = {name for _, name in private(trees[foreign]) if name not in own}
+    assert used >= {"_dynamic_class_reduce", "_dynamic_function_reduce", "_callback"}
+    assert [name for name in used if name not in table] == []
+
+
+def test_versions_are_within_what_was_tried() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["dask"]]
+    for package in ("cloudpickle", "dask", "distributed"):
+        (need,) = (need for need in needed if need.startswith(package))
+        assert "<" in need, need
+
+
+def defined(tree: ast.AST) -> set[str]:
+    """The private names that a module gives to something of its own."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Store):
+            names.add(node.id if isinstance(node, ast.Name) else node.attr)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            names.update([node.value] if node.value.startswith("_slots") else [])
+    return names
+
+
+def private(tree: ast.AST) -> list[tuple[int, str]]:
+    """Private names that are looked up in something, or imported from elsewhere."""
+    found = []
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Attribute):
+            names = [node.attr]
+        elif isinstance(node, ast.ImportFrom) and not (node.module or "").startswith("framefold"):
+            names = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Call):
+            match node:
+                case ast.Call(
+                    func=ast.Name(id="getattr" | "hasattr" | "setattr"),
+                    args=[_, ast.Constant(value=str(asked)), *_],
+                ):
+                    names = [asked]
+        found += [
+            (node.lineno, name)
+            for name in names
+            if name.startswith("_") and not name.startswith("__")
+        ]
+    return found
+
+
+class Sample:
+    """Found by its name, and sent by its code."""
+
+    def answer(self) -> int:
+        """The answer."""
+        return 42
+
+
+def function(number: int) -> int:
+    """Found by its name, and sent by its code."""
+    return number + 1
