@@ -32,6 +32,7 @@ __all__ = [
     "load",
     "native_reductions",
     "part_of",
+    "vector_colours",
     "write_dataset",
     "write_raw_csr",
 ]
@@ -78,6 +79,9 @@ def from_pieces(
     format: str,
     details: list[tuple[str, str]],
 ) -> Dataset: ...
+def vector_colours(
+    y: npt.NDArray[np.float64], x: npt.NDArray[np.float64], vmax: float
+) -> npt.NDArray[np.uint8]: ...
 def write_dataset(
     dataset: Dataset,
     path: str,

@@ -5,6 +5,7 @@
 //! below for viewers that ignore transparency.
 
 mod colormap;
+mod direction;
 mod legend;
 mod line;
 mod picture;
@@ -13,6 +14,7 @@ mod scale;
 mod vector;
 
 pub use colormap::{COLORMAPS, Colormap};
+pub use direction::direction_colour;
 pub use legend::{bar, wheel};
 pub use line::draw_line;
 pub use picture::{MISSING, Picture, montage};

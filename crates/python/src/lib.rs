@@ -8,6 +8,7 @@
 mod allocator;
 mod arrays;
 mod cli;
+mod colours;
 mod convert;
 mod corrections;
 mod dataset;
@@ -38,6 +39,8 @@ use pyo3::prelude::*;
 mod _engine {
     #[pymodule_export]
     use super::cli::cli_main;
+    #[pymodule_export]
+    use super::colours::vector_colours;
     #[pymodule_export]
     use super::convert::{write_dataset, write_raw_csr};
     #[pymodule_export]

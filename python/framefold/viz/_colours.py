@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-from functools import cache
 from io import BytesIO
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold._engine import vector_colours as vector_picture
 from framefold.common.optional import require
 
 #: At most this part of the values at either end may be taken for outliers.
 OUTLIERS = 0.01
 #: Quantiles are estimated from at most so many values.
 SAMPLE = 1 << 18
-
-#: Lightness of the colour wheel: that of the grey 127 in the middle.
-LIGHTNESS = 0.598
-#: Chroma at the rim of the wheel, where the screen can show it.
-CHROMA = 0.18
-#: Hue in degrees of the direction +x: an orange, followed by green, blue and purple.
-HUE = 38.5
-
-# Ottosson's matrices from OKLab to cube roots of cone responses, and on to linear sRGB.
-_LAB_TO_LMS = np.array(
-    [
-        [0.3963377774, 0.2158037573],
-        [-0.1055613458, -0.0638541728],
-        [-0.0894841775, -1.2914855480],
-    ]
-)
-_LMS_TO_RGB = np.array(
-    [
-        [4.0767416621, -3.3077115913, 0.2309699292],
-        [-1.2684380046, 2.6097574011, -0.3413193965],
-        [-0.0041960863, -0.7034186147, 1.7076147010],
-    ]
-)
 
 
 def visualize_simple(
@@ -108,7 +85,8 @@ def rgb_from_2dvector(
     """Vectors as colours: hue for the direction, saturation for the length.
 
     All colours are equally light, so that direction and length do not look like relief. The
-    zero vector is grey.
+    zero vector is grey. The command line's pictures have the same colours: orange points to the
+    right (+x), green to +y, which is downwards in a picture, blue left and purple up.
 
     Parameters
     ----------
@@ -129,20 +107,11 @@ def rgb_from_2dvector(
     (2020), https://bottosson.github.io/posts/oklab/.
     """
     y, x = np.broadcast_arrays(np.asarray(y, np.float64), np.asarray(x, np.float64))
-    finite = np.isfinite(y) & np.isfinite(x)
-    y, x = np.where(finite, y, 0.0), np.where(finite, x, 0.0)
-    length = np.hypot(y, x)
     if vmax is None:
-        vmax = float(length.max(initial=0.0))
-    saturation = np.minimum(length / vmax, 1.0) if vmax > 0 else (length > 0).astype(np.float64)
-    hue = np.arctan2(y, x) + np.deg2rad(HUE)
-    degrees = np.rad2deg(hue) % 360.0
-    chroma = saturation * np.interp(degrees, np.arange(361), _rim())
-    linear = _linear_rgb(chroma * np.cos(hue), chroma * np.sin(hue)).clip(0.0, 1.0)
-    # The transfer function of sRGB, IEC 61966-2-1.
-    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    picture = np.where(finite[..., np.newaxis], np.round(255 * encoded), 0)
-    return picture.astype(np.uint8)
+        finite = np.isfinite(y) & np.isfinite(x)
+        vmax = float(np.hypot(y[finite], x[finite]).max(initial=0.0))
+    flat_y, flat_x = np.ascontiguousarray(y).reshape(-1), np.ascontiguousarray(x).reshape(-1)
+    return vector_picture(flat_y, flat_x, float(vmax)).reshape(*y.shape, 3)
 
 
 def robust_limits(values: npt.ArrayLike, usable: Any = None) -> tuple[float, float]:
@@ -276,23 +245,3 @@ def _fences(sample: npt.NDArray[np.float64]) -> tuple[float, float]:
         return -np.inf, np.inf
     below, above = _fences(others) if others.size < n else (-np.inf, np.inf)
     return min(below, low), max(above, high)
-
-
-def _linear_rgb(a: npt.NDArray[np.float64], b: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
-    """Linear sRGB of the OKLab colours ``(LIGHTNESS, a, b)``."""
-    cones = (LIGHTNESS + np.stack([a, b], axis=-1) @ _LAB_TO_LMS.T) ** 3
-    rgb: npt.NDArray[Any] = cones @ _LMS_TO_RGB.T
-    return rgb
-
-
-@cache
-def _rim() -> npt.NDArray[np.float64]:
-    """The chroma at the rim of the wheel, per degree of hue from 0 to 360."""
-    hue = np.deg2rad(np.arange(361))
-    chroma = np.linspace(0.0, CHROMA, 181)[:, np.newaxis]
-    rgb = _linear_rgb(chroma * np.cos(hue), chroma * np.sin(hue))
-    shown = ((rgb >= 0.0) & (rgb <= 1.0)).all(axis=-1)
-    # The first chroma that cannot be shown, or the last of all.
-    n_shown = np.where(shown.all(axis=0), len(chroma), np.argmin(shown, axis=0))
-    rim: npt.NDArray[np.float64] = chroma[n_shown - 1, 0]
-    return rim

@@ -190,7 +190,8 @@ fn vector_caption(scale: &VectorScale) -> String {
         format!(", relative to y {}, x {}", Short(y), Short(x))
     };
     format!(
-        "hue is the direction (red right, green down), brightness the length from {} to {}{offset}",
+        "hue is the direction (orange right, green down, blue left, purple up), saturation the \
+         length from {} to {}{offset}",
         Short(scale.min),
         Short(scale.max)
     )

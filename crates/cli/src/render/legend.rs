@@ -1,7 +1,6 @@
 //! Small pictures that say what the colours mean.
 
-use super::vector::direction_colour;
-use super::{Colormap, MISSING, Picture};
+use super::{Colormap, MISSING, Picture, direction_colour};
 
 /// A vertical bar of the colour map, the high end at the top.
 pub fn bar(colours: &Colormap, width: usize, height: usize) -> Picture {
@@ -16,7 +15,11 @@ pub fn wheel(diameter: usize) -> Picture {
     Picture::from_fn(diameter, diameter, |y, x| {
         let (y, x) = (y as f64 - centre, x as f64 - centre);
         let length = y.hypot(x) / radius;
-        if length <= 1.0 { direction_colour(y, x, length) } else { MISSING }
+        if length > 1.0 {
+            return MISSING;
+        }
+        let [r, g, b] = direction_colour(y, x, length);
+        [r, g, b, 255]
     })
 }
 
@@ -32,11 +35,11 @@ mod tests {
     }
 
     #[test]
-    fn the_wheel_is_round_and_red_to_the_right() {
+    fn the_wheel_is_round_and_has_the_colours_of_directions() {
         let wheel = wheel(41);
         assert_eq!(wheel.pixel(0, 0), MISSING);
-        assert_eq!(wheel.pixel(20, 20), [0, 0, 0, 255]);
-        let [r, g, b, _] = wheel.pixel(20, 40);
-        assert!(r > 240 && g == 0 && b == 0);
+        assert_eq!(wheel.pixel(20, 20), [127, 127, 127, 255]);
+        let [r, g, b] = direction_colour(0.0, 1.0, 20.0 / 20.5);
+        assert_eq!(wheel.pixel(20, 40), [r, g, b, 255]);
     }
 }

@@ -1,11 +1,6 @@
-//! Fields of two components as colours: hue shows the direction, brightness the length.
-//!
-//! This is how differential phase contrast is usually shown. Red points to the right (+x),
-//! the hue turns with the angle from +x towards +y, which is downwards in a picture: yellow
-//! green is down, cyan left, violet up.
+//! Fields of two components as colours: hue shows the direction, saturation the length.
 
-use super::{MISSING, Picture, Plane, ScaleOptions};
-use std::f64::consts::TAU;
+use super::{MISSING, Picture, Plane, ScaleOptions, direction_colour};
 
 /// What is subtracted from a field before it is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,7 +18,7 @@ pub enum Center {
 /// How a field of vectors is drawn.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct VectorOptions {
-    /// How the length with full brightness is chosen: `max`, or the upper percentile. The
+    /// How the length with full saturation is chosen: `max`, or the upper percentile. The
     /// lower end is `min`, or 0. Logarithmic scales are not used.
     pub scale: ScaleOptions,
     /// What is subtracted first.
@@ -35,9 +30,9 @@ pub struct VectorOptions {
 pub struct VectorScale {
     /// What was subtracted, y and x.
     pub offset: (f64, f64),
-    /// The length drawn black.
+    /// The length drawn grey.
     pub min: f64,
-    /// The length with full brightness.
+    /// The length with full saturation.
     pub max: f64,
 }
 
@@ -70,22 +65,13 @@ pub fn draw_vectors(y: &Plane, x: &Plane, options: &VectorOptions) -> (Picture, 
             Some((y, x)) => {
                 let (y, x) = (y - offset.0, x - offset.1);
                 let value = fitted.position(y.hypot(x)).unwrap_or(0.0);
-                direction_colour(y, x, value)
+                let [r, g, b] = direction_colour(y, x, value);
+                [r, g, b, 255]
             }
             None => MISSING,
         }
     });
     (picture, scale)
-}
-
-/// The colour of direction (y, x) with brightness `value`, 0 to 1.
-pub(super) fn direction_colour(y: f64, x: f64, value: f64) -> [u8; 4] {
-    let hue = (y.atan2(x) / TAU).rem_euclid(1.0);
-    let channel = |shift: f64| {
-        let distance = ((hue * 6.0 + shift).rem_euclid(6.0) - 3.0).abs();
-        ((distance - 1.0).clamp(0.0, 1.0) * value * 255.0).round() as u8
-    };
-    [channel(0.0), channel(4.0), channel(2.0), 255]
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -105,6 +91,11 @@ fn median(mut values: Vec<f64>) -> f64 {
 mod tests {
     use super::*;
 
+    fn colour(y: f64, x: f64, saturation: f64) -> [u8; 4] {
+        let [r, g, b] = direction_colour(y, x, saturation);
+        [r, g, b, 255]
+    }
+
     fn draw(vectors: &[(f64, f64)], options: &VectorOptions) -> (Vec<[u8; 4]>, VectorScale) {
         let (y, x): (Vec<f64>, Vec<f64>) = vectors.iter().copied().unzip();
         let n = vectors.len();
@@ -113,17 +104,15 @@ mod tests {
     }
 
     #[test]
-    fn hue_follows_direction_and_brightness_length() {
+    fn lengths_are_saturation_up_to_the_longest() {
         let options = VectorOptions { center: Center::None, ..VectorOptions::default() };
         let vectors = [(0.0, 2.0), (0.0, -2.0), (2.0, 0.0), (-2.0, 0.0), (0.0, 1.0), (0.0, 0.0)];
         let (pixels, scale) = draw(&vectors, &options);
         assert!((scale.max - 2.0).abs() < 1e-12);
-        assert_eq!(pixels[0], [255, 0, 0, 255]);
-        assert_eq!(pixels[1], [0, 255, 255, 255]);
-        assert_eq!(pixels[2], [128, 255, 0, 255]);
-        assert_eq!(pixels[3], [128, 0, 255, 255]);
-        assert_eq!(pixels[4], [128, 0, 0, 255]);
-        assert_eq!(pixels[5], [0, 0, 0, 255]);
+        for ((y, x), pixel) in vectors.iter().zip(&pixels) {
+            assert_eq!(*pixel, colour(*y, *x, y.hypot(*x) / 2.0));
+        }
+        assert_eq!(pixels[5], [127, 127, 127, 255]);
     }
 
     #[test]
@@ -131,7 +120,8 @@ mod tests {
         let vectors = [(10.0, 9.0), (10.0, 10.0), (10.0, 11.0)];
         let (pixels, scale) = draw(&vectors, &VectorOptions::default());
         assert_eq!(scale.offset, (10.0, 10.0));
-        assert_eq!(pixels, [[0, 255, 255, 255], [0, 0, 0, 255], [255, 0, 0, 255]]);
+        let grey = [127, 127, 127, 255];
+        assert_eq!(pixels, [colour(0.0, -1.0, 1.0), grey, colour(0.0, 1.0, 1.0)]);
         let mean = VectorOptions { center: Center::Mean, ..VectorOptions::default() };
         assert_eq!(draw(&vectors, &mean).0, pixels);
     }
@@ -141,7 +131,7 @@ mod tests {
         let vectors = [(f64::NAN, 1.0), (1.0, f64::INFINITY), (0.0, 1.0)];
         let options = VectorOptions { center: Center::None, ..VectorOptions::default() };
         let (pixels, _) = draw(&vectors, &options);
-        assert_eq!(pixels, [MISSING, MISSING, [255, 0, 0, 255]]);
+        assert_eq!(pixels, [MISSING, MISSING, colour(0.0, 1.0, 1.0)]);
         assert_eq!(draw(&[(f64::NAN, f64::NAN)], &VectorOptions::default()).0, [MISSING]);
     }
 

@@ -1,0 +1,68 @@
+"""Vectors have the same colours in pictures of the command line and of the Python package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+import framefold as ff
+from framefold.udf.com import CoMUDF
+from framefold.viz import rgb_from_2dvector
+from framefold.viz._colours import vector_colours
+
+LONGEST = 2.5
+
+
+def command_line(path: Path, *options: str) -> npt.NDArray[np.uint8]:
+    """The picture of the centre of mass of each frame."""
+    picture = path.with_suffix(".png")
+    command = [sys.executable, "-m", "framefold", "run", "com", path, "-o", picture, "--force"]
+    subprocess.run([*command, "--vmax", str(LONGEST), "--upscale", "1", *options], check=True)
+    return np.asarray(Image.open(picture).convert("RGBA"))
+
+
+def scan(path: Path) -> Any:
+    """Frames with one bright pixel, which goes everywhere."""
+    data = np.zeros((9, 9, 9, 9), np.float32)
+    y, x = np.mgrid[:9, :9]
+    data[y, x, y, x] = 1
+    np.save(path, data)
+    return data
+
+
+def test_pictures_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "scan.npy"
+    data = scan(path)
+    ctx = ff.Context.make_with("inline")
+    udf = CoMUDF.with_params(cy=4, cx=4)
+    field = ctx.run_udf(dataset=ctx.load("memory", data=data, sig_dims=2), udf=udf)["field"].data
+    there = np.ones((9, 9), bool)
+    expected, vmax = vector_colours(np.ma.getdata(field), there, vmax=LONGEST)
+    assert vmax == LONGEST
+    picture = command_line(path, "--center", "none")
+    assert (picture == expected).all()
+    # The middle is grey; right, down, left and up are orange, green, blue and purple.
+    red, green, blue = picture[..., :3].astype(int).transpose(2, 0, 1)
+    assert (picture[4, 4] == (127, 127, 127, 255)).all()
+    assert red[4, 8] > green[4, 8] > blue[4, 8]
+    assert green[8, 4] > red[8, 4] > blue[8, 4]
+    assert blue[4, 0] > green[4, 0] > red[4, 0]
+    assert blue[0, 4] > red[0, 4] > green[0, 4]
+
+
+def test_wheels_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "scan.npy"
+    scan(path)
+    picture = command_line(path, "--legend")
+    wheel = picture[:, -48:]
+    assert wheel.shape == (48, 48, 4)
+    y, x = (np.mgrid[:48, :48] - 23.5) / 24
+    shown = np.hypot(y, x) <= 1
+    assert (wheel[..., 3] == np.where(shown, 255, 0)).all()
+    assert (wheel[..., :3] == rgb_from_2dvector(y, x, vmax=1.0))[shown].all()
