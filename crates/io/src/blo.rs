@@ -27,8 +27,8 @@
 
 mod header;
 
-use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::{Fields, read_header};
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
 use crate::{FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, Result, StoredDType};

@@ -1,28 +1,12 @@
 //! The formats, finding out which one a file is, and opening it.
 
+use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::{
     Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy, prz,
     raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
 };
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
-
-/// One format: what the registry knows about it.
-pub struct Format {
-    /// The short name, as callers spell it.
-    pub name: &'static str,
-    /// What it is, in a few words.
-    pub title: &'static str,
-    /// Its usual file extensions: lower case, without the dot.
-    pub extensions: &'static [&'static str],
-    /// The fields of [`OpenOptions`] that mean something to it.
-    pub options: &'static [&'static str],
-    /// Says whether a file is of this format, from its first bytes and its path. Called once per
-    /// detection. Reads little more itself: a mark that lies elsewhere, what is in a folder.
-    pub detect: fn(&Prefix<'_>) -> Verdict,
-    /// Opens a file as this format. Called after options without use were refused.
-    pub open: fn(&Path, &OpenOptions) -> Result<Dataset>,
-}
 
 /// Every format, in the order in which detection asks them.
 ///
@@ -49,47 +33,6 @@ pub const FORMATS: &[Format] = &[
     spe::FORMAT,
     raw::FORMAT,
 ];
-
-/// The number of bytes from the start of a file that detection looks at.
-pub const PREFIX_LEN: usize = 4096;
-
-/// What detection gets to see of a file.
-#[derive(Clone, Copy, Debug)]
-pub struct Prefix<'a> {
-    /// The file.
-    pub path: &'a Path,
-    /// Its first bytes: [`PREFIX_LEN`] of them, or all if there are fewer.
-    pub bytes: &'a [u8],
-    /// Its length.
-    pub len: u64,
-}
-
-impl Prefix<'_> {
-    /// The first bytes, up to eight, for messages: `'MQ1,0000'` or `89 50 4e 47`.
-    pub fn describe(&self) -> String {
-        let start = self.bytes.get(..8).unwrap_or(self.bytes);
-        if !start.is_empty() && start.iter().all(|b| b.is_ascii_graphic() || *b == b' ') {
-            format!("'{}'", String::from_utf8_lossy(start))
-        } else {
-            let hex: Vec<String> = start.iter().map(|b| format!("{b:02x}")).collect();
-            format!("bytes {}", hex.join(" "))
-        }
-    }
-
-    /// The extension of the path: lower case, empty if there is none.
-    pub fn extension(&self) -> String {
-        self.path.extension().map(|e| e.to_string_lossy().to_lowercase()).unwrap_or_default()
-    }
-}
-
-/// Whether a file is of some format, and why; reasons read on after "it is X: " or "not X: ".
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It is.
-    Match(String),
-    /// It is not.
-    No(String),
-}
 
 /// Which format a file is, and why.
 #[derive(Clone, Debug)]

@@ -34,7 +34,7 @@ pub(crate) mod tags;
 pub(crate) use single::COLOURS;
 
 use crate::OpenOptions;
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use framefold_core::{ByteOrder, Dataset, Error, Result};
 use std::path::Path;
 

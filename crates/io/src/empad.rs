@@ -13,8 +13,8 @@
 
 mod sidecar;
 
-use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::read_small;
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
 use crate::xml;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};

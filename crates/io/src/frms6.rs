@@ -26,7 +26,7 @@ mod gain;
 mod hdr;
 mod set;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{sig_shape, square_or_line};
 use crate::{Backend, LinearSource, LinearSpec, OpenOptions, Pixels};
 use decode::UnfoldDecoder;

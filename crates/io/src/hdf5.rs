@@ -44,7 +44,7 @@ mod virtual_set;
 
 pub(crate) use axes::{check_sig_shape, sig_axes};
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, Result};
 use frames::Frames;

@@ -41,8 +41,8 @@ mod source;
 mod sync;
 mod unpack;
 
-use crate::detect::{Format, Prefix, Verdict};
 use crate::dm::tags;
+use crate::format::{Format, Prefix, Verdict};
 use crate::{OpenOptions, dm};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use set::FileSet;

@@ -54,6 +54,7 @@ mod empad;
 mod enclosure;
 mod fields;
 mod files;
+mod format;
 mod frms6;
 mod geometry;
 mod hdf5;
@@ -84,7 +85,8 @@ mod xml;
 mod zarr;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
-pub use detect::{Detection, FORMATS, Format, PREFIX_LEN, Prefix, Verdict, detect, open, open_as};
+pub use detect::{Detection, FORMATS, detect, open, open_as};
+pub use format::{Format, PREFIX_LEN, Prefix, Verdict};
 pub use linear::{
     FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,
     PlainDecoder, Unit,

@@ -52,7 +52,7 @@ mod layout;
 mod set;
 mod sidecar;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{
     FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, QuadGap, Storage,
 };

@@ -29,7 +29,7 @@ mod direct_electron;
 mod fei;
 mod header;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
 use crate::linear::swap_in_place;
 use crate::{Backend, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};

@@ -15,7 +15,7 @@
 
 mod header;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};

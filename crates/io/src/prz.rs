@@ -12,7 +12,7 @@
 //! frame.
 
 use crate::archive::{Archive, MAGIC};
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{OpenOptions, Storage, npy};
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result};
 use serde_json::Value;

@@ -13,7 +13,7 @@
 //! Several files make a stack, each with headers of the same length and with as many frames as it
 //! holds. Limits: bytes after the last whole frame of a file are left out, with a warning.
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage, files};
 use framefold_core::{Dataset, Error, MetadataList, Result};

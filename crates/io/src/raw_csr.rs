@@ -15,8 +15,8 @@
 
 mod descriptor;
 
-use crate::detect::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::enclosure::Enclosure;
+use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
 use crate::{Backend, CsrArray, CsrSource, CsrSpec, OpenOptions, Storage};
 use descriptor::ArrayFile;
 pub(crate) use descriptor::{Descriptor, descriptor_text};

@@ -28,8 +28,8 @@ mod halves;
 mod sidecars;
 mod time_stamps;
 
-use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::{Fields, read_header};
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape, square_or_line};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{

@@ -35,7 +35,7 @@ mod emi;
 mod header;
 
 use crate::calibration::add_steps;
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use decode::ElementDecoder;
 use framefold_core::{Dataset, Error, MetadataList, Result, checked_product};

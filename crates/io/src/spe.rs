@@ -18,8 +18,8 @@
 //! to the next, which may hold more than pixels. Known writers: WinView 2.5, LightField. Limits: one
 //! region of the sensor.
 
-use crate::detect::{Format, Prefix, Verdict};
 use crate::fields::{Fields, read_header};
+use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::FrameCount;
 use crate::linear::frame_bytes;
 use crate::xml::{self, Element};

@@ -3,7 +3,7 @@
 //! For formats that know nothing of stacks themselves. Each file is opened by its own reader; a
 //! worker holds that of one file at a time.
 
-use crate::detect::Format;
+use crate::format::Format;
 use crate::{OpenOptions, files};
 use framefold_core::{
     ArrayFormat, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, Presence,

@@ -23,7 +23,7 @@ mod page;
 mod series;
 mod source;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{OpenOptions, Storage, files};
 use describe::Description;
 use framefold_core::{Dataset, Error, Result};

@@ -34,7 +34,7 @@ mod header;
 mod scan;
 mod set;
 
-use crate::detect::{Format, Prefix, Verdict};
+use crate::format::{Format, Prefix, Verdict};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use header::Header;

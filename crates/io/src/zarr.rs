@@ -19,8 +19,8 @@ mod store;
 
 use crate::archive::{Archive, MAGIC};
 use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
-use crate::detect::{Format, Prefix, Verdict};
 use crate::enclosure::Enclosure;
+use crate::format::{Format, Prefix, Verdict};
 use crate::write::zarr as written;
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
