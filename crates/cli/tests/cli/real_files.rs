@@ -1,7 +1,7 @@
 //! Real files against what independent readers found in them.
 //!
-//! `FRAMEFOLD_TEST_DATA` names the directory of test data; without it, `../shared/data` beside the
-//! repository is used. Where there is none, the test says so and passes.
+//! `FRAMEFOLD_TEST_DATA` names the directory of test data, and has to be right; without it,
+//! `../shared/data` beside the repository is used. Where there is none, the test says so and passes.
 
 use crate::support::Bench;
 use serde_json::Value;
@@ -15,6 +15,8 @@ fn data() -> Option<PathBuf> {
     if folder.join("MANIFEST.json").is_file() {
         return Some(folder);
     }
+    let named = std::env::var_os("FRAMEFOLD_TEST_DATA").is_some();
+    assert!(!named, "FRAMEFOLD_TEST_DATA: there is no MANIFEST.json in {}", folder.display());
     eprintln!("skipped: there is no MANIFEST.json in {}", folder.display());
     None
 }

@@ -1,0 +1,17 @@
+//! The readers and writers, seen from outside, in one program: a program each costs more to build
+//! than to run.
+#![cfg(test)]
+
+mod conformance;
+mod contiguous;
+mod dm;
+mod hdf5;
+mod k2is;
+mod mib;
+mod oracle;
+mod raw_csr;
+mod real_files;
+mod ser;
+mod suite;
+mod tvips;
+mod write;

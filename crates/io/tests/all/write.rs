@@ -1,0 +1,3 @@
+//! Writing arrays, seen from outside.
+
+mod arrays;

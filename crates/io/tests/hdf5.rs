@@ -1,9 +1,0 @@
-//! The HDF5 reader, seen from outside: real files, and files that are broken. Files of each kind
-//! that h5py can write are read in `tests/test_hdf5.py`.
-
-#[cfg(test)]
-#[path = "hdf5/conformance.rs"]
-mod conformance;
-#[cfg(test)]
-#[path = "hdf5/hostile.rs"]
-mod hostile;

@@ -1,5 +1,0 @@
-//! Writing arrays, seen from outside.
-
-#[cfg(test)]
-#[path = "write/arrays.rs"]
-mod arrays;
