@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -16,10 +18,25 @@ def real_data() -> Path:
     return Path(os.environ.get("FRAMEFOLD_TEST_DATA", default))
 
 
-def manifest(kind: str) -> list[dict[str, Any]]:
-    """What independent readers say of the real files of one format."""
+def manifest(kind: str | None = None) -> list[dict[str, Any]]:
+    """What independent readers say of the real files, of one format or of all."""
     path = real_data() / "MANIFEST.json"
-    if not path.exists():
+    if not is_there(path):
         return []
     entries = json.loads(path.read_text())["entries"]
-    return [entry for entry in entries if entry["format"] == kind]
+    return [entry for entry in entries if kind in (None, entry["format"])]
+
+
+def is_there(path: Path) -> bool:
+    """Whether real files can be read; whoever named their folder wants them read, all of them."""
+    if not path.exists() and "FRAMEFOLD_TEST_DATA" in os.environ:
+        raise FileNotFoundError(f"FRAMEFOLD_TEST_DATA is set, but there is no {path}")
+    return path.exists()
+
+
+def real_file(name: str) -> Path:
+    """One of the real files; skips the test if there are none, and nobody said that there are."""
+    path = real_data() / name
+    if not is_there(path):
+        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
+    return path

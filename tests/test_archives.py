@@ -10,7 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 from detector_files import SPE_TYPES, write_spe
-from real_files import manifest, real_data
+from real_files import manifest, real_data, real_file
 
 import framefold as ff
 from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
@@ -60,9 +60,7 @@ def test_real_files(ctx, entry, backend):
 
 
 def test_metadata_of_a_real_file(ctx):
-    path = real_data() / "PRZ/rosettasciio/panta_rhei_sample.prz"
-    if not path.exists():
-        pytest.skip("the real files are not here")
+    path = real_file("PRZ/rosettasciio/panta_rhei_sample.prz")
     metadata = ctx.open(path).metadata
     assert metadata["acceleration_voltage"] == 200
     assert metadata["camera_length"] == 20

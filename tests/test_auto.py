@@ -319,4 +319,4 @@ def test_closing_in_the_middle(ctx, dataset, eager):
 def test_no_warning_where_all_is_well(ctx, dataset, eager):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ctx.run_udf(dataset, Slow())
+        assert_right(ctx.run_udf(dataset, Slow()), dataset)

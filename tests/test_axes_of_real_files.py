@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from real_files import real_data
+from real_files import real_file
 
 import framefold as ff
 
@@ -19,9 +19,7 @@ AXES = [
 
 @pytest.mark.parametrize(("name", "expected"), AXES)
 def test_axes(name, expected, tmp_path):
-    path = real_data() / name
-    if not path.exists():
-        pytest.skip(f"{name} is not there: set FRAMEFOLD_TEST_DATA")
+    path = real_file(name)
     ctx = ff.Context.make_with("inline")
     dataset = ctx.open(path)
     found = {key: dataset.metadata.get(key) for key in expected}

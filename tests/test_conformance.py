@@ -24,8 +24,10 @@ ENTRIES = [
 
 
 def test_there_are_real_files():
-    if not ENTRIES:
+    if not manifest():
         pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
+    formats = [entry.values[0]["format"] for entry in ENTRIES]
+    assert (formats.count("MIB"), formats.count("NPY")) >= (32, 2)
 
 
 class Everything(UDF):

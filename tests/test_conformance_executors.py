@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 
 import numpy as np
 import pytest
-from real_files import real_data
+from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
@@ -17,30 +16,52 @@ EXECUTORS = ["threads", "processes", "auto", "dask", "delayed"]
 FORMATS = {"blo", "dm", "empad", "hdf5", "mib", "mrc", "npy", "seq", "ser", "tvips", "zarr"}
 #: All frames of smaller data are compared, and some of larger ones.
 FEW_BYTES = 20 << 20
-
-
-def entries():
-    path = real_data() / "MANIFEST.json"
-    if not path.exists():
-        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
-    return json.loads(path.read_text())["entries"]
+#: Files that other readers read, and that are refused without further options; and why.
+REFUSED = {
+    "DM/rosettasciio/2D/test_fft_packed_complex8.dm4": "halves of Fourier transforms",
+    "EMD/rosettasciio/example_bytes_string_metadata.emd": "truth values of the library's own kind",
+    "HSPY/rosettasciio/example1_v1.0.hdf5": "one axis, and pictures have two",
+    "HSPY/rosettasciio/example1_v1.2.hdf5": "one axis, and pictures have two",
+    "K2IS/LiberTEM/single-block.raw": "a block of a file, and not a file",
+    "RAW/kikuchipy/edax/edax_binary.up1": "nothing in it says what it is",
+    "RAW/kikuchipy/nordif/Pattern.dat": "nothing in it says what it is",
+    "SER/rosettasciio/new/128x128-TEM_search.emi": "a description alone",
+    "SER/rosettasciio/new/16x16-spectrum_image_5x5x4000-not_square.emi": "a description alone",
+    "SER/rosettasciio/old/64x64x5_TEM_preview.emi": "a description alone",
+    "SER/rosettasciio/old/no_AcquireDate.emi": "a description alone",
+}
 
 
 def ways_to_open():
     """The files that can be opened, and what it takes: several have to be told what to read."""
     ctx = ff.Context.make_with("inline")
     found = []
-    for entry in entries():
+    for entry in manifest():
         path = real_data() / entry["file"]
-        choices = [reading["dataset"] for reading in entry["readings"] if "dataset" in reading]
-        ways = [{}] if not choices else [{"ds_path": name} for name in choices]
-        for options in ways:
+        choices = [reading.get("dataset") for reading in entry["readings"]]
+        # Numbers are those of a reader's signals, and no names.
+        names = sorted({name for name in choices if isinstance(name, str)})
+        for options in [{"ds_path": name} for name in names] or [{}]:
             try:
                 ctx.open(path, **options)
             except FramefoldError:
+                if entry["readable"]:
+                    assert entry["file"] in REFUSED, (entry["file"], options)
                 continue
+            assert entry["file"] not in REFUSED
             found.append((path, options))
     return found
+
+
+def test_each_file_is_there_as_it_was_read():
+    for entry in manifest():
+        path = real_data() / entry["file"]
+        if path.is_dir():
+            assert any(path.iterdir()), entry["file"]
+        else:
+            assert sha256(path.read_bytes()).hexdigest() == entry["sha256_file"], entry["file"]
+        for name in entry["sidecars"]:
+            assert (real_data() / name).exists(), (entry["file"], name)
 
 
 def selection(dataset):
@@ -64,6 +85,8 @@ def results(ctx, path, options):
 
 @pytest.fixture(scope="module")
 def inline():
+    if not manifest():
+        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
     ctx = ff.Context.make_with("inline")
     return {
         (path, str(options)): (options, results(ctx, path, options))

@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from real_files import real_data
+from real_files import real_file
 from test_hdf5 import FILTERS, read, values, write
 
 import framefold as ff
@@ -220,9 +220,7 @@ def test_scans_of_topspin(tmp_path):
     ("name", "nav", "step"), [("A", (2, 5), 2), ("B", (3, 7), 5), ("C", (3, 5), 1)]
 )
 def test_scans_of_real_files_of_topspin(name, nav, step):
-    path = real_data() / "APP5" / "rosettasciio" / f"topspin_test_{name}.app5"
-    if not path.exists():
-        pytest.skip("no real files")
+    path = real_file(f"APP5/rosettasciio/topspin_test_{name}.app5")
     dataset = ff.Context().open(path)
     assert tuple(dataset.shape.nav) == nav
     assert dataset.metadata["scan_step_x"] == pytest.approx(step, rel=1e-3)

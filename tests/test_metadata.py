@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from detector_files import write_mrc
-from real_files import real_data
+from real_files import real_file
 from vendor_files import write_dm
 
 import framefold as ff
@@ -47,9 +47,7 @@ def test_data_in_memory_have_none():
 def test_extended_headers_of_mrc_files():
     """What mrcfile finds in the same record, in the units that are documented here."""
     mrcfile = pytest.importorskip("mrcfile", reason="mrcfile reads the same record")
-    path = real_data() / "MRC" / "rosettasciio" / "HAADFscan.mrc"
-    if not path.exists():
-        pytest.skip(f"{path} is not there; see FRAMEFOLD_TEST_DATA")
+    path = real_file("MRC/rosettasciio/HAADFscan.mrc")
     with mrcfile.open(path, permissive=True) as file:
         record = file.indexed_extended_header[0]
     found = ff.Context().open(path).metadata

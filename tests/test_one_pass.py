@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-from real_files import real_data
+from real_files import real_file
 
 import framefold as ff
 from framefold.udf import UDF
 
 SCAN = (
-    real_data()
-    / "MIB/rosettasciio/Merlin_navigation4x2_signalNx256_ROI"
-    / "003_merlin_test_roi_sig256x64_nav4x2_hot_pixel_52x_39y.hdr"
+    "MIB/rosettasciio/Merlin_navigation4x2_signalNx256_ROI/"
+    "003_merlin_test_roi_sig256x64_nav4x2_hot_pixel_52x_39y.hdr"
 )
 
 
@@ -59,10 +58,9 @@ class Ranked(UDF):
         self.results.size[:] = len(partition)
 
 
-@pytest.mark.skipif(not SCAN.exists(), reason="no real files: set FRAMEFOLD_TEST_DATA")
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 def test_all_methods_in_one_pass(ctx, backend):
-    dataset = ctx.open(SCAN, io_backend=backend, num_partitions=3)
+    dataset = ctx.open(real_file(SCAN), io_backend=backend, num_partitions=3)
     assert tuple(dataset.shape) == (2, 4, 64, 256)
     roi = np.ones((2, 4), dtype=bool)
     roi[0, 1] = roi[1, 3] = False

@@ -13,7 +13,7 @@ import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from real_files import manifest, real_data
+from real_files import manifest, real_data, real_file
 
 import framefold as ff
 from framefold.exceptions import BadFileError, FramefoldError, UnsupportedError
@@ -342,10 +342,8 @@ def test_real_files(ctx, entry, backend):
 
 
 def test_units_of_a_real_file(ctx):
-    name = "TIFF/rosettasciio/test_loading_image_saved_with_imageJ_stack.tif"
-    if not (real_data() / name).exists():
-        pytest.skip("the real files are not here")
-    metadata = ctx.open(real_data() / name).metadata
+    path = real_file("TIFF/rosettasciio/test_loading_image_saved_with_imageJ_stack.tif")
+    metadata = ctx.open(path).metadata
     assert metadata["image_step_x"] == pytest.approx(168.67471098853332)
 
 

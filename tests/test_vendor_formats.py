@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from real_files import manifest, real_data
+from real_files import manifest, real_data, real_file
 from vendor_files import (
     DM_TYPES,
     SER_TYPES,
@@ -314,9 +314,7 @@ def test_tvips_written_by_another_writer(ctx, tmp_path):
 
 
 def test_pictures_and_packed_transforms():
-    folder = real_data() / "DM" / "rosettasciio" / "2D"
-    if not folder.exists():
-        pytest.skip("no real files")
+    folder = real_file("DM/rosettasciio/2D")
     ctx = ff.Context.make_with("inline")
     assert any("colours" in w for w in ctx.open(folder / "test-8.dm4").warnings)
     with pytest.raises(UnsupportedError, match="Fourier"):

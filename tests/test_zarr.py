@@ -8,7 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
-from real_files import manifest, real_data
+from real_files import manifest, real_file
 from test_hdf5 import read, values
 
 import framefold as ff
@@ -436,9 +436,7 @@ def test_damage_is_named(tmp_path):
 
 
 def test_a_real_file():
-    folder = real_data() / "ZSPY/rosettasciio/signal1d_10x10-NestedDirectoryStore.zspy"
-    if not folder.is_dir():
-        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
+    folder = real_file("ZSPY/rosettasciio/signal1d_10x10-NestedDirectoryStore.zspy")
     dataset = ff.Context().open(folder)
     expected = zarr.open(folder, mode="r")["Experiments/__unnamed__/data"][:]
     assert dataset.shape.size == expected.size
@@ -512,9 +510,7 @@ def test_archives_that_are_damaged(tmp_path):
 
 
 def test_a_real_archive():
-    path = real_data() / "ZSPY/rosettasciio/signal1d_10x100-model.zspy"
-    if not path.is_file():
-        pytest.skip("no real files: set FRAMEFOLD_TEST_DATA to a folder with MANIFEST.json")
+    path = real_file("ZSPY/rosettasciio/signal1d_10x100-model.zspy")
     dataset = ff.Context().open(path)
     entries = [entry for entry in manifest("ZSPY") if entry["file"].endswith(path.name)]
     reading = entries[0]["readings"][0]

@@ -9,9 +9,32 @@ from framefold.executor.inline import InlineJobExecutor
 from framefold.viz.base import Dummy2DPlot
 
 
+class Plot(Dummy2DPlot):
+    """Keeps what it would draw."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.shown = False
+        self.drawn = []
+        self.made.append(self)
+
+    def display(self):
+        self.shown = True
+
+    def update(self, damage, force=False):
+        self.drawn.append(np.array(self.data))
+
+
+@pytest.fixture
+def plots():
+    """The plots that the test's context makes."""
+    Plot.made = []
+    return Plot.made
+
+
 @pytest.fixture(params=[InlineJobExecutor, ConcurrentJobExecutor])
-def ctx(request):
-    with api.Context(executor=request.param(), plot_class=Dummy2DPlot) as context:
+def ctx(request, plots):
+    with api.Context(executor=request.param(), plot_class=Plot) as context:
         yield context
 
 

@@ -207,8 +207,16 @@ def test_regions_of_interest(ctx, data):
     assert np.array_equal(res["buf1"].raw_data, everything[roi])
 
 
-def test_live_plotting(ctx, dataset):
-    ctx.run_udf(dataset=dataset, udf=YourUDF(), plots=True)
+def test_live_plotting(ctx, dataset, data, plots):
+    udf = YourUDF()
+    ctx.run_udf(dataset=dataset, udf=udf, plots=True)
+
+    (plot,) = plots
+    assert plot.udf is udf
+    assert plot.shown
+    picture = plot.drawn[-1]
+    assert picture.shape == (16, 16)
+    np.testing.assert_allclose(picture, data.mean(axis=(2, 3)), rtol=1e-6)
 
 
 def test_partial_results(ctx, data):
