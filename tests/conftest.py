@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -27,6 +28,12 @@ def pytest_configure() -> None:
     # Where interrupts are ignored, as in jobs of a shell, tests could not send them to themselves.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    # Many tests collect garbage to see what is left, but not among all that the libraries hold.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(params=["inline", "threads"])
