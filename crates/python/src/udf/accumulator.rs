@@ -94,7 +94,7 @@ impl Accumulator for PyAccumulator {
 
 /// Whether the frames of a tile do not follow each other, as with headers in between or under a ROI.
 fn has_gaps(tile: &Tile<'_>) -> bool {
-    let frames = tile.data.frames;
+    let frames = tile.data.frames();
     frames.depth() > 1 && frames.stride() != frames.frame_len()
 }
 
