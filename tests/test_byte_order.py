@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.executor import _code, _failures, _shared
+from framefold.executor._wire import code, failures, pickles
 from framefold.udf import UDF
 
 LAYOUTS = {
@@ -31,7 +31,7 @@ def test_arrays(layout, dtype, rows):
     array = LAYOUTS[layout](np.arange(rows * 6).reshape(rows, 6).astype(dtype))
     for given in (array, [array, {"x": array[::-1]}], np.ma.masked_array(array)):
         for share in (False, True):
-            for dumps in (_shared.dumps, _shared.dumps_by_value):
+            for dumps in (pickles.dumps, pickles.dumps_by_value):
                 data, large = dumps(given, share)
                 found = pickle.loads(data, buffers=large)
                 assert type(found) is type(given)
@@ -52,16 +52,16 @@ def test_mapped_arrays_and_objects(tmp_path):
     objects = np.zeros(3, dtype=[("a", ">i4"), ("b", object)])
     objects["a"], objects["b"] = [1, 2, 3], ["x", None, {}]
     for given in (mapped, mapped[::-1], objects, objects[::-1]):
-        found = pickle.loads(_shared.dumps_by_value(given, share=False)[0])
+        found = pickle.loads(pickles.dumps_by_value(given, share=False)[0])
         assert found.dtype == given.dtype
         np.testing.assert_array_equal(found, given)
 
 
 def test_arrays_in_code_and_in_exceptions():
     array = np.arange(12).reshape(3, 4).astype(">i4")[::-1]
-    found = pickle.loads(pickle.dumps(_code.sent(partial(np.sum, array))))
+    found = pickle.loads(pickle.dumps(code.sent(partial(np.sum, array))))
     assert found.args[0].dtype == array.dtype
-    error = _failures.unpack(_failures.pack(ValueError(array)))
+    error = failures.unpack(failures.pack(ValueError(array)))
     assert error.args[0].dtype == array.dtype
     np.testing.assert_array_equal(error.args[0], array)
 

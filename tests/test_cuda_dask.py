@@ -127,9 +127,9 @@ def test_a_worker_that_has_no_cupy(both, data):
     client = both.executor.client
 
     def without_cupy(value, dask_worker):
-        from framefold.executor import _dask_devices
+        from framefold.executor._dask import devices as dask_devices
 
-        before, _dask_devices.has_cupy = _dask_devices.has_cupy, value or (lambda: False)
+        before, dask_devices.has_cupy = dask_devices.has_cupy, value or (lambda: False)
         return before
 
     before = client.run(without_cupy, None)

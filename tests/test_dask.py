@@ -38,10 +38,10 @@ from dask_cases import (
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.executor._dask_belongings import Belongings
-from framefold.executor._dask_hand import Batch, Hand
-from framefold.executor._dask_lending import Trays
-from framefold.executor._dask_tasks import ClusterTasks
+from framefold.executor._dask.batches import ClusterTasks
+from framefold.executor._dask.lending import BufferPool
+from framefold.executor._dask.resources import RunResources
+from framefold.executor._dask.workers import Batch, WorkerState
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.executor.inline import InlineJobExecutor
@@ -433,29 +433,29 @@ def test_a_worker_does_first_what_it_got_first(local, inline, tmp_path):  # noqa
     client, (address, *_) = local.executor.client, local.executor.client.nthreads()
 
     async def order():
-        things = Belongings(client, "order", Trays())
+        resources = RunResources(client, "order", BufferPool())
         try:
-            futures = [things.submit(address, "time", time.monotonic_ns) for _ in range(40)]
+            futures = [resources.submit(address, "time", time.monotonic_ns) for _ in range(40)]
             return [await future for future in futures]
         finally:
-            things.close()
+            resources.close()
 
     begun = client.sync(order)
     assert begun == sorted(begun)
 
 
 def test_what_a_worker_has_left_goes_by_the_time():
-    hand = Hand("tcp://somewhere", 1, may_share=False)
-    hand.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.5)]
-    assert hand.n_to_do(12.0, None) == 6
-    assert hand.n_to_do(10.0, 0.5) == 6
-    assert hand.n_to_do(11.0, 0.5) == 4
+    worker = WorkerState("tcp://somewhere", 1, may_share=False)
+    worker.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.5)]
+    assert worker.n_to_do(12.0, None) == 6
+    assert worker.n_to_do(10.0, 0.5) == 6
+    assert worker.n_to_do(11.0, 0.5) == 4
     # It is not done with the last one.
-    assert hand.n_to_do(20.0, 0.5) == 2.5
-    hand.done_with(hand.batches[0], 11.5)
-    assert hand.n_to_do(11.5, 0.5) == 2
-    assert hand.n_to_do(12.0, 0.5) == 1
-    two = Hand("tcp://somewhere", 2, may_share=False)
+    assert worker.n_to_do(20.0, 0.5) == 2.5
+    worker.done_with(worker.batches[0], 11.5)
+    assert worker.n_to_do(11.5, 0.5) == 2
+    assert worker.n_to_do(12.0, 0.5) == 1
+    two = WorkerState("tcp://somewhere", 2, may_share=False)
     two.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.0)]
     assert two.n_to_do(10.5, 0.5) == 4
 

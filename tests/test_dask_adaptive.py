@@ -19,7 +19,7 @@ pytest.importorskip("distributed")
 
 import distributed
 
-from framefold.executor._dask_demand import MOST, Demand, demand
+from framefold.executor._dask.demand import MOST, Demand, demand
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
@@ -92,9 +92,9 @@ def test_few_tasks_are_taken_back():
         def release(self, *futures):
             self.n_there -= len(futures)
 
-    things = Things()
-    told = Demand(things)
+    resources = Things()
+    told = Demand(resources)
     for n_tasks, n_there in [(0, 0), (10, 10), (9, 10), (6, 10), (5, 5), (7, 7), (0, 0)]:
         told.tell(n_tasks)
-        assert things.n_there == n_there
-    assert things.n_made == 12
+        assert resources.n_there == n_there
+    assert resources.n_made == 12

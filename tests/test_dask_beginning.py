@@ -24,8 +24,8 @@ from dask_cases import (
 from distributed import Client, LocalCluster
 
 import framefold as ff
-from framefold.executor import _dask_beginning as beginning
-from framefold.executor._dask_work import Answer, Planned
+from framefold.executor._dask import first as beginning
+from framefold.executor._dask.work import Answer, Planned
 from framefold.executor.dask import DaskJobExecutor
 from framefold.udf.sum import SumUDF
 
@@ -42,7 +42,7 @@ class Echo:
 
 
 def test_it_is_called_by_unpickling():
-    parts = beginning.Beginning([3, 4], (0.5, 100), None)
+    parts = beginning.FirstTask([3, 4], (0.5, 100), None)
     data = pickle.dumps(Echo())
     for changes in (None, (2, b"later")):
         stream, buffers = parts.arguments(data, changes)
@@ -54,7 +54,7 @@ def test_it_is_called_by_unpickling():
 
 
 def test_what_was_fetched_is_not_kept():
-    stream, buffers = beginning.Beginning([], (0.5, 100), None).arguments(
+    stream, buffers = beginning.FirstTask([], (0.5, 100), None).arguments(
         pickle.dumps(Echo()), None
     )
     began = pickle.loads(stream, buffers=buffers)
@@ -76,7 +76,7 @@ def test_a_run_that_dask_brought_to_disk_goes_on(local, inline, tmp_path):  # no
         data = get_worker().data
         for key in list(data):
             value = data.get(key)  # the worker's own thread may have dropped it by now
-            if type(value).__name__ == "Began":
+            if type(value).__name__ == "FirstResult":
                 data[key] = pickle.loads(pickle.dumps(value))
                 (tmp_path / str(frame)).touch()
 

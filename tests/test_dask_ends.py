@@ -35,7 +35,8 @@ from dask_cases import (
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, WorkerError
-from framefold.executor import _dask_cluster, _dask_scratch
+from framefold.executor._dask import cluster as dask_cluster
+from framefold.executor._dask import scratch as dask_scratch
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
 
@@ -194,17 +195,17 @@ def test_forks_in_the_middle_of_a_run_end(local):  # noqa: F811
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(_dask_scratch, "YOUNG", -1.0)
+    monkeypatch.setattr(scratch, "YOUNG", -1.0)
     return tmp_path
 
 
 def test_folders_of_processes_that_are_gone_are_removed(folder):
-    stale = folder / f"{_dask_scratch.PREFIX}{os.getpid()}-left"  # such as by another container's
+    stale = folder / f"{dask_scratch.PREFIX}{os.getpid()}-left"  # such as by another container's
     (stale / "inner").mkdir(parents=True)
     other = folder / "somebody-else's"
     other.mkdir()
-    mine = _dask_scratch.Scratch()
-    _dask_scratch.remove_stale()
+    mine = dask_scratch.Scratch()
+    dask_scratch.remove_stale()
     assert set(folder.iterdir()) == {other, Path(mine.path)}
     mine.remove()
     assert set(folder.iterdir()) == {other}
@@ -213,10 +214,10 @@ def test_folders_of_processes_that_are_gone_are_removed(folder):
 
 def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
     """As where processes of other containers see it, which have numbers of their own."""
-    mine = _dask_scratch.Scratch()
-    no_such = folder / f"{_dask_scratch.PREFIX}{2**22 + 1}-x"
+    mine = dask_scratch.Scratch()
+    no_such = folder / f"{dask_scratch.PREFIX}{2**22 + 1}-x"
     Path(mine.path).rename(no_such)
-    assert in_fork(_dask_scratch.remove_stale) == 0
+    assert in_fork(dask_scratch.remove_stale) == 0
     assert no_such.exists()
     mine.path = str(no_such)
     assert in_fork(mine.remove) == 0
@@ -226,21 +227,21 @@ def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
 
 
 def test_young_folders_are_left_alone(folder, monkeypatch):
-    monkeypatch.setattr(_dask_scratch, "YOUNG", 60.0)
-    young = folder / f"{_dask_scratch.PREFIX}1-new"
+    monkeypatch.setattr(scratch, "YOUNG", 60.0)
+    young = folder / f"{dask_scratch.PREFIX}1-new"
     young.mkdir()
-    _dask_scratch.remove_stale()
+    dask_scratch.remove_stale()
     assert young.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user, as root can")
 def test_folders_of_other_users_are_left_alone(folder):
-    theirs = folder / f"{_dask_scratch.PREFIX}2-theirs"
+    theirs = folder / f"{dask_scratch.PREFIX}2-theirs"
     theirs.mkdir()
     os.chown(theirs, 65534, 65534)
-    link = folder / f"{_dask_scratch.PREFIX}3-link"
+    link = folder / f"{dask_scratch.PREFIX}3-link"
     link.symlink_to(theirs)
-    _dask_scratch.remove_stale()
+    dask_scratch.remove_stale()
     assert set(folder.iterdir()) == {theirs, link}
 
 
@@ -248,7 +249,7 @@ def test_no_folder_is_left_where_a_cluster_cannot_be_started(folder, monkeypatch
     def fail(*_arguments, **_options):
         raise OSError("no ports are left")
 
-    monkeypatch.setattr(_dask_cluster, "LocalCluster", fail)
+    monkeypatch.setattr(dask_cluster, "LocalCluster", fail)
     with pytest.raises(WorkerError, match="no ports are left"):
         ff.Context.make_with("dask", cpus=1)
     assert not list(folder.iterdir())

@@ -247,7 +247,7 @@ def test_files_that_differ(connected, inline, tmp_path):  # noqa: F811
 
 
 def test_a_worker_with_another_framefold(connected, inline, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("framefold.executor._dask_shipping.VERSION", "0.0.0")
+    monkeypatch.setattr("framefold.executor._dask.shipping.VERSION", "0.0.0")
     with pytest.raises(WorkerError, match=r"framefold .* is installed there, 0\.0\.0 here"):
         connected.run_udf(frames(inline), Level())
     monkeypatch.undo()
@@ -508,9 +508,9 @@ def test_the_main_process_dies_while_workers_start(tmp_path):
     code = """
         import os, signal
         import framefold as ff
-        from framefold.executor import _dask_cluster
+        from framefold.executor._dask import cluster as dask_cluster
 
-        launch, launched = _dask_cluster.LocalWorker._launch, []
+        launch, launched = dask_cluster.LocalWorker._launch, []
 
         def launch_and_die(self):
             launch(self)
@@ -519,7 +519,7 @@ def test_the_main_process_dies_while_workers_start(tmp_path):
                 print(*launched, flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        _dask_cluster.LocalWorker._launch = launch_and_die
+        dask_cluster.LocalWorker._launch = launch_and_die
         ff.Context.make_with("dask", cpus=2)
     """
     output = tmp_path / "output"

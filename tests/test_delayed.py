@@ -334,7 +334,7 @@ def test_resources(formats, expected):
 
 
 def test_a_run_that_is_sent_back_is_the_same(ctx):
-    from framefold.executor._delayed_tasks import DelayedRun
+    from framefold.executor._delayed.tasks import DelayedRun
 
     dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
     delayed = DelayedRun(ctx._prepare(dataset, Everything(gain=1), None))

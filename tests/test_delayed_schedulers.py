@@ -15,7 +15,7 @@ from sample_udfs import Recorder
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, WorkerError
-from framefold.executor._delayed_tasks import DelayedRun
+from framefold.executor._delayed.tasks import DelayedRun
 from framefold.io.corrections import CorrectionSet
 from framefold.udf.stddev import StdDevUDF
 
@@ -147,7 +147,7 @@ if __name__ == "__main__":
 
 def check_progress_on_workers(ctx):
     """Partitions are told of one by one, by workers; nobody listens any more in the end."""
-    from framefold.executor import _delayed_progress
+    from framefold.executor._delayed import progress as delayed_progress
 
     data = scan("uint16")
     dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=6)
@@ -177,7 +177,7 @@ def check_progress_on_workers(ctx):
     results = ctx.run_udf(dataset=dataset, udf=Slow(), progress=Breaks())
     with pytest.raises(KeyError, match="the reporter"):
         _ = results["total"].data
-    assert all(not listeners for listeners in _delayed_progress._listeners.values())
+    assert all(not listeners for listeners in delayed_progress._listeners.values())
 
 
 class Slow(PerFrame):

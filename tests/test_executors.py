@@ -25,7 +25,8 @@ from framefold.exceptions import (
     UnsupportedError,
     WorkerError,
 )
-from framefold.executor import _code, auto
+from framefold.executor import auto
+from framefold.executor._wire import code
 from framefold.executor.delayed import DelayedJobExecutor
 from framefold.udf import UDF
 from framefold.viz.base import Dummy2DPlot
@@ -66,7 +67,7 @@ def ctx(request):
     with pytest.MonkeyPatch.context() as patch:
         if at_once:
             patch.setattr(auto, "PATIENCE", 0.0)
-            patch.setattr("framefold.executor._remote.TURN", 0.0)
+            patch.setattr("framefold.executor._processes.crew.TURN", 0.0)
             patch.setattr(auto, "SHARE", float("inf"))
         with make(name) as context:
             yield context
@@ -325,11 +326,11 @@ def test_modules_are_as_they_are_here(ctx, tmp_path, monkeypatch):
 def test_code_that_cannot_be_made_is_an_error():
     sent = pickle.dumps(threading.Thread)
     python = sys.version_info[:2]
-    assert _code._made(sent, python) is threading.Thread
+    assert code._made(sent, python) is threading.Thread
     with pytest.raises(WorkerError, match=r"it is of Python 2\.7"):
-        _code._made(sent, (2, 7))
+        code._made(sent, (2, 7))
     with pytest.raises(WorkerError, match=r"code cannot be made of what was sent .*Threat"):
-        _code._made(sent.replace(b"Thread", b"Threat"), python)
+        code._made(sent.replace(b"Thread", b"Threat"), python)
 
 
 def test_plots_are_updated(ctx, inline, tmp_path):

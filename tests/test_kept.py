@@ -14,7 +14,7 @@ from process_cases import eventually
 
 import framefold as ff
 from framefold.exceptions import FileAccessError, FileChangedError
-from framefold.executor import _kept
+from framefold.executor._wire import datasets
 from framefold.udf import UDF
 
 if sys.platform == "win32":
@@ -23,9 +23,9 @@ if sys.platform == "win32":
 
 @pytest.fixture(autouse=True)
 def nothing_kept():
-    _kept.forget()
+    datasets.forget()
     yield
-    _kept.forget()
+    datasets.forget()
 
 
 def write(path, value, n_frames=4, age=60):
@@ -40,7 +40,7 @@ def load(path, n_frames=4):
 
 
 def sent(dataset):
-    return pickle.dumps(_kept.sent(dataset))
+    return pickle.dumps(datasets.sent(dataset))
 
 
 def total(dataset):
@@ -96,7 +96,7 @@ def test_a_file_that_is_gone(tmp_path):
 
 def test_not_many_are_kept(tmp_path):
     opened = []
-    for number in range(_kept.MOST + 1):
+    for number in range(datasets.MOST + 1):
         write(tmp_path / f"{number}.raw", number)
         data = sent(load(tmp_path / f"{number}.raw"))
         opened.append((data, pickle.loads(data)))
@@ -106,15 +106,15 @@ def test_not_many_are_kept(tmp_path):
 
 
 def test_they_are_closed_after_some_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(_kept, "SECONDS", 0.05)
+    monkeypatch.setattr(datasets, "SECONDS", 0.05)
     write(tmp_path / "a.raw", 1)
     pickle.loads(sent(load(tmp_path / "a.raw")))
-    assert eventually(lambda: not _kept._kept)
+    assert eventually(lambda: not datasets._kept)
 
 
 def test_data_in_memory_are_not_kept():
     dataset = ff.Context.make_with("inline").load("memory", data=np.ones((4, 3, 5)))
-    assert _kept.sent(dataset) is dataset
+    assert datasets.sent(dataset) is dataset
 
 
 class Total(UDF):

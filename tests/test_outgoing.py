@@ -15,10 +15,11 @@ from process_cases import eventually, frames, gone, hard_limit, open_files  # no
 
 import framefold as ff
 from framefold.exceptions import UDFRunCancelled, WorkerTimeoutError
-from framefold.executor import _channel, _shared
-from framefold.executor._channel import Channel
-from framefold.executor._outgoing import Outgoing
-from framefold.executor._pool import PATIENCE
+from framefold.executor._processes import channels
+from framefold.executor._processes.channels import Channel
+from framefold.executor._processes.outgoing import Outgoing
+from framefold.executor._processes.pool import PATIENCE
+from framefold.executor._wire import pickles
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF
 
@@ -30,7 +31,7 @@ MUCH = b"much" * (1 << 18)
 
 @pytest.fixture
 def ends():
-    if not _channel.CAN_SHARE:
+    if not channels.CAN_SHARE:
         pytest.skip("descriptors cannot be sent")
     ours, theirs = (
         Channel(Connection(os.dup(each.fileno())), each) for each in socket.socketpair()
@@ -46,7 +47,7 @@ def ends():
 
 
 def memory(number):
-    descriptor = _shared.allocate(8)
+    descriptor = pickles.allocate(8)
     os.pwrite(descriptor, b"memory %d" % number, 0)
     return descriptor
 

@@ -43,7 +43,7 @@ from framefold.exceptions import (
     WorkerError,
     WorkerTimeoutError,
 )
-from framefold.executor import _shared
+from framefold.executor._wire import pickles
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF
 
@@ -306,7 +306,7 @@ def test_too_much_memory(ctx):
     with pytest.raises(MemoryError):
         ctx.run_udf(frames(ctx), PerFrame(allocate))
     with pytest.raises(LimitError, match="memory to share with other processes cannot be had"):
-        _shared.allocate(1 << 62)
+        pickles.allocate(1 << 62)
     assert_usable(ctx)
 
 

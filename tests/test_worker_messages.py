@@ -13,19 +13,20 @@ import pytest
 from process_cases import open_files
 from sample_udfs import Level
 
-from framefold.executor import _channel, _code, _shared
-from framefold.executor._channel import Channel
-from framefold.executor._slots import MappedSlots, Slots
+from framefold.executor._processes import channels
+from framefold.executor._processes.channels import Channel
+from framefold.executor._processes.slots import MappedSlots, Slots
+from framefold.executor._wire import code, pickles
 
 
 @pytest.fixture
 def ends():
-    if not _channel.CAN_SHARE:
+    if not channels.CAN_SHARE:
         pytest.skip("descriptors cannot be sent")
     sockets = socket.socketpair()
-    channels = [Channel(Connection(os.dup(each.fileno())), each) for each in sockets]
-    yield channels
-    for channel in channels:
+    both = [Channel(Connection(os.dup(each.fileno())), each) for each in sockets]
+    yield both
+    for channel in both:
         channel.close()
 
 
@@ -38,7 +39,7 @@ def memory():
 def test_descriptors_of_a_message_that_ends_early_are_closed(ends, n_sent):
     ours, theirs = ends
     before = memory()
-    descriptor = _shared.allocate(100)
+    descriptor = pickles.allocate(100)
     # A worker that is killed may have sent the message, and some of its descriptors.
     theirs.connection.send_bytes(pickle.dumps((("done",), 3)))
     for _ in range(n_sent):
@@ -52,7 +53,7 @@ def test_descriptors_of_a_message_that_ends_early_are_closed(ends, n_sent):
 
 def test_descriptors_arrive_with_their_message(ends):
     ours, theirs = ends
-    descriptor = _shared.allocate(100)
+    descriptor = pickles.allocate(100)
     os.pwrite(descriptor, b"what was written", 0)
     theirs.send(("done", 3), [descriptor, descriptor])
     os.close(descriptor)
@@ -64,7 +65,7 @@ def test_descriptors_arrive_with_their_message(ends):
 
 
 def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
-    expected, _ = _shared.dumps_by_value(Level, share=False)
+    expected, _ = pickles.dumps_by_value(Level, share=False)
     assert expected == pickle.dumps(Level, 5)
     stop = threading.Event()
     n_sent = 0
@@ -72,7 +73,7 @@ def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
     def send():
         nonlocal n_sent
         while not stop.is_set():
-            _shared.dumps_by_value(_code.sent(Level), share=False)
+            pickles.dumps_by_value(code.sent(Level), share=False)
             n_sent += 1
 
     other = threading.Thread(target=send)
@@ -80,7 +81,7 @@ def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
     sys.setswitchinterval(1e-5)
     other.start()
     try:
-        others = {_shared.dumps_by_value(Level, share=False)[0] for _ in range(4000)}
+        others = {pickles.dumps_by_value(Level, share=False)[0] for _ in range(4000)}
     finally:
         stop.set()
         other.join()
@@ -90,7 +91,7 @@ def test_code_that_is_pickled_at_the_same_time_stays_as_it_is():
 
 
 def test_slots_that_are_too_small_are_given_up_on_both_sides():
-    if not _channel.CAN_SHARE:
+    if not channels.CAN_SHARE:
         pytest.skip("memory cannot be shared")
     ours, theirs = MappedSlots(), Slots()
     for n_bytes in (100, 50, 10_000, 1_000_000, 2_000_000):

@@ -110,8 +110,8 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     if dataset.format == "dask" and existing is not None:
         return _of_dask(existing, dataset, wanted, mask), []
-    from framefold.executor import _delayed_tasks as tasks
-    from framefold.executor._delayed_graph import Graph, Outline
+    from framefold.executor._delayed import tasks
+    from framefold.executor._delayed.graph import Graph, Outline
 
     nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
     grid: tuple[int, ...] = nav if mask is None else (int(np.count_nonzero(mask)),)

@@ -1,4 +1,4 @@
-"""Worker processes end with the process that started them, and so does what they fork.
+"""Worker processes end with the process that started them, and what user code forks ends with them.
 
 That process holds one end of a pipe; the worker asks the system for a signal, and with that its
 end, when it is closed. The system does so whatever user code is busy with.
@@ -9,7 +9,10 @@ from __future__ import annotations
 import os
 import select
 import signal
+import sys
+import traceback
 from contextlib import suppress
+from typing import Any
 
 
 def end_with(lifeline: int) -> None:
@@ -50,3 +53,24 @@ def _watch(lifeline: int) -> None:
 
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+
+
+def end_fork(process: int, exception: BaseException | None = None) -> None:
+    """End this process if user code forked it from a worker: it must not speak for that one."""
+    if os.getpid() == process:
+        return
+    code: Any = 0
+    if isinstance(exception, SystemExit):
+        code = exception.code or 0
+    elif exception is not None:
+        traceback.print_exception(exception)
+        code = 1
+    flush()
+    os._exit(code if isinstance(code, int) else 1)
+
+
+def flush() -> None:
+    """Show what user code printed."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):
+            stream.flush()

@@ -116,7 +116,7 @@ class Tasks:
             self._news.notify_all()
 
     def stop(self, reason: str) -> None:
-        """Hand out nothing more, and keep nothing that comes."""
+        """WorkerState out nothing more, and keep nothing that comes."""
         if not self.schedule.is_closed:
             self._reason = reason
         self.schedule.close()

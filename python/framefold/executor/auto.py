@@ -13,7 +13,7 @@ from framefold.executor.concurrent import ConcurrentJobExecutor
 
 if TYPE_CHECKING:
     from framefold._planning import Run
-    from framefold.executor._pool import Pool
+    from framefold.executor._processes.pool import Pool
     from framefold.executor.processes import ProcessJobExecutor
 
 #: Worker processes are started when a run has taken so many seconds on the calling thread.
@@ -79,7 +79,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         if self._why_threads(run) is not None:
             return None
         self._check_open()
-        from framefold.executor._remote import RemoteLater
+        from framefold.executor._processes.crew import RemoteLater
 
         patience = 0.0 if self.worker_ids else PATIENCE
         return RemoteLater(self._pool, run, True, patience, self._cannot)
@@ -107,7 +107,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
             return "there is one partition"
         len_bytes = run.dataset._bytes_to_copy
         if len_bytes:
-            from framefold.executor._shared import available_memory
+            from framefold.executor._wire.pickles import available_memory
 
             if len_bytes > SHARE * available_memory():
                 return f"a copy of the data, {len_bytes} bytes, would take too much memory"

@@ -18,8 +18,8 @@ from framefold.exceptions import (
     MissingLibraryError,
     WorkerError,
 )
-from framefold.executor._apart import Work, made
-from framefold.executor._dask_spec import cluster_spec
+from framefold.executor._dask.spec import cluster_spec
+from framefold.executor._uninterrupted import Work, made
 from framefold.executor.base import (
     Crew,
     JobExecutor,
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 
     from framefold._cuda.placement import Workers
     from framefold._planning import Run
-    from framefold.executor._dask_courier import OwnWorkers
-    from framefold.executor._dask_devices import Resources
-    from framefold.executor._dask_lending import Trays
+    from framefold.executor._dask.canceller import OwnWorkers
+    from framefold.executor._dask.devices import Resources
+    from framefold.executor._dask.lending import BufferPool
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
 
@@ -101,7 +101,7 @@ class DaskJobExecutor(JobExecutor):
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         self._lock = threading.RLock()
-        self._trays: Trays | None = None
+        self._buffers: BufferPool | None = None
         self._closed = False
         self._process = os.getpid()
         self._own: OwnWorkers | None = None
@@ -210,7 +210,8 @@ class DaskJobExecutor(JobExecutor):
         distributed = import_distributed()
         from framefold._cuda.placement import devices_by_default
         from framefold._planning import available_cores
-        from framefold.executor import _dask_cluster, _dask_devices
+        from framefold.executor._dask import cluster as dask_cluster
+        from framefold.executor._dask import devices as dask_devices
 
         if spec is None:
             cudas = devices_by_default()
@@ -218,7 +219,7 @@ class DaskJobExecutor(JobExecutor):
         options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
 
         def start() -> DaskJobExecutor:
-            started: list[Any] = [_dask_cluster.start(spec, cluster_kwargs or {})]
+            started: list[Any] = [dask_cluster.start(spec, cluster_kwargs or {})]
             try:
                 started.insert(0, client := _connected(distributed.Client, started[0], **options))
                 executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
@@ -235,7 +236,7 @@ class DaskJobExecutor(JobExecutor):
             return executor
 
         executor = made(start, cls.close, "framefold-start")
-        executor._specified = _dask_devices.in_spec(spec)
+        executor._specified = dask_devices.in_spec(spec)
         return executor
 
     @property
@@ -301,7 +302,7 @@ class DaskJobExecutor(JobExecutor):
         if os.getpid() != self._process:
             return  # in a fork, they are those of the other process
         self._closed = True
-        crews = sys.modules.get("framefold.executor._dask_crew")
+        crews = sys.modules.get("framefold.executor._dask.crew")
         for crew in [] if crews is None else list(crews.active.values()):
             if crew.executor is self:
                 crew.stop("the executor was closed during the run")
@@ -312,8 +313,8 @@ class DaskJobExecutor(JobExecutor):
                     self._closing.wait()
                     self._closing.check()
         finally:
-            if self._trays is not None:
-                self._trays.close()
+            if self._buffers is not None:
+                self._buffers.close()
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
@@ -325,21 +326,21 @@ class DaskJobExecutor(JobExecutor):
 
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
-        from framefold.executor import _dask_devices
+        from framefold.executor._dask import devices as dask_devices
 
         there = self._specified
         if there is None:
             self._on_loop()  # or it says why not
-            there = _dask_devices.in_cluster(self.client, self._startup_timeout)
+            there = dask_devices.in_cluster(self.client, self._startup_timeout)
         scheduler: Any = self.client.scheduler
-        return _dask_devices.find_workers(wishes, there, scheduler.address)
+        return dask_devices.find_workers(wishes, there, scheduler.address)
 
     def crew(self, run: Run) -> Crew | None:
         """The workers; None if threads of this process do it."""
         if not self._takes(run):
             return None
         self._on_loop()  # or it says why not
-        from framefold.executor._dask_crew import DaskCrew
+        from framefold.executor._dask.crew import DaskCrew
 
         return DaskCrew(self, run)
 
@@ -347,14 +348,14 @@ class DaskJobExecutor(JobExecutor):
         """Whether workers process the run."""
         return not self.is_local or any(bridge is not None for bridge in run.bridges)
 
-    def _lend(self) -> Trays:
+    def _lend(self) -> BufferPool:
         """Memory that is lent to workers."""
-        from framefold.executor._dask_lending import Trays
+        from framefold.executor._dask.lending import BufferPool
 
         with self._lock:
-            if self._trays is None:
-                self._trays = Trays()
-            return self._trays
+            if self._buffers is None:
+                self._buffers = BufferPool()
+            return self._buffers
 
     def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
         """What calls functions on the event loop of the client."""
@@ -378,9 +379,9 @@ class DaskJobExecutor(JobExecutor):
     def __reduce__(self) -> Any:
         raise cannot_be_pickled(self)
 
-    def _owns(self, *things: Any) -> None:
+    def _owns(self, *resources: Any) -> None:
         """Close these, the last one last, with the executor."""
-        self._closing = Work(partial(_close_each, things), "framefold-close")
+        self._closing = Work(partial(_close_each, resources), "framefold-close")
         weakref.finalize(self, _begin, self._closing, os.getpid()).atexit = False  # it is too late
         _owners.add(self)
 
@@ -430,9 +431,9 @@ def _begin(closing: Work[None], process: int) -> None:
         closing.begin()
 
 
-def _close_each(things: tuple[Any, ...]) -> None:
+def _close_each(resources: tuple[Any, ...]) -> None:
     failure: BaseException | None = None
-    for thing in things:
+    for thing in resources:
         try:
             thing.close()
         except BaseException as error:  # the others have to be closed nevertheless

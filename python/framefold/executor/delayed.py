@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from framefold._partial_results import UDFResultDict
     from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
-    from framefold.executor._delayed_graph import Graph, Outline
-    from framefold.executor._delayed_tasks import DelayedRun
+    from framefold.executor._delayed.graph import Graph, Outline
+    from framefold.executor._delayed.tasks import DelayedRun
     from framefold.udf._bridge import Bridge
 
 __all__ = ["DelayedJobExecutor"]
@@ -86,7 +86,7 @@ class DelayedJobExecutor(JobExecutor):
                 "plots show results while they are computed, but a delayed run computes nothing "
                 "yet; use run_udf_iter, or another executor"
             )
-        from framefold.executor._delayed_tasks import DelayedRun
+        from framefold.executor._delayed.tasks import DelayedRun
 
         outlines = [outlines_of(run, index) for index in range(len(run.udfs))]
         if not all(outlines):
@@ -123,7 +123,7 @@ class DelayedJobExecutor(JobExecutor):
 def outlines_of(run: Run, index: int) -> list[Outline]:
     """The results of a UDF of the run, before they are computed."""
     from framefold._native import _main_side
-    from framefold.executor._delayed_graph import Outline
+    from framefold.executor._delayed.graph import Outline
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
@@ -162,8 +162,8 @@ def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
 def _results(
     delayed: DelayedRun, outlines: Sequence[Sequence[Outline]], progress: ProgressReporter | None
 ) -> tuple[UDFResultDict, ...]:
-    from framefold.executor._delayed_compute import Computing
-    from framefold.executor._delayed_graph import Graph
+    from framefold.executor._delayed.compute import Computing
+    from framefold.executor._delayed.graph import Graph
     from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
 
     run = delayed.run
@@ -198,7 +198,7 @@ def _arrays(
     graph: Graph, index: int, outlines: Sequence[Outline]
 ) -> dict[str, tuple[da.Array, Any]]:
     """The results of a UDF by name, each with its mask if it can have one."""
-    from framefold.executor._delayed_graph import Outline
+    from framefold.executor._delayed.graph import Outline
 
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]

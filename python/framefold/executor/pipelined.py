@@ -103,14 +103,14 @@ def _listed(devices: int | Iterable[int], name: str) -> list[int]:
 
 
 def _packed(early_setup: Callable[[], Any]) -> bytes:
-    from framefold.executor import _code, _shared
+    from framefold.executor._wire import code, pickles
 
     if not callable(early_setup):
         raise InvalidArgumentError(
             f"early_setup is {early_setup!r}, expected a function without parameters"
         )
     try:
-        return _shared.dumps_by_value(_code.sent(early_setup), share=False)[0]
+        return pickles.dumps_by_value(code.sent(early_setup), share=False)[0]
     except Exception as error:
         raise InvalidArgumentError(
             f"early_setup cannot be sent to worker processes: {error}"

@@ -14,7 +14,7 @@ from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, checke
 
 if TYPE_CHECKING:
     from framefold._planning import Run
-    from framefold.executor._pool import Pool
+    from framefold.executor._processes.pool import Pool
 
 T = TypeVar("T")
 
@@ -136,14 +136,14 @@ class ProcessJobExecutor(JobExecutor):
         """The worker processes; None if threads do it."""
         if not _needs_python(run):
             return None
-        from framefold.executor._remote import Remote
+        from framefold.executor._processes.crew import Remote
 
         # With a timeout, it has to be known what a worker is busy with.
         return Remote(self._running_pool, run, self._timeout is None)
 
     def _running_pool(self) -> Pool:
-        from framefold.executor._failures import NotStartedError
-        from framefold.executor._pool import Pool
+        from framefold.executor._processes.pool import Pool
+        from framefold.executor._wire.failures import NotStartedError
 
         if not sys.executable:
             raise NotStartedError(
@@ -183,7 +183,7 @@ _executors: weakref.WeakSet[ProcessJobExecutor] = weakref.WeakSet()
 
 
 def _forget_all() -> None:
-    remote = sys.modules.get("framefold.executor._remote")
+    remote = sys.modules.get("framefold.executor._processes.crew")
     if remote is not None:
         remote.active.clear()
     for executor in list(_executors):

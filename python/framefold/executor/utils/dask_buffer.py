@@ -70,7 +70,7 @@ class DaskResultBufferWrapper(BufferWrapper):
         if self._delayed_full is None:
             if self.kind != "nav" or self._shape is None or self._valid is None:
                 return self._delayed_raw
-            from framefold.executor._delayed_graph import over_scan
+            from framefold.executor._delayed.graph import over_scan
 
             self._delayed_full = over_scan(self._delayed_raw, self._shape, self._roi, self._valid)
         return self._delayed_full

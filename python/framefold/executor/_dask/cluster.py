@@ -1,0 +1,273 @@
+"""A Dask cluster on this machine: a scheduler in this process, and workers in others.
+
+Workers are started like those of ``processes``, and not by Dask's nannies: those would run the main
+script again, which then needs a guard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import time
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from distributed import Scheduler, Security
+from distributed.core import Status
+from distributed.deploy.spec import ProcessInterface
+from distributed.diagnostics.plugin import SchedulerPlugin
+
+from framefold import _foreign
+from framefold.executor._dask import security as dask_security
+from framefold.executor._dask.messages import not_started
+from framefold.executor._dask.scratch import Scratch, remove_stale
+from framefold.executor._processes.workers import _environment
+from framefold.executor._wire.failures import describe_exit
+
+#: How many times in a row a worker may end before it is ready; then it is given up.
+FAILED_STARTS = 3
+#: How often to look whether a worker has ended, in seconds.
+POLL = 0.1
+#: How long a worker may take to end, in seconds.
+PATIENCE = 1.0
+
+
+class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no types
+    """A worker process, which is started again when it dies.
+
+    Parameters
+    ----------
+    scheduler
+        The address of its scheduler.
+    name
+        Of the worker.
+    options
+        For :class:`distributed.Worker`.
+    device
+        The number of its CUDA device; None for a worker on the CPU.
+    security
+        What it has to show at its scheduler, and asks others for.
+    """
+
+    def __init__(
+        self,
+        scheduler: str,
+        name: str,
+        options: Mapping[str, Any],
+        device: int | None = None,
+        security: Security | None = None,
+    ) -> None:
+        super().__init__()
+        self._device = device
+        self.name = name
+        given = {"dashboard": False, **dask_security.local_options(options), "name": name}
+        self._told = pickle.dumps((scheduler, given, security or Security()))
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lifeline: int | None = None
+        self._watching: asyncio.Task[None] | None = None
+        #: Why it was given up, if it was.
+        self.reason: str | None = None
+
+    async def start(self) -> None:
+        """Start the process; it need not be ready."""
+        self._launch()
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+        await super().start()
+
+    async def close(self) -> None:
+        """End the process; returns when it is gone."""
+        if self._watching is not None:
+            self._watching.cancel()
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+        process, self._process = self._process, None
+        if process is not None:
+            deadline = time.monotonic() + PATIENCE
+            while process.poll() is None and time.monotonic() < deadline:
+                await asyncio.sleep(0.01)
+            process.kill()
+            process.wait()
+        await super().close()
+
+    def kill(self) -> None:
+        """End the process at once; another one is started."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _launch(self) -> None:
+        flags = _foreign.interpreter_flags()
+        command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask.process"]
+        # Ctrl-C in a terminal is the main process's to deal with.
+        if sys.platform == "win32":
+            group = subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined]
+            self._process = subprocess.Popen(
+                [*command, "-1"],
+                stdin=subprocess.PIPE,
+                env=_environment(self._device),
+                creationflags=group,
+            )
+            self._tell()
+            return
+        reading, lifeline = os.pipe()
+        try:
+            self._process = subprocess.Popen(
+                [*command, str(reading)],
+                stdin=subprocess.PIPE,
+                env=_environment(self._device),
+                pass_fds=[reading],
+                process_group=0,
+            )
+        except BaseException:
+            os.close(lifeline)
+            raise
+        finally:
+            os.close(reading)
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+        self._lifeline = lifeline
+        self._tell()
+
+    def _tell(self) -> None:
+        """Send it what it has to know, not on the command line, which all users can read."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        with suppress(OSError), self._process.stdin as stdin:  # it may have ended already
+            stdin.write(self._told)
+
+    async def _watch(self) -> None:
+        failed = 0
+        while failed < FAILED_STARTS:
+            while self._process is not None and self._process.poll() is None:
+                await asyncio.sleep(POLL)
+            if self._process is None or self.status != Status.running:
+                return
+            failed = 0 if self._was_ready() else failed + 1
+            if failed == FAILED_STARTS:
+                self.reason = describe_exit(self._process.returncode)
+            # The scheduler refuses a second worker of a name that it has not missed yet.
+            while self._is_known() and self.status == Status.running:
+                await asyncio.sleep(POLL)
+            if failed < FAILED_STARTS and self.status == Status.running:
+                try:
+                    self._launch()
+                except OSError as error:
+                    self.reason = str(error)
+                    return
+
+    def _is_known(self) -> bool:
+        """Whether the scheduler has a worker of this name."""
+        cluster = _foreign.cluster_of(self)
+        return cluster is not None and self.name in cluster.scheduler.aliases
+
+    def _was_ready(self) -> bool:
+        """Whether the scheduler has come to know the process that has ended."""
+        cluster = _foreign.cluster_of(self)
+        if cluster is None or self.name not in cluster.arrivals.names:
+            return False
+        cluster.arrivals.names.remove(self.name)
+        return True
+
+
+class Arrivals(SchedulerPlugin):  # type: ignore[misc] # distributed has no types
+    """The names of workers that have come: looking now and then would miss those that die soon."""
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+
+    def add_worker(self, scheduler: Scheduler, worker: str) -> None:
+        """A worker has come."""
+        self.names.add(scheduler.workers[worker].name)
+
+
+class LocalCluster(_foreign.spec_cluster()):  # type: ignore[misc] # distributed has no types
+    """A scheduler in this process, and the workers of a specification."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self.arrivals = Arrivals()
+        super().__init__(*args, **options)
+
+    def on_started(self) -> None:
+        """Hear of workers that come."""
+        self.scheduler.add_plugin(self.arrivals)
+
+    #: Removes temporary files, if there are any.
+    clean: Callable[[], object] | None = None
+
+    def comes_back(self, address: str) -> bool:
+        """Whether a worker is one that starts its process again."""
+        known = self.scheduler_info["workers"].get(address, {})
+        return isinstance(self.workers.get(known.get("name")), LocalWorker)
+
+    def replace(self, addresses: list[str]) -> None:
+        """End these workers at once; others are started in their place."""
+        for address in addresses:
+            state = self.scheduler.workers.get(address)
+            worker = None if state is None else self.workers.get(state.name)
+            if isinstance(worker, LocalWorker):
+                worker.kill()
+
+    @property
+    def why_none(self) -> str | None:
+        """Why there will be no worker; None if there are some, or may be."""
+        reasons = [getattr(worker, "reason", None) for worker in self.workers.values()]
+        return None if None in reasons or not reasons else reasons[0]
+
+    def on_closed(self) -> None:
+        """Remove what was kept for it."""
+        if self.clean is not None:
+            self.clean()
+
+
+def start(spec: Mapping[Any, Any], options: Mapping[str, Any]) -> LocalCluster:
+    """Start a cluster.
+
+    Parameters
+    ----------
+    spec
+        The workers, as for :class:`distributed.SpecCluster`.
+    options
+        For that class, and ``dashboard_address``.
+    """
+    given = dict(options)
+    given["security"] = security = dask_security.security(given.get("security"))
+    dashboard = given.pop("dashboard_address", None)
+    scheduler = given.get("scheduler")
+    given["scheduler"] = dask_security.scheduler_spec(scheduler, dashboard, security)
+    # It shows tracebacks of connections that are closed on purpose, when logs are loud again.
+    batched = logging.getLogger("distributed.batched")
+    if batched.level == logging.NOTSET:
+        batched.setLevel(logging.WARNING)
+    remove_stale()
+    try:
+        scratch = Scratch()
+    except OSError as error:
+        raise not_started(str(error)) from error
+    workers = {name: _at_home(each, scratch.path, security) for name, each in spec.items()}
+    if given.get("worker") is not None:
+        given["worker"] = _at_home(given["worker"], scratch.path, security)
+    try:
+        cluster = LocalCluster(workers, **{"silence_logs": logging.ERROR, **given})
+    except OSError as error:
+        scratch.remove()
+        raise not_started(str(error)) from error
+    except BaseException:
+        scratch.remove()
+        raise
+    cluster.clean = weakref.finalize(cluster, scratch.remove)
+    return cluster
+
+
+def _at_home(worker: Mapping[str, Any], folder: str, security: Security) -> dict[str, Any]:
+    """The specification of a worker that keeps to itself, with its temporary files there."""
+    if worker["cls"] is not LocalWorker:
+        return dask_security.worker_spec(worker, security)
+    options = worker.get("options", {})
+    inner = {"local_directory": folder, **options.get("options", {})}
+    return {**worker, "options": {"security": security, **options, "options": inner}}

@@ -1,0 +1,93 @@
+"""What is said when a run on a Dask cluster cannot go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framefold.exceptions import FileAccessError, WorkerError, WorkerTimeoutError
+from framefold.executor._wire import runs
+from framefold.executor._wire.failures import NotStartedError
+
+if TYPE_CHECKING:
+    from framefold.executor._dask.workers import WorkerState
+
+
+class CannotTakePartError(WorkerError, FileAccessError):
+    """No worker can open the data set, or none has framefold."""
+
+
+def none_can(names: str, scheduler: str, workers: list[WorkerState]) -> WorkerError:
+    """For a run that no worker can take part in."""
+    told: dict[str, list[str]] = {}
+    for worker in workers:
+        told.setdefault(worker.reason, []).append(worker.address)
+    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in told.items())
+    return CannotTakePartError(
+        f"no worker of the Dask scheduler at {scheduler} can take part in the run of {names}: "
+        f"{reasons}. Each needs framefold of the version that is used here, and the files under "
+        f"the same path"
+    )
+
+
+def no_worker(names: str, scheduler: str, seconds: float) -> WorkerError:
+    """For a cluster without workers."""
+    return WorkerError(
+        f"the Dask scheduler at {scheduler} has had no worker for the run of {names} for "
+        f"{seconds:g} seconds (startup_timeout); start workers with `dask worker {scheduler}`"
+    )
+
+
+def not_started(reason: str) -> NotStartedError:
+    """For a cluster on this machine that has no workers, and gets none."""
+    return NotStartedError(
+        f"the workers of the Dask cluster on this machine could not be started: {reason}; their "
+        f"messages are above, if there are any; use the executor 'threads'"
+    )
+
+
+def lost_scheduler(names: str, scheduler: str, detail: str = "") -> WorkerError:
+    """For a run that lost its scheduler."""
+    return WorkerError(
+        f"the connection to the Dask scheduler at {scheduler} was lost during the run of {names}"
+        f"{detail}; see whether it is running, make another context, and run again"
+    )
+
+
+def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
+    """For a partition that several workers did not survive."""
+    return WorkerError(
+        f"a Dask worker died while processing partition {index} of {names}, {attempts} times, the "
+        f"last one at {address}: its log says more; somebody ended it, memory ran out, or compiled "
+        f"code broke. Run the UDF with the executor 'inline' to look for the cause"
+    )
+
+
+def planned_differently(names: str, address: str, ours: str, theirs: str) -> WorkerError:
+    """For a worker whose plan has another fingerprint."""
+    return WorkerError(
+        f"the Dask worker at {address} plans the run of {names} differently: "
+        f"{runs.difference(ours, theirs)}; what a UDF declares must follow from its parameters "
+        f"and meta data alone, and the files must be the same everywhere, and not change during a "
+        f"run"
+    )
+
+
+def took_too_long(names: str, index: int, timeout: float, address: str) -> WorkerTimeoutError:
+    """For a partition that takes longer than it may."""
+    return WorkerTimeoutError(
+        f"{names}: partition {index} took longer than timeout={timeout:g} seconds on the Dask "
+        f"worker at {address}. Use a longer timeout, or more partitions (num_partitions)"
+    )
+
+
+def broken(names: str, address: str, error: Exception) -> WorkerError:
+    """For a task that Dask could not do."""
+    return WorkerError(
+        f"a task of the run of {names} failed on the Dask worker at {address}, not in user code: "
+        f"{type(error).__name__}: {error}"
+    )
+
+
+def _listed(workers: list[str]) -> str:
+    shown = ", ".join(workers[:5])
+    return shown if len(workers) <= 5 else f"{shown} and {len(workers) - 5} more"

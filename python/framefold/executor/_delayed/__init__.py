@@ -1,0 +1,1 @@
+"""Runs as graphs of Dask tasks."""

@@ -1,0 +1,162 @@
+"""Telling how far the computation of a delayed run is, on whichever scheduler of Dask."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from framefold._foreign import callbacks_of
+
+if TYPE_CHECKING:
+    from framefold._progress import RunProgress
+    from framefold.executor._delayed.tasks import DelayedRun
+
+#: What workers of ``distributed`` send events about. It is one for all runs, since a scheduler
+#: keeps some events of each for good.
+TOPIC = "framefold-progress"
+
+_lock = threading.Lock()
+#: Who listens to the events that a client gets, and for which run.
+_listeners: weakref.WeakKeyDictionary[Any, list[Listener]] = weakref.WeakKeyDictionary()
+
+
+def tell_clients(key: str, index: int) -> None:
+    """Say that a partition of the run ``key`` is processed, on workers of ``distributed``."""
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return
+    try:
+        worker = distributed.get_worker()
+    except (AttributeError, ValueError):  # it is being imported; this thread is none of a worker's
+        return
+    worker.log_event(TOPIC, (key, index))
+
+
+def counting(
+    delayed: DelayedRun, told: RunProgress, collections: tuple[Any, ...]
+) -> AbstractContextManager[dict[str, Any]]:
+    """While entered, tells how many partitions are processed on the scheduler that is current.
+
+    Gives the options with which the collections are to be computed.
+    """
+    from dask.base import get_scheduler
+
+    scheduler = get_scheduler(collections=collections)
+    client = getattr(scheduler, "__self__", None)
+    if hasattr(client, "subscribe_topic"):
+        return _hearing(client, delayed, told)
+    return _calling_back(delayed, told, takes_callbacks=_is_of_dask(scheduler))
+
+
+def _is_of_dask(scheduler: Any) -> bool:
+    """Whether it is a function of Dask, and not one that somebody wrapped around it."""
+    import dask.local
+    import dask.multiprocessing
+    import dask.threaded
+
+    while isinstance(scheduler, functools.partial):
+        scheduler = scheduler.func
+    local = (dask.local.get_sync, dask.local.get_async)
+    return scheduler in (*local, dask.threaded.get, dask.multiprocessing.get)
+
+
+class Listener:
+    """Counts the partitions of a run that workers say are processed."""
+
+    def __init__(self, delayed: DelayedRun, told: RunProgress, n_threads: int) -> None:
+        self._key = delayed.key
+        self._total = len(delayed.run.partitions)
+        self._told = told
+        self._n_threads = n_threads
+        self._done: set[int] = set()
+        #: What a reporter raised, in the thread that hears events.
+        self.failure: BaseException | None = None
+
+    def hear(self, key: str, index: int) -> None:
+        """Count, if it is of this run. A partition may be processed twice."""
+        if key != self._key or index in self._done or self.failure is not None:
+            return
+        self._done.add(index)
+        n_done = len(self._done)
+        try:
+            self._told.merged(n_done, min(self._n_threads, self._total - n_done))
+        except BaseException as error:
+            self.failure = error
+
+    def all_done(self) -> None:
+        """Tell that nothing is left, if that was not heard yet."""
+        if self.failure is not None:
+            raise self.failure
+        if len(self._done) < self._total:
+            self._told.merged(self._total, 0)
+
+
+@contextmanager
+def _hearing(client: Any, delayed: DelayedRun, told: RunProgress) -> Iterator[dict[str, Any]]:
+    listener = Listener(delayed, told, sum(client.nthreads().values()))
+    with _lock:
+        listeners = _listeners.setdefault(client, [])
+        if not listeners:
+            client.subscribe_topic(TOPIC, _spread(listeners))
+        listeners.append(listener)
+    try:
+        yield {}
+    finally:
+        with _lock:
+            listeners.remove(listener)
+            if not listeners and client.status == "running":
+                client.unsubscribe_topic(TOPIC)
+    listener.all_done()
+
+
+def _spread(listeners: list[Listener]) -> Callable[[tuple[float, tuple[str, int]]], None]:
+    def handle(event: tuple[float, tuple[str, int]]) -> None:
+        for listener in tuple(listeners):
+            listener.hear(*event[1])
+
+    return handle
+
+
+@contextmanager
+def _calling_back(
+    delayed: DelayedRun, told: RunProgress, *, takes_callbacks: bool
+) -> Iterator[dict[str, Any]]:
+    """On Dask's schedulers of this machine, which call back after every task.
+
+    Where partitions are processed in other processes, their number is estimated from that of the
+    tasks that are done.
+    """
+    from dask.callbacks import Callback
+
+    total = len(delayed.run.partitions)
+    before = delayed.n_processed
+
+    class Counting(Callback):  # type: ignore[misc] # Dask's types are not looked at
+        known = 0
+
+        def _posttask(self, key: Any, result: Any, dsk: Any, state: Any, worker: Any) -> None:
+            counted = delayed.n_processed - before
+            if not counted:
+                done = len(state["finished"])
+                left = sum(len(state[what]) for what in ("ready", "waiting", "running"))
+                counted = total * done // max(1, done + left)
+            if counted > self.known:
+                self.known = min(total, counted)
+                told.merged(self.known, min(len(state["running"]), total - self.known))
+
+        def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
+            if not errored and self.known < total:
+                told.merged(total, 0)
+
+    counting = Counting()
+    if takes_callbacks and not Callback.active:
+        # Those that are active for all are taken by whichever thread computes next.
+        yield {"callbacks": callbacks_of(counting)}
+    else:
+        with counting:
+            yield {}

@@ -1,0 +1,299 @@
+"""The partitions of one run, handed to a pool of worker processes and collected in order."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from framefold import _engine
+from framefold._ending import at_end
+from framefold.exceptions import UDFRunCancelled
+from framefold.executor._processes.pool import Pool
+from framefold.executor._processes.workers import Job
+from framefold.executor._tasks import POLL, Tasks
+from framefold.executor._wire import pickles, runs
+
+if TYPE_CHECKING:
+    import threading
+
+    from framefold._planning import Run
+
+#: How long a run waits for workers to stop when it is ended early, in seconds.
+LEAVING = 3.0
+
+_numbers = itertools.count(1)
+
+#: The runs that worker processes are busy with.
+active: dict[int, Remote] = {}
+
+
+class Remote:
+    """The crew of a run whose partitions worker processes have.
+
+    Parameters
+    ----------
+    pool
+        Called when the run begins: whose workers process them.
+    run
+        Planned.
+    collects
+        Whether results of short partitions may wait for each other on the worker.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something of the run cannot be pickled; names it.
+    LimitError
+        If there is no memory for what is to be sent.
+    """
+
+    def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
+        self._pool_of = pool
+        self._pool: Pool | None = None
+        self._run = run
+        self._collects = collects
+        self._tasks = Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices))
+        self._job: Job | None = None
+
+    # As a crew.
+
+    def next(self) -> _engine.Partial:
+        """The next partial result."""
+        if self._job is None:
+            self.begin()
+        self._send_changes()
+        index = self._tasks.schedule.n_merged
+        return self.partial(index, self._tasks.collect(index, self.check))
+
+    def merged(self, count: int) -> None:
+        """Take notice that all partitions before ``count`` are merged."""
+        if self._tasks.schedule.merged(count) and self._pool is not None:
+            self._pool.wake()
+
+    @property
+    def in_progress(self) -> int:
+        """How many partitions are handed out and not collected."""
+        return self._tasks.schedule.n_in_progress
+
+    def close(self, complete: bool) -> None:
+        """Forget the run; if it is not complete, wait until no worker is busy with it."""
+        if not complete:
+            self._run.plan.cancel()
+        job, pool = self._job, self._pool
+        if job is None or pool is None or job.number not in active:
+            return
+        try:
+            if not complete:
+                self._tasks.stop("the run was cancelled")
+        finally:
+            gone = self._forget(job, pool)
+        # The garbage collector may run this on any thread.
+        if not complete and not pool.is_own_thread():
+            gone.wait(LEAVING)
+
+    # For those that begin here, and for the end of the interpreter.
+
+    def begin(self) -> None:
+        """Have workers process what they can."""
+        run = self._run
+        self._first = self._udfs = _udfs(run)
+        pool = self._pool = self._pool_of()
+        devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
+        self._tasks.n_workers = n_cpus + len(devices)
+        fingerprint = runs.fingerprint(run)
+        parcel = runs.ship(run)
+        names, environment = runs.names(run), runs.environment()
+        about = self._tasks, fingerprint, names, n_cpus, devices
+        job = Job(next(_numbers), self._collects, parcel, environment, *about)
+        self._job = job
+        active[job.number] = self
+        pool.begin(job)
+
+    def check(self) -> None:
+        """Raise if the run was cancelled."""
+        if self._run.plan.cancelled:
+            raise UDFRunCancelled("the run was cancelled")
+
+    def partial(self, index: int, result: Any) -> _engine.Partial:
+        """The partial result, from what was collected."""
+        data, memory, places = result
+        return _engine.Partial(index, pickles.loads(data, memory, places))
+
+    def cancel(self, reason: str) -> None:
+        """Stop the run."""
+        self._run.plan.cancel()
+        self._tasks.stop(reason)
+
+    def _forget(self, job: Job, pool: Pool) -> threading.Event:
+        try:
+            gone = pool.end(job)
+        except BaseException:  # Ctrl-C, perhaps before anything was done
+            pool.end(job)
+            raise
+        finally:
+            active.pop(job.number, None)
+        return gone
+
+    def _send_changes(self) -> None:
+        """Send parameters that were changed to the workers."""
+        if self._job is None or self._pool is None:
+            return
+        udfs, before = _udfs(self._run), self._udfs
+        if all(udf is known for udf, known in zip(udfs, before, strict=True)):
+            return
+        self._udfs = udfs
+        # All that is not as in the job: workers that are busy hear of the latest change alone.
+        pairs = zip(udfs, self._first, strict=True)
+        changed = [None if udf is None or udf is first else udf for udf, first in pairs]
+        self._pool.update(self._job, runs.ship_changes(changed, udfs))
+
+
+#: How long the calling thread processes partitions before it merges them, in seconds, and how many
+#: bytes of results it keeps.
+TURN = 0.02
+TURN_BYTES = 32 << 20
+
+
+class RemoteLater(Remote):
+    """The same, but the calling thread processes partitions until the first worker is ready.
+
+    Parameters
+    ----------
+    pool, run, collects
+        As for :class:`Remote`.
+    patience
+        For how many seconds to go on here before worker processes are asked for.
+    cannot
+        Called with the error if worker processes cannot be used: the run goes on here.
+    """
+
+    def __init__(
+        self,
+        pool: Callable[[], Pool],
+        run: Run,
+        collects: bool,
+        patience: float,
+        cannot: Callable[[BaseException], None],
+    ) -> None:
+        super().__init__(pool, run, collects)
+        self._patience = patience
+        self._cannot = cannot
+        self._began: float | None = None
+        self._alone = False
+
+    def next(self) -> _engine.Partial:
+        """The next partial result."""
+        if self._began is None:
+            self._began = time.monotonic()
+        self._send_changes()
+        index = self._tasks.schedule.n_merged
+        while True:
+            if not self._alone and self._job is None and self._is_time():
+                self._try(self.begin)
+            here = self._processes_here()
+            found = self._collected(index, 0.0 if here else POLL)
+            if found is None and here and not self._take_turn():
+                found = self._collected(index, POLL)
+            if found is not None:
+                return self.partial(index, found)
+
+    def partial(self, index: int, result: Any) -> _engine.Partial:
+        """The partial result, wherever it came from."""
+        own = isinstance(result, _engine.Partial)
+        return result if own else super().partial(index, result)
+
+    @property
+    def used_workers(self) -> bool:
+        """Whether worker processes were asked for, and take part."""
+        return self._job is not None and not self._alone
+
+    def _is_time(self) -> bool:
+        assert self._began is not None
+        left = self._tasks.schedule.n_left > 1
+        return left and time.monotonic() - self._began >= self._patience
+
+    def _processes_here(self) -> bool:
+        """Whether nobody else does."""
+        return self._job is None or self._alone or not self._tasks.is_begun
+
+    def _try(self, work: Callable[[], None]) -> None:
+        from framefold.exceptions import InvalidArgumentError, LimitError
+        from framefold.executor._wire.failures import NotStartedError
+
+        try:
+            work()
+        except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
+            self._go_on_alone(error)
+
+    def _collected(self, index: int, timeout: float) -> Any:
+        from framefold.exceptions import FileChangedError
+        from framefold.executor._wire.failures import NotStartedError
+
+        try:
+            return self._tasks.collect(index, self.check, timeout)
+        except FileChangedError:
+            raise
+        except Exception as error:
+            if self._alone or not (isinstance(error, NotStartedError) or self._tasks.not_planned):
+                raise
+            self._go_on_alone(error)
+            return None
+
+    def _go_on_alone(self, error: BaseException) -> None:
+        """Process here whatever is left."""
+        self._alone = True
+        job, pool = self._job, self._pool
+        if job is not None and pool is not None:
+            self._tasks.stop("the run goes on elsewhere")
+            self._forget(job, pool)
+            self._job = None
+        first = self._tasks.schedule.n_merged
+        self._tasks = Tasks(self._tasks.n_partitions, 1, first)
+        self._cannot(error)
+
+    def _take_turn(self) -> bool:
+        """Process some partitions on this thread; whether there were any."""
+        schedule = self._tasks.schedule
+        taken: int | None = None
+        n_done = len_bytes = 0
+        latest = begin = time.perf_counter()
+
+        def take() -> int | None:
+            nonlocal latest, taken
+            latest = time.perf_counter()
+            over = latest - begin > TURN or len_bytes > TURN_BYTES
+            taken = None if n_done and over else next(iter(schedule.take(1)), None)
+            return taken
+
+        def give(partial: _engine.Partial) -> None:
+            nonlocal len_bytes, n_done, taken
+            n_done += 1
+            len_bytes += partial.len_bytes
+            seconds = time.perf_counter() - latest
+            schedule.finished(partial.partition, partial, partial.len_bytes, seconds)
+            taken = None
+
+        try:
+            self._run.plan.work(take, give)
+        except Exception as exception:
+            if self._run.plan.cancelled:
+                raise
+            # Between two partitions, it is the failure of the next one.
+            self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
+            return True
+        return n_done > 0
+
+
+def _udfs(run: Run) -> list[Any]:
+    return [None if bridge is None else bridge.udf for bridge in run.bridges]
+
+
+def _cancel_all() -> None:
+    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
+    for remote in list(active.values()):
+        remote.cancel("the interpreter ends")
+
+
+at_end(_cancel_all)

@@ -1,0 +1,128 @@
+"""What goes to a worker process: in order, and without waiting until it is read.
+
+A worker whose user code holds the GIL reads nothing. What does not fit into the channel meanwhile
+goes out on a thread of its own, so that the pool's thread goes on for all others, and ends the
+worker when its time is over.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from framefold.executor._processes.channels import Channel
+
+#: How long the thread may take to notice that the channel is shut, in seconds.
+PATIENCE = 5.0
+
+
+class QueuedMessage(NamedTuple):
+    """A message that waits."""
+
+    #: Of the run that it belongs to.
+    number: int
+    #: What it is about: the first entry of the message.
+    kind: str
+    data: bytes
+    #: Its own.
+    descriptors: list[int]
+
+
+class Outgoing:
+    """The way to one worker. Used by one thread.
+
+    Parameters
+    ----------
+    channel
+        To the worker.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._waiting: deque[QueuedMessage] = deque()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether there is something that has not been sent."""
+        return self._thread is not None
+
+    def send(self, number: int, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
+        """Send a message of a run, now or later.
+
+        Raises
+        ------
+        OSError
+            If nobody is there any more, as far as that is known.
+        """
+        data = Channel.packed(message, len(descriptors))
+        if self._thread is None and self._channel.takes(len(data)):
+            self._channel.send_packed(data, descriptors)
+            return
+        letter = QueuedMessage(number, message[0], data, [os.dup(each) for each in descriptors])
+        with self._lock:
+            self._waiting.append(letter)
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._go_on, name="ff-sending", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there can be no more threads: it has to be waited for
+                self._waiting.remove(letter)
+            else:
+                self._thread = thread
+                return
+        try:
+            self._channel.send_packed(letter.data, letter.descriptors)
+        finally:
+            _close([letter])
+
+    def withdraw(self, number: int) -> list[str]:
+        """Send no more of a run; of each message that is left out, what it is about."""
+        with self._lock:
+            left_out = [letter for letter in self._waiting if letter.number == number]
+            kept = [letter for letter in self._waiting if letter.number != number]
+            self._waiting = deque(kept)
+        _close(left_out)
+        return [letter.kind for letter in left_out]
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        with self._lock:
+            thread = self._thread
+            left_out, self._waiting = self._waiting, deque()
+        _close(left_out)
+        if thread is not None:
+            self._channel.shut()
+            thread.join(PATIENCE)
+
+    def disown(self) -> None:
+        """In a fork, where the thread does not exist and the lock may be taken for ever."""
+        _close(self._waiting)
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                letter = self._waiting.popleft()
+            try:
+                self._channel.send_packed(letter.data, letter.descriptors)
+            except OSError:
+                pass  # that the worker is gone is noticed where its messages are read
+            except BaseException:
+                self._channel.shut()  # or it would wait for the rest for ever
+            finally:
+                _close([letter])
+
+
+def _close(letters: Iterable[QueuedMessage]) -> None:
+    for letter in letters:
+        for descriptor in letter.descriptors:
+            os.close(descriptor)

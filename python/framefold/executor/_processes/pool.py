@@ -1,0 +1,463 @@
+"""Worker processes, and the thread that hands them the partitions of all runs.
+
+All that concerns workers happens on that one thread; runs meet it in their :class:`Tasks`.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import wait
+from typing import Any
+
+from framefold.exceptions import UDFRunCancelled, WorkerError, WorkerTimeoutError
+from framefold.executor._processes.workers import Job, Worker
+from framefold.executor._tasks import ATTEMPTS
+from framefold.executor._wire import failures, runs
+
+#: How long a worker may take to stop what it does for a run that has ended, in seconds; for user
+#: code that takes longer, another worker is started.
+PATIENCE = 1.0
+#: How many workers in a row may end before they are ready.
+FAILED_STARTS = 3
+#: The longest wait at a time, in seconds: the system knows no infinite numbers.
+LONGEST_WAIT = 3600.0
+
+
+class Pool:
+    """Processes that are started when there is work.
+
+    Parameters
+    ----------
+    n_workers
+        How many there are at most on the CPU; those with a CUDA device are as many as runs want.
+    timeout
+        How many seconds a partition may take; None for any.
+    startup_timeout
+        How many seconds a process may take to start.
+    idle
+        After how many seconds without a run processes end; None for never.
+    setup
+        What each process calls before its first run, pickled; None for nothing.
+    """
+
+    def __init__(
+        self,
+        n_workers: int,
+        timeout: float | None,
+        startup_timeout: float,
+        idle: float | None = None,
+        setup: bytes | None = None,
+    ) -> None:
+        self.n_workers = n_workers
+        self._setup = setup
+        self._timeout = timeout
+        self._startup_timeout = startup_timeout
+        self._idle = idle
+        self._lock = threading.RLock()  # the garbage collector may end a run anywhere
+        self._news, self._wake = Pipe(duplex=False)
+        self._woken = False
+        self._thread: threading.Thread | None = None
+        self._closed = False
+        self._arrived: list[Job] = []
+        self._left: list[tuple[Job, threading.Event]] = []
+        self._updates: dict[int, tuple[int, Any]] = {}
+        # Of the thread alone:
+        self._jobs: dict[int, Job] = {}
+        self._stopping: dict[int, threading.Event] = {}
+        self._workers: list[Worker] = []
+        self._failed_starts = 0
+        #: Whether a run has come, or a worker gone, since all were there that are wanted.
+        self._may_miss_workers = False
+        #: When the latest run ended.
+        self._latest = time.monotonic()
+
+    # What other threads call.
+
+    def begin(self, job: Job) -> None:
+        """Process the partitions of a job, as its tasks give them out."""
+        with self._lock:
+            if self._closed:
+                raise UDFRunCancelled("the executor was closed")
+            self._arrived.append(job)
+            if self._thread is None:
+                self._start()
+        self.wake()
+
+    def _start(self) -> None:
+        self._thread = threading.Thread(target=self._serve, name="ff-pool", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:  # there can be no more threads
+            self._thread = None
+            raise failures.NotStartedError(
+                f"worker processes cannot be used, as no thread can be started: {error}; use the "
+                f"executor 'inline'"
+            ) from error
+        except BaseException:  # Ctrl-C: it may run nevertheless, or begin to in a moment
+            deadline = time.monotonic() + 0.2
+            while self._thread.ident is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if self._thread.ident is None:
+                self._thread = None
+            raise
+
+    def update(self, job: Job, parcel: Any) -> None:
+        """Send this to workers before their next task of the job."""
+        with self._lock:
+            number, _ = self._updates.get(job.number, (0, None))
+            self._updates[job.number] = number + 1, parcel
+
+    def end(self, job: Job) -> threading.Event:
+        """Forget a job; the event says that no worker is busy with it any more."""
+        gone = threading.Event()
+        with self._lock:
+            if self._closed or self._thread is None:
+                self._arrived = [other for other in self._arrived if other is not job]
+                job.parcel.close()
+                gone.set()
+                return gone
+            self._left.append((job, gone))
+        self.wake()
+        return gone
+
+    def wake(self) -> None:
+        """Have the thread look at what has changed."""
+        with self._lock:
+            if not self._woken and not self._closed:
+                self._wake.send_bytes(b"w")
+                self._woken = True  # not before: Ctrl-C may come in between
+
+    def is_own_thread(self) -> bool:
+        """Whether this is called on the pool's thread."""
+        return threading.current_thread() is self._thread
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether :meth:`close` was called."""
+        return self._closed
+
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the workers that there are now."""
+        return [worker._started.process.pid for worker in list(self._workers)]
+
+    def close(self) -> None:
+        """End all runs and processes; returns when they are gone."""
+        with self._lock:
+            self._closed = True
+            thread = self._thread
+            # Each time: the first may have been interrupted.
+            with suppress(OSError):
+                self._wake.send_bytes(b"w")
+        if thread is None:
+            self._close_pipes()
+        elif not self.is_own_thread():
+            thread.join()
+
+    def disown(self) -> None:
+        """In a fork: close what belongs to the other process."""
+        for worker in self._workers:
+            worker.disown()
+        self._close_pipes()
+
+    def _close_pipes(self) -> None:
+        with suppress(OSError):
+            self._news.close()
+            self._wake.close()
+
+    # The thread.
+
+    def _serve(self) -> None:
+        failure: BaseException = UDFRunCancelled("the executor was closed during the run")
+        try:
+            while not self._closed:
+                self._look_around()
+                self._hand_out()
+                self._listen(self._next_deadline())
+                self._enforce_deadlines()
+        except BaseException as exception:
+            failure = exception
+        finally:
+            with self._lock:
+                self._closed = True
+                jobs = [*self._jobs.values(), *self._arrived]
+                events = [*self._stopping.values(), *(gone for _, gone in self._left)]
+            try:
+                for job in jobs:
+                    job.tasks.fail(None, failure)
+                    job.parcel.close()
+                _end(self._workers)
+            finally:
+                for event in events:
+                    event.set()
+                self._close_pipes()
+
+    def _look_around(self) -> None:
+        """Take notice of runs that begin and end."""
+        with self._lock:
+            arrived, self._arrived = self._arrived, []
+            left, self._left = self._left, []
+            for job, _ in left:
+                self._updates.pop(job.number, None)
+        for job in arrived:
+            self._jobs[job.number] = job
+            self._may_miss_workers = True
+        for job, gone in left:
+            self._jobs.pop(job.number, None)
+            self._latest = time.monotonic()
+            job.parcel.close()
+            self._stopping[job.number] = gone
+            for worker in list(self._workers):
+                try:
+                    worker.drop(job, PATIENCE)
+                except OSError:
+                    self._remove(worker)
+            self._check_stopped(job.number)
+
+    def _check_stopped(self, number: int) -> None:
+        gone = self._stopping.get(number)
+        if gone is not None and not any(number in worker.jobs for worker in self._workers):
+            del self._stopping[number]
+            gone.set()
+
+    def _hand_out(self) -> None:
+        """Give all workers something to do: first those that have nothing."""
+        self._start_workers()
+        ready = [worker for worker in self._workers if worker.ready]
+        for worker in sorted(ready, key=lambda worker: len(worker.queue)):
+            task = self._next_tasks(worker)
+            if task is None:
+                continue
+            job, indices = task
+            try:
+                worker.give(job, indices, self._updates.get(job.number, (0, None)))
+            except OSError:
+                self._remove(worker)
+
+    def _next_tasks(self, worker: Worker) -> tuple[Job, list[int]] | None:
+        """Partitions of the run whose turn it is, for a worker."""
+        n_queued = len(worker.queue)
+        for job in list(self._jobs.values()):
+            if not self._takes_part(worker, job):
+                continue
+            tasks = job.tasks
+            # A device may be many times as fast as a core: then nobody knows what to hold ready.
+            at_hand = min(2, tasks.at_hand) if job.devices and job.n_cpus else tasks.at_hand
+            missing = at_hand - n_queued
+            # Not one by one: messages cost more than short partitions.
+            if missing <= 0 or (n_queued > 1 and missing < n_queued):
+                continue
+            # Enough is left for the others to have as many.
+            missing = min(missing, max(1, tasks.schedule.n_left // (2 * job.n_workers)))
+            indices = tasks.take(missing)
+            if indices:
+                # The others come first now.
+                self._jobs[job.number] = self._jobs.pop(job.number)
+                return job, indices
+        return None
+
+    def _takes_part(self, worker: Worker, job: Job) -> bool:
+        if worker.device is not None:
+            return worker.device in job.devices
+        others = (other for other in self._workers if other.device is None)
+        n_cpus = sum(job.number in other.jobs for other in others)
+        return job.number in worker.jobs or n_cpus < job.n_cpus
+
+    def _start_workers(self) -> None:
+        if not self._may_miss_workers:
+            return
+        there = Counter(worker.device for worker in self._workers)
+        # Those with a device are few, and take longest to start.
+        missing = sorted((self._wanted() - there).elements(), key=lambda device: device is None)
+        for device in missing:
+            try:
+                self._workers.append(Worker(device, self._setup))
+            except OSError as error:
+                if not self._workers:
+                    self._fail_all(f"a worker process could not be started: {error}")
+                return
+        self._may_miss_workers = False
+
+    def _wanted(self) -> Counter[int | None]:
+        """How many workers the runs can use of each device, and how many without one."""
+        wanted: Counter[int | None] = Counter()
+        n_cpus = 0
+        for job in self._jobs.values():
+            devices = job.devices[: job.tasks.n_partitions]
+            wanted |= Counter(devices)
+            n_cpus += min(job.n_cpus, job.tasks.n_partitions - len(devices))
+        wanted[None] = min(self.n_workers, n_cpus)
+        return wanted
+
+    def _fail_all(self, reason: str) -> None:
+        for job in self._jobs.values():
+            job.tasks.fail(None, failures.NotStartedError(f"{reason}; use the executor 'threads'"))
+
+    def _listen(self, deadline: float | None) -> None:
+        """Wait for messages, and see to them."""
+        connections: dict[Any, Worker | None] = {self._news: None}
+        connections.update({worker.channel.connection: worker for worker in self._workers})
+        timeout = None
+        if deadline is not None:
+            timeout = min(max(0.0, deadline - time.monotonic()), LONGEST_WAIT)
+        for connection in wait(connections, timeout):
+            worker = connections[connection]
+            if worker is None:
+                with self._lock:
+                    self._woken = False
+                    self._news.recv_bytes()
+            elif worker in self._workers:
+                try:
+                    message, descriptors = worker.channel.receive()
+                except (EOFError, OSError):
+                    self._remove(worker)
+                else:
+                    self._handle(worker, message, descriptors)
+
+    def _handle(self, worker: Worker, message: tuple[Any, ...], descriptors: list[int]) -> None:
+        """See to a message."""
+        match message:
+            case ("ready",):
+                worker.ready = True
+                worker.since = time.monotonic()
+                self._failed_starts = 0
+            case ("planned", number, fingerprint):
+                if number in worker.jobs:
+                    worker.jobs[number].planned = True
+                worker.since = time.monotonic()
+                job = self._jobs.get(number)
+                if job is not None and fingerprint != job.fingerprint:
+                    job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
+                elif job is not None:
+                    job.tasks.is_begun = True
+            case ("done", number, results):
+                self._take_in(worker, number, results, descriptors)
+            case ("failed", number, index, packed):
+                if index is not None:
+                    worker.done()
+                job = self._jobs.get(number)
+                if job is not None:
+                    job.tasks.fail(index, failures.unpack(packed), planning=index is None)
+            case ("stopped", number):
+                worker.stopped(number)
+                self._check_stopped(number)
+
+    def _take_in(self, worker: Worker, number: int, results: Any, descriptors: list[int]) -> None:
+        """Partial results of a job."""
+        slots = worker.jobs[number].slots
+        job = self._jobs.get(number)
+        given = []
+        for index, len_bytes, seconds, data, filled in results:
+            worker.done()
+            try:
+                memory, places = slots.lend(filled, descriptors) if filled else (None, [])
+            except MemoryError as error:
+                if job is not None:
+                    job.tasks.fail(index, error)
+            else:
+                given.append((index, (data, memory, places), len_bytes, seconds))
+        if job is not None:
+            job.tasks.give(given)
+
+    def _next_deadline(self) -> float | None:
+        deadlines = [d for worker in self._workers for d in self._deadlines(worker)]
+        if self._idle is not None and self._workers and not self._jobs:
+            deadlines.append(self._latest + self._idle)
+        return min(deadlines, default=None)
+
+    def _deadlines(self, worker: Worker) -> Iterable[float]:
+        if not worker.ready:
+            yield worker.began + self._startup_timeout
+        elif self._timeout is not None and worker.is_busy:
+            yield worker.since + self._timeout
+        elif self._timeout is not None and worker.queue:
+            yield worker.since + max(self._timeout, self._startup_timeout)
+        busy_with = worker.queue[0][0].number if worker.queue else None
+        for number, assigned in worker.jobs.items():
+            if assigned.stop_by is None:
+                continue
+            if not worker.ready:
+                yield worker.began + self._startup_timeout
+            elif busy_with in (None, number):
+                # It hears of it when it is done with what it did for other runs.
+                yield max(assigned.stop_by, worker.since + PATIENCE)
+
+    def _enforce_deadlines(self) -> None:
+        now = time.monotonic()
+        if self._idle is not None and not self._jobs and now > self._latest + self._idle:
+            _end(self._workers)
+        for worker in list(self._workers):
+            if min(self._deadlines(worker), default=now + 1) > now:
+                continue
+            blamed = True
+            if self._timeout is not None and worker.ready and worker.queue:
+                job, index = worker.queue[0]
+                busy, there = worker.is_busy, job.number in self._jobs
+                seconds = self._timeout if busy else max(self._timeout, self._startup_timeout)
+                if worker.since + seconds <= now and there:
+                    job.tasks.fail(index, _took_too_long(job, index if busy else None, seconds))
+                    blamed = False
+            worker.kill()
+            self._remove(worker, blamed=blamed)
+
+    def _remove(self, worker: Worker, *, blamed: bool = True) -> None:
+        """Have the tasks of a worker that has ended done by others."""
+        self._workers.remove(worker)
+        self._may_miss_workers = True
+        # Of several, the one that it was busy with need not be the first.
+        blamed = blamed and worker.ready and len(worker.queue) == 1
+        busy = worker.is_busy
+        code = worker.end()
+        if not worker.ready:
+            self._failed_starts += 1
+            if self._failed_starts >= FAILED_STARTS:
+                self._failed_starts = 0
+                reason = failures.describe_exit(code)
+                self._fail_all(
+                    f"worker processes end before they are ready ({reason}); their messages are "
+                    f"above, if there are any"
+                )
+        for job, index in worker.queue:
+            if job.number in self._jobs:
+                attempts = job.tasks.schedule.lost(index, blamed)
+                if attempts >= ATTEMPTS:
+                    doing = index if busy else None
+                    job.tasks.fail(index, failures.died(job.names, doing, attempts, code))
+        for number in worker.jobs:
+            self._check_stopped(number)
+
+
+def _planned_differently(job: Job, fingerprint: str) -> WorkerError:
+    return WorkerError(
+        f"a worker process plans the run of {job.names} differently: "
+        f"{runs.difference(job.fingerprint, fingerprint)}; what a UDF declares must follow from "
+        f"its parameters and meta data alone, and files must not change during a run"
+    )
+
+
+def _took_too_long(job: Job, index: int | None, timeout: float) -> WorkerTimeoutError:
+    if index is None:
+        return WorkerTimeoutError(
+            f"{job.names}: a worker process did not get ready for the run within {timeout:g} "
+            f"seconds; it was ended. What it gets as parameters, or its get_result_buffers, may "
+            f"wait for something; use a longer startup_timeout if it only needs time"
+        )
+    return WorkerTimeoutError(
+        f"{job.names}: partition {index} took longer than timeout={timeout:g} seconds; its worker "
+        f"process was ended. Use a longer timeout, or more partitions (num_partitions)"
+    )
+
+
+def _end(workers: list[Worker]) -> None:
+    """End all workers: those that are idle end by themselves when the channel closes."""
+    for worker in workers:
+        worker.hang_up()
+    deadline = time.monotonic() + PATIENCE + 0.5
+    while workers:
+        worker = workers.pop()
+        worker.end(max(0.0, deadline - time.monotonic()))

@@ -1,0 +1,303 @@
+"""What a worker process does: plans the runs that it is sent, and processes their partitions.
+
+Messages are read on a thread of their own, so that a run can be stopped while its user code is
+busy, and the process ends with the one that started it.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import nullcontext, suppress
+from queue import SimpleQueue
+from typing import Any
+
+from framefold import _engine
+from framefold._planning import Run
+from framefold.executor._lifeline import end_fork, end_with, flush
+from framefold.executor._processes.channels import GIVEN_PATH, Channel, connect
+from framefold.executor._processes.slots import Slots
+from framefold.executor._wire import failures, pickles, runs
+
+#: How long user code may take to end when the main process is gone, in seconds.
+LAST_CHANCE = 1.0
+#: Results of short partitions wait for each other: for so many seconds, and so many bytes.
+LATEST = 0.04
+LARGE = 256 << 10
+
+
+class Job:
+    """A run, planned here."""
+
+    def __init__(
+        self, number: int, run: Run, collects: bool, shares_memory: bool, device: int | None
+    ) -> None:
+        self.number = number
+        self.run = run
+        #: Whether results of short partitions may wait for each other.
+        self.collects = collects
+        self.shares_memory = shares_memory
+        self.slots = Slots()
+        #: What this worker is in a run in which CUDA devices take part.
+        self.place = run.place(device) if run.devices else None
+
+
+class Outbox:
+    """Partial results on their way out; those of short partitions go together."""
+
+    def __init__(self, channel: Channel, job: Job) -> None:
+        self._channel = channel
+        self._job = job
+        self._results: list[Any] = []
+        self._descriptors: list[int] = []
+        self._size = 0
+        self._sent = self._begun = time.monotonic()
+
+    def begin(self) -> None:
+        """A partition is begun."""
+        self._begun = time.monotonic()
+
+    def put(self, partial: _engine.Partial) -> None:
+        """The partition is done; what is large, or has waited for some time, is sent at once."""
+        now = time.monotonic()
+        index, len_bytes = partial.partition, partial.len_bytes
+        data, large = pickles.dumps(partial.take_parts())
+        # Entries of an array of objects may be of any size.
+        len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
+        filled, descriptors = self._job.slots.fill(large)
+        self._results.append((index, len_bytes, now - self._begun, data, filled))
+        self._descriptors += descriptors
+        self._size += len(data)
+        if large or not self._job.collects or self._size > LARGE or now - self._sent > LATEST:
+            self.send()
+
+    def send(self) -> None:
+        """Send what there is."""
+        self._sent = time.monotonic()
+        if not self._results:
+            return
+        flush()
+        results, self._results = self._results, []
+        descriptors, self._descriptors = self._descriptors, []
+        self._size = 0
+        try:
+            self._channel.send(("done", self._job.number, results), descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+class Server:
+    """The messages of one worker process, and what is done about them.
+
+    Parameters
+    ----------
+    channel
+        To the main process.
+    device
+        The number of its CUDA device; None for a worker on the CPU.
+    """
+
+    def __init__(self, channel: Channel, device: int | None = None) -> None:
+        self._channel = channel
+        self._device = device
+        self._inbox: SimpleQueue[Any] = SimpleQueue()
+        self._put_back: deque[Any] = deque()
+        self._jobs: dict[int, Job] = {}
+        self._dropped: set[int] = set()
+        self._lock = threading.Lock()
+        #: What was raised when this process was set up, packed.
+        self._broken: Any = None
+
+    def read(self) -> None:
+        """Receive messages until the main process is gone: on the reading thread."""
+        while True:
+            try:
+                message, descriptors = self._channel.receive()
+            except (EOFError, OSError):
+                break
+            if message[0] == "tasks":
+                _, number, indices, free = message
+                for index in indices:
+                    self._inbox.put((("task", number, index, free), []))
+                    free = []
+                continue
+            if message[0] == "drop":
+                self._stop(message[1])
+            self._inbox.put((message, descriptors))
+        for number in list(self._jobs):
+            self._stop(number)
+        self._inbox.put((("end",), []))
+        time.sleep(LAST_CHANCE)
+        os._exit(0)
+
+    def run(self) -> None:
+        """Do what messages ask for, in order, until the main process is gone."""
+        self._channel.send(("ready",))
+        while True:
+            message, descriptors = self._next()
+            match message:
+                case ("setup", function):
+                    self._set_up(function)
+                case ("job", number, collects, parcel, environment):
+                    runs.enter_environment(*environment)
+                    self._plan(number, collects, parcel, descriptors)
+                case ("task", number, _, _):
+                    self._process(number, message)
+                case ("update", number, parcel):
+                    self._update(number, parcel, descriptors)
+                case ("drop", number):
+                    self._drop(number)
+                case ("end",):
+                    return
+
+    def _next(self) -> Any:
+        return self._put_back.popleft() if self._put_back else self._inbox.get()
+
+    def _stop(self, number: int) -> None:
+        """End what is being done for a job: on the reading thread."""
+        with self._lock:
+            self._dropped.add(number)
+            job = self._jobs.get(number)
+        if job is not None:
+            job.run.plan.cancel()
+
+    def _set_up(self, function: bytes) -> None:
+        """Call what the user wants to be called in each worker."""
+        try:
+            pickle.loads(function)()
+        except BaseException as exception:
+            failures.add_note(exception, "raised by early_setup in a worker process")
+            self._broken = failures.pack(exception)
+
+    def _plan(self, number: int, collects: bool, parcel: Any, descriptors: list[int]) -> None:
+        if self._broken is not None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self._channel.send(("failed", number, None, self._broken))
+            return
+        try:
+            run = runs.plan(pickles.open_parcel(parcel, descriptors))
+            told = runs.fingerprint(run)
+        except BaseException as exception:
+            note = "raised while framefold prepared a run in a worker process"
+            failures.add_note(exception, note)
+            self._channel.send(("failed", number, None, failures.pack(exception)))
+            return
+        with self._lock:
+            if number not in self._dropped:
+                self._jobs[number] = Job(number, run, collects, bool(descriptors), self._device)
+        self._channel.send(("planned", number, told))
+
+    def _process(self, number: int, first: Any) -> None:
+        """Process the partitions of one job for as long as there are no other messages."""
+        job = self._jobs.get(number)
+        if job is None:
+            return  # it failed, or was dropped
+        self._put_back.append((first, []))
+        taken: int | None = None
+        outbox = Outbox(self._channel, job)
+        process = os.getpid()
+
+        def take() -> int | None:
+            nonlocal taken
+            end_fork(process)
+            taken = None
+            if not self._put_back and self._inbox.empty():
+                outbox.send()
+            message, descriptors = self._next()
+            if message[:2] != ("task", number) or number in self._dropped:
+                self._put_back.append((message, descriptors))
+                return None
+            job.slots.release(message[3])
+            taken = message[2]
+            outbox.begin()
+            return taken
+
+        def give(partial: _engine.Partial) -> None:
+            nonlocal taken
+            end_fork(process)
+            outbox.put(partial)
+            taken = None
+
+        try:
+            with nullcontext() if job.place is None else job.place.active():
+                job.run.plan.work(take, give)
+            outbox.send()
+        except BaseException as exception:
+            end_fork(process, exception)
+            outbox.send()
+            index = self._next()[0][2] if taken is None else taken
+            self._channel.send(("failed", number, index, failures.pack(exception)))
+            failures.let_go(exception)
+        finally:
+            flush()
+        if number in self._dropped:
+            self._skip_tasks(number)
+
+    def _skip_tasks(self, number: int) -> None:
+        """Leave out what was to be done for a job that is dropped."""
+        kept = [item for item in self._put_back if item[0][:2] != ("task", number)]
+        self._put_back = deque(kept)
+
+    def _update(self, number: int, parcel: Any, descriptors: list[int]) -> None:
+        job = self._jobs.get(number)
+        if job is None:
+            for descriptor in descriptors:
+                os.close(descriptor)
+            return
+        try:
+            udfs = pickles.open_parcel(parcel, descriptors)
+            for bridge, udf in zip(job.run.bridges, udfs, strict=True):
+                if bridge is not None and udf is not None:
+                    bridge.replace(runs.made(udf))
+        except BaseException as exception:
+            self._channel.send(("failed", number, None, failures.pack(exception)))
+
+    def _drop(self, number: int) -> None:
+        with self._lock:
+            job = self._jobs.pop(number, None)
+            self._dropped.discard(number)
+        shares_memory = job is not None and (job.shares_memory or job.slots.in_use)
+        if job is not None and job.place is not None:
+            job.place.close()
+        del job
+        if shares_memory:
+            gc.collect()  # UDF, meta data and run refer to each other, and to that memory
+        self._channel.send(("stopped", number))
+
+
+def serve(handle: int, lifeline: int, device: int | None = None) -> None:
+    """Work for the process at the other end of the channel until it is gone."""
+    end_with(lifeline)
+    _restore_environment()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.stderr is not None:
+        faulthandler.enable()  # says what Python was doing when compiled code broke
+    gc.collect()
+    gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
+    channel = connect(handle)
+    # What user code forks must not hold it, or nobody would notice when this process ends.
+    os.register_at_fork(after_in_child=channel.close)
+    server = Server(channel, device)
+    threading.Thread(target=server.read, name="framefold-reader", daemon=True).start()
+    # Whether the main process went away while it was sent something, the reader finds out.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        server.run()
+
+
+def _restore_environment() -> None:
+    """Undo what was only meant for this process to find framefold."""
+    given = os.environ.pop(GIVEN_PATH, None)
+    if given is None:
+        os.environ.pop("PYTHONPATH", None)
+    else:
+        os.environ["PYTHONPATH"] = given
+    sys.path[:] = dict.fromkeys(sys.path)

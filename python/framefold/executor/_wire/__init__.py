@@ -1,0 +1,1 @@
+"""What travels between processes: values, code, data sets, runs, exceptions."""

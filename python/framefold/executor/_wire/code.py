@@ -1,0 +1,183 @@
+"""Classes and functions on their way to workers, which may have others of the same name.
+
+Workers import what lies in folders of installed packages. All other code is sent as it is here: a
+module may have been reloaded or assigned to since, or be found elsewhere there, or not at all.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import pickle
+import sys
+import sysconfig
+import types
+import zlib
+from functools import cache, partial
+from pathlib import PurePath
+from typing import Any
+
+from framefold import _foreign
+from framefold.executor._wire import pickles
+from framefold.executor._wire.failures import OtherwiseError
+from framefold.udf.base import UDF
+
+#: What is larger is sent by name, in bytes.
+MOST = 16 << 20
+
+#: Code of another version of Python cannot be run.
+_PYTHON = sys.version_info[:2]
+_KINDS = (type, types.FunctionType, types.MethodType, partial)
+
+
+class Code:
+    """A class or function; where it is unpickled, it becomes one that does the same.
+
+    As it is here, with all code of users' modules that it refers to. If that cannot be pickled, or
+    is too large, workers import it by name, and see that their modules are the same.
+    """
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        file = _Limited()
+        pickler = _pickler_of_code()(file)
+        try:
+            pickler.dump(self._value)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"
+        else:
+            return _made, (file.getvalue(), _PYTHON)
+        digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
+        by_name, _ = pickles.dumps_by_value(self._value, share=False)
+        return _imported, (by_name, digests, reason)
+
+
+def sent(value: Any) -> Any:
+    """What to send of a value: itself, unless it is code that may not be imported as it is here."""
+    return Code(value) if isinstance(value, _KINDS) else value
+
+
+@cache
+def _pickler_of_code() -> Any:
+    """A pickler that takes along the code of users' modules.
+
+    What cloudpickle registers for that holds for all threads, which would pickle by name what they
+    began with as it is.
+    """
+
+    class Pickler(pickles.pickler_by_value()):  # type: ignore[misc]
+        def __init__(self, file: io.BytesIO) -> None:
+            super().__init__(file, protocol=5)
+            #: Whose code was taken along, and could be imported.
+            self.modules: set[str] = set()
+
+        def reducer_override(self, obj: Any) -> Any:
+            if not isinstance(obj, (type, types.FunctionType)) or not is_of_user(obj.__module__):
+                return super().reducer_override(obj)
+            if obj.__module__ != "__main__" and obj.__module__ in sys.modules:
+                self.modules.add(obj.__module__)
+            if isinstance(obj, type):
+                reduced = _foreign.reduced_class(obj)
+            else:
+                reduced = _foreign.reduced_function(self, obj)
+            if isinstance(obj, type) and issubclass(obj, UDF):
+                # A worker would take the class that it has made of it before, with other bases.
+                return _foreign.without_identity(reduced)
+            return reduced
+
+    return Pickler
+
+
+class _Limited(io.BytesIO):
+    """Takes no more than code does: there may be any amount of data in a module."""
+
+    def write(self, data: Any) -> int:
+        if self.tell() + memoryview(data).nbytes > MOST:
+            raise ValueError(f"with all that it refers to, it takes more than {MOST} bytes")
+        return super().write(data)
+
+
+def _made(data: bytes, python: tuple[int, int]) -> Any:
+    """What becomes of code that was sent as it is.
+
+    Raises
+    ------
+    OtherwiseError
+        If nothing can be made of it there.
+    """
+    try:
+        if python != _PYTHON:
+            raise ImportError(f"it is of Python {python[0]}.{python[1]}")
+        return pickle.loads(data)
+    except Exception as error:
+        raise OtherwiseError(
+            f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
+            f"workers have what it imports, and the same version of Python"
+        ) from error
+
+
+def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
+    """What becomes of code that cannot be sent.
+
+    Raises
+    ------
+    OtherwiseError
+        If a module is not the same there.
+    """
+    value = pickle.loads(by_name)
+    for name, digest in digests.items():
+        if _digest(importlib.import_module(name)) != digest:
+            raise OtherwiseError(
+                f"the module {name} is not the same in worker processes, and cannot be sent to "
+                f"them ({reason}); make another context, whose workers import modules anew"
+            )
+    return value
+
+
+def _digest(module: types.ModuleType) -> int:
+    """Differs for modules whose functions, methods, numbers or texts are others."""
+    found: list[Any] = []
+    for name, value in sorted(vars(module).items()):
+        members = {name: value}
+        if isinstance(value, type) and value.__module__ == module.__name__:
+            members = {f"{name}.{member}": value for member, value in vars(value).items()}
+        for each, member in members.items():
+            if isinstance(member, types.FunctionType):
+                found.append((each, *_of_code(member.__code__)))
+            elif isinstance(member, (int, float, complex, str)) and not each.startswith("__"):
+                found.append((each, member))
+    return zlib.crc32(repr(found).encode())
+
+
+def _of_code(code: types.CodeType) -> tuple[Any, ...]:
+    """What makes up a piece of code, without where it comes from."""
+    constants = [
+        _of_code(each) if isinstance(each, types.CodeType) else each for each in code.co_consts
+    ]
+    return code.co_code, code.co_names, constants
+
+
+#: Where the modules of libraries are.
+_LIBRARIES = tuple(
+    path
+    for key in ("stdlib", "platstdlib", "purelib", "platlib")
+    if (path := sysconfig.get_path(key)) is not None
+)
+
+
+@cache
+def is_of_user(name: str | None) -> bool:
+    """Whether the module of that name lies outside of the folders of installed packages."""
+    if name is None or name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
+        return False
+    if name == "__main__":
+        return True
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:  # built into Python, or made by the program
+        return name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names
+    # Users have packages of their own, and systems have other folders for them.
+    folders = PurePath(file).parts
+    in_library = "site-packages" in folders or "dist-packages" in folders
+    return not (in_library or file.startswith(_LIBRARIES))

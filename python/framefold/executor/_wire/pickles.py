@@ -1,0 +1,225 @@
+"""Values in the form in which they travel: a pickle, and large arrays in shared memory.
+
+Shared memory is a file without a name. It is written once, by ``write``, and mapped by whoever
+gets the descriptor; arrays on the other side lie in the mapping itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import mmap
+import os
+import pickle
+import weakref
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import LimitError
+from framefold.executor._processes.channels import CAN_SHARE
+
+#: Arrays from this size on go into shared memory; below, a copy in the pipe costs less.
+LARGE = 32 << 10
+#: Arrays begin at multiples of this.
+ALIGNMENT = 64
+
+Bytes = npt.NDArray[np.uint8]
+#: Where arrays are in a piece of shared memory: first byte and number of bytes of each.
+Places = list[tuple[int, int]]
+
+
+def dumps(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
+    """The pickle of a value, and its large arrays if they are to be shared."""
+    try:
+        return _dumps(_Pickler, value, share)
+    except Exception:
+        # Classes of a script or notebook, and functions that have no name.
+        return dumps_by_value(value, share)
+
+
+def dumps_by_value(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[memoryview]]:
+    """The same, where what belongs to the main script is sent along."""
+    return _dumps(pickler_by_value(), value, share)
+
+
+class _Pickler(pickle.Pickler):
+    def reducer_override(self, value: Any) -> Any:
+        return _in_its_byte_order(value)
+
+
+@cache
+def pickler_by_value() -> Any:
+    """The class of picklers for what goes to another process, main script included."""
+    import cloudpickle
+
+    class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+        def reducer_override(self, value: Any) -> Any:
+            reduced = _in_its_byte_order(value)
+            return super().reducer_override(value) if reduced is NotImplemented else reduced
+
+    return Pickler
+
+
+def _in_its_byte_order(value: Any) -> Any:
+    """How an array is pickled that NumPy would bring into this machine's byte order.
+
+    So it does where elements do not follow each other, with objects, and for subclasses.
+    """
+    if not isinstance(value, np.ndarray) or value.dtype.isnative:
+        return NotImplemented
+    if type(value) is not np.ndarray or value.dtype.hasobject:
+        return _in_byte_order, (value.astype(value.dtype.newbyteorder("=")), value.dtype)
+    return NotImplemented if value.flags.forc else value.copy("C").__reduce_ex__(5)
+
+
+def _in_byte_order(native: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    return native.astype(dtype)
+
+
+def _dumps(pickler: Any, value: Any, share: bool) -> tuple[bytes, list[memoryview]]:
+    large: list[memoryview] = []
+
+    def stays(buffer: pickle.PickleBuffer) -> bool:
+        raw = buffer.raw()
+        if raw.nbytes < LARGE:
+            return True
+        large.append(raw)
+        return False
+
+    file = io.BytesIO()
+    pickler(file, protocol=5, buffer_callback=stays if share else None).dump(value)
+    return file.getvalue(), large
+
+
+def layout(arrays: Iterable[memoryview]) -> tuple[Places, int]:
+    """Where arrays go in a piece of shared memory, and how large it has to be."""
+    places: Places = []
+    end = 0
+    for array in arrays:
+        start = -(-end // ALIGNMENT) * ALIGNMENT
+        end = start + array.nbytes
+        places.append((start, array.nbytes))
+    return places, end
+
+
+def allocate(len_bytes: int) -> int:
+    """A descriptor of so much memory.
+
+    Raises
+    ------
+    LimitError
+        If there is not so much.
+    """
+    check_available(len_bytes)
+    descriptor = -1
+    try:
+        descriptor = os.memfd_create("framefold", os.MFD_CLOEXEC)
+        os.truncate(descriptor, max(1, len_bytes))
+    except OSError as error:  # such as the limits that `ulimit` sets
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise _too_much(len_bytes, error) from error
+    return descriptor
+
+
+def check_available(len_bytes: int) -> None:
+    """See whether there is so much memory.
+
+    Raises
+    ------
+    LimitError
+        If not.
+    """
+    # Memory is only taken when it is written to, and where it ends then, so does some process.
+    if len_bytes > available_memory():
+        raise _too_much(len_bytes)
+
+
+def _too_much(len_bytes: int, error: OSError | None = None) -> LimitError:
+    reason = "" if error is None else f" ({error.strerror})"
+    return LimitError(
+        f"{len_bytes} bytes of memory to share with other processes cannot be had{reason}; use "
+        f"smaller result buffers or more partitions, or the executor 'threads'"
+    )
+
+
+def available_memory() -> int:
+    """How much memory there is for more processes, in bytes, as far as the system says."""
+    with contextlib.suppress(OSError), open("/proc/meminfo", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) << 10
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def write(descriptor: int, arrays: Sequence[memoryview], places: Places) -> None:
+    """Write arrays to their places."""
+    for array, (start, _) in zip(arrays, places, strict=True):
+        rest = array
+        while rest.nbytes:
+            written = os.pwrite(descriptor, rest[: 1 << 30], start)
+            start += written
+            rest = rest[written:]
+
+
+def mapped(descriptor: int, len_bytes: int, *, private: bool) -> Bytes:
+    """The memory behind a descriptor, which is closed; ``private`` keeps changes to oneself.
+
+    Raises
+    ------
+    LimitError
+        If there is no room for it.
+    """
+    try:
+        access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
+        return np.frombuffer(mmap.mmap(descriptor, max(1, len_bytes), access=access), np.uint8)
+    except OSError as error:
+        raise _too_much(len_bytes, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def loads(data: bytes, memory: Bytes | None, places: Places) -> Any:
+    """The value of a pickle; its large arrays lie in ``memory``."""
+    if memory is None:
+        return pickle.loads(data)
+    return pickle.loads(data, buffers=[memory[start : start + n] for start, n in places])
+
+
+class Parcel:
+    """A value that goes to several processes; large arrays are there once for all of them."""
+
+    def __init__(self, value: Any) -> None:
+        data, large = dumps_by_value(value)
+        places, size = layout(large)
+        #: What :func:`open_parcel` takes.
+        self.message = (data, places, size)
+        self.descriptors: list[int] = []
+        if large:
+            descriptor = allocate(size)
+            self.descriptors.append(descriptor)
+            # However it is dropped, the memory goes with it.
+            self._closing = weakref.finalize(self, _close, descriptor)
+            write(descriptor, large, places)
+
+    def close(self) -> None:
+        """Let go of the memory; those who have it keep it."""
+        if self.descriptors:
+            self.descriptors.clear()
+            self._closing()
+
+
+def _close(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        os.close(descriptor)
+
+
+def open_parcel(message: tuple[bytes, Places, int], descriptors: list[int]) -> Any:
+    """The value of a :class:`Parcel`, on the other side."""
+    data, places, size = message
+    memory = mapped(descriptors[0], size, private=True) if descriptors else None
+    return loads(data, memory, places)

@@ -1,0 +1,140 @@
+"""What a worker process has to know of a run, and what it makes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import zlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from framefold._planning import Run, plan_run
+from framefold.executor._wire import code, datasets
+from framefold.executor._wire.failures import cannot_be_sent, held_elsewhere
+from framefold.executor._wire.pickles import Parcel
+
+if TYPE_CHECKING:
+    from framefold.udf.base import UDF
+
+
+def ship(run: Run) -> Parcel:
+    """A run as it is sent to worker processes.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something of it cannot be pickled, or got from elsewhere; names it.
+    """
+    if run.dataset._held:
+        raise held_elsewhere()
+    try:
+        return Parcel({**contents(run), "dataset": datasets.sent(run.dataset)})
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
+
+
+def contents(run: Run) -> dict[str, Any]:
+    """What :func:`plan` takes."""
+    # The parameters of a run that has begun can have changed.
+    udfs = [
+        udf if bridge is None else bridge.udf
+        for udf, bridge in zip(run.udfs, run.bridges, strict=True)
+    ]
+    return {
+        "dataset": run.dataset,
+        "udfs": [recipe(udf) for udf in udfs],
+        "roi": run.roi,
+        "corrections": run.corrections,
+        "backends": run.backends,
+        "cuts": run.cuts,
+        "workers": run.workers,
+    }
+
+
+def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> Parcel:
+    """UDFs whose parameters have changed, and None for the others.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`ship`.
+    """
+    try:
+        return Parcel([None if udf is None else recipe(udf) for udf in changed])
+    except Exception as error:
+        raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
+
+
+def recipe(udf: UDF) -> tuple[Any, dict[str, Any]]:
+    """What a clean copy of a UDF is made of, once it was pickled."""
+    return code.sent(type(udf)), {key: code.sent(value) for key, value in udf._kwargs.items()}
+
+
+def made(udf: tuple[type[UDF], dict[str, Any]]) -> UDF:
+    """The UDF of a recipe."""
+    cls, kwargs = udf
+    made = cls.new_for_partition(kwargs, None, None)
+    # Its copies begin with what they begin with everywhere.
+    made._kwargs = kwargs
+    return made
+
+
+def plan(shipped: dict[str, Any]) -> Run:
+    """The same run, planned again."""
+    udfs = [made(udf) for udf in shipped["udfs"]]
+    rest = shipped["corrections"], shipped["backends"]
+    cuts, workers = shipped["cuts"], shipped["workers"]
+    known = None if workers is None else lambda _wishes: workers
+    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
+
+
+def fingerprint(run: Run) -> str:
+    """What has to be the same on both sides, for people to read."""
+    partitions = zlib.crc32(repr(run.partitions).encode())
+    return f"{run.plan.explain()}frames      of partitions {partitions:08x}\n"
+
+
+def checksum(fingerprint: str) -> int:
+    """Tells fingerprints apart."""
+    return zlib.crc32(fingerprint.encode())
+
+
+def difference(ours: str, theirs: str) -> str:
+    """The first line in which two fingerprints differ."""
+    for one, other in zip(ours.splitlines(), theirs.splitlines(), strict=False):
+        if one != other:
+            return f"{one.strip()!r} here, {other.strip()!r} there"
+    return "one of the plans is longer"
+
+
+def environment() -> tuple[list[str], bool]:
+    """Where modules are found, and whether framefold stands in for LiberTEM."""
+    alias = sys.modules.get("framefold._as_libertem")
+    stands_in = alias is not None and any(
+        isinstance(finder, alias._Finder) for finder in sys.meta_path
+    )
+    return [absolute(entry) for entry in sys.path], stands_in
+
+
+def absolute(entry: str) -> str:
+    """An entry of ``sys.path`` for those who have another current folder."""
+    with contextlib.suppress(OSError):  # there may be none any more
+        return os.path.abspath(entry)
+    return entry
+
+
+def enter_environment(path: list[str], stands_in: bool) -> None:
+    """Find the same modules here."""
+    sys.path += [entry for entry in path if entry not in sys.path]
+    if stands_in:
+        from framefold._as_libertem import install_as_libertem
+
+        install_as_libertem()
+
+
+def names(run: Run) -> str:
+    """The names of the UDFs, for messages."""
+    return ", ".join(type(udf).__name__ for udf in run.udfs)
