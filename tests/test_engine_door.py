@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from framefold import _engine
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import EngineError, InvalidArgumentError
 
 
 def dataset():
@@ -76,3 +76,53 @@ def test_other_words_are_refused_by_name(words, named, allowed):
         process(**words)
     assert named in str(told.value)
     assert allowed in str(told.value)
+
+
+#: Written by a call, and removed before the next one.
+OUTPUT = "out.npy"
+
+
+def calls(tmp_path):
+    """One call through each part of the door."""
+    path = tmp_path / "data.npy"
+    np.save(path, np.ones((4, 2, 2), dtype=np.uint8))
+    data = dataset()
+    kernel = _engine.NativeUdf("sum", "SumUDF", {})
+    plan = _engine.Plan(data, [kernel])
+    results = plan.results()
+    rows = [np.array(part, dtype=t) for part, t in (([0, 1], "i8"), ([0], "i4"), ([1], "u1"))]
+    return {
+        "load": lambda: _engine.load("npy", path, {}),
+        "detect": lambda: _engine.detect(path),
+        "from_array": dataset,
+        "from_csr": lambda: _engine.from_csr(*rows, [2, 2]),
+        "to_sparse": lambda: data.to_sparse(),
+        "metadata": lambda: data.metadata,
+        "Corrections": lambda: _engine.Corrections([2, 2]),
+        "with_corrections": lambda: data.with_corrections(_engine.Corrections([2, 2])),
+        "NativeUdf": lambda: _engine.NativeUdf("sum", "SumUDF", {}),
+        "Plan": lambda: _engine.Plan(data, [kernel]),
+        "explain": plan.explain,
+        "run_partition": lambda: plan.run_partition(0),
+        "run": plan.run,
+        "results": plan.results,
+        "snapshot": results.snapshot,
+        "take_parts": lambda: plan.run_partition(0).take_parts(),
+        "write": lambda: _engine.write_dataset(data, tmp_path / OUTPUT),
+        "WholeFile": lambda: _engine.WholeFile(tmp_path / "whole", False),
+    }
+
+
+def test_a_panic_is_an_engine_error_wherever_it_happens(tmp_path, capfd):
+    for name, call in calls(tmp_path).items():
+        for panics in (False, True, False):
+            (tmp_path / OUTPUT).unlink(missing_ok=True)
+            said = ""
+            if panics:
+                _engine.panic_in_next_call()
+            try:
+                call()
+            except EngineError as error:
+                said = str(error)
+            assert ("panicked: on purpose" in said) == panics, (name, said)
+    assert "on purpose" in capfd.readouterr().err

@@ -31,6 +31,7 @@ __all__ = [
     "known_metadata",
     "load",
     "native_reductions",
+    "panic_in_next_call",
     "part_of",
     "vector_colours",
     "write_dataset",
@@ -105,6 +106,7 @@ def write_raw_csr(
     force: bool = False,
     callback: Callable[[int], object] | None = None,
 ) -> tuple[list[Path], int, int, int]: ...
+def panic_in_next_call() -> None: ...
 def part_of(path: str) -> Path: ...
 
 @final

@@ -73,6 +73,7 @@ const RULES: &[Rule] = &[
     layout::check,
     words::check_pyo3,
     words::check_unsafe,
+    words::check_door,
     places::check_machine_paths,
     places::check_registries,
 ];

@@ -1,10 +1,12 @@
 //! The `framefold` command, as installed by the wheel.
 
 use crate::ending::detached;
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 
 /// Runs the command line with `arguments` (the program's name first); returns the exit code.
+#[caught]
 #[pyfunction]
-pub(crate) fn cli_main(py: Python<'_>, arguments: Vec<String>) -> u8 {
-    detached(py, || framefold_cli::run(arguments))
+pub(crate) fn cli_main(py: Python<'_>, arguments: Vec<String>) -> PyResult<u8> {
+    Ok(detached(py, || framefold_cli::run(arguments)))
 }

@@ -7,6 +7,7 @@ use framefold::core::StoredDType;
 use framefold::exec::guarded;
 use framefold::io::{Compression, WriteFormat};
 use framefold::{CsrWriteOptions, Error, Roi, WriteOptions};
+use framefold_python_macros::caught;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -18,6 +19,7 @@ use std::sync::Arc;
 ///
 /// `callback(frames)` hears how many are done; Ctrl-C ends it. What is written appears when all
 /// of it is complete.
+#[caught]
 #[pyfunction]
 #[pyo3(signature = (dataset, path, threshold=None, force=false, callback=None))]
 pub(crate) fn write_raw_csr(
@@ -42,6 +44,7 @@ pub(crate) fn write_raw_csr(
 ///
 /// `callback(frames)` hears how many are done; Ctrl-C ends it. What is written appears when all
 /// of it is complete.
+#[caught]
 #[pyfunction]
 #[pyo3(signature = (
     dataset, path, format=None, *, chunks=None, compression=None, level=None, dtype=None,

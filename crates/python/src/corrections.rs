@@ -4,6 +4,7 @@ use crate::arrays::{native_from_numpy, native_to_numpy};
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::core::{self, NativeArray, TypedVec};
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use std::sync::Arc;
 
@@ -30,6 +31,7 @@ impl Corrections {
     }
 }
 
+#[caught]
 #[pymethods]
 impl Corrections {
     /// Corrections for frames of `sig_shape`; `excluded` holds flat cells.

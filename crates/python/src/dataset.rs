@@ -9,6 +9,7 @@ use crate::options::open_options;
 use crate::sparse::read_frames;
 use framefold::core::{Dataset, Error, MetadataValue, Quantity, StoredDType};
 use framefold::io::{self, CsrSource, MemoryArray, MemorySource, SharedBytes};
+use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::IntoPyObjectExt;
@@ -45,6 +46,7 @@ impl PyDataset {
     }
 }
 
+#[caught]
 #[pymethods]
 impl PyDataset {
     /// All axes, navigation first.
@@ -85,8 +87,8 @@ impl PyDataset {
 
     /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.
     #[getter]
-    fn stamps<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &io::pack(&self.dataset))
+    fn stamps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        Ok(PyBytes::new(py, &io::pack(&self.dataset)))
     }
 
     /// Raises if a file is another one than that of the data set which gave these stamps.
@@ -126,8 +128,8 @@ impl PyDataset {
 
     /// The ranges of flat navigation positions that have data.
     #[getter]
-    fn positions_with_data(&self) -> Vec<(usize, usize)> {
-        self.dataset.positions_with_data().into_iter().map(|r| (r.start, r.end)).collect()
+    fn positions_with_data(&self) -> PyResult<Vec<(usize, usize)>> {
+        Ok(self.dataset.positions_with_data().into_iter().map(|r| (r.start, r.end)).collect())
     }
 
     /// The corrections that came with the file, or were set since.
@@ -204,6 +206,7 @@ fn value<'py>(py: Python<'py>, value: &MetadataValue) -> PyResult<Bound<'py, PyA
 }
 
 /// The names of all meta data, their units and what they mean.
+#[caught]
 #[pyfunction]
 pub(crate) fn known_metadata() -> Vec<(&'static str, &'static str, &'static str)> {
     Quantity::ALL.iter().map(|each| (each.name(), each.unit(), each.meaning())).collect()
@@ -212,6 +215,7 @@ pub(crate) fn known_metadata() -> Vec<(&'static str, &'static str, &'static str)
 /// Opens a file as the given format, or as the one that is detected for `"auto"`.
 ///
 /// `stamps` are those of the data set that is opened again.
+#[caught]
 #[pyfunction]
 #[pyo3(signature = (filetype, path, options, stamps=None))]
 pub(crate) fn load(
@@ -232,6 +236,7 @@ pub(crate) fn load(
 }
 
 /// The format of a file, and how it was recognized.
+#[caught]
 #[pyfunction]
 pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, String)> {
     let detection = detached(py, || io::detect(&path)).or_raise(py)?;
@@ -239,18 +244,21 @@ pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, S
 }
 
 /// The names of all file formats.
+#[caught]
 #[pyfunction]
 pub(crate) fn known_formats() -> Vec<&'static str> {
     io::FORMATS.iter().map(|format| format.name).collect()
 }
 
 /// The endings of the names of files of each format, without a dot.
+#[caught]
 #[pyfunction]
 pub(crate) fn known_extensions() -> BTreeMap<&'static str, Vec<&'static str>> {
     io::FORMATS.iter().map(|format| (format.name, format.extensions.to_vec())).collect()
 }
 
 /// A data set that reads `array` in place.
+#[caught]
 #[pyfunction]
 #[pyo3(signature = (array, sig_dims, nav_shape=None, sync_offset=0, num_partitions=None))]
 pub(crate) fn from_array(

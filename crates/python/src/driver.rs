@@ -8,6 +8,7 @@ use crate::udf::{KnownThread, aside};
 use crate::verbs::Partial;
 use framefold::exec::{Around, Crew, Driver, Host, PartialResult, guarded};
 use framefold::{Cancel, Error, Executor};
+use framefold_python_macros::caught;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::num::NonZeroUsize;
@@ -26,6 +27,7 @@ pub(crate) struct PyDriver {
     n_merged: AtomicUsize,
 }
 
+#[caught]
 #[pymethods]
 impl PyDriver {
     /// `crew` processes the partitions: an object with `next()`, which returns the next partial

@@ -7,6 +7,7 @@
 
 use crate::udf::let_go;
 use framefold::Cancel;
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -111,8 +112,9 @@ pub(crate) fn note(cancel: &Cancel) {
 /// Stops all runs, and keeps their threads out of the interpreter; called when it ends.
 ///
 /// Returns whether no thread is inside: one that runs user code is waited for so many seconds.
+#[caught]
 #[pyfunction]
-pub(crate) fn end_threads(py: Python<'_>, seconds: f64) -> bool {
+pub(crate) fn end_threads(py: Python<'_>, seconds: f64) -> PyResult<bool> {
     let _ = ENDED_BY.set(std::thread::current().id());
     PROCESS.store(std::process::id(), Ordering::Relaxed);
     ENDING.store(true, Ordering::SeqCst);
@@ -126,8 +128,8 @@ pub(crate) fn end_threads(py: Python<'_>, seconds: f64) -> bool {
         py.detach(|| std::thread::sleep(Duration::from_millis(1)));
         n_quiet = if INSIDE.load(Ordering::SeqCst) == 0 { n_quiet + 1 } else { 0 };
         if n_quiet == 0 && begun.elapsed().as_secs_f64() > seconds {
-            return false;
+            return Ok(false);
         }
     }
-    true
+    Ok(true)
 }

@@ -10,6 +10,7 @@ use framefold::core::{
     Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
 };
 use framefold::io::SharedBytes;
+use framefold_python_macros::caught;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use std::ops::Range;
@@ -20,6 +21,7 @@ use std::sync::Arc;
 /// `starts` are the first frames of all pieces, and their number as the last entry. `read` returns
 /// an array in C order with all frames of a piece, of `dtype`; it is kept until another piece is
 /// read or the partition is done.
+#[caught]
 #[pyfunction]
 pub(crate) fn from_pieces(
     read: Bound<'_, PyAny>,

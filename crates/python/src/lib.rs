@@ -12,6 +12,7 @@ mod colours;
 mod convert;
 mod corrections;
 mod dataset;
+mod door;
 mod driver;
 mod ending;
 mod errors;
@@ -49,6 +50,8 @@ mod _engine {
     use super::dataset::{
         PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
     };
+    #[pymodule_export]
+    use super::door::panic_in_next_call;
     #[pymodule_export]
     use super::driver::PyDriver;
     #[pymodule_export]

@@ -8,6 +8,7 @@ use framefold::core::{
 };
 use framefold::kernels::{Com, LogSum, Masks, Max, Pick, REDUCTIONS, StdDev, Sum, SumSig};
 use framefold::{Error, Result};
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ impl NativeUdf {
     }
 }
 
+#[caught]
 #[pymethods]
 impl NativeUdf {
     /// The kernel `kernel` with `parameters`, shown to users as `name`.
@@ -37,10 +39,14 @@ impl NativeUdf {
     }
 }
 
+/// A kernel's name, summary and result buffers.
+type Summary = (&'static str, &'static str, Vec<&'static str>);
+
 /// Names, summaries and result buffers of all native kernels.
+#[caught]
 #[pyfunction]
-pub(crate) fn native_reductions() -> Vec<(&'static str, &'static str, Vec<&'static str>)> {
-    REDUCTIONS.iter().map(|r| (r.name, r.summary, r.buffers.to_vec())).collect()
+pub(crate) fn native_reductions() -> PyResult<Vec<Summary>> {
+    Ok(REDUCTIONS.iter().map(|r| (r.name, r.summary, r.buffers.to_vec())).collect())
 }
 
 fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dyn Udf>>> {

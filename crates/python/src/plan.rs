@@ -12,6 +12,7 @@ use crate::verbs::{Partial, PyResults};
 use framefold::core::{BufferUse, Udf, interrupt, memory};
 use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Plan, PlanOptions, Roi};
+use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
@@ -31,6 +32,7 @@ pub(crate) struct PyPlan {
     formats: Vec<Option<String>>,
 }
 
+#[caught]
 #[pymethods]
 impl PyPlan {
     /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
@@ -83,30 +85,30 @@ impl PyPlan {
     }
 
     /// What was decided, and why.
-    fn explain(&self) -> String {
+    fn explain(&self) -> PyResult<String> {
         let mut explanation = self.plan.explain();
         for (udf, format) in explanation.udfs.iter_mut().zip(&self.formats) {
             if let Some(format) = format {
                 udf.format.clone_from(format);
             }
         }
-        explanation.to_string()
+        Ok(explanation.to_string())
     }
 
     /// The compressed frame ranges that are complete after each partition, in merge order.
-    fn partitions(&self) -> Vec<(usize, usize)> {
+    fn partitions(&self) -> PyResult<Vec<(usize, usize)>> {
         let completed = (0..self.plan.n_partitions()).map(|index| self.plan.completed_by(index));
-        completed.map(|frames| (frames.start, frames.end)).collect()
+        Ok(completed.map(|frames| (frames.start, frames.end)).collect())
     }
 
     /// The results of UDF number `udf`: name, kind, extra shape and dtype.
-    fn results_of(&self, udf: usize) -> Vec<(String, &'static str, Vec<usize>, String)> {
+    fn results_of(&self, udf: usize) -> PyResult<Vec<Described>> {
         let public = self.plan.buffers(udf).iter().filter(|d| d.usage != BufferUse::Private);
         let described = public.map(|decl| {
             let (name, extra_shape) = (decl.name.clone(), decl.extra_shape.clone());
             (name, decl.kind.name(), extra_shape, decl.dtype.to_string())
         });
-        described.collect()
+        Ok(described.collect())
     }
 
     /// Stops the run, from any thread.
@@ -251,6 +253,9 @@ fn sorted(mut cuts: Vec<usize>) -> Vec<usize> {
     cuts.sort_unstable();
     cuts
 }
+
+/// Name, kind, extra shape and dtype of a result.
+type Described = (String, &'static str, Vec<usize>, String);
 
 /// Per UDF, a list of `(name, kind, extra_shape, array)`.
 pub(crate) type ResultLists<'py> = Bound<'py, PyList>;

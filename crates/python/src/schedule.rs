@@ -1,6 +1,7 @@
 //! The engine's schedule, for executors written in Python.
 
 use framefold::exec::{Next, Schedule};
+use framefold_python_macros::caught;
 use pyo3::exceptions::PyBaseException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -21,6 +22,7 @@ impl PySchedule {
     }
 }
 
+#[caught]
 #[pymethods]
 impl PySchedule {
     /// All partitions from `first` on.

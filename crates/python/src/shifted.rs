@@ -5,6 +5,7 @@ use crate::errors::OrRaise;
 use crate::native::masks;
 use framefold::core::{Complex64, Complex128};
 use framefold::kernels::{FrameCells, ShiftedMasks};
+use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
@@ -16,6 +17,7 @@ pub(crate) struct PyShiftedMasks(ShiftedMasks);
 
 type Read<'py, T> = PyReadonlyArray1<'py, T>;
 
+#[caught]
 #[pymethods]
 impl PyShiftedMasks {
     /// From what `kernel_masks` gives.

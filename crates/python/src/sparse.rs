@@ -8,6 +8,7 @@ use framefold::core::{
     DataSource, Dataset, ErrorKind, FrameIndices, Result, StoredDType, TilingScheme,
 };
 use framefold::io::{CsrArray, CsrSource, CsrSpec, Storage};
+use framefold_python_macros::caught;
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use std::sync::Arc;
@@ -18,6 +19,7 @@ const READ_BYTES: usize = 4 << 20;
 /// A data set of compressed sparse rows, one per frame: three arrays of one axis, without gaps.
 ///
 /// They are read in place if rows are in order and `indices` has 4 bytes.
+#[caught]
 #[pyfunction]
 #[pyo3(signature = (
     indptr, indices, values, sig_shape, nav_shape=None, sync_offset=0, num_partitions=None

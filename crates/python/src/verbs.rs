@@ -6,6 +6,7 @@ use crate::parts::{self, Part};
 use crate::plan::{ResultLists, to_lists};
 use framefold::exec::{MergedState, PartialResult, Results, guarded};
 use framefold::{Error, Plan};
+use framefold_python_macros::caught;
 use numpy::PyArray1;
 use pyo3::prelude::*;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,6 +34,7 @@ impl Partial {
     }
 }
 
+#[caught]
 #[pymethods]
 impl Partial {
     /// The partial result of `partition`, from what `take_parts` of another one returned.
@@ -105,6 +107,7 @@ impl PyResults {
     }
 }
 
+#[caught]
 #[pymethods]
 impl PyResults {
     /// Folds the next partition's result in.

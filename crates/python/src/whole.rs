@@ -3,6 +3,7 @@
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::io::{OutputKind, WholeOutput};
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -15,6 +16,7 @@ pub(crate) struct WholeFile {
     part: PathBuf,
 }
 
+#[caught]
 #[pymethods]
 impl WholeFile {
     /// Begins what is to be `path`: an empty file, where `part` says.
@@ -38,12 +40,14 @@ impl WholeFile {
     }
 
     /// Removes it, unless it is published.
-    fn discard(&self) {
+    fn discard(&self) -> PyResult<()> {
         drop(self.output.lock().unwrap_or_else(PoisonError::into_inner).take());
+        Ok(())
     }
 }
 
 /// Where what is to be `path` is until it is complete.
+#[caught]
 #[pyfunction]
 pub(crate) fn part_of(py: Python<'_>, path: PathBuf) -> PyResult<PathBuf> {
     framefold::io::part_of(&path).or_raise(py)

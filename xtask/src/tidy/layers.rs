@@ -22,7 +22,8 @@ const LAW: &[(&str, &[&str])] = &[
     ("framefold-testkit", &["framefold-core"]),
     ("framefold", &["framefold-core", "framefold-io", "framefold-kernels", "framefold-exec"]),
     ("framefold-cli", &["framefold"]),
-    ("framefold-python", &["framefold", "framefold-cli"]),
+    ("framefold-python-macros", &[]),
+    ("framefold-python", &["framefold", "framefold-cli", "framefold-python-macros"]),
     // Nothing is built on it, and it is all tests.
     ("framefold-fuzz", &["framefold", "framefold-testkit"]),
     ("xtask", &[]),

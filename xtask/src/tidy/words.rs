@@ -1,4 +1,4 @@
-//! Words that may stand in some crates only: `pyo3` and `unsafe`.
+//! Words that may stand in some places only: `pyo3`, `unsafe`, and what Python calls.
 
 use super::rust_code::code_only;
 use super::{File, Finding};
@@ -33,6 +33,26 @@ pub(super) fn check_unsafe(file: File<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Checks that what Python calls is behind the door that turns panics into exceptions.
+pub(super) fn check_door(file: File<'_>) -> Vec<Finding> {
+    // The door itself has what makes it panic.
+    if !file.path.starts_with(PYTHON) || file.name() == "door.rs" || !file.has_extension(&["rs"]) {
+        return vec![];
+    }
+    let message = "put `#[caught]` above it: what panics here has to be an exception of ours";
+    let code = code_only(file.text);
+    let mut above = "";
+    let mut findings = vec![];
+    for (index, line) in code.lines().enumerate() {
+        let called = ["#[pyfunction]", "#[pymethods]"].contains(&line.trim());
+        if called && above != "#[caught]" {
+            findings.push(file.finding("door", index + 1, message));
+        }
+        above = line.trim();
+    }
+    findings
+}
+
 /// The numbers of the lines that hold `word` as a whole identifier.
 fn lines_with<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.lines().enumerate().filter_map(move |(index, line)| {
@@ -54,6 +74,19 @@ mod tests {
 
     fn pyo3_lines(path: &str, text: &str) -> Vec<usize> {
         check_pyo3(File { path, text }).iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn what_python_calls_is_behind_the_door() {
+        let lines = |path: &str, text: &str| -> Vec<usize> {
+            check_door(File { path, text }).iter().map(|finding| finding.line).collect()
+        };
+        let good = "#[caught]\n#[pyfunction]\nfn a() {}\n#[caught]\n#[pymethods]\nimpl A {}\n";
+        let bad = "#[pyfunction]\nfn a() {}\n// #[caught]\n    #[pymethods]\nimpl A {}\n";
+        assert_eq!(lines("crates/python/src/a.rs", good), NONE);
+        assert_eq!(lines("crates/python/src/a.rs", bad), [1, 4]);
+        assert_eq!(lines("crates/python/src/door.rs", bad), NONE);
+        assert_eq!(lines("crates/io/src/a.rs", bad), NONE);
     }
 
     fn unsafe_lines(path: &str, text: &str) -> Vec<usize> {

@@ -1,6 +1,7 @@
 //! Where in the run a Python UDF is: what `UDFMeta.slice` is computed from, when it is asked for.
 
 use framefold::core::TilePosition;
+use framefold_python_macros::caught;
 use pyo3::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,6 +27,7 @@ impl TileCursor {
     }
 }
 
+#[caught]
 #[pymethods]
 impl TileCursor {
     #[new]
