@@ -51,6 +51,7 @@ help:
 	@echo 'make test             every check; what continuous integration runs'
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
+	@echo 'make sanitize         run vector code under Miri; needs a nightly toolchain'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make clean            remove all that the other targets made'
@@ -113,6 +114,16 @@ fuzz:
 		"$(FUZZ_CORPUS)/$(TARGET)" fuzz/corpus/$(TARGET) -max_total_time=$(SECONDS) \
 		-timeout=20 -rss_limit_mb=4096 -max_len=16384 -print_final_stats=1 \
 		-artifact_prefix="$(FUZZ_CORPUS)/$(TARGET)-"
+
+# Miri sees vector instructions, and no foreign code: mapped files, signal handlers and the extension
+# module are left to their tests. The lock of the guard's slots is tried in every order by loom, in
+# `make test` (crates/io/tests/slot.rs).
+.PHONY: sanitize
+sanitize: export MIRIFLAGS := -Zmiri-disable-isolation
+sanitize:
+	@cargo +nightly miri --version >/dev/null 2>&1 || { \
+		echo 'found no Miri: rustup toolchain install nightly --component miri,rust-src' >&2; exit 1; }
+	cargo +nightly miri test $(LOCKED) -p framefold-simd --lib
 
 .PHONY: wheel
 wheel: $(TOOLS)
