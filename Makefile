@@ -22,7 +22,11 @@ PYTHON_VERSION := $(if $(PYTHON),$(shell $(PYTHON) -c 'import sys; print("%d.%d.
 
 VENV := .venv
 BIN := $(VENV)/bin
-WHEEL_VENV := target/wheel-venv
+# Where the tests' own wheel is installed, with what it declares to need and nothing else.
+TEST_VENV := target/test-venv
+TEST_WHEELS := target/test-wheels
+TEST_PYTHON = PATH="$(CURDIR)/$(TEST_VENV)/bin:$(CURDIR)/$(BIN):$$PATH" \
+	"$(CURDIR)/$(TEST_VENV)/bin/python"
 BENCH_VENV := .bench-venv
 # Cargo takes dependencies as Cargo.lock has them, or not at all.
 LOCKED := --locked
@@ -35,6 +39,11 @@ ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
 
 DATA ?=
+# How many tests of Python run at a time: many of them wait for processes.
+WORKERS ?= $(shell "$(PYTHON)" -c 'import os; print(min(16, 2 * len(os.sched_getaffinity(0))))' \
+	2>/dev/null || echo 4)
+# Where chance begins in the long runs.
+SEED ?= $(shell date +%s)
 # What bench/run.py is to do, and an interpreter that has LiberTEM and dask already.
 ARGS ?=
 LIBERTEM_PYTHON ?=
@@ -49,6 +58,7 @@ help:
 	@echo 'make demo             simulate a scan, analyse it, leave pictures in $(OUT)/'
 	@echo 'make demo DATA=path   the same with your own file'
 	@echo 'make test             every check; what continuous integration runs'
+	@echo 'make test-long        stress and fuzzing, SECONDS=60 for each; SEED= repeats a run'
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
 	@echo 'make sanitize         run vector code under Miri; needs a nightly toolchain'
@@ -183,18 +193,39 @@ test-types: $(TOOLS)
 	$(BIN)/mypy --strict python/framefold
 
 # The wheel has to work with what it declares to need and nothing else; only then come the
-# tools of the tests. They see the installed package: python/ is not on their path.
-.PHONY: test-python
-test-python: wheel
-	rm -rf $(WHEEL_VENV)
-	$(PYTHON) -m venv $(WHEEL_VENV)
-	$(WHEEL_VENV)/bin/python -m pip install --quiet dist/framefold-*.whl
-	$(WHEEL_VENV)/bin/python -c 'import numpy as np, framefold as ff; ctx = ff.Context(); \
+# tools of the tests, those of .venv. The tests see the installed package: python/ is not on their
+# path, and paths that lie behind the path of .venv, such as that of `maturin develop`, are not
+# followed. It is built as the tests in Rust are: optimizing for releases takes longer than the
+# tests gain by it, and would not find arithmetic that overflows.
+.PHONY: test-wheel
+test-wheel: $(TOOLS)
+	rm -rf $(TEST_WHEELS) $(TEST_VENV)
+	$(BIN)/maturin build --profile dev $(LOCKED) --out $(TEST_WHEELS)
+	$(PYTHON) -m venv $(TEST_VENV)
+	$(TEST_VENV)/bin/python -m pip install --quiet $(TEST_WHEELS)/framefold-*.whl
+	$(TEST_VENV)/bin/python -c 'import numpy as np, framefold as ff; ctx = ff.Context(); \
 		data = ctx.load("memory", data=np.ones((2, 2, 4, 4))); \
 		ctx.run_udf(dataset=data, udf=ff.SumUDF(), progress=True)'
-	$(WHEEL_VENV)/bin/framefold --version
-	$(WHEEL_VENV)/bin/python -m pip install --quiet -r requirements-dev.txt
-	$(WHEEL_VENV)/bin/python -m pip install --quiet --no-deps -r requirements-packages.txt
-	$(WHEEL_VENV)/bin/stubtest framefold._engine
-	PATH="$(CURDIR)/$(WHEEL_VENV)/bin:$$PATH" $(WHEEL_VENV)/bin/python -m pytest tests
-	cd target && wheel-venv/bin/python -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
+	$(TEST_VENV)/bin/framefold --version
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+		> "$$($(TEST_VENV)/bin/python -c \
+			'import sysconfig; print(sysconfig.get_path("purelib"))')/tools.pth"
+
+# Several at a time, as many tests wait; each looks at its own processes, files and memory alone.
+.PHONY: test-python
+test-python: test-wheel
+	$(TEST_PYTHON) -m mypy.stubtest framefold._engine
+	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests
+	cd target && $(TEST_PYTHON) -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
+
+# Chance begins elsewhere in each of these runs, and says where: SEED repeats one.
+.PHONY: test-long
+test-long: export FRAMEFOLD_SEED := $(SEED)
+test-long: export FRAMEFOLD_FUZZ_SECONDS := $(SECONDS)
+test-long: export FRAMEFOLD_STRESS_SECONDS := $(SECONDS)
+test-long: test-wheel
+	@echo 'make test-long SEED=$(SEED) SECONDS=$(SECONDS)'
+	cargo test --quiet $(LOCKED) --profile fuzz -p framefold-fuzz -- --nocapture changed
+	$(TEST_PYTHON) -m pytest -s --hypothesis-seed=$(SEED) $$(grep -rlE --include='test_*.py' \
+		'FRAMEFOLD_SEED|@given' tests)
+	@echo 'all long checks passed with SEED=$(SEED)'

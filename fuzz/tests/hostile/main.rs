@@ -1,7 +1,8 @@
 //! The committed inputs, whole, cut everywhere and changed at random, one test for each target.
 //!
-//! `FRAMEFOLD_FUZZ_SECONDS` says for how long inputs are changed, for each target. An input that
-//! something is wrong with is left in the folder for temporary files of cargo's target folder.
+//! `FRAMEFOLD_FUZZ_SECONDS` says for how long inputs are changed, for each target, and `FRAMEFOLD_SEED`
+//! where chance begins. An input that something is wrong with is left in the folder for temporary
+//! files of cargo's target folder.
 #![cfg(test)]
 
 mod run;

@@ -123,7 +123,10 @@ pub fn changed(name: &str) {
     let seconds = seconds.map_or(SECONDS, |seconds| seconds.parse().unwrap());
     let seeds: Vec<_> = seeds(runner.target).into_iter().map(|seed| seed.data).collect();
     let end = Instant::now() + Duration::from_secs_f64(seconds);
-    let mut mutator = Mutator::new(1);
+    let seed = std::env::var("FRAMEFOLD_SEED").ok();
+    let seed = seed.map_or(1, |seed| seed.parse().unwrap());
+    println!("{name}: seed {seed}");
+    let mut mutator = Mutator::new(seed);
     let mut n = 0u64;
     while Instant::now() < end {
         runner.check(&mutator.input(&seeds), &format!("changed input {n}"));
