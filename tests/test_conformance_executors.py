@@ -96,7 +96,7 @@ def inline():
 
 def test_files_of_each_format_are_there(inline):
     assert {found for _, (found, _) in inline.values()} >= FORMATS
-    assert len(inline) > 150
+    assert len(inline) >= 278
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
