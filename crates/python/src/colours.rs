@@ -2,11 +2,13 @@
 
 use crate::ending::detached;
 use framefold_cli::render::direction_colour;
+use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 /// The colours of vectors: red, green and blue of each. Full saturation from length `vmax` on; black
 /// where a component is not finite.
+#[caught]
 #[pyfunction]
 pub(crate) fn vector_colours<'py>(
     py: Python<'py>,

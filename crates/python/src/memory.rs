@@ -1,6 +1,7 @@
 //! Memory that Rust and Python share.
 
 use framefold::core::{LentBytes, Owner, SharedBytes};
+use framefold_python_macros::caught;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_int;
@@ -46,6 +47,7 @@ impl OwnTileMemory {
     }
 }
 
+#[caught]
 #[pymethods]
 impl OwnTileMemory {
     /// # Safety
