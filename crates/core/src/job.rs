@@ -42,4 +42,6 @@ pub struct RunMeta {
     pub partitions: Arc<[Partition]>,
     /// The format that the tiles of this UDF come in: one that it asked for.
     pub format: ArrayFormat,
+    /// Whether reading may wait for another thread: see [`crate::DataSource::may_wait`].
+    pub may_wait: bool,
 }

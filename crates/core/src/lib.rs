@@ -65,7 +65,7 @@ pub use partition::Partition;
 pub use roi::Roi;
 pub use scratch::Scratch;
 pub use shape::{Shape, checked_product};
-pub use source::{DataSource, FrameReader, Presence, SourceInfo};
+pub use source::{Arrival, DataSource, FrameReader, Presence, SourceInfo};
 pub use stamp::{FilePlace, FileStamp};
 pub use tile::{DenseTile, FramesView, Tile, TileFrames, TilePosition};
 pub use tiling::{SigSlice, TilingScheme};

@@ -7,6 +7,7 @@ use crate::{
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Which of the frames `0..n_frames` a source can deliver.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,6 +90,35 @@ pub trait DataSource: Send + Sync + Debug {
     fn pieces(&self) -> Option<&[u64]> {
         None
     }
+
+    /// Whether these frames can be read. Where frames arrive during a run, [`Arrival::NotYet`]
+    /// becomes one of the others at some time; both of these are final.
+    fn arrival(&self, _frames: Range<u64>) -> Arrival {
+        Arrival::Here
+    }
+
+    /// Returns when frames may have arrived, and after `most` at the latest. Called by workers that
+    /// have nothing else to do.
+    fn wait(&self, most: Duration) {
+        std::thread::sleep(most);
+    }
+
+    /// Whether a read may wait for another thread. A worker then holds no lock while it reads that
+    /// the other thread might need, as Python's is.
+    fn may_wait(&self) -> bool {
+        false
+    }
+}
+
+/// What a source says of frames that arrive during a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// All of them can be read.
+    Here,
+    /// Some may still come.
+    NotYet,
+    /// Some will not come.
+    Never,
 }
 
 /// One worker's way into a source.

@@ -17,8 +17,8 @@ pub(crate) use bands::Band;
 use crate::PlanOptions;
 use formats::FrameSize;
 use framefold_core::{
-    ArrayFormat, BufferDecl, CorrectedSlice, DType, Dataset, Error, FrameIndices, JobMeta,
-    Partition, Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
+    ArrayFormat, Arrival, BufferDecl, CorrectedSlice, DType, DataSource, Dataset, Error,
+    FrameIndices, JobMeta, Partition, Requirements, Result, Roi, RunMeta, TilingScheme, Udf,
 };
 use std::collections::HashSet;
 use std::ops::Range;
@@ -135,7 +135,8 @@ impl Plan {
             .zip(jobs)
             .zip(formats)
             .map(|(((udf, requirements), (job, buffers)), format)| {
-                let metas = bands::metas(&job, &bands, &cuts, format)?;
+                let waits = dataset.source().may_wait();
+                let metas = bands::metas(&job, &bands, &cuts, format, waits)?;
                 let input_dtype = job.input_dtype;
                 Ok(PlannedUdf { udf, requirements, buffers, input_dtype, format, metas })
             })
@@ -223,6 +224,24 @@ impl Plan {
         let cut = self.cuts.get(index / self.bands.len());
         let cut = cut.ok_or_else(|| Error::bug(format!("there is no partition {index}")))?;
         Ok((cut, index % self.bands.len()))
+    }
+
+    pub(crate) fn source(&self) -> &dyn DataSource {
+        self.dataset.source().as_ref()
+    }
+
+    /// Whether the frames of a partition can be read.
+    pub(crate) fn arrival(&self, index: usize) -> Result<Arrival> {
+        let frames = self.partition(index)?.0.frames.clone();
+        let mut list = Vec::new();
+        let run = match self.source_frames(frames, &mut list)? {
+            FrameIndices::Run(run) => run,
+            FrameIndices::List(list) => {
+                let first = list.first().copied().unwrap_or(0);
+                first..list.last().map_or(first, |last| last + 1)
+            }
+        };
+        Ok(self.dataset.source().arrival(run))
     }
 
     /// The frames, in file order, that the selected frames `range` show.

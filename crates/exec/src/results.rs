@@ -20,6 +20,8 @@ pub struct Results {
     merged: usize,
     /// The partition that some UDFs have taken in and others have not, as one of them failed.
     torn: Option<usize>,
+    /// Partitions of which no frame was processed, as some never came.
+    absent: Vec<usize>,
 }
 
 /// What was merged for each band of a frame; see [`Merger::take_partials`].
@@ -63,7 +65,7 @@ impl Results {
             let of_bands = of_bands.collect::<Result<_>>();
             mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
         }
-        Ok(Results { plan, udfs, mergers, merged: 0, torn: None })
+        Ok(Results { plan, udfs, mergers, merged: 0, torn: None, absent: Vec::new() })
     }
 
     /// What was merged so far, for [`Results::of_udf`] to go on from; `None` if the UDF has it in
@@ -100,7 +102,8 @@ impl Results {
             )));
         }
         let (partition, band) = self.plan.partition(partial.partition)?;
-        self.torn = Some(partial.partition);
+        let (index, absent) = (partial.partition, partial.absent);
+        self.torn = Some(index);
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
@@ -110,6 +113,9 @@ impl Results {
         }
         self.torn = None;
         self.merged += 1;
+        if absent {
+            self.absent.push(index);
+        }
         Ok(())
     }
 
@@ -120,7 +126,7 @@ impl Results {
         Err(Error::invalid(message).with_hint("run it again; results of earlier steps are right"))
     }
 
-    /// One truth value per selected frame: whether it has been merged.
+    /// One truth value per selected frame: whether it came, and has been merged.
     ///
     /// # Errors
     /// `Limit` if there is no memory for them.
@@ -128,6 +134,9 @@ impl Results {
         let mut valid = memory::zeros(self.plan.n_selected())?;
         for index in 0..self.merged {
             valid[self.plan.completed_by(index)].fill(true);
+        }
+        for &index in &self.absent {
+            valid[self.plan.partition(index)?.0.frames.clone()].fill(false);
         }
         Ok(valid)
     }

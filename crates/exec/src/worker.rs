@@ -4,7 +4,8 @@ mod tiles;
 
 use crate::Plan;
 use framefold_core::{
-    Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
+    Accumulator, ArrayFormat, Arrival, Error, FrameReader, Partial, Partition, Result, Tile,
+    TilePosition,
 };
 use std::ops::Range;
 use tiles::TileMaker;
@@ -16,6 +17,8 @@ pub struct PartialResult {
     pub partition: usize,
     /// One partial result per UDF, in the plan's order.
     pub partials: Vec<Partial>,
+    /// Whether frames of it never came, so that none was processed.
+    pub absent: bool,
 }
 
 impl PartialResult {
@@ -64,7 +67,52 @@ impl<'p> Worker<'p> {
             processed = self.process(cut, band, tick);
         }
         let partials = processed.map_err(|error| error.with_partition(index))?;
-        Ok(PartialResult { partition: index, partials })
+        Ok(PartialResult { partition: index, partials, absent: false })
+    }
+
+    /// The same for a partition whose frames have come, or never will.
+    pub(crate) fn run_arrived(
+        &mut self,
+        index: usize,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PartialResult> {
+        match self.plan.arrival(index)? {
+            Arrival::Never => self.absent(index),
+            Arrival::Here | Arrival::NotYet => self.run_partition(index, tick),
+        }
+    }
+
+    /// The result of a partition whose frames never come: none is processed.
+    ///
+    /// # Errors
+    /// From a UDF.
+    pub fn absent(&mut self, index: usize) -> Result<PartialResult> {
+        let (partition, band) = self.plan.partition(index)?;
+        let partials = self.finished(self.accumulators(partition, band)?);
+        let partials = partials.map_err(|error| error.with_partition(index))?;
+        Ok(PartialResult { partition: index, partials, absent: true })
+    }
+
+    fn accumulators(
+        &self,
+        partition: &Partition,
+        band: usize,
+    ) -> Result<Vec<Box<dyn Accumulator>>> {
+        let mut accumulators = Vec::with_capacity(self.plan.udfs.len());
+        for planned in &self.plan.udfs {
+            let accumulator = planned.udf.accumulator(&planned.metas[band], partition);
+            accumulators.push(accumulator.map_err(|error| error.with_udf(planned.udf.name()))?);
+        }
+        Ok(accumulators)
+    }
+
+    fn finished(&self, accumulators: Vec<Box<dyn Accumulator>>) -> Result<Vec<Partial>> {
+        let mut partials = Vec::with_capacity(accumulators.len());
+        for (accumulator, planned) in accumulators.into_iter().zip(&self.plan.udfs) {
+            let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
+            partials.push(partial);
+        }
+        Ok(partials)
     }
 
     fn process(
@@ -74,14 +122,7 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let plan = self.plan;
-        let mut accumulators = Vec::with_capacity(plan.udfs.len());
-        for planned in &plan.udfs {
-            let accumulator = planned
-                .udf
-                .accumulator(&planned.metas[band], partition)
-                .map_err(|error| error.with_udf(planned.udf.name()))?;
-            accumulators.push(accumulator);
-        }
+        let mut accumulators = self.accumulators(partition, band)?;
         let band = &plan.bands[band];
         // Slice by slice: what the frames of a slice are added to stays in the cache.
         for (slice, sig) in band.slices.clone().zip(band.tiling.slices()) {
@@ -98,12 +139,7 @@ impl<'p> Worker<'p> {
         }
         // Before anybody uses the result: were all bytes really there?
         self.reader.verify()?;
-        let mut partials = Vec::with_capacity(accumulators.len());
-        for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
-            let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
-            partials.push(partial);
-        }
-        Ok(partials)
+        self.finished(accumulators)
     }
 
     /// Reads the slice of that number, in the tiling of the whole frame, and passes it on.

@@ -79,6 +79,7 @@ fn run<T: Element>(
 ) {
     let sig = [ROWS, COLUMNS];
     let run = RunMeta {
+        may_wait: false,
         job: JobMeta {
             shape: Shape::try_new(&[DEPTH], &sig).unwrap(),
             native_dtype: T::DTYPE,

@@ -110,6 +110,7 @@ fn measure<T: Element>(
 /// A run over one partition, in tiles of whole frames.
 fn run_meta(dtype: DType, n_frames: usize, side: usize, depth: usize) -> RunMeta {
     RunMeta {
+        may_wait: false,
         job: JobMeta {
             shape: Shape::try_new(&[n_frames], &[side, side]).unwrap(),
             native_dtype: dtype,

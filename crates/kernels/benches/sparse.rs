@@ -178,6 +178,7 @@ fn measure<T: Element>(
 fn run_meta<T: Element>(n_frames: usize) -> RunMeta {
     let sig = [SIDE, SIDE];
     RunMeta {
+        may_wait: false,
         job: JobMeta {
             shape: Shape::try_new(&[n_frames], &sig).unwrap(),
             native_dtype: T::DTYPE,

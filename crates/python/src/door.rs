@@ -15,6 +15,7 @@ thread_local! {
 }
 
 /// Runs `work`; a panic becomes an exception.
+#[expect(clippy::panic, reason = "a test asks for it")]
 pub(crate) fn caught<T>(work: impl FnOnce() -> PyResult<T>) -> PyResult<T> {
     let done = guarded(|| {
         if PANICS.replace(false) {

@@ -110,7 +110,7 @@ impl Udf for PyUdf {
     }
 
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        let begun = Attached::begin(self.short.clone(), |py| {
+        let begun = Attached::begin(self.short.clone(), meta.may_wait, |py| {
             let run = self.run(py, meta)?;
             Task::try_new(&run, meta, partition, self.cancel.clone(), self.writes.clone())
                 .map_err(|exception| from_python(exception, "preparing the partition"))

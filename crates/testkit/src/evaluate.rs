@@ -120,6 +120,7 @@ impl Run {
         };
         let decls = udf.buffers(&job)?;
         let meta = RunMeta {
+            may_wait: false,
             job,
             tiling: Arc::clone(tiling),
             partitions: partitions.into(),

@@ -1,8 +1,8 @@
 //! One partition after the other, on the calling thread.
 
-use super::{Around, Crew, Host, guarded};
+use super::{Around, Crew, Host, POLL, guarded};
 use crate::{Cancel, PartialResult, Plan, Worker};
-use framefold_core::{Result, interrupt};
+use framefold_core::{Arrival, Result, interrupt};
 use std::sync::Arc;
 
 pub(super) struct Here {
@@ -23,6 +23,10 @@ impl Crew for Here {
         let mut worker = Worker::try_new(&self.plan)?;
         while self.next < self.plan.n_partitions() {
             host.poll()?;
+            if self.plan.arrival(self.next)? == Arrival::NotYet {
+                self.plan.source().wait(POLL);
+                continue;
+            }
             let partial =
                 process(&mut worker, self.next, &self.cancel, self.around.as_ref(), host)?;
             self.next += 1;
@@ -47,7 +51,7 @@ fn process(
 ) -> Result<PartialResult> {
     around.partition(0, &mut || {
         let cancel = cancel.clone();
-        let run = || worker.run_partition(index, &mut || host.poll());
+        let run = || worker.run_arrived(index, &mut || host.poll());
         guarded(|| interrupt::watched(move || cancel.check(), run))
     })
 }

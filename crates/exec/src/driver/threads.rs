@@ -4,7 +4,7 @@ use super::pace::Pace;
 use super::{Around, Crew, Host, POLL, guarded};
 use crate::schedule::{Next, Schedule};
 use crate::{PartialResult, Plan, Worker};
-use framefold_core::{Error, ErrorKind, Result, interrupt};
+use framefold_core::{Arrival, Error, ErrorKind, Result, interrupt};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -170,7 +170,7 @@ impl Desk {
             let begun = Instant::now();
             let mut work = || {
                 let mut tick = wanted.clone();
-                let run = || worker.run_partition(index, &mut tick);
+                let run = || worker.run_arrived(index, &mut tick);
                 interrupt::watched(wanted.clone(), run)
             };
             match guarded(|| around.partition(number, &mut || guarded(&mut work))) {
@@ -190,8 +190,17 @@ impl Desk {
             if state.running < state.pace.at_once()
                 && let Some(index) = state.schedule.take()
             {
-                state.running += 1;
-                return Some(index);
+                // What fails here fails again where the partition is processed.
+                if !matches!(self.plan.arrival(index), Ok(Arrival::NotYet)) {
+                    state.running += 1;
+                    return Some(index);
+                }
+                state.schedule.not_yet(index);
+                drop(state);
+                self.plan.source().wait(POLL);
+                state = self.lock();
+                state.schedule.arrived();
+                continue;
             }
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

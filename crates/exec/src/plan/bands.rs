@@ -48,11 +48,13 @@ pub(super) fn metas(
     bands: &[Band],
     cuts: &Arc<[Partition]>,
     format: ArrayFormat,
+    may_wait: bool,
 ) -> Result<Vec<RunMeta>> {
     let meta = |band: &Band| {
         let shape = Shape::try_new(job.shape.nav(), band.tiling.sig_shape())?;
         let job = JobMeta { shape, ..job.clone() };
-        Ok(RunMeta { job, tiling: band.tiling.clone(), partitions: cuts.clone(), format })
+        let (tiling, partitions) = (band.tiling.clone(), cuts.clone());
+        Ok(RunMeta { job, tiling, partitions, format, may_wait })
     };
     bands.iter().map(meta).collect()
 }

@@ -1,6 +1,8 @@
 //! The run machine as a whole: right results, the same bits everywhere, and order in failure.
 
 #[cfg(test)]
+mod arriving;
+#[cfg(test)]
 mod bands;
 #[cfg(test)]
 mod corrections;

@@ -43,6 +43,7 @@ fn udfs(dtype: DType) -> Vec<Box<dyn Udf>> {
 
 fn run_meta(dtype: DType, format: ArrayFormat) -> RunMeta {
     RunMeta {
+        may_wait: false,
         job: JobMeta {
             shape: Shape::try_new(&[N_FRAMES], &SIG).unwrap(),
             native_dtype: dtype,

@@ -103,6 +103,8 @@ pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
 pub(super) struct Attached {
     /// Whether the latest work between tiles, on any thread of the run, was short.
     short: Arc<AtomicBool>,
+    /// Whether what comes between tiles may need another thread, which may need the lock.
+    may_wait: bool,
     /// The end of the latest piece of Python work.
     left: Instant,
     /// Keeps what the interpreter knows of the thread, or every attachment would make it anew.
@@ -114,15 +116,17 @@ impl Attached {
     /// Begins a partition with `work`.
     pub(super) fn begin<T, E>(
         short: Arc<AtomicBool>,
+        may_wait: bool,
         work: impl FnOnce(Python<'_>) -> Result<T, E>,
     ) -> Result<(T, Self), E> {
-        let keep = short.load(Ordering::Relaxed);
+        let keep = !may_wait && short.load(Ordering::Relaxed);
         let begun = enter(keep, |py| {
             // SAFETY: the thread is attached, so this only counts one more user of its state in
             // the interpreter; `leave` takes it back.
             let thread = Some(unsafe { ffi::PyGILState_Ensure() });
             let left = Instant::now();
-            let mut attached = Attached { short, left, thread, _on_one_thread: PhantomData };
+            let mut attached =
+                Attached { short, may_wait, left, thread, _on_one_thread: PhantomData };
             let made = work(py)?;
             attached.left = Instant::now();
             Ok((made, attached))
@@ -135,7 +139,7 @@ impl Attached {
 
     /// Runs `work` on a tile.
     pub(super) fn with<T>(&mut self, work: impl FnOnce(Python<'_>) -> T) -> T {
-        let keep = self.left.elapsed() < SHORT;
+        let keep = !self.may_wait && self.left.elapsed() < SHORT;
         self.short.store(keep, Ordering::Relaxed);
         let done = enter(keep, work);
         self.left = Instant::now();

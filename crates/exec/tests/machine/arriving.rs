@@ -1,0 +1,159 @@
+//! Frames that arrive while a run goes on, or never.
+
+use framefold_core::{
+    Arrival, DType, DataSource, Dataset, ErrorKind, FrameReader, NativeArray, Result, SourceInfo,
+};
+use framefold_exec::{
+    Cancel, Driver, Executor, Plan, PlanOptions, Results, RunOptions, Silent, run,
+};
+use framefold_kernels::{Sum, SumSig};
+use framefold_testkit::{MemoryOptions, MemorySource};
+use std::num::NonZeroUsize;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+const N_FRAMES: usize = 24;
+
+/// Frames that come one after the other, as a test says.
+#[derive(Debug)]
+struct Arriving {
+    frames: MemorySource,
+    /// How many have arrived.
+    arrived: Mutex<u64>,
+    news: Condvar,
+    lost: Range<u64>,
+}
+
+impl Arriving {
+    fn new(lost: Range<u64>) -> Arc<Self> {
+        let cells: Vec<f32> = (0..N_FRAMES).flat_map(|i| [i as f32, 1.0]).collect();
+        let frames = NativeArray::try_new(&[N_FRAMES, 1, 2], cells).unwrap();
+        let frames = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+        Arc::new(Arriving { frames, arrived: Mutex::new(0), news: Condvar::new(), lost })
+    }
+
+    fn send(&self, n: u64) {
+        *self.arrived.lock().unwrap() += n;
+        self.news.notify_all();
+    }
+}
+
+impl DataSource for Arriving {
+    fn info(&self) -> &SourceInfo {
+        self.frames.info()
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        self.frames.reader()
+    }
+
+    fn arrival(&self, frames: Range<u64>) -> Arrival {
+        if frames.start < self.lost.end && frames.end > self.lost.start {
+            Arrival::Never
+        } else if frames.end <= *self.arrived.lock().unwrap() {
+            Arrival::Here
+        } else {
+            Arrival::NotYet
+        }
+    }
+
+    fn wait(&self, most: Duration) {
+        drop(self.news.wait_timeout(self.arrived.lock().unwrap(), most).unwrap());
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+}
+
+fn plan(source: &Arc<Arriving>) -> Arc<Plan> {
+    let source: Arc<dyn DataSource> = source.clone();
+    let dataset = Dataset::try_new(source, None, 0).unwrap();
+    let udfs: Vec<Arc<dyn framefold_core::Udf>> =
+        vec![Arc::new(Sum::default()), Arc::new(SumSig::default())];
+    let options = PlanOptions { num_partitions: Some(8), ..PlanOptions::default() };
+    Arc::new(Plan::try_new(&dataset, udfs, None, &options).unwrap())
+}
+
+fn executors() -> [Executor; 2] {
+    [Executor::Inline, Executor::Threads(NonZeroUsize::new(3))]
+}
+
+fn sums(results: &Results) -> (Vec<f64>, Vec<bool>) {
+    let mut results = results.snapshot().unwrap();
+    let array = results.udfs.remove(0).buffers.remove(0).array.try_native().unwrap();
+    assert_eq!(array.dtype(), DType::F32);
+    let sums = array.as_slice::<f32>().unwrap().iter().map(|&sum| f64::from(sum)).collect();
+    (sums, results.valid)
+}
+
+#[test]
+fn a_run_waits_for_frames_that_arrive() {
+    for executor in executors() {
+        let source = Arriving::new(0..0);
+        let (detector, plan) = (source.clone(), plan(&source));
+        let sending = std::thread::spawn(move || {
+            for _ in 0..N_FRAMES {
+                std::thread::sleep(Duration::from_millis(2));
+                detector.send(1);
+            }
+        });
+        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+        let results = run(&plan, options).unwrap();
+        sending.join().unwrap();
+        let (sums, valid) = sums(&results);
+        assert_eq!(sums, [(0..N_FRAMES).sum::<usize>() as f64, N_FRAMES as f64]);
+        assert!(valid.iter().all(|&valid| valid));
+    }
+}
+
+#[test]
+fn results_so_far_are_those_of_what_has_arrived() {
+    for executor in executors() {
+        let source = Arriving::new(0..0);
+        let plan = plan(&source);
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
+        source.send(3);
+        assert!(driver.step(&mut Silent).unwrap());
+        let (so_far, valid) = sums(driver.results());
+        assert_eq!(so_far, [3.0, 3.0]);
+        assert_eq!(valid.iter().filter(|&&valid| valid).count(), 3);
+        source.send(21);
+        driver.run(&mut Silent).unwrap();
+        assert_eq!(driver.results().n_merged(), 8);
+    }
+}
+
+#[test]
+fn what_never_comes_is_missing_in_the_results() {
+    for executor in executors() {
+        // In the third partition of three frames.
+        let source = Arriving::new(7..8);
+        source.send(N_FRAMES as u64);
+        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+        let (sums, valid) = sums(&run(&plan(&source), options).unwrap());
+        let expected: Vec<bool> = (0..N_FRAMES).map(|i| !(6..9).contains(&i)).collect();
+        assert_eq!(valid, expected);
+        let there = (0..N_FRAMES).filter(|i| !(6..9).contains(i));
+        assert_eq!(sums, [there.clone().sum::<usize>() as f64, there.count() as f64]);
+    }
+}
+
+#[test]
+fn a_run_that_waits_can_be_stopped() {
+    for executor in executors() {
+        let source = Arriving::new(0..0);
+        source.send(4);
+        let (cancel, plan) = (Cancel::new(), plan(&source));
+        let flag = cancel.clone();
+        let stopping = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            flag.cancel();
+        });
+        let options = RunOptions { executor, cancel, observer: &mut Silent };
+        let error = run(&plan, options).map(drop).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Cancelled);
+        stopping.join().unwrap();
+    }
+}
