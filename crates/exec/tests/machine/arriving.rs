@@ -70,8 +70,7 @@ impl DataSource for Arriving {
 fn plan(source: &Arc<Arriving>) -> Arc<Plan> {
     let source: Arc<dyn DataSource> = source.clone();
     let dataset = Dataset::try_new(source, None, 0).unwrap();
-    let udfs: Vec<Arc<dyn framefold_core::Udf>> =
-        vec![Arc::new(Sum::default()), Arc::new(SumSig::default())];
+    let udfs: Vec<Arc<dyn framefold_core::Udf>> = vec![Arc::new(Sum::default()), Arc::new(SumSig)];
     let options = PlanOptions { num_partitions: Some(8), ..PlanOptions::default() };
     Arc::new(Plan::try_new(&dataset, udfs, None, &options).unwrap())
 }
