@@ -6,7 +6,10 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import framefold as ff
 
 if sys.platform != "linux":
     pytest.skip("memory cannot be limited here", allow_module_level=True)
@@ -106,3 +109,45 @@ def test_sums_that_there_is_no_memory_for_are_refused():
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
     assert ["there is no memory" in line for line in lines] == [True] * 4, lines
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda m: m.radial_bins(4, 4, 8, 8, n_bins=2**70),
+        lambda m: m.radial_bins(4, 4, 8, 8, n_bins=10**12),
+        lambda m: m.circular(4, 4, 10**6, 10**7, 3),
+        lambda m: m.circular(4, 4, 10**6, 10**7, 3, antialiased=True),
+        lambda m: m.polar_map(4, 4, 10**6, 10**7),
+        lambda m: m.rectangular(4, 4, 2, 2, 10**7, 10**7),
+        lambda m: m.gradient_x(10**6, 10**7),
+        lambda m: m.gradient_y(10**6, 10**7),
+    ],
+)
+def test_masks_that_nobody_has_memory_for_are_refused(ask):
+    from framefold import masks
+    from framefold.exceptions import LimitError
+
+    with pytest.raises(LimitError, match="there is no memory"):
+        ask(masks)
+
+
+def test_rings_that_nobody_has_memory_for_are_refused():
+    context = ff.Context.make_with("inline")
+    dataset = context.load("memory", data=np.ones((2, 2, 8, 8), np.float32))
+    with pytest.raises(ff.exceptions.LimitError, match="there is no memory"):
+        context.run(context.create_radial_fourier_analysis(dataset, n_bins=2**70))
+
+
+def test_results_over_a_scan_that_nobody_has_memory_for_are_refused():
+    from framefold.common.buffers import BufferWrapper
+    from framefold.common.shape import Shape
+
+    raw = np.zeros(2, np.float32)
+    shape = Shape((10**7, 10**7, 1, 1), sig_dims=2)
+    valid = np.array([True, False])
+    roi = np.zeros(4, bool)
+    roi[:2] = True
+    result = BufferWrapper("nav", raw=raw, dataset_shape=shape, roi=roi, valid=valid)
+    with pytest.raises(ff.exceptions.LimitError, match="there is no memory"):
+        _ = result.data

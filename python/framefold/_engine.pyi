@@ -20,6 +20,7 @@ __all__ = [
     "TileCursor",
     "WholeFile",
     "__version__",
+    "check_memory",
     "cli_main",
     "detect",
     "end_threads",
@@ -45,6 +46,7 @@ _ResultLists = list[list[_Result]]
 _Part = tuple[str, Any, int | None]
 _State = list[list[list[_Part]]]
 
+def check_memory(len_bytes: int) -> None: ...
 def cli_main(arguments: list[str]) -> int: ...
 def end_threads(seconds: float) -> bool: ...
 def detect(path: str) -> tuple[str, str]: ...

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _memory
 from framefold.common.optional import require
 from framefold.common.sparse import is_sparse, to_dense, to_sparse
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
@@ -70,6 +71,7 @@ def circular(
     if antialiased:
         distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
         return _antialiased_ring(distance, _centre(centerX, centerY, distance), 0, radius)
+    _memory.check((imageSizeY, imageSizeX))
     y, x = np.ogrid[:imageSizeY, :imageSizeX]
     disk: Mask = (x - centerX) ** 2 + (y - centerY) ** 2 <= radius**2
     return disk
@@ -250,6 +252,7 @@ def polar_map(
         Distance in pixels, and angle from the x axis in radians from -pi to pi, of shape
         ``(imageSizeY, imageSizeX)``.
     """
+    _memory.check((4, imageSizeY, imageSizeX))
     y, x = np.mgrid[:imageSizeY, :imageSizeX]
     dy, dx = y - centerY, x - centerX
     if stretchY != 1 or angle != 0:
@@ -338,6 +341,8 @@ def radial_bins(
     ------
     InvalidArgumentError
         If the radii leave no room, or ``n_bins`` is not positive.
+    LimitError
+        If there is no memory for so many rings.
     MissingLibraryError
         If ``use_sparse`` is set, but the package ``sparse`` is not installed.
     """
@@ -355,12 +360,14 @@ def radial_bins(
         width = (radius - radius_inner) / n_bins
         covered = pi * (radius**2 - (radius - width) ** 2) / (imageSizeX * imageSizeY)
         use_sparse = covered < SPARSE_FILL and _has_sparse()
+    # Edges, and at least one number for each ring.
+    _memory.check((2, n_bins + 1))
     distance = _distance(centerX, centerY, imageSizeX, imageSizeY)
     centre = _centre(centerX, centerY, distance)
     edges = np.linspace(radius_inner, radius, n_bins + 1)
     bins = _bins(distance.reshape(-1), centre, edges, normalize)
     if not use_sparse:
-        stack = np.zeros((n_bins, distance.size), dtype=dtype or np.float64)
+        stack = _memory.zeros((n_bins, distance.size), dtype or np.float64)
         for index, (pixels, weights) in enumerate(bins):
             stack[index, pixels] = weights
         return stack.reshape((n_bins, *distance.shape))
@@ -388,7 +395,7 @@ def rectangular(
     imageSizeX, imageSizeY
         The shape of a frame.
     """
-    mask = np.zeros((imageSizeY, imageSizeX), dtype=bool)
+    mask = _memory.zeros((imageSizeY, imageSizeX), bool)
     if Width and Height:
         left, right = (int(side) for side in sorted((X, X + Width)))
         top, bottom = (int(side) for side in sorted((Y, Y + Height)))
@@ -399,11 +406,13 @@ def rectangular(
 
 def gradient_x(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The x coordinate of each pixel."""
+    _memory.check((imageSizeY, imageSizeX), dtype)
     return np.tile(np.arange(imageSizeX).astype(dtype), (imageSizeY, 1))
 
 
 def gradient_y(imageSizeX: int, imageSizeY: int, dtype: npt.DTypeLike = np.float32) -> Mask:
     """The y coordinate of each pixel."""
+    _memory.check((imageSizeY, imageSizeX), dtype)
     return np.repeat(np.arange(imageSizeY).astype(dtype)[:, np.newaxis], imageSizeX, axis=1)
 
 
@@ -531,6 +540,7 @@ def sparse_circular_multi_stack(
 
 
 def _distance(centerX: float, centerY: float, imageSizeX: int, imageSizeY: int) -> Mask:
+    _memory.check((2, imageSizeY, imageSizeX))
     y, x = np.ogrid[:imageSizeY, :imageSizeX]
     distance: Mask = np.sqrt((x - centerX) ** 2 + (y - centerY) ** 2)
     return distance

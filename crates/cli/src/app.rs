@@ -18,6 +18,7 @@ where
     I: IntoIterator,
     I::Item: Into<OsString> + Clone,
 {
+    framefold::exec::heed_system_memory();
     let outcome = match Cli::try_parse_from(args) {
         Ok(cli) => guarded(|| dispatch(cli)),
         Err(error) => return usage(&error),

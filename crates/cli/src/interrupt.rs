@@ -2,6 +2,7 @@
 
 use crate::exit;
 use framefold::Cancel;
+use framefold::core::interrupt;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
@@ -11,14 +12,34 @@ static INSTALL: Once = Once::new();
 /// The exit code of a cancelled run: which signal it was.
 static CODE: AtomicU8 = AtomicU8::new(exit::INTERRUPTED);
 
-/// The flag of a new run, set by the first signal. A second one, or one when nothing is running,
-/// ends the process at once.
-pub(crate) fn cancel_on_interrupt() -> Cancel {
+/// A run that the first signal cancels, until this goes. A second one, or one when nothing is running,
+/// as while a file is opened and a run is planned, ends the process at once.
+pub(crate) struct Interruptible {
+    /// Set by the signal.
+    pub(crate) cancel: Cancel,
+}
+
+impl Interruptible {
+    /// Does `work`, which asks now and then whether to go on.
+    pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
+        let cancel = self.cancel.clone();
+        interrupt::watched(move || cancel.check(), work)
+    }
+}
+
+impl Drop for Interruptible {
+    fn drop(&mut self) {
+        *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+/// A new run.
+pub(crate) fn cancel_on_interrupt() -> Interruptible {
     let cancel = Cancel::new();
     *CURRENT.lock().unwrap_or_else(PoisonError::into_inner) = Some(cancel.clone());
     CODE.store(exit::INTERRUPTED, Ordering::Relaxed);
     INSTALL.call_once(install);
-    cancel
+    Interruptible { cancel }
 }
 
 /// The exit code of a run that was cancelled.

@@ -1,6 +1,6 @@
 //! Whole arrays from NPY files: masks and regions of interest.
 
-use framefold::core::{FrameIndices, NativeArray, TilingScheme, dispatch_frames};
+use framefold::core::{FrameIndices, NativeArray, TilingScheme, dispatch_frames, memory};
 use framefold::{Error, OpenOptions, Result, open_as};
 use std::path::Path;
 
@@ -30,7 +30,7 @@ fn read(path: &Path) -> Result<NativeArray> {
     let mut reader = dataset.source().reader()?;
     let tile = reader.read(FrameIndices::Run(0..info.n_frames), whole)?;
     let array = dispatch_frames!(tile.frames(), view => {
-        let mut values = Vec::with_capacity(view.depth() * view.frame_len());
+        let mut values = memory::with_room(view.depth().saturating_mul(view.frame_len()))?;
         for row in view.frames() {
             values.extend_from_slice(row);
         }

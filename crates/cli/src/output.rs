@@ -11,9 +11,14 @@ pub(crate) use drawing::PictureStyle;
 pub(crate) use npz::Extra;
 
 use crate::field::Field;
+use framefold::core::memory;
 use framefold::{Cancel, Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// A picture is made where there is memory for so many bytes for each value: as numbers, in order,
+/// as colours, and enlarged.
+const DRAWN_BYTES: u64 = 64;
 
 /// The place of the input's name in the output's.
 const STEM: &str = "{stem}";
@@ -136,6 +141,10 @@ impl Target {
         style: &PictureStyle,
         cancel: &Cancel,
     ) -> Result<Option<String>> {
+        if matches!(self.format, Format::Tif | Format::Png) {
+            let n_values = u64::try_from(main.array.values().len()).unwrap_or(u64::MAX);
+            memory::check(n_values.saturating_mul(DRAWN_BYTES))?;
+        }
         let written = match self.format {
             Format::Npy => {
                 let array = main.with_nan()?;

@@ -105,7 +105,7 @@ fn join(parts: &[NativeArray], sig: &[usize]) -> Result<NativeArray> {
     let dtypes = parts.iter().map(NativeArray::dtype);
     let dtype = dtypes.reduce(DType::promote).unwrap_or(DType::F32);
     let total: usize = parts.iter().map(|part| part.values().len()).sum();
-    let mut values = TypedVec::zeros(dtype, total);
+    let mut values = TypedVec::try_zeros(dtype, total)?;
     let mut rest = values.as_bytes_mut();
     let mut scratch = Scratch::new();
     for part in parts {

@@ -1,7 +1,7 @@
 //! Regions of interest: from a file, or written down as slices.
 
 use crate::npy_input::read_npy;
-use framefold::core::{Bool8, DType, Roi};
+use framefold::core::{Bool8, DType, Roi, memory};
 use framefold::{Error, Result};
 use std::ops::Range;
 use std::path::Path;
@@ -19,10 +19,11 @@ pub(crate) fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
     if text.to_lowercase().ends_with(".npy") {
         return from_file(Path::new(text), nav);
     }
-    let mut mask = vec![false; nav.iter().product()];
+    let n_positions = nav.iter().fold(1, |n: usize, &len| n.saturating_mul(len));
+    let mut mask = memory::filled(false, n_positions)?;
     for block in text.split(';') {
         let ranges = parse_block(block, nav)?;
-        mark(&mut mask, nav, &ranges);
+        mark(&mut mask, nav, &ranges)?;
     }
     Roi::try_new(mask)
 }
@@ -42,8 +43,8 @@ fn from_file(path: &Path, nav: &[usize]) -> Result<Roi> {
         ))
         .with_path(path));
     }
-    let mask = array.as_slice::<Bool8>()?.iter().map(|cell| cell.get()).collect();
-    Roi::try_new(mask).map_err(|error| error.with_path(path))
+    let mask = memory::collected(array.as_slice::<Bool8>()?.iter().map(|cell| cell.get()));
+    mask.and_then(Roi::try_new).map_err(|error| error.with_path(path))
 }
 
 fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Range<usize>>> {
@@ -100,16 +101,22 @@ fn refused(block: &str, what: String) -> Error {
 }
 
 /// Selects the positions of the block, row by row.
-fn mark(mask: &mut [bool], nav: &[usize], ranges: &[Range<usize>]) {
-    let Some((last, outer)) = ranges.split_last() else { return };
+///
+/// # Errors
+/// `Limit` if there is no memory for as many numbers as there are rows.
+fn mark(mask: &mut [bool], nav: &[usize], ranges: &[Range<usize>]) -> Result<()> {
+    let Some((last, outer)) = ranges.split_last() else { return Ok(()) };
     let mut starts = vec![0];
     for (range, &len) in outer.iter().zip(nav) {
-        starts = starts.iter().flat_map(|s| range.clone().map(move |i| s * len + i)).collect();
+        let mut next = memory::with_room(starts.len().saturating_mul(range.len()))?;
+        next.extend(starts.iter().flat_map(|s| range.clone().map(move |i| s * len + i)));
+        starts = next;
     }
     let row_len = nav.last().copied().unwrap_or(1);
     for start in starts {
         mask[start * row_len + last.start..start * row_len + last.end].fill(true);
     }
+    Ok(())
 }
 
 #[cfg(test)]

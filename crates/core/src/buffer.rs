@@ -155,6 +155,24 @@ impl NativeArray {
         Ok(NativeArray { shape: shape.to_vec(), values })
     }
 
+    /// Values that stand for "no value", of a shape that follows from input.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+    pub fn try_missing(dtype: DType, shape: &[usize]) -> Result<Self> {
+        let len = crate::checked_product(shape).and_then(|len| usize::try_from(len).ok());
+        let values = TypedVec::try_missing(dtype, len.unwrap_or(usize::MAX))?;
+        Ok(NativeArray { shape: shape.to_vec(), values })
+    }
+
+    /// The same array once more, where its shape follows from input.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it; `Cancelled` if nobody waits for it any more.
+    pub fn try_clone(&self) -> Result<Self> {
+        Ok(NativeArray { shape: self.shape.clone(), values: self.values.try_clone()? })
+    }
+
     /// Wraps a vector.
     ///
     /// # Errors

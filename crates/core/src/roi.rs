@@ -1,6 +1,6 @@
 //! Which navigation positions take part in a run.
 
-use crate::{Error, Result};
+use crate::{Error, Result, memory};
 
 /// A region of interest: the selected positions of the flattened navigation axes.
 ///
@@ -31,8 +31,7 @@ impl Roi {
     /// `Limit` if there is no memory for the positions.
     pub fn from_mask(mask: Vec<bool>) -> Result<Self> {
         let n_selected = mask.iter().filter(|&&selected| selected).count();
-        let mut positions: Vec<usize> = Vec::new();
-        positions.try_reserve_exact(n_selected).map_err(|_| {
+        let mut positions = memory::with_room(n_selected).map_err(|_| {
             Error::limit(format!("there is no memory for the {n_selected} positions of the ROI"))
                 .with_hint("select fewer positions")
         })?;

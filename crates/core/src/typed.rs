@@ -1,7 +1,7 @@
 //! A vector whose element type is known at run time.
 
 use crate::element::for_each_element;
-use crate::{DType, Element, Result, memory};
+use crate::{Complex64, Complex128, DType, Element, F16, Result, memory};
 
 macro_rules! define {
     ($(($variant:ident, $type:ty)),* $(,)?) => {
@@ -29,6 +29,18 @@ macro_rules! define {
             pub fn try_zeros(dtype: DType, len: usize) -> Result<Self> {
                 match dtype {
                     $(DType::$variant => Ok(TypedVec::$variant(memory::zeros(len)?)),)*
+                }
+            }
+
+            /// The same values once more, where their number follows from input.
+            ///
+            /// # Errors
+            /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them.
+            pub fn try_clone(&self) -> Result<Self> {
+                match self {
+                    $(TypedVec::$variant(values) => {
+                        Ok(TypedVec::$variant(memory::copied(values)?))
+                    })*
                 }
             }
 
@@ -65,6 +77,22 @@ macro_rules! define {
 for_each_element!(define);
 
 impl TypedVec {
+    /// `len` values that stand for "no value": NaN, or zeros where the dtype has no NaN.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+    pub fn try_missing(dtype: DType, len: usize) -> Result<Self> {
+        let (single, double) = (f32::NAN, f64::NAN);
+        Ok(match dtype {
+            DType::F16 => TypedVec::F16(memory::filled(F16::NAN, len)?),
+            DType::F32 => TypedVec::F32(memory::filled(single, len)?),
+            DType::F64 => TypedVec::F64(memory::filled(double, len)?),
+            DType::C64 => TypedVec::C64(memory::filled(Complex64::new(single, single), len)?),
+            DType::C128 => TypedVec::C128(memory::filled(Complex128::new(double, double), len)?),
+            _ => TypedVec::try_zeros(dtype, len)?,
+        })
+    }
+
     /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0

@@ -24,6 +24,7 @@ mod plan;
 mod progress;
 mod results;
 mod schedule;
+mod system;
 mod worker;
 
 pub use cancel::Cancel;
@@ -33,4 +34,5 @@ pub use plan::{Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};
 pub use results::{MergedState, ResultBuffer, Results, RunResults, UdfResults, expand_nav};
 pub use schedule::{ATTEMPTS, Next, Schedule, WAITING_BYTES};
+pub use system::heed_system_memory;
 pub use worker::{PartialResult, Worker};

@@ -71,6 +71,7 @@ impl Plan {
         roi: Option<Arc<Roi>>,
         options: &PlanOptions,
     ) -> Result<Plan> {
+        crate::heed_system_memory();
         check_arguments(dataset, &udfs, roi.as_deref())?;
         let info = dataset.source().info();
         let native_dtype = info.dtype.dtype;
@@ -264,6 +265,7 @@ impl Plan {
             return Ok(FrameIndices::Run(first..last + 1));
         }
         buffer.clear();
+        framefold_core::memory::make_room(buffer, range.len())?;
         for index in range {
             buffer.push(frame_of(index)?);
         }

@@ -4,8 +4,8 @@ mod joined;
 
 use crate::{PartialResult, Plan};
 use framefold_core::{
-    Array, BufferDecl, BufferUse, DType, Error, Merger, NativeArray, Partial, Partition, Result,
-    Roi, Shape, TypedVec, memory,
+    Array, BufferDecl, BufferUse, Error, Merger, NativeArray, Partial, Partition, Result, Roi,
+    Shape, TypedVec, memory,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -254,7 +254,7 @@ pub fn expand_nav(
     let dims: Vec<usize> = shape.nav().iter().chain(extra).copied().collect();
     let entry_bytes = extra.iter().product::<usize>() * array.dtype().size();
     let len = framefold_core::checked_product(&dims).and_then(|len| usize::try_from(len).ok());
-    let mut values = missing(array.dtype(), len.unwrap_or(usize::MAX))?;
+    let mut values = TypedVec::try_missing(array.dtype(), len.unwrap_or(usize::MAX))?;
     if entry_bytes > 0 {
         let source = array.values().as_bytes();
         let target = values.as_bytes_mut();
@@ -267,19 +267,6 @@ pub fn expand_nav(
         }
     }
     NativeArray::try_new(&dims, values)
-}
-
-/// `len` values that stand for "no value".
-fn missing(dtype: DType, len: usize) -> Result<TypedVec> {
-    use framefold_core::{Complex64, Complex128, F16};
-    Ok(match dtype {
-        DType::F16 => TypedVec::F16(memory::filled(F16::NAN, len)?),
-        DType::F32 => TypedVec::F32(memory::filled(f32::NAN, len)?),
-        DType::F64 => TypedVec::F64(memory::filled(f64::NAN, len)?),
-        DType::C64 => TypedVec::C64(memory::filled(Complex64::new(f32::NAN, f32::NAN), len)?),
-        DType::C128 => TypedVec::C128(memory::filled(Complex128::new(f64::NAN, f64::NAN), len)?),
-        _ => TypedVec::try_zeros(dtype, len)?,
-    })
 }
 
 #[cfg(test)]

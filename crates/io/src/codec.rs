@@ -423,20 +423,25 @@ pub(crate) fn check_memory(len_bytes: usize) -> Result<()> {
     if u64::try_from(len_bytes).is_ok_and(memory::fits) {
         return Ok(());
     }
-    Err(Error::limit(format!("chunks of {len_bytes} bytes together do not fit in memory"))
-        .with_hint("rewrite the data in smaller chunks, if the shapes are right"))
+    Err(do_not_fit(len_bytes))
 }
 
 /// Makes memory at least so long.
 ///
 /// # Errors
 /// `Limit` if there is not as much.
-fn grow(memory: &mut Vec<u8>, len: usize) -> Result<()> {
-    if memory.len() < len {
-        check_memory(len)?;
-        memory.resize(len, 0);
+fn grow(buffer: &mut Vec<u8>, len: usize) -> Result<()> {
+    if buffer.len() < len {
+        // What was in it is of no use any more.
+        *buffer = Vec::new();
+        *buffer = memory::zeros(len).map_err(|_| do_not_fit(len))?;
     }
     Ok(())
+}
+
+fn do_not_fit(len_bytes: usize) -> Error {
+    Error::limit(format!("chunks of {len_bytes} bytes together do not fit in memory"))
+        .with_hint("rewrite the data in smaller chunks, if the shapes are right")
 }
 
 /// The error for stored bytes that are not what they should be.

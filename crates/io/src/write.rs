@@ -27,7 +27,7 @@ use cast::Cast;
 use checksum::Checksums;
 use chunks::{ChunkSpec, Chunker};
 use flat::Flat;
-use framefold_core::{Dataset, Error, MetadataList, Result};
+use framefold_core::{Dataset, Error, MetadataList, Result, memory};
 use frames::Frames;
 pub use options::{Compression, WriteFormat, WriteOptions, Written};
 use pool::{Link, share};
@@ -69,13 +69,14 @@ pub fn write_dataset(
         progress(n_done / parts)
     };
     tick(0)?;
-    let sums = Checksums::new(job.selection.len());
+    let sums = Checksums::try_new(job.selection.len())?;
     let len_bytes = job.store(&target, &sums, &mut tick)?;
     if !options.unverified {
         verify::verify(&job, target.part(), &sums, &mut tick)
             .map_err(|error| verify::explain(error, path))?;
     }
     tick(0)?;
+    let n_missing = job.selection.n_missing(dataset)?;
     target.publish()?;
     Ok(Written {
         path: path.to_path_buf(),
@@ -84,7 +85,7 @@ pub fn write_dataset(
         dtype: job.cast.to,
         chunks: job.chunk.map(|chunk| chunk.shape),
         n_frames: job.selection.len() as u64,
-        n_missing: job.selection.n_missing(dataset) as u64,
+        n_missing: n_missing as u64,
         len_bytes,
         verified: !options.unverified,
     })
@@ -221,10 +222,10 @@ impl<'d> Job<'d> {
         let work = |state: &mut (Frames<'_>, Chunker<'_>), index: usize, link: &Link<'_>| {
             let (frames, chunker) = state;
             let unit = self.units.get(index)?;
-            let positions = self.units.positions(&unit);
+            let positions = self.units.positions(&unit)?;
             let frame_bytes = unit.slice.len() * spec.size;
             let mut block = std::mem::take(&mut chunker.block);
-            block.resize(positions.len() * frame_bytes, 0);
+            memory::resize(&mut block, positions.len().saturating_mul(frame_bytes), 0)?;
             let mut take = |start: usize, bytes: &[u8]| {
                 link.check()?;
                 self.sum(sums, &positions, &unit, start, bytes);
@@ -235,7 +236,7 @@ impl<'d> Job<'d> {
                 }
                 Ok(())
             };
-            frames.read(&self.frames_at(&positions), unit.slice, &mut take)?;
+            frames.read(&self.frames_at(&positions)?, unit.slice, &mut take)?;
             chunker.block = block;
             let encoded = chunker.encode(&unit)?;
             store(link, &unit, encoded)?;
@@ -245,8 +246,8 @@ impl<'d> Job<'d> {
     }
 
     /// The frames at flat positions of the output.
-    fn frames_at(&self, positions: &[usize]) -> Vec<Option<u64>> {
-        positions.iter().map(|&at| self.selection.frame(self.dataset, at)).collect()
+    fn frames_at(&self, positions: &[usize]) -> Result<Vec<Option<u64>>> {
+        memory::collected(positions.iter().map(|&at| self.selection.frame(self.dataset, at)))
     }
 
     /// Adds the frames of a tile to the checksums.

@@ -172,7 +172,7 @@ impl Udf for Com {
                 centre,
                 moments: Moments::new(Region::new(shape, centre, self.r, ri)),
                 pixels: Pixels::default(),
-                spans: row_spans(shape, centre, self.r, ri),
+                spans: row_spans(shape, centre, self.r, ri)?,
                 bands: Bands::default(),
                 columns: Columns::default(),
                 sums: memory::filled(Default::default(), partition.n_frames())?,
@@ -222,17 +222,19 @@ impl Bands {
         };
         if self.slice != Some(slice.index()) {
             let columns = first_column..first_column + n_columns;
+            self.slice = None;
+            self.bands.clear();
             let bands = spans[first_row..first_row + n_rows].chunks(BAND_ROWS).enumerate();
-            let bands = bands.map(|(band, spans)| {
-                let rectangles = rectangles(spans, &columns);
+            for (band, spans) in bands {
+                let rectangles = rectangles(spans, &columns)?;
                 let n_pixels: usize = rectangles.iter().map(Rectangle::n_pixels).sum();
-                Band {
+                let band = Band {
                     first_row: first_row + band * BAND_ROWS,
                     is_whole: n_pixels == spans.len() * n_columns,
                     rectangles,
-                }
-            });
-            self.bands = bands.collect();
+                };
+                memory::push(&mut self.bands, band)?;
+            }
             self.slice = Some(slice.index());
         }
         Ok(&self.bands)
@@ -259,6 +261,7 @@ impl<T: Mass> Accumulator for Worker<T> {
             );
             return Ok(());
         }
+        self.columns.make_room(width)?;
         run!(
             Simd::best(),
             for (sums, frame) in sums.iter_mut().zip(frames.frames()) {
@@ -278,16 +281,13 @@ impl<T: Mass> Accumulator for Worker<T> {
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        let centres: Vec<f64> = self
-            .sums
-            .iter()
-            .flat_map(|sums| {
-                [
-                    sums.by_row.over(sums.plain).unwrap_or(self.centre[0]),
-                    sums.by_column.over(sums.plain).unwrap_or(self.centre[1]),
-                ]
-            })
-            .collect();
+        let centre = |sums: &FrameSums<<T::Sum as ColumnSum>::Moment>| {
+            [
+                sums.by_row.over(sums.plain).unwrap_or(self.centre[0]),
+                sums.by_column.over(sums.plain).unwrap_or(self.centre[1]),
+            ]
+        };
+        let centres = memory::collected(self.sums.iter().map(centre))?.into_flattened();
         Ok(Partial::new().with(CENTRES, NativeArray::try_new(&[self.sums.len(), 2], centres)?))
     }
 }
@@ -327,11 +327,11 @@ impl Merged {
         let shift = |&[y, x]: &[f64; 2]| [y - cy, x - cx];
         let field = |centre: &[f64; 2]| to_scan(shift(centre));
         let vectors = |vector: &dyn Fn(&[f64; 2]) -> [f64; 2]| {
-            let vectors: Vec<[T; 2]> = centres.iter().map(|c| vector(c).map(round)).collect();
+            let vectors = memory::collected(centres.iter().map(|c| vector(c).map(round)))?;
             NativeArray::try_new(&[centres.len(), 2], vectors.into_flattened()).map(Array::from)
         };
         let numbers = |number: &dyn Fn(&[f64; 2]) -> f64| {
-            let numbers: Vec<T> = centres.iter().map(|c| round(number(c))).collect();
+            let numbers = memory::collected(centres.iter().map(|c| round(number(c))))?;
             NativeArray::try_new(&[centres.len()], numbers).map(Array::from)
         };
         let mut results = vec![vectors(&|centre| *centre)?, vectors(&shift)?];

@@ -5,7 +5,7 @@
 //! write to after they were checked: no loop takes for granted that one lies within its frame.
 
 use framefold_core::{
-    ArrayFormat, CsrTile, Element, Error, Requirements, Result, SigSlice, stray_column,
+    ArrayFormat, CsrTile, Element, Error, Requirements, Result, SigSlice, memory, stray_column,
 };
 use framefold_simd::{Simd, run};
 use std::ops::Range;
@@ -89,7 +89,7 @@ impl<'a, T: Element> Entries<'a, T> {
     pub(crate) fn in_double(
         &self,
         simd: Simd,
-        memory: &mut Vec<f64>,
+        scratch: &mut Vec<f64>,
         part: impl Fn(T) -> f64 + Copy,
         mut add: impl FnMut(Range<usize>, Entries<'_, f64>) -> Result<()>,
     ) -> Result<()> {
@@ -101,8 +101,8 @@ impl<'a, T: Element> Entries<'a, T> {
             let frames = first..first + fit.max(1);
             first = frames.end;
             let Entries { starts, columns, values } = self.part(frames.clone());
-            memory.resize(memory.len().max(values.len()), 0.0);
-            let reals = &mut memory[..values.len()];
+            memory::resize(scratch, scratch.len().max(values.len()), 0.0)?;
+            let reals = &mut scratch[..values.len()];
             run!(simd, {
                 for (real, &value) in reals.iter_mut().zip(values) {
                     *real = part(value);
@@ -157,19 +157,22 @@ impl Pixels {
     ) -> Result<Entries<'a, T>> {
         let entries = Entries::of(tile)?;
         let n_cells = slice.len();
-        if n_cells == sig.iter().product() {
+        if n_cells == sig.iter().product::<usize>() {
             return Ok(entries);
         }
         if self.slice != Some(slice.index()) {
             let first = |run: Range<usize>| {
                 u32::try_from(run.start).map_err(|_| Error::limit("a sparse frame is too large"))
             };
-            self.starts = slice.runs(sig).map(first).collect::<Result<_>>()?;
+            self.starts.clear();
+            for run in slice.runs(sig) {
+                memory::push(&mut self.starts, first(run)?)?;
+            }
             self.slice = Some(slice.index());
         }
         let run_len = u32::try_from(n_cells / self.starts.len().max(1)).unwrap_or(u32::MAX);
         self.pixels.clear();
-        self.pixels.reserve(tile.n_entries());
+        memory::make_room(&mut self.pixels, tile.n_entries())?;
         for &cell in tile.columns() {
             match self.starts.get((cell / run_len) as usize) {
                 Some(start) => self.pixels.push(start + cell % run_len),

@@ -30,17 +30,17 @@ pub(crate) struct SigLayout {
 
 impl SigLayout {
     /// The layout for the slices of `tiling`.
-    pub(crate) fn new(tiling: &Arc<TilingScheme>) -> Self {
-        let starts = tiling
-            .slices()
-            .iter()
-            .scan(0, |next, slice| {
-                let start = *next;
-                *next += slice.len();
-                Some(start)
-            })
-            .collect();
-        SigLayout { tiling: Arc::clone(tiling), starts }
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for as many numbers as there are slices.
+    pub(crate) fn try_new(tiling: &Arc<TilingScheme>) -> Result<Self> {
+        let mut next = 0;
+        let starts = tiling.slices().iter().map(|slice| {
+            let start = next;
+            next += slice.len();
+            start
+        });
+        Ok(SigLayout { tiling: Arc::clone(tiling), starts: memory::collected(starts)? })
     }
 
     /// The shape of a frame.
@@ -102,11 +102,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn more_slices_than_there_is_memory_for_are_an_error() {
+        let tiling = Arc::new(TilingScheme::try_new(&[100], &[1], 1).unwrap());
+        assert!(memory::within(800, || SigLayout::try_new(&tiling)).is_ok());
+        assert!(memory::within(799, || SigLayout::try_new(&tiling)).is_err());
+    }
+
+    #[test]
     fn the_order_of_the_frame_is_restored() {
         let sig = [4, 5, 3];
         for tile in [[4, 5, 3], [1, 5, 3], [3, 5, 3], [2, 2, 2], [3, 5, 2], [4, 1, 3], [1, 1, 1]] {
             let tiling = Arc::new(TilingScheme::try_new(&sig, &tile, 1).unwrap());
-            let layout = SigLayout::new(&tiling);
+            let layout = SigLayout::try_new(&tiling).unwrap();
             let mut values = vec![0; layout.len()];
             for slice in tiling.slices() {
                 let cells = slice.runs(&sig).flatten();

@@ -23,7 +23,7 @@ use crate::total::convert;
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, Complex128, CsrTile, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition,
-    TilingScheme, Udf,
+    TilingScheme, Udf, memory,
 };
 use framefold_simd::Simd;
 use product::Product;
@@ -141,7 +141,7 @@ impl Udf for Masks {
         let (stack, tiling) = (Arc::clone(&self.stack), Arc::clone(&run.tiling));
         let simd = Simd::best();
         Ok(dispatch_dtype!(run.job.input_dtype, T => {
-            let product = Product::new::<T>(simd, &stack, partition.n_frames());
+            let product = Product::try_new::<T>(simd, &stack, partition.n_frames())?;
             let pixels = Pixels::default();
             Box::new(Worker::<T> { stack, tiling, pixels, product, dtype, cell: PhantomData })
         }))
@@ -183,7 +183,7 @@ impl<T: Pixel> Accumulator for Worker<T> {
 
     fn finish(self: Box<Self>) -> Result<Partial> {
         let n_masks = self.stack.n_masks();
-        let values = combined::<T>(&self.product, &self.stack);
+        let values = combined::<T>(&self.product, &self.stack)?;
         let shape = [values.len() / n_masks, n_masks];
         let cells = convert(&values, self.dtype)?;
         Ok(Partial::new().with(INTENSITY, NativeArray::try_new(&shape, cells)?))
@@ -191,22 +191,25 @@ impl<T: Pixel> Accumulator for Worker<T> {
 }
 
 /// The products of each frame with each mask, from those of their real and imaginary parts.
-fn combined<T: Pixel>(product: &Product, stack: &MaskStack) -> Vec<Complex128> {
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+fn combined<T: Pixel>(product: &Product, stack: &MaskStack) -> Result<Vec<Complex128>> {
     let n_masks = stack.n_masks();
     let (totals, n_products) = product.totals();
     let complex_masks = stack.dtype().is_complex();
-    totals
-        .chunks_exact(n_products * rows_per_frame::<T>())
-        .flat_map(|frame| {
-            let (re, im) = frame.split_at(n_products);
-            (0..n_masks).map(move |m| {
-                // The product of the frame's part `row` with the mask's part `part`.
-                let of = |row: &[f64], part: usize| {
-                    let exists = part == 0 || complex_masks;
-                    row.get(part * n_masks + m).filter(|_| exists).copied().unwrap_or(0.0)
-                };
-                Complex128::new(of(re, 0) - of(im, 1), of(re, 1) + of(im, 0))
-            })
-        })
-        .collect()
+    let frames = totals.chunks_exact(n_products * rows_per_frame::<T>());
+    let mut products = memory::with_room(frames.len().saturating_mul(n_masks))?;
+    for frame in frames {
+        let (re, im) = frame.split_at(n_products);
+        products.extend((0..n_masks).map(|m| {
+            // The product of the frame's part `row` with the mask's part `part`.
+            let of = |row: &[f64], part: usize| {
+                let exists = part == 0 || complex_masks;
+                row.get(part * n_masks + m).filter(|_| exists).copied().unwrap_or(0.0)
+            };
+            Complex128::new(of(re, 0) - of(im, 1), of(re, 1) + of(im, 0))
+        }));
+    }
+    Ok(products)
 }

@@ -75,7 +75,7 @@ struct Tops<T: Real> {
 
 impl<T: Real> Tops<T> {
     fn try_new(run: &RunMeta) -> Result<Self> {
-        let layout = SigLayout::new(&run.tiling);
+        let layout = SigLayout::try_new(&run.tiling)?;
         let tops = filled(T::LOWEST, layout.len())?;
         Ok(Tops { layout, tops, merged: false })
     }

@@ -1,9 +1,6 @@
 //! The merger of results that have one entry per frame.
 
-use framefold_core::{
-    Array, Complex64, Complex128, DType, Error, F16, Merger, NativeArray, Partial, Partition,
-    Result, TypedVec,
-};
+use framefold_core::{Array, DType, Error, Merger, NativeArray, Partial, Partition, Result};
 
 /// One row of cells per selected frame, filled partition by partition.
 ///
@@ -23,16 +20,7 @@ impl NavRows {
         row_shape: &[usize],
     ) -> Result<Self> {
         let shape = [&[n_frames], row_shape].concat();
-        let mut rows = NativeArray::try_zeros(dtype, &shape)?;
-        match rows.values_mut() {
-            TypedVec::F16(cells) => cells.fill(F16::NAN),
-            TypedVec::F32(cells) => cells.fill(f32::NAN),
-            TypedVec::F64(cells) => cells.fill(f64::NAN),
-            TypedVec::C64(cells) => cells.fill(Complex64::new(f32::NAN, f32::NAN)),
-            TypedVec::C128(cells) => cells.fill(Complex128::new(f64::NAN, f64::NAN)),
-            _ => {}
-        }
-        Ok(NavRows { name, rows })
+        Ok(NavRows { name, rows: NativeArray::try_missing(dtype, &shape)? })
     }
 
     /// All rows, merged or not.
@@ -73,6 +61,6 @@ impl Merger for NavRows {
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        Ok(vec![self.rows.clone().into()])
+        Ok(vec![self.rows.try_clone()?.into()])
     }
 }

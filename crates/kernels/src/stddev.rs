@@ -73,7 +73,7 @@ impl Udf for StdDev {
     }
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        let seen = Seen::new(run, partition);
+        let seen = Seen::try_new(run, partition)?;
         if exact::is_possible(&run.job) {
             return exact::accumulator(run, seen);
         }
@@ -89,7 +89,7 @@ impl Udf for StdDev {
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let (var_dtype, mean_dtype) = self.result_dtypes(&run.job)?;
-        let report = Report { layout: SigLayout::new(&run.tiling), var_dtype, mean_dtype };
+        let report = Report { layout: SigLayout::try_new(&run.tiling)?, var_dtype, mean_dtype };
         if exact::is_possible(&run.job) {
             return exact::merger(run, report);
         }
@@ -109,8 +109,9 @@ struct Seen {
 const NUM_FRAMES: &str = "num_frames";
 
 impl Seen {
-    fn new(run: &RunMeta, partition: &Partition) -> Self {
-        Seen { frames: vec![0; run.tiling.slices().len()], n_frames: partition.n_frames() }
+    fn try_new(run: &RunMeta, partition: &Partition) -> Result<Self> {
+        let frames = memory::zeros(run.tiling.slices().len())?;
+        Ok(Seen { frames, n_frames: partition.n_frames() })
     }
 
     /// The frames seen of a slice, after which there are `depth` more.

@@ -61,7 +61,7 @@ impl Udf for Sum {
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
-        let layout = SigLayout::new(&run.tiling);
+        let layout = SigLayout::try_new(&run.tiling)?;
         let dtype = self.result_dtype(&run.job);
         dispatch_dtype!(run.job.input_dtype, T => {
             check_terms::<T>(run.job.n_selected(), "frames")?;

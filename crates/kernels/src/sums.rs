@@ -30,10 +30,10 @@ impl<T: Cell> PixelSums<T> {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub(crate) fn try_new(tiling: &Arc<TilingScheme>) -> Result<Self> {
-        let layout = SigLayout::new(tiling);
+        let layout = SigLayout::try_new(tiling)?;
         Ok(PixelSums {
             blocks: filled(T::Block::default(), layout.len())?,
-            terms: vec![0; tiling.slices().len()],
+            terms: memory::zeros(tiling.slices().len())?,
             totals: Vec::new(),
             layout,
         })

@@ -3,10 +3,11 @@
 use crate::dataset::PyDataset;
 use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
-use framefold::core::StoredDType;
+use crate::observer::watched;
+use framefold::core::{StoredDType, memory};
 use framefold::exec::guarded;
 use framefold::io::{Compression, WriteFormat};
-use framefold::{CsrWriteOptions, Error, Roi, WriteOptions};
+use framefold::{Cancel, CsrWriteOptions, Error, Roi, WriteOptions};
 use framefold_python_macros::caught;
 use numpy::PyReadonlyArray1;
 use pyo3::prelude::*;
@@ -33,8 +34,9 @@ pub(crate) fn write_raw_csr(
     let options = CsrWriteOptions { threshold, force };
     let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing raw_csr");
     let written = detached(py, || {
-        guarded(|| framefold::write_raw_csr(dataset.inner(), &path, &options, &mut progress))
-            .map_err(|error| error.with_path(&path))
+        let mut write =
+            || framefold::write_raw_csr(dataset.inner(), &path, &options, &mut progress);
+        guarded(|| watched(&Cancel::new(), &mut write)).map_err(|error| error.with_path(&path))
     });
     let written = written.or_raise(py)?;
     Ok((written.paths, written.n_frames, written.n_entries, written.len_bytes))
@@ -68,7 +70,9 @@ pub(crate) fn write_dataset<'py>(
     callback: Option<Py<PyAny>>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let roi = match roi {
-        Some(roi) => Some(Arc::new(Roi::try_new(roi.as_slice()?.to_vec()).or_raise(py)?)),
+        Some(roi) => {
+            Some(Arc::new(memory::copied(roi.as_slice()?).and_then(Roi::try_new).or_raise(py)?))
+        }
         None => None,
     };
     let options = WriteOptions {
@@ -85,8 +89,9 @@ pub(crate) fn write_dataset<'py>(
     };
     let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing a data set");
     let written = detached(py, || {
-        guarded(|| framefold::write_dataset(dataset.inner(), &path, &options, &mut progress))
-            .map_err(|error| error.with_path(&path))
+        let mut write =
+            || framefold::write_dataset(dataset.inner(), &path, &options, &mut progress);
+        guarded(|| watched(&Cancel::new(), &mut write)).map_err(|error| error.with_path(&path))
     });
     let written = written.or_raise(py)?;
     let dict = PyDict::new(py);

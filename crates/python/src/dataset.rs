@@ -5,8 +5,10 @@ use crate::corrections::Corrections;
 use crate::ending::detached;
 use crate::errors::OrRaise;
 use crate::memory::NumpyBytes;
+use crate::observer::watched;
 use crate::options::open_options;
 use crate::sparse::read_frames;
+use framefold::Cancel;
 use framefold::core::{Dataset, Error, MetadataValue, Quantity, StoredDType};
 use framefold::io::{self, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use framefold_python_macros::caught;
@@ -226,7 +228,7 @@ pub(crate) fn load(
     stamps: Option<&[u8]>,
 ) -> PyResult<PyDataset> {
     let (options, num_partitions) = open_options(options)?;
-    let open = || io::open_as(filetype, &path, &options);
+    let open = || watched(&Cancel::new(), || io::open_as(filetype, &path, &options));
     let opened = detached(py, || match stamps {
         Some(stamps) => io::open_again(stamps, open),
         None => open(),

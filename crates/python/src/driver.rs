@@ -2,8 +2,8 @@
 
 use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
-use crate::observer::PyObserver;
-use crate::plan::{PyPlan, ResultLists, to_lists, watched};
+use crate::observer::{PyObserver, watched};
+use crate::plan::{PyPlan, ResultLists, to_lists};
 use crate::udf::{KnownThread, aside};
 use crate::verbs::Partial;
 use framefold::exec::{Around, Crew, Driver, Host, PartialResult, guarded};

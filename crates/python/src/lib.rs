@@ -59,6 +59,8 @@ mod _engine {
     #[pymodule_export]
     use super::frames::from_pieces;
     #[pymodule_export]
+    use super::memory::check_memory;
+    #[pymodule_export]
     use super::native::{NativeUdf, native_reductions};
     #[pymodule_export]
     use super::plan::PyPlan;
@@ -78,6 +80,7 @@ mod _engine {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        framefold::exec::heed_system_memory();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }
 }

@@ -1,10 +1,18 @@
 //! Memory that Rust and Python share.
 
-use framefold::core::{LentBytes, Owner, SharedBytes};
+use crate::errors::OrRaise;
+use framefold::core::{LentBytes, Owner, SharedBytes, memory};
 use framefold_python_macros::caught;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::ffi::c_int;
+
+/// Raises `LimitError` unless there is memory for so many bytes.
+#[caught]
+#[pyfunction]
+pub(crate) fn check_memory(py: Python<'_>, len_bytes: u64) -> PyResult<()> {
+    memory::check(len_bytes).or_raise(py)
+}
 
 /// The base object of arrays that show a tile: keeps the tile's memory alive and unchanged for
 /// as long as somebody holds on to such an array.

@@ -3,9 +3,30 @@
 use crate::ending::attached;
 use crate::errors::from_python;
 use crate::udf::aside;
+use framefold::core::interrupt;
 use framefold::exec::{Event, Observer, Results};
 use framefold::{Cancel, Result};
 use pyo3::prelude::*;
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+/// How long work goes on at most before somebody looks for signals.
+pub(crate) const POLL: Duration = Duration::from_millis(40);
+
+/// Looks for signals within work that takes long, such as plans, tiles, and files that are opened.
+pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
+    let cancel = cancel.clone();
+    let last_poll = Cell::new(Instant::now());
+    let check = move || {
+        cancel.check()?;
+        if last_poll.get().elapsed() < POLL {
+            return Ok(());
+        }
+        last_poll.set(Instant::now());
+        PyObserver { callback: None, cancel: cancel.clone() }.poll()
+    };
+    interrupt::watched(check, work)
+}
 
 /// Looks for Ctrl-C, and calls a Python function after every merge, if there is one.
 pub(crate) struct PyObserver {

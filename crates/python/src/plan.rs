@@ -5,23 +5,19 @@ use crate::dataset::PyDataset;
 use crate::ending::{attached, detached, note};
 use crate::errors::{OrRaise, from_python};
 use crate::native::NativeUdf;
-use crate::observer::PyObserver;
+use crate::observer::{POLL, PyObserver, watched};
 use crate::parts::{self, Part};
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
-use framefold::core::{BufferUse, Udf, interrupt, memory};
+use framefold::core::{BufferUse, Udf, memory};
 use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Plan, PlanOptions, Roi};
 use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
-use std::cell::Cell;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// How long a partition is processed at most before somebody looks for signals.
-const POLL: Duration = Duration::from_millis(40);
+use std::time::Instant;
 
 /// A run, decided but not begun.
 #[pyclass(frozen, name = "Plan", module = "framefold._engine")]
@@ -68,7 +64,7 @@ impl PyPlan {
         }
         let roi = match roi {
             Some(roi) => {
-                let mask = memory::collected(roi.as_slice()?.iter().copied());
+                let mask = memory::copied(roi.as_slice()?);
                 Some(Arc::new(mask.and_then(Roi::from_mask).or_raise(py)?))
             }
             None => None,
@@ -195,10 +191,13 @@ impl PyPlan {
         state: Option<Vec<Vec<Vec<Part>>>>,
     ) -> PyResult<PyResults> {
         let Some(udf) = udf else {
-            return detached(py, || PyResults::try_new(self.plan.clone())).or_raise(py);
+            let made =
+                detached(py, || watched(&self.cancel, || PyResults::try_new(self.plan.clone())));
+            return made.or_raise(py);
         };
         let state = parts::join_state(py, state.unwrap_or_default())?;
-        let made = detached(py, || PyResults::of_udf(self.plan.clone(), udf, n_merged, state));
+        let of_udf = || PyResults::of_udf(self.plan.clone(), udf, n_merged, state);
+        let made = detached(py, || watched(&self.cancel, of_udf));
         made.or_raise(py)
     }
 }
@@ -232,21 +231,6 @@ impl PyPlan {
         };
         watched(&self.cancel, || worker.run_partition(index, &mut tick))
     }
-}
-
-/// Looks for signals within plans and tiles that take long.
-pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
-    let cancel = cancel.clone();
-    let last_poll = Cell::new(Instant::now());
-    let check = move || {
-        cancel.check()?;
-        if last_poll.get().elapsed() < POLL {
-            return Ok(());
-        }
-        last_poll.set(Instant::now());
-        PyObserver { callback: None, cancel: cancel.clone() }.poll()
-    };
-    interrupt::watched(check, work)
 }
 
 fn sorted(mut cuts: Vec<usize>) -> Vec<usize> {

@@ -2,10 +2,11 @@
 
 use crate::ending::detached;
 use crate::errors::OrRaise;
+use crate::observer::watched;
 use crate::parts::{self, Part};
 use crate::plan::{ResultLists, to_lists};
 use framefold::exec::{MergedState, PartialResult, Results, guarded};
-use framefold::{Error, Plan};
+use framefold::{Cancel, Error, Plan};
 use framefold_python_macros::caught;
 use numpy::PyArray1;
 use pyo3::prelude::*;
@@ -100,7 +101,7 @@ impl PyResults {
         let outcome = detached(py, || {
             guarded(|| {
                 let mut results = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-                work(results.as_mut().ok_or_else(taken)?)
+                watched(&Cancel::new(), || work(results.as_mut().ok_or_else(taken)?))
             })
         });
         outcome.or_raise(py)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from framefold import masks
 from framefold.analysis.base import picture_of
 from framefold.analysis.masks import SingleMaskAnalysis
+from framefold.common import _memory
 from framefold.common.analysis import AnalysisResult, AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
 from framefold.common.container import MaskFactories
@@ -148,6 +149,7 @@ def fourier_masks(
     max_order: int,
 ) -> npt.NDArray[np.complex64]:
     """Rings times ``exp(i order angle)``, shape ``(n_bins * (max_order + 1), height, width)``."""
+    _memory.check((n_bins, max_order + 1, height, width), np.complex128)
     rings = masks.radial_bins(
         cx, cy, width, height, outer, radius_inner=inner, n_bins=n_bins, use_sparse=False
     )

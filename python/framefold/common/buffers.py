@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _memory
 from framefold.common._aligned import empty_aligned, reshaped_view, zeros_aligned
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
@@ -217,7 +218,7 @@ class BufferWrapper:
         if self._full is None:
             selected = self._selected()
             shape = (self._shape.nav.size, *raw.shape[1:])
-            full = np.full(shape, _no_value(raw.dtype), raw.dtype)
+            full = _memory.full(shape, _no_value(raw.dtype), raw.dtype)
             if self._given is not None and self._roi is not None:
                 full[~self._roi] = self._given.reshape(shape)[~self._roi]
             full[selected] = raw if self._valid is None else raw[self._valid]
@@ -232,14 +233,14 @@ class BufferWrapper:
             if self._custom_mask is not None:
                 return self._custom_mask
             merged = self._valid is None or bool(self._valid.any())
-            return np.full(data.shape, merged)
+            return np.broadcast_to(np.bool_(merged), data.shape)
         if self._custom_mask is not None:
             nav_size = self._shape.nav.size
-            full = np.zeros((nav_size, *self._custom_mask.shape[1:]), dtype=bool)
+            full = _memory.zeros((nav_size, *self._custom_mask.shape[1:]), bool)
             part = slice(None) if self._valid is None else self._valid
             full[self._selected()] = self._custom_mask[part]
             return full.reshape(data.shape)
-        nav = np.zeros(self._shape.nav.size, dtype=bool)
+        nav = _memory.zeros((self._shape.nav.size,), bool)
         nav[self._selected()] = True
         nav = nav.reshape(tuple(self._shape.nav) + (1,) * (data.ndim - len(self._shape.nav)))
         return np.broadcast_to(nav, data.shape)
@@ -256,7 +257,7 @@ class BufferWrapper:
         if self._custom_mask is not None:
             return np.ma.MaskedArray(raw, mask=~self._custom_mask)
         if self.kind != "nav" or self._valid is None:
-            return np.ma.MaskedArray(raw, mask=np.zeros(raw.shape, dtype=bool))
+            return np.ma.MaskedArray(raw, mask=_memory.zeros(raw.shape, bool))
         valid = self._valid.reshape((-1,) + (1,) * (raw.ndim - 1))
         return np.ma.MaskedArray(raw, mask=~np.broadcast_to(valid, raw.shape))
 
@@ -307,12 +308,13 @@ class BufferWrapper:
         """Whether no frame is selected."""
         return self._roi is not None and not self._roi.any()
 
-    def _selected(self) -> npt.NDArray[Any]:
-        """The flat navigation positions that hold a result."""
+    def _selected(self) -> npt.NDArray[Any] | slice:
+        """The flat navigation positions that hold a result, as an index."""
         if self._roi is None:
-            positions = np.arange(self.raw_data.shape[0])
-        else:
-            positions = np.flatnonzero(self._roi)
+            # A mask, which takes an eighth of what numbers do.
+            return slice(None) if self._valid is None else self._valid
+        _memory.check((2 * int(np.count_nonzero(self._roi)),), np.intp)
+        positions = np.flatnonzero(self._roi)
         return positions if self._valid is None else positions[self._valid]
 
     def __array__(

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold._engine import TileCursor
+from framefold.common import _memory
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import (
     ArrayWithMask,
@@ -376,7 +377,7 @@ class MergeTask:
         bridge = run.bridge
         self.run = run
         self.bridge = bridge
-        self.merged = np.zeros(bridge.n_selected, dtype=bool)
+        self.merged = _memory.zeros((bridge.n_selected,), bool)
         self._lock = threading.RLock()
         self.udf = bridge.take(self) if begun is None else begun.another(bridge.udf)
         bridge.main_side = weakref.ref(self)
@@ -516,7 +517,7 @@ def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:
         if decl.use != "result_only":
             flat = decl.flat_shape(shape, n_frames)
             try:
-                arrays[name] = np.zeros(flat, dtype=decl.dtype)
+                arrays[name] = _memory.zeros(flat, decl.dtype)
             except MemoryError as error:
                 raise LimitError(
                     f"there is no memory for the buffer {name!r} of shape {flat}: {error}; select "

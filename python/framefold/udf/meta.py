@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _memory
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.threading import allowed_threads
@@ -166,7 +167,7 @@ class UDFMeta:
             return None
         if not full_nav:
             return self._merged.copy()
-        nav = np.zeros(self._dataset_shape.nav.size, dtype=bool)
+        nav = _memory.zeros((self._dataset_shape.nav.size,), bool)
         selected = self._selected()
         nav[slice(None) if selected is None else selected] = self._merged
         return nav

@@ -67,15 +67,15 @@ fn bar(args: &ConvertArgs, n_frames: usize) -> Frames {
 
 fn to_sparse(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
     let n_frames: usize = dataset.positions_with_data().iter().map(|run| run.len()).sum();
-    let cancel = cancel_on_interrupt();
+    let running = cancel_on_interrupt();
     let mut bar = bar(args, n_frames);
     let mut progress = |n_done: u64| {
         bar.set(n_done);
-        cancel.check()
+        running.cancel.check()
     };
     let options = CsrWriteOptions { threshold: args.threshold, force: args.force };
-    let written = write_raw_csr(dataset, &args.output, &options, &mut progress)
-        .map_err(|error| error.with_path(&args.output))?;
+    let written = running.run(|| write_raw_csr(dataset, &args.output, &options, &mut progress));
+    let written = written.map_err(|error| error.with_path(&args.output))?;
     Ok((sparse_text(&written, dataset, args), sparse_json(&written, dataset)))
 }
 
@@ -95,14 +95,14 @@ fn to_array(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
         unverified: args.no_verify,
         threads: args.threads,
     };
-    let cancel = cancel_on_interrupt();
+    let running = cancel_on_interrupt();
     let mut bar = bar(args, n_frames);
     let mut progress = |n_done: u64| {
         bar.set(n_done);
-        cancel.check()
+        running.cancel.check()
     };
-    let written = write_dataset(dataset, &args.output, &options, &mut progress)
-        .map_err(|error| error.with_path(&args.output))?;
+    let written = running.run(|| write_dataset(dataset, &args.output, &options, &mut progress));
+    let written = written.map_err(|error| error.with_path(&args.output))?;
     drop(bar);
     if written.n_missing > 0 && !args.quiet {
         terminal::warn(&format!(

@@ -49,7 +49,8 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
         }
         warn_about(args, &dataset, &plan);
         let job = Job { command, file, reduction, plan, target };
-        job.run(&cancel_on_interrupt())
+        let running = cancel_on_interrupt();
+        running.run(|| job.run(&running.cancel))
     })
 }
 

@@ -1,7 +1,8 @@
 //! Reusable memory for one sparse tile.
 
 use super::{CsrTile, TypedSlice};
-use crate::{DType, Error, Result, Scratch};
+use crate::{DType, Error, Result, Scratch, memory};
+use bytemuck::Zeroable;
 
 /// Memory for row starts, columns and values, reused from tile to tile.
 ///
@@ -27,14 +28,14 @@ impl CsrScratch {
     /// Room for a tile of so many rows and entries. Contents are unspecified.
     ///
     /// # Errors
-    /// `LimitExceeded` if that many entries cannot be in memory.
+    /// `Limit` if that many entries cannot be in memory.
     pub fn prepare(&mut self, rows: usize, entries: usize, dtype: DType) -> Result<CsrParts<'_>> {
         let (n_starts, len_bytes) = rows
             .checked_add(1)
             .zip(entries.checked_mul(dtype.size()))
             .ok_or_else(|| Error::limit("a sparse tile does not fit in memory"))?;
-        let starts = reuse(&mut self.starts, n_starts);
-        let columns = reuse(&mut self.columns, entries);
+        let starts = reuse(&mut self.starts, n_starts)?;
+        let columns = reuse(&mut self.columns, entries)?;
         Ok((starts, columns, self.values.prepare(len_bytes)?))
     }
 
@@ -60,10 +61,30 @@ impl CsrScratch {
 }
 
 /// The first `len` elements.
-fn reuse<T: Clone + Default>(memory: &mut Vec<T>, len: usize) -> &mut [T] {
-    if memory.len() < len {
-        // Some spare room, since tiles differ in their number of entries.
-        *memory = vec![T::default(); len + len / 8];
+fn reuse<T: Zeroable>(kept: &mut Vec<T>, len: usize) -> Result<&mut [T]> {
+    if kept.len() < len {
+        // What there is goes first. Some spare room, since tiles differ in their number of entries.
+        *kept = Vec::new();
+        *kept = memory::zeros(len.saturating_add(len / 8))?;
     }
-    &mut memory[..len]
+    Ok(&mut kept[..len])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ErrorKind;
+
+    #[test]
+    fn what_there_is_no_memory_for_is_an_error() {
+        let mut scratch = CsrScratch::new();
+        memory::within(1000, || {
+            for (rows, entries) in [(1000, 1), (1, 1000), (1, 150), (usize::MAX - 1, 1)] {
+                let error = scratch.prepare(rows, entries, DType::F64).map(drop).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Limit, "{rows} {entries}");
+            }
+            let (starts, columns, values) = scratch.prepare(3, 100, DType::F64).unwrap();
+            assert_eq!((starts.len(), columns.len(), values.len()), (4, 100, 800));
+        });
+    }
 }

@@ -2,7 +2,6 @@
 
 use super::{explain, saturating_u64};
 use framefold_core::{BufferDecl, Error, JobMeta, Result, memory};
-use std::sync::OnceLock;
 
 /// Refuses a run whose merged results the system has no memory for.
 ///
@@ -18,25 +17,12 @@ pub(super) fn check(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> Result<()> {
             total = total.saturating_add(decl.len_bytes(&job.shape, n_selected));
         }
     }
-    static SYSTEM: OnceLock<()> = OnceLock::new();
-    SYSTEM.get_or_init(|| memory::set_budget(of_the_system()));
     if memory::fits(total) {
         return Ok(());
     }
     Err(Error::limit(format!(
-        "the results would take {}, more than the system has",
+        "the results would take {}, more than the system has left",
         explain::bytes(total)
     ))
     .with_hint("select fewer positions with a ROI, or check the shape of the data set"))
-}
-
-/// All memory and swap that the system has; any number if it does not say.
-fn of_the_system() -> u64 {
-    let told = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let kibibytes = |name: &str| {
-        let line = told.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().next()?.parse::<u64>().ok()
-    };
-    let total = kibibytes("MemTotal:").map(|total| total + kibibytes("SwapTotal:").unwrap_or(0));
-    total.map_or(u64::MAX, |total| total.saturating_mul(1024))
 }

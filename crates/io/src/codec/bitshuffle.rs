@@ -13,7 +13,7 @@ mod x86;
 
 use super::encode::EncodeTools;
 use super::{Inner, Tools, all_of, damaged, grow, lz4, shuffle};
-use framefold_core::Result;
+use framefold_core::{Result, memory};
 #[cfg(target_arch = "x86_64")]
 use framefold_simd::Level;
 use framefold_simd::Simd;
@@ -132,8 +132,8 @@ pub(super) fn encode(
     let mut bits = std::mem::take(&mut tools.bits);
     let mut planes = std::mem::take(&mut tools.planes);
     for chunk in whole.chunks(block) {
-        bits.resize(chunk.len(), 0);
-        planes.resize(chunk.len(), 0);
+        memory::resize(&mut bits, chunk.len(), 0)?;
+        memory::resize(&mut planes, chunk.len(), 0)?;
         shuffle_bits(tools.simd, chunk, size, &mut planes, &mut bits);
         let start = out.len();
         out.extend([0; 4]);
@@ -144,7 +144,7 @@ pub(super) fn encode(
         }
     }
     (tools.bits, tools.planes) = (bits, planes);
-    out.extend_from_slice(tail);
+    memory::append(out, tail)?;
     Ok(())
 }
 

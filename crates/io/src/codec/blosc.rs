@@ -13,7 +13,7 @@
 
 use super::encode::EncodeTools;
 use super::{Tools, all_of, bitshuffle, blosclz, damaged, grow, lz4, shuffle};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, memory};
 
 const HEADER: usize = 16;
 /// Blocks are split into streams only if those are at least that long.
@@ -158,7 +158,7 @@ pub(super) fn encode(
     out.extend(i32::try_from(block).map_err(too_large)?.to_le_bytes());
     out.extend([0; 4]);
     let n_blocks = chunk.len().div_ceil(block);
-    out.resize(start + HEADER + 4 * n_blocks, 0);
+    memory::resize(out, start + HEADER + 4 * n_blocks, 0)?;
     let mut bits = std::mem::take(&mut tools.bits);
     let mut planes = std::mem::take(&mut tools.planes);
     let write = |out: &mut Vec<u8>, at: usize, n: usize| -> Result<()> {
@@ -172,8 +172,8 @@ pub(super) fn encode(
         let at = out.len() - start;
         write(out, HEADER + 4 * i, at)?;
         out.extend([0; 4]);
-        bits.resize(chunk.len(), 0);
-        planes.resize(chunk.len(), 0);
+        memory::resize(&mut bits, chunk.len(), 0)?;
+        memory::resize(&mut planes, chunk.len(), 0)?;
         let n = chunk.len() / size.max(1) * size.max(1);
         if (chunk.len() / size.max(1)).is_multiple_of(8) {
             let (elements, tail) = chunk.split_at(n);
@@ -194,7 +194,7 @@ pub(super) fn encode(
         if stored >= bits.len() {
             // As long as decoded means not compressed.
             out.truncate(start + at + 4);
-            out.extend_from_slice(&bits);
+            memory::append(out, &bits)?;
             stored = bits.len();
         }
         write(out, at, stored)?;

@@ -1,7 +1,7 @@
 //! Encoding of chunks: the counterpart of a few of the decoders, for what framefold writes.
 
 use super::{bitshuffle, blosc, shuffle};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, memory};
 use framefold_simd::Simd;
 
 /// What is done to the pixels of a chunk, each step to what the one before it made.
@@ -84,7 +84,7 @@ impl Encoder {
             to.clear();
             match *step {
                 Step::Shuffle(size) => {
-                    to.resize(input.len(), 0);
+                    memory::resize(to, input.len(), 0)?;
                     shuffle::shuffle(self.tools.simd, input, size, to);
                 }
                 Step::Deflate(_) | Step::Gzip(_) => {
@@ -109,11 +109,11 @@ impl EncodeTools {
         let (bound, done);
         if gzip {
             bound = compressor.gzip_compress_bound(input.len());
-            out.resize(bound, 0);
+            memory::resize(out, bound, 0)?;
             done = compressor.gzip_compress(input, out);
         } else {
             bound = compressor.zlib_compress_bound(input.len());
-            out.resize(bound, 0);
+            memory::resize(out, bound, 0)?;
             done = compressor.zlib_compress(input, out);
         }
         let n = done.map_err(|error| Error::bug(format!("deflate: {error}")))?;
@@ -125,7 +125,7 @@ impl EncodeTools {
     pub(super) fn zstd(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<()> {
         let compressor = self.zstd.as_mut().ok_or_else(|| Error::bug("no Zstandard"))?;
         let start = out.len();
-        out.resize(start + zstd::zstd_safe::compress_bound(input.len()), 0);
+        memory::resize(out, start + zstd::zstd_safe::compress_bound(input.len()), 0)?;
         let n = compressor
             .compress_to_buffer(input, out.get_mut(start..).unwrap_or_default())
             .map_err(|error| Error::io("compress with Zstandard", error))?;
@@ -138,7 +138,7 @@ impl EncodeTools {
         let failed = |error| Error::io("compress with LZ4", error);
         let bound = lz4::block::compress_bound(input.len()).map_err(failed)?;
         let start = out.len();
-        out.resize(start + bound, 0);
+        memory::resize(out, start + bound, 0)?;
         let room = out.get_mut(start..).unwrap_or_default();
         let n = lz4::block::compress_to_buffer(input, None, false, room).map_err(failed)?;
         out.truncate(start + n);

@@ -4,7 +4,7 @@ use super::array::is_nowhere;
 use super::library::Opened;
 use crate::Storage;
 use crate::chunked::{ChunkStore, Stored};
-use framefold_core::{Error, Result, checked_product};
+use framefold_core::{Error, Result, checked_product, memory};
 use hdf5_reader::chunk_index::ChunkEntry;
 use std::collections::HashMap;
 
@@ -33,7 +33,10 @@ impl ChunkTable {
         owner: &Opened,
     ) -> Result<Self> {
         let whole = checked_product(chunk).and_then(|n| n.checked_mul(u64::try_from(size).ok()?));
-        let mut places = HashMap::with_capacity(entries.len());
+        let mut places = HashMap::new();
+        places.try_reserve(entries.len()).map_err(|_| {
+            Error::limit(format!("there is no memory for a table of {} chunks", entries.len()))
+        })?;
         'entries: for entry in entries {
             let mut number = 0u64;
             for (axis, (&len, &chunk)) in shape.iter().zip(chunk).enumerate() {
@@ -120,7 +123,7 @@ impl ChunkStore for ChunkTable {
         let len =
             usize::try_from(len).map_err(|_| Error::limit("a chunk does not fit in memory"))?;
         if buffer.len() < len {
-            buffer.resize(len, 0);
+            memory::resize(buffer, len, 0)?;
         }
         self.storage.read_at(offset, &mut buffer[..len])?;
         Ok(Some(Stored { bytes: &buffer[..len], mask }))

@@ -19,6 +19,7 @@
 
 use super::headers::number;
 use crate::Storage;
+use framefold_core::{interrupt, memory};
 use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error;
@@ -159,7 +160,8 @@ impl LibraryStorage for Dense {
             return Err(Error::UnexpectedEof { offset, needed, available });
         }
         self.spend(len)?;
-        let mut bytes = vec![0; len];
+        let taken = interrupt::check().and_then(|()| memory::zeros(len));
+        let mut bytes = taken.map_err(|error| Error::Other(error.to_string()))?;
         self.storage
             .read_at(offset.saturating_add(self.base), &mut bytes)
             .map_err(|error| Error::Other(error.to_string()))?;

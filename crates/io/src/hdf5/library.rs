@@ -8,7 +8,7 @@ use super::array::Array;
 use super::dense::Dense;
 use super::headers::{Headers, Note};
 use crate::{Backend, Storage};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, interrupt, memory};
 use hdf5_reader::group::Group;
 use hdf5_reader::storage::{Storage as LibraryStorage, StorageBuffer};
 use hdf5_reader::{Dataset, ExternalLinkResolver, Hdf5File, OpenOptions};
@@ -377,7 +377,9 @@ impl LibraryStorage for View {
         if needed > available {
             return Err(hdf5_reader::error::Error::UnexpectedEof { offset, needed, available });
         }
-        let mut bytes = vec![0; len];
+        let taken = interrupt::check().and_then(|()| memory::zeros(len));
+        let mut bytes =
+            taken.map_err(|error| hdf5_reader::error::Error::Other(error.to_string()))?;
         self.storage
             .read_at(offset, &mut bytes)
             .map_err(|error| hdf5_reader::error::Error::Other(error.to_string()))?;

@@ -6,10 +6,12 @@
 //! elements are used.
 
 use super::reader::{Place, to_u64};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, interrupt, memory};
 
 /// The elements of the walk along memory that make a block.
 const INNER: usize = 64;
+/// After so many blocks, it is asked whether the tile is still wanted.
+const CHECK: usize = 256;
 /// Bytes of neighbours in the tile that make a block: a line.
 const OUTER_BYTES: usize = 64;
 
@@ -26,9 +28,13 @@ pub(super) struct Run {
 }
 
 /// Single elements in the order of memory, as runs of at most a block's length.
-pub(super) fn runs(places: &[Place], size: usize) -> Vec<Run> {
-    let mut sorted = places.to_vec();
-    sorted.sort_by_key(|place| place.offset);
+///
+/// # Errors
+/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+pub(super) fn runs(places: &[Place], size: usize) -> Result<Vec<Run>> {
+    let mut sorted = memory::copied(places)?;
+    // In place, so that no more memory is taken; of repeated elements, the first comes first.
+    sorted.sort_unstable_by_key(|place| (place.offset, place.to));
     let mut runs: Vec<Run> = Vec::new();
     for place in sorted {
         if let Some(run) = runs.last_mut()
@@ -42,22 +48,22 @@ pub(super) fn runs(places: &[Place], size: usize) -> Vec<Run> {
                 continue;
             }
         }
-        runs.push(Run { offset: place.offset, to: place.to, n: 1, step: 1 });
+        memory::push(&mut runs, Run { offset: place.offset, to: place.to, n: 1, step: 1 })?;
     }
-    runs
+    Ok(runs)
 }
 
 /// Copies, for each single element of `outer`, all `inner` elements relative to it.
 ///
 /// # Errors
-/// `Bug` if one lies outside of `bytes` or `out`.
+/// `Bug` if one lies outside of `bytes` or `out`; `Cancelled` if nobody waits for them any more.
 pub(super) fn gather<const SIZE: usize>(
     bytes: &[u8],
     outer: &[Place],
     inner: &[Run],
     out: &mut [u8],
 ) -> Result<()> {
-    let mut first = 0;
+    let (mut first, mut n_blocks) = (0, 0usize);
     while first < inner.len() {
         let mut last = first + 1;
         let mut elements = inner[first].n;
@@ -66,6 +72,10 @@ pub(super) fn gather<const SIZE: usize>(
             last += 1;
         }
         for outer in outer.chunks(OUTER_BYTES / SIZE) {
+            n_blocks += 1;
+            if n_blocks.is_multiple_of(CHECK) {
+                interrupt::check()?;
+            }
             for place in outer {
                 for run in &inner[first..last] {
                     copy_run::<SIZE>(bytes, place, run, out)
@@ -108,9 +118,10 @@ mod tests {
         // Two rows of three, read by columns: y next to each other in memory.
         let places = [0, 2, 4, 1, 3, 5].map(|i| place(2 * (i / 2 + i % 2 * 3), 10 * i as usize));
         let run = |offset, to, n, step| Run { offset, to, n, step };
-        assert_eq!(runs(&places, 2), [run(0, 0, 3, 20), run(6, 10, 3, 20)]);
+        assert_eq!(runs(&places, 2).unwrap(), [run(0, 0, 3, 20), run(6, 10, 3, 20)]);
         // Neighbours that come back to front in the tile, and repeated ones, stay single.
-        assert_eq!(runs(&[place(0, 5), place(2, 4)], 2), [run(0, 5, 1, 1), run(2, 4, 1, 1)]);
-        assert_eq!(runs(&[place(0, 0), place(0, 1)], 2), [run(0, 0, 1, 1), run(0, 1, 1, 1)]);
+        let runs = |places: &[Place]| runs(places, 2).unwrap();
+        assert_eq!(runs(&[place(0, 5), place(2, 4)]), [run(0, 5, 1, 1), run(2, 4, 1, 1)]);
+        assert_eq!(runs(&[place(0, 0), place(0, 1)]), [run(0, 0, 1, 1), run(0, 1, 1, 1)]);
     }
 }

@@ -7,10 +7,14 @@ use crate::Storage;
 use crate::linear::{normalise_in_place, swap_in_place};
 use crate::recut::Axis;
 use framefold_core::{
-    DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames,
+    DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames, interrupt,
+    memory,
 };
 use framefold_simd::Simd;
 use std::ops::Range;
+
+/// After so many places, it is asked whether the tile is still wanted.
+const CHECK: usize = 4096;
 
 /// The longest piece of a buffered file that is read for the sake of the elements in it.
 const MAX_WINDOW: u64 = 1 << 20;
@@ -61,24 +65,27 @@ impl<'s> StridedReader<'s> {
     }
 
     /// Finds the places of the cells of a slice; remembers those of the last one.
-    fn locate_cells(&mut self, sig: &SigSlice) {
+    fn locate_cells(&mut self, sig: &SigSlice) -> Result<()> {
         if self.slice.as_ref() == Some(sig) {
-            return;
+            return Ok(());
         }
+        self.slice = None;
         let layout = &self.source.layout;
         let size = to_u64(layout.stored.dtype.size());
         self.cells.clear();
         let cells = sig.runs(&self.source.info.sig_shape).flatten();
         for (to, cell) in cells.enumerate() {
+            check_now_and_then(to)?;
             let offset = offset_of(to_u64(cell), &layout.sig_axes);
             match self.cells.last_mut() {
                 Some(last) if last.offset + to_u64(last.n) * size == offset => last.n += 1,
-                _ => self.cells.push(Place { offset, to, n: 1 }),
+                _ => memory::push(&mut self.cells, Place { offset, to, n: 1 })?,
             }
         }
         self.slice = Some(sig.clone());
         // Frames lie in the tile as far apart as the slice is long.
         (self.range, self.inner, self.ahead) = (None, None, None);
+        Ok(())
     }
 
     fn locate_frames(&mut self, frames: &FrameIndices<'_>, frame_len: usize) -> Result<()> {
@@ -92,7 +99,9 @@ impl<'s> StridedReader<'s> {
         self.inner.take_if(|(of_cells, _)| !*of_cells);
         self.range = range;
         self.frames.clear();
+        memory::make_room(&mut self.frames, frames.len())?;
         for (i, frame) in frames.iter().enumerate() {
+            check_now_and_then(i)?;
             if frame >= self.source.info.n_frames {
                 return Err(Error::bug("a frame beyond the last was read").with_frame(frame));
             }
@@ -128,7 +137,7 @@ impl<'s> StridedReader<'s> {
             return Ok(None);
         }
         let wide = transposed::widened(range, n_frames, frame_len, size);
-        let Some(runs) = transposed::runs(&wide, nav_axes, size, frame_len) else {
+        let Some(runs) = transposed::runs(&wide, nav_axes, size, frame_len)? else {
             return Ok(None);
         };
         let len_bytes = usize::try_from(wide.end - wide.start)
@@ -160,8 +169,10 @@ impl<'s> StridedReader<'s> {
         if let (Some(bytes), true) = (array, single) {
             let size = stored.dtype.size();
             self.inner.take_if(|(of_cells, _)| *of_cells != cells_lie_closer);
-            let runs = || (cells_lie_closer, blocked::runs(inner, size));
-            let (_, inner) = self.inner.get_or_insert_with(runs);
+            if self.inner.is_none() {
+                self.inner = Some((cells_lie_closer, blocked::runs(inner, size)?));
+            }
+            let inner = self.inner.as_ref().map_or(&[][..], |(_, runs)| runs);
             let out = self.scratch.prepare(len_bytes)?;
             match size {
                 1 => blocked::gather::<1>(bytes, outer, inner, out),
@@ -218,8 +229,8 @@ impl FrameReader for StridedReader<'_> {
         if len_bytes > 64 << 20 {
             crate::codec::check_memory(len_bytes)?;
         }
-        self.locate_cells(sig);
         let format = self.source.info.format;
+        self.locate_cells(sig).map_err(|error| error.with_format(format))?;
         let found =
             self.read_transposed(&frames, len).map_err(|error| error.with_format(format))?;
         if found.is_none() {
@@ -235,6 +246,10 @@ impl FrameReader for StridedReader<'_> {
     fn verify(&mut self) -> Result<()> {
         self.source.storage.verify().map_err(|error| error.with_format(self.source.info.format))
     }
+}
+
+fn check_now_and_then(done: usize) -> Result<()> {
+    if done % CHECK == CHECK - 1 { interrupt::check() } else { Ok(()) }
 }
 
 /// Copies, for each place of `outer`, all places of `inner` relative to it.
@@ -255,7 +270,8 @@ impl Copy<'_> {
             // Mapped files need no windows: all of them is in memory anyway.
             let n = if lends { rest.len() } else { window(rest, SIZE) };
             let (inner, after) = rest.split_at(n);
-            for outer in self.outer {
+            for (i, outer) in self.outer.iter().enumerate() {
+                check_now_and_then(i)?;
                 let span = span(inner, SIZE * outer.n);
                 let start = self.first_byte + outer.offset;
                 let range = start + span.start..start + span.end;
@@ -305,7 +321,7 @@ fn fill<'b>(buffer: &'b mut Vec<u8>, storage: &Storage, range: Range<u64>) -> Re
     let len = usize::try_from(range.end - range.start)
         .map_err(|_| Error::limit("a window does not fit in memory"))?;
     if buffer.len() < len {
-        buffer.resize(len, 0);
+        memory::resize(buffer, len, 0)?;
     }
     storage.read_at(range.start, &mut buffer[..len])?;
     Ok(&buffer[..len])

@@ -6,7 +6,7 @@
 use super::blocked::Run;
 use super::reader::{Place, to_u64};
 use crate::recut::Axis;
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, interrupt, memory};
 use framefold_simd::{Simd, transpose};
 use std::ops::Range;
 
@@ -18,27 +18,31 @@ const SHALLOW: usize = 512;
 const AHEAD_BYTES: usize = 32 << 20;
 
 /// Frames that follow each other, as runs of neighbours; `None` if they are no neighbours.
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
 pub(super) fn runs(
     frames: &Range<u64>,
     nav_axes: &[Axis],
     size: usize,
     frame_len: usize,
-) -> Option<Vec<Run>> {
-    let (last, outer) = nav_axes.split_last()?;
+) -> Result<Option<Vec<Run>>> {
+    let Some((last, outer)) = nav_axes.split_last() else { return Ok(None) };
     if last.stride != to_u64(size) {
-        return None;
+        return Ok(None);
     }
     let len = to_u64(last.len);
     let mut runs = Vec::new();
     let (mut at, mut to) = (frames.start, 0);
     while at < frames.end {
         let (row, column) = (at / len, at % len);
-        let n = usize::try_from((len - column).min(frames.end - at)).ok()?;
+        let n = (len - column).min(frames.end - at);
+        let n = usize::try_from(n).map_err(|_| Error::bug("a tile does not fit in memory"))?;
         let offset = super::reader::offset_of(row, outer) + column * last.stride;
-        runs.push(Run { offset, to, n, step: frame_len });
+        memory::push(&mut runs, Run { offset, to, n, step: frame_len })?;
         (at, to) = (at + to_u64(n), to + n * frame_len);
     }
-    Some(runs)
+    Ok(Some(runs))
 }
 
 /// The frames to read for the sake of `frames`, all of which will be asked for one after the other.
@@ -60,7 +64,8 @@ pub(super) fn widened(
 /// Copies all `cells`, which are next to each other in the tile, of all frames.
 ///
 /// # Errors
-/// `Bug` if one lies outside of `bytes` or `out`.
+/// `Bug` if one lies outside of `bytes` or `out`; `Limit` if there is no memory for a list of the
+/// cells; `Cancelled` if nobody waits for them any more.
 pub(super) fn gather(
     simd: Simd,
     size: usize,
@@ -69,8 +74,9 @@ pub(super) fn gather(
     runs: &[Run],
     out: &mut [u8],
 ) -> Result<()> {
-    let mut rows = Vec::with_capacity(cells.len());
+    let mut rows = memory::with_room(cells.len())?;
     for run in runs {
+        interrupt::check()?;
         rows.clear();
         for cell in cells {
             let row = usize::try_from(cell.offset + run.offset).ok();
@@ -103,9 +109,9 @@ mod tests {
         let axes = [Axis { len: 3, stride: 100 }, Axis { len: 10, stride: 2 }];
         let run = |offset, to, n| Run { offset, to, n, step: 7 };
         let found = runs(&(8..21), &axes, 2, 7);
-        assert_eq!(found.unwrap(), [run(16, 0, 2), run(100, 14, 10), run(200, 84, 1)]);
-        assert!(runs(&(8..21), &axes, 4, 7).is_none());
-        assert!(runs(&(0..1), &[], 2, 7).is_none());
+        assert_eq!(found.unwrap().unwrap(), [run(16, 0, 2), run(100, 14, 10), run(200, 84, 1)]);
+        assert!(runs(&(8..21), &axes, 4, 7).unwrap().is_none());
+        assert!(runs(&(0..1), &[], 2, 7).unwrap().is_none());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Checksums by which what was written is held against what is read back.
 
+use framefold_core::{Result, memory};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -8,8 +9,10 @@ const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) struct Checksums(Vec<AtomicU64>);
 
 impl Checksums {
-    pub(super) fn new(n_frames: usize) -> Self {
-        Checksums((0..n_frames).map(|_| AtomicU64::new(0)).collect())
+    /// # Errors
+    /// `Limit` if there is no memory for so many.
+    pub(super) fn try_new(n_frames: usize) -> Result<Self> {
+        memory::collected((0..n_frames).map(|_| AtomicU64::new(0))).map(Checksums)
     }
 
     /// Adds the bytes of band `band` of a frame.

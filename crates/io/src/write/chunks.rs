@@ -3,7 +3,7 @@
 use super::units::{Unit, unravel};
 use crate::codec::{Encoder, Step};
 use crc32c::crc32c;
-use framefold_core::Result;
+use framefold_core::{Result, interrupt, memory};
 use std::ops::Range;
 
 /// How an array is cut, and what is done to its chunks.
@@ -44,12 +44,12 @@ pub(super) struct Encoded {
 impl<'s> Chunker<'s> {
     pub(super) fn try_new(spec: &'s ChunkSpec) -> Result<Self> {
         let encoder = Encoder::try_new(&spec.steps)?;
-        let cells = spec.shape.iter().product::<usize>();
+        let len_bytes = spec.shape.iter().fold(spec.size, |n: usize, &len| n.saturating_mul(len));
         Ok(Chunker {
             spec,
             encoder,
             block: Vec::new(),
-            chunk: vec![0; cells * spec.size],
+            chunk: memory::zeros(len_bytes)?,
             encoded: Encoded::default(),
         })
     }
@@ -69,16 +69,17 @@ impl<'s> Chunker<'s> {
             }
             gather(&self.block, &shape, &origin, &self.spec.shape, self.spec.size, &mut self.chunk);
             if self.spec.skips_zeros && is_zero(&self.chunk) {
-                chunks.push(None);
+                memory::push(chunks, None)?;
                 continue;
             }
             let start = bytes.len();
+            interrupt::check()?;
             let encoded = self.encoder.encode(&self.chunk)?;
-            bytes.extend_from_slice(encoded);
+            memory::append(bytes, encoded)?;
             if self.spec.has_checksums {
                 bytes.extend(crc32c(encoded).to_le_bytes());
             }
-            chunks.push(Some(start..bytes.len()));
+            memory::push(chunks, Some(start..bytes.len()))?;
         }
         self.encoded.grid = grid;
         Ok(&self.encoded)

@@ -34,7 +34,7 @@ impl<'j> Flat<'j> {
         let worker = || Frames::try_new(job.dataset, job.cast);
         let work = |frames: &mut Frames<'_>, index: usize, link: &Link<'_>| {
             let unit = job.units.get(index)?;
-            let positions = job.units.positions(&unit);
+            let positions = job.units.positions(&unit)?;
             let first = positions.first().copied().unwrap_or(0);
             let mut take = |start: usize, bytes: &[u8]| {
                 job.sum(sums, &positions, &unit, start, bytes);
@@ -42,7 +42,7 @@ impl<'j> Flat<'j> {
                 write_at(self.target.file()?, bytes, at, job.path)?;
                 link.done(bytes.len() as u64 / frame_bytes.max(1))
             };
-            frames.read(&job.frames_at(&positions), unit.slice, &mut take)
+            frames.read(&job.frames_at(&positions)?, unit.slice, &mut take)
         };
         share(job.units.len(), job.options.threads, &worker, &work, tick)?;
         Ok(end)

@@ -3,7 +3,7 @@
 use super::cast::{Cast, fill};
 use framefold_core::{
     CorrectedSlice, CorrectionPlanes, DType, Dataset, DenseTile, FrameIndices, FrameReader, Result,
-    Scratch, SigSlice, convert_tile, correct_tile,
+    Scratch, SigSlice, convert_tile, correct_tile, memory,
 };
 
 /// Decoded pixels that are passed on at a time.
@@ -59,7 +59,9 @@ impl<'d> Frames<'d> {
             let rest = frames.get(start..).unwrap_or_default();
             let n = rest.iter().take(depth).take_while(|f| f.is_some() == first.is_some()).count();
             if first.is_none() {
-                let filling = fill(self.cast.to).repeat(n * slice.len());
+                let (value, n) = (fill(self.cast.to), n.saturating_mul(slice.len()));
+                let mut filling = memory::with_room(n.saturating_mul(value.len()))?;
+                (0..n).for_each(|_| filling.extend_from_slice(&value));
                 each(start, &filling)?;
             } else {
                 list.clear();
@@ -107,6 +109,7 @@ impl<'d> Frames<'d> {
             return each(start, bytes.get(..len * frames.depth()).unwrap_or_default());
         }
         self.packed.clear();
+        memory::make_room(&mut self.packed, len.saturating_mul(frames.depth()))?;
         for i in 0..frames.depth() {
             self.packed.extend_from_slice(bytes.get(i * stride..i * stride + len).unwrap_or(&[]));
         }

@@ -1,7 +1,7 @@
 //! Which frames of a data set are written, and on what grid.
 
 use crate::calibration::offset_of;
-use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi};
+use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory};
 
 /// The positions that are written, as a grid of their own.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Selection {
         let is_box = extents.iter().product::<usize>() == roi.n_selected();
         Ok(Selection {
             nav: if is_box { extents } else { vec![roi.n_selected()] },
-            positions: Some(roi.positions().to_vec()),
+            positions: Some(memory::copied(roi.positions())?),
             corner: is_box.then_some(first),
         })
     }
@@ -90,7 +90,20 @@ impl Selection {
     }
 
     /// How many positions have no frame.
-    pub(super) fn n_missing(&self, dataset: &Dataset) -> usize {
-        (0..self.len()).filter(|&out| self.frame(dataset, out).is_none()).count()
+    ///
+    /// # Errors
+    /// `Cancelled` if nobody waits for the answer any more.
+    pub(super) fn n_missing(&self, dataset: &Dataset) -> Result<usize> {
+        const BETWEEN_CHECKS: usize = 1 << 20;
+        let Some(positions) = &self.positions else {
+            let runs = dataset.positions_with_data();
+            return Ok(self.len() - runs.iter().map(|run| run.len()).sum::<usize>());
+        };
+        let mut n_missing = 0;
+        for part in positions.chunks(BETWEEN_CHECKS) {
+            interrupt::check()?;
+            n_missing += part.iter().filter(|&&at| dataset.frame_at(at).is_none()).count();
+        }
+        Ok(n_missing)
     }
 }

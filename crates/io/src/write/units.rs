@@ -1,10 +1,13 @@
 //! The pieces in which a data set is written: a box of the scan, and all of its frames or a band.
 
-use framefold_core::{Error, Result, SigSlice, TilingScheme};
+use framefold_core::{Error, Result, SigSlice, TilingScheme, interrupt, memory};
 
 /// Decoded pixels of a piece, as far as chunks allow it. It is what a worker holds, and the size
 /// of a file of a folder of chunks before it is compressed.
 pub(super) const UNIT_BYTES: usize = 32 << 20;
+
+/// The most frames of a piece of a file in which frames follow each other.
+const MOST_FRAMES: usize = 1 << 18;
 
 /// All pieces of an array.
 #[derive(Debug)]
@@ -33,7 +36,8 @@ impl Units {
     pub(super) fn of_frames(nav: &[usize], sig: &[usize], size: usize) -> Result<Self> {
         let n_frames = nav.iter().product();
         let frame_bytes = sig.iter().product::<usize>().saturating_mul(size).max(1);
-        let step = (UNIT_BYTES / frame_bytes).clamp(1, n_frames);
+        // Tiny frames are many.
+        let step = (UNIT_BYTES / frame_bytes).clamp(1, n_frames).min(MOST_FRAMES);
         Self::with(vec![n_frames], vec![step], sig, sig)
     }
 
@@ -99,14 +103,22 @@ impl Units {
     }
 
     /// The flat positions of a piece, in C order.
-    pub(super) fn positions(&self, unit: &Unit<'_>) -> Vec<usize> {
-        let n = unit.shape.iter().product();
-        let flat = |i: usize| {
-            let within = unravel(i, &unit.shape);
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+    pub(super) fn positions(&self, unit: &Unit<'_>) -> Result<Vec<usize>> {
+        let Some((&row_len, rows)) = unit.shape.split_last() else { return Ok(vec![0]) };
+        let n_rows = rows.iter().fold(1, |n: usize, &len| n.saturating_mul(len));
+        let mut positions = memory::with_room(n_rows.saturating_mul(row_len))?;
+        for row in 0..n_rows {
+            interrupt::check()?;
+            let mut within = unravel(row, rows);
+            within.push(0);
             let coordinates = within.iter().zip(&unit.origin).map(|(at, origin)| at + origin);
-            coordinates.zip(&self.nav).fold(0, |flat, (at, n)| flat * n + at)
-        };
-        (0..n).map(flat).collect()
+            let first = coordinates.zip(&self.nav).fold(0, |flat, (at, n)| flat * n + at);
+            positions.extend(first..first + row_len);
+        }
+        Ok(positions)
     }
 }
 
@@ -130,7 +142,7 @@ mod tests {
         let mut seen = vec![0; n_frames];
         for i in 0..units.len() {
             let unit = units.get(i).unwrap();
-            for position in units.positions(&unit) {
+            for position in units.positions(&unit).unwrap() {
                 seen[position] += unit.slice.len();
             }
         }

@@ -5,7 +5,7 @@ use super::frames::Frames;
 use super::pool::{Link, share};
 use super::{Cast, Job, hdf5};
 use crate::{OpenOptions, WriteFormat, open_as};
-use framefold_core::{Error, ErrorKind, Result};
+use framefold_core::{Error, ErrorKind, Result, memory};
 use std::path::Path;
 
 /// Compares shape, dtype and the checksum of each frame of what is at `path`.
@@ -36,14 +36,14 @@ pub(super) fn verify(
             job.shape()
         )));
     }
-    let found = Checksums::new(job.selection.len());
+    let found = Checksums::try_new(job.selection.len())?;
     let cast = Cast::try_new(dtype, None, false)?;
     let worker = || Frames::try_new(&written, cast);
     let work = |frames: &mut Frames<'_>, index: usize, link: &Link<'_>| {
         let unit = job.units.get(index)?;
-        let positions = job.units.positions(&unit);
-        let wanted: Vec<Option<u64>> =
-            positions.iter().map(|&position| written.frame_at(position)).collect();
+        let positions = job.units.positions(&unit)?;
+        let wanted =
+            memory::collected(positions.iter().map(|&position| written.frame_at(position)))?;
         let mut take = |start: usize, bytes: &[u8]| {
             job.sum(&found, &positions, &unit, start, bytes);
             link.check()

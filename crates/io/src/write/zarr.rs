@@ -7,7 +7,7 @@ use super::{Compression, Job};
 use crate::codec::Step;
 use crate::whole::{WholeOutput, failed};
 use crc32c::crc32c;
-use framefold_core::{ByteOrder, DType, MetadataValue, Result};
+use framefold_core::{ByteOrder, DType, MetadataValue, Result, memory};
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::Write;
@@ -62,7 +62,8 @@ impl<'j> ShardFolder<'j> {
         }
         let grid: Vec<usize> =
             self.shard.iter().zip(self.chunk).map(|(n, chunk)| n / chunk).collect();
-        let mut index = vec![0xFF; 16 * grid.iter().product::<usize>()];
+        let n_chunks = grid.iter().product::<usize>();
+        let mut index = memory::filled(0xFF, n_chunks.saturating_mul(16))?;
         for (i, range) in encoded.chunks.iter().enumerate() {
             let place = unravel(i, &encoded.grid);
             let flat = place.iter().zip(&grid).fold(0, |flat, (at, n)| flat * n + at);

@@ -8,6 +8,7 @@
 
 use super::mass::{ColumnSum, FOLD_COLUMNS, Mass, Moment};
 use super::rectangles::{ROWS, Rectangle};
+use framefold_core::{Result, memory};
 use framefold_simd::prefetch;
 
 /// Sums over a frame: of the pixels, of pixels times row, and of pixels times column.
@@ -37,6 +38,15 @@ pub(crate) struct Band {
 }
 
 impl<S: ColumnSum> Columns<S> {
+    /// Makes room for the sums of `width` columns, so that [`Columns::add_band`] needs none.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(crate) fn make_room(&mut self, width: usize) -> Result<()> {
+        memory::resize(&mut self.plain, width, S::default())?;
+        memory::resize(&mut self.by_row, width, S::default())
+    }
+
     /// The sums over the pixels of a band: `cells` are its rows, of `width` pixels each, the first
     /// of which is in column `first_column`.
     #[inline(always)]
@@ -191,11 +201,20 @@ mod tests {
         [rows, width]: [usize; 2],
         r: f64,
     ) -> FrameSums<<T::Sum as ColumnSum>::Moment> {
-        let spans = row_spans([rows, width], [rows as f64 / 2.0, 2.0], r, None);
-        let rectangles = rectangles(&spans, &(0..width));
+        let spans = row_spans([rows, width], [rows as f64 / 2.0, 2.0], r, None).unwrap();
+        let rectangles = rectangles(&spans, &(0..width)).unwrap();
         let band = Band { first_row: 0, is_whole: r.is_infinite(), rectangles };
         let mut columns = Columns::default();
         run!(simd, columns.add_band(&band, cells, width, 0))
+    }
+
+    #[test]
+    fn more_columns_than_there_is_memory_for_are_an_error() {
+        let mut columns = Columns::<f64>::default();
+        memory::within(800, || {
+            assert!(columns.make_room(100).is_ok());
+            assert!(columns.make_room(101).is_err());
+        });
     }
 
     /// Twins of the definition, on the extreme values of a type.

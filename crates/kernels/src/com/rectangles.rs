@@ -1,6 +1,7 @@
 //! A disk or ring, cut into rectangles.
 
 use crate::masks::geometry::RowSpans;
+use framefold_core::{Result, memory};
 use std::ops::Range;
 
 /// How many rows a loop over columns adds up at a time: so many rows are read per sum that is
@@ -27,16 +28,20 @@ impl Rectangle {
 /// Cuts the part of the rows of a region that lies in `columns` into rectangles that cover each
 /// pixel once. Rows and columns of the rectangles are counted from the first of `spans` and from
 /// the start of `columns`.
-pub(crate) fn rectangles(spans: &[RowSpans], columns: &Range<usize>) -> Vec<Rectangle> {
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub(crate) fn rectangles(spans: &[RowSpans], columns: &Range<usize>) -> Result<Vec<Rectangle>> {
     let whole = 0..columns.len();
     if spans.iter().all(|[left, _]| clip(left, columns) == whole) {
         return far_apart(spans.len(), whole);
     }
     let mut found = Vec::new();
     let mut add = |row, gap, columns: Range<usize>| {
-        if !columns.is_empty() {
-            found.push(Rectangle { row, gap, columns });
+        if columns.is_empty() {
+            return Ok(());
         }
+        memory::push(&mut found, Rectangle { row, gap, columns })
     };
     for (group, spans) in spans.chunks(ROWS).enumerate() {
         let first = group * ROWS;
@@ -45,26 +50,32 @@ pub(crate) fn rectangles(spans: &[RowSpans], columns: &Range<usize>) -> Vec<Rect
             let shared = spans.clone().reduce(|a, b| a.start.max(b.start)..a.end.min(b.end));
             match shared {
                 Some(shared) if spans.len() == ROWS && !shared.is_empty() => {
-                    add(first, Some(1), shared.clone());
+                    add(first, Some(1), shared.clone())?;
                     for (row, span) in spans.enumerate() {
-                        add(first + row, None, span.start..shared.start);
-                        add(first + row, None, shared.end..span.end);
+                        add(first + row, None, span.start..shared.start)?;
+                        add(first + row, None, shared.end..span.end)?;
                     }
                 }
-                _ => spans.enumerate().for_each(|(row, span)| add(first + row, None, span)),
+                _ => spans.enumerate().try_for_each(|(row, span)| add(first + row, None, span))?,
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// Whole rows, those of a rectangle as far apart as can be: each of them begins a run of memory
 /// that is read from end to end, and the processor fetches ahead in all of them.
-fn far_apart(n_rows: usize, columns: Range<usize>) -> Vec<Rectangle> {
+fn far_apart(n_rows: usize, columns: Range<usize>) -> Result<Vec<Rectangle>> {
     let gap = n_rows / ROWS;
     let tall = (0..gap).map(|row| (row, Some(gap)));
     let rest = (gap * ROWS..n_rows).map(|row| (row, None));
-    tall.chain(rest).map(|(row, gap)| Rectangle { row, gap, columns: columns.clone() }).collect()
+    let mut found = memory::with_room(gap + n_rows % ROWS)?;
+    found.extend(tall.chain(rest).map(|(row, gap)| Rectangle {
+        row,
+        gap,
+        columns: columns.clone(),
+    }));
+    Ok(found)
 }
 
 /// The part of `span` that lies in `columns`, counted from their start.
@@ -81,10 +92,13 @@ mod tests {
 
     #[test]
     fn a_frame_is_read_in_several_places() {
-        let whole = row_spans([10, 9], [3.0, 4.0], f64::INFINITY, None);
+        let whole = row_spans([10, 9], [3.0, 4.0], f64::INFINITY, None).unwrap();
         let rectangle = |row, gap| Rectangle { row, gap, columns: 0..7 };
         let expected = [(0, Some(2)), (1, Some(2)), (8, None), (9, None)];
-        assert_eq!(rectangles(&whole, &(2..9)), expected.map(|(row, gap)| rectangle(row, gap)));
+        assert_eq!(
+            rectangles(&whole, &(2..9)).unwrap(),
+            expected.map(|(row, gap)| rectangle(row, gap))
+        );
     }
 
     #[test]
@@ -97,9 +111,9 @@ mod tests {
             (0.0, None),
         ] {
             for columns in [0..17, 5..17, 3..9, 16..17] {
-                let spans = row_spans([13, 17], [6.2, 8.0], r, ri);
+                let spans = row_spans([13, 17], [6.2, 8.0], r, ri).unwrap();
                 let mut counts = vec![vec![0; columns.len()]; 13];
-                for rectangle in rectangles(&spans, &columns) {
+                for rectangle in rectangles(&spans, &columns).unwrap() {
                     let rows = if rectangle.gap.is_some() { ROWS } else { 1 };
                     for row in 0..rows {
                         let row = rectangle.row + row * rectangle.gap.unwrap_or(0);

@@ -95,7 +95,7 @@ mod tests {
         for centre in [[6.0, 8.0], [5.3, 9.7], [-2.0, 3.0], [12.5, 20.0]] {
             for (r, ri) in [(4.0, Some(2.0)), (7.5, None), (0.0, None), (f64::INFINITY, Some(3.3))]
             {
-                let spans = row_spans([13, 17], centre, r, ri);
+                let spans = row_spans([13, 17], centre, r, ri).unwrap();
                 let region = Region::new([13, 17], centre, r, ri);
                 for pixel in 0..13 * 17 {
                     let inside = spans[pixel / 17].iter().any(|span| span.contains(&(pixel % 17)));

@@ -1,6 +1,7 @@
 //! The values of masks in the order in which the product reads them.
 
 use super::lanes::LANES;
+use framefold_core::{Result, memory};
 use std::ops::Range;
 
 /// Up to so many columns are multiplied one by one, more of them in panels.
@@ -24,12 +25,16 @@ pub(super) struct Columns<M> {
 
 impl<M: Copy + Default> Columns<M> {
     /// From `n_columns` columns, one after the other.
-    pub(super) fn new(values: Vec<M>, n_columns: usize) -> Self {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(super) fn try_new(values: Vec<M>, n_columns: usize) -> Result<Self> {
         let n_pixels = values.len() / n_columns.max(1);
         let n_panels = n_columns.div_ceil(LANES);
         let few = n_columns <= FEW;
-        let len = n_pixels * if few { n_columns } else { n_panels * LANES };
-        let (mut aligned, start) = aligned(len);
+        let per_pixel = if few { n_columns } else { n_panels.saturating_mul(LANES) };
+        let len = n_pixels.saturating_mul(per_pixel);
+        let (mut aligned, start) = aligned(len)?;
         let target = &mut aligned[start..start + len];
         if few {
             target.copy_from_slice(&values);
@@ -42,7 +47,7 @@ impl<M: Copy + Default> Columns<M> {
                 }
             }
         }
-        Columns { values: aligned, start, n_columns, n_pixels }
+        Ok(Columns { values: aligned, start, n_columns, n_pixels })
     }
 
     /// Whether there are so few that they lie one after the other.
@@ -83,9 +88,12 @@ impl<M: Copy + Default> Columns<M> {
 }
 
 /// Room for `len` values, and where they may begin: at a cache line.
-pub(super) fn aligned<M: Copy + Default>(len: usize) -> (Vec<M>, usize) {
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+pub(super) fn aligned<M: Copy + Default>(len: usize) -> Result<(Vec<M>, usize)> {
     let slack = LINE / size_of::<M>();
-    let values = vec![M::default(); len + slack];
+    let values = memory::filled(M::default(), len.saturating_add(slack))?;
     let start = values.as_ptr().align_offset(LINE).min(slack);
-    (values, start)
+    Ok((values, start))
 }

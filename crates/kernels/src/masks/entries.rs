@@ -10,7 +10,7 @@ use super::number::Number;
 use super::sparse::SparseColumns;
 use super::stack::{MaskStack, Weights};
 use crate::entries::Entries;
-use framefold_core::{Error, Result, stray_column};
+use framefold_core::{Error, Result, memory, stray_column};
 use framefold_simd::{Simd, run};
 
 /// The values of masks where an entry looks for them.
@@ -24,13 +24,17 @@ pub(super) enum ByPixel {
 }
 
 impl ByPixel {
-    pub(super) fn new(weights: &Weights, n_pixels: usize) -> Self {
-        match weights {
-            Weights::Single(columns) if columns.are_few() => ByPixel::Single(Lines::new(columns)),
-            Weights::Double(columns) if columns.are_few() => ByPixel::Double(Lines::new(columns)),
+    pub(super) fn try_new(weights: &Weights, n_pixels: usize) -> Result<Self> {
+        Ok(match weights {
+            Weights::Single(columns) if columns.are_few() => {
+                ByPixel::Single(Lines::try_new(columns)?)
+            }
+            Weights::Double(columns) if columns.are_few() => {
+                ByPixel::Double(Lines::try_new(columns)?)
+            }
             Weights::Single(_) | Weights::Double(_) => ByPixel::Panels,
-            Weights::Sparse(columns) => ByPixel::Sparse(Lists::new(columns, n_pixels)),
-        }
+            Weights::Sparse(columns) => ByPixel::Sparse(Lists::try_new(columns, n_pixels)?),
+        })
     }
 }
 
@@ -66,7 +70,7 @@ pub(super) fn add_frames(
     entries: Entries<'_, f64>,
     place: Place<'_>,
 ) -> Result<()> {
-    match (stack.by_pixel(), stack.weights()) {
+    match (stack.by_pixel()?, stack.weights()) {
         (ByPixel::Single(lines), _) => lines.add(simd, entries, place),
         (ByPixel::Double(lines), _) => lines.add(simd, entries, place),
         (ByPixel::Sparse(lists), _) => lists.add(entries, place),
@@ -121,10 +125,10 @@ pub(super) struct Lines<M> {
 }
 
 impl<M: Number> Lines<M> {
-    fn new(columns: &Columns<M>) -> Self {
+    fn try_new(columns: &Columns<M>) -> Result<Self> {
         let width = columns.n_columns().next_power_of_two();
         let pixels = 0..columns.n_pixels();
-        let (mut values, start) = aligned(pixels.len() * width);
+        let (mut values, start) = aligned(pixels.len().saturating_mul(width))?;
         for c in 0..columns.n_columns() {
             let places = values[start..].iter_mut().skip(c).step_by(width);
             for (place, &value) in places.zip(columns.column(c, &pixels)) {
@@ -132,7 +136,7 @@ impl<M: Number> Lines<M> {
             }
         }
         values.truncate(start + pixels.len() * width);
-        Lines { values, start, width, n_columns: columns.n_columns() }
+        Ok(Lines { values, start, width, n_columns: columns.n_columns() })
     }
 
     fn add(&self, simd: Simd, entries: Entries<'_, f64>, mut place: Place<'_>) -> Result<()> {
@@ -205,21 +209,21 @@ pub(super) struct Lists {
 }
 
 impl Lists {
-    fn new(columns: &SparseColumns, n_pixels: usize) -> Self {
-        let mut starts = vec![0; n_pixels + 1];
+    fn try_new(columns: &SparseColumns, n_pixels: usize) -> Result<Self> {
+        let mut starts: Vec<usize> = memory::zeros(n_pixels.saturating_add(1))?;
         for (pixel, ..) in columns.entries() {
             starts[pixel + 1] += 1;
         }
         for pixel in 0..n_pixels {
             starts[pixel + 1] += starts[pixel];
         }
-        let mut next = starts.clone();
-        let mut list = vec![(0, 0.0); starts[n_pixels]];
+        let mut next = memory::copied(&starts)?;
+        let mut list = memory::filled((0, 0.0), starts[n_pixels])?;
         for (pixel, column, value) in columns.entries() {
             list[next[pixel]] = (column, value);
             next[pixel] += 1;
         }
-        Lists { starts, list }
+        Ok(Lists { starts, list })
     }
 
     fn add(&self, entries: Entries<'_, f64>, mut place: Place<'_>) -> Result<()> {
@@ -267,7 +271,7 @@ mod tests {
             assert!(error.to_string().contains("0 to 2"), "{error}");
         }
         let masks = SparseColumns::try_new(&[0, 1], &[2], vec![1.0], 3).unwrap();
-        let lists = Lists::new(&masks, 3);
+        let lists = Lists::try_new(&masks, 3).unwrap();
         let mut totals = [0.0];
         let mut add = |columns: &[u32]| {
             let starts = [0, columns.len()];
@@ -284,8 +288,8 @@ mod tests {
     #[test]
     fn lines_begin_at_cache_lines() {
         for n in 1..=11 {
-            let masks = Columns::new((0..n * 40).map(|i| i as f32).collect(), n);
-            let lines = Lines::new(&masks);
+            let masks = Columns::try_new((0..n * 40).map(|i| i as f32).collect(), n).unwrap();
+            let lines = Lines::try_new(&masks).unwrap();
             assert!(lines.values[lines.start..].as_ptr().addr() % 64 == 0);
             let mut totals = vec![0.0; n];
             let entries = Entries::new(&[0, 2], &[39, 3], &[1.0, 2.0]);

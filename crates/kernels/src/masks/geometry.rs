@@ -1,6 +1,6 @@
 //! Masks of common shapes: disk and ring.
 
-use framefold_core::{Error, NativeArray, Result};
+use framefold_core::{Error, NativeArray, Result, interrupt, memory};
 use std::ops::Range;
 
 /// The spans of a row that belong to a mask: left and right of what is left out.
@@ -12,7 +12,8 @@ pub(crate) type RowSpans = [Range<usize>; 2];
 /// pixel. The centre need not lie on a pixel, nor within the frame.
 ///
 /// # Errors
-/// `InvalidArgument` if the frame does not have two axes, a number is NaN, or `r` is negative.
+/// `InvalidArgument` if the frame does not have two axes, a number is NaN, or `r` is negative;
+/// `Limit` if there is no memory for it.
 pub fn disk(sig_shape: &[usize], cy: f64, cx: f64, r: f64) -> Result<NativeArray> {
     paint(sig_shape, cy, cx, r, None)
 }
@@ -24,7 +25,7 @@ pub fn disk(sig_shape: &[usize], cy: f64, cx: f64, r: f64) -> Result<NativeArray
 ///
 /// # Errors
 /// `InvalidArgument` if the frame does not have two axes, a number is NaN, a radius is negative,
-/// or the inner radius is larger than the outer.
+/// or the inner radius is larger than the outer; `Limit` if there is no memory for it.
 pub fn ring(sig_shape: &[usize], cy: f64, cx: f64, ro: f64, ri: f64) -> Result<NativeArray> {
     paint(sig_shape, cy, cx, ro, Some(ri))
 }
@@ -50,8 +51,8 @@ fn paint(sig_shape: &[usize], cy: f64, cx: f64, ro: f64, ri: Option<f64>) -> Res
             ri.unwrap_or(0.0)
         )));
     }
-    let mut mask = vec![0f32; rows * columns];
-    let spans = row_spans([rows, columns], [cy, cx], ro, ri);
+    let mut mask = memory::zeros(rows.saturating_mul(columns))?;
+    let spans = row_spans([rows, columns], [cy, cx], ro, ri)?;
     for (row, spans) in mask.chunks_exact_mut(columns.max(1)).zip(spans) {
         for span in spans {
             row[span].fill(1.0);
@@ -60,30 +61,33 @@ fn paint(sig_shape: &[usize], cy: f64, cx: f64, ro: f64, ri: Option<f64>) -> Res
     NativeArray::try_new(sig_shape, mask)
 }
 
+/// After so many rows, those who watch are asked whether the work is still wanted.
+const ROWS_BETWEEN_CHECKS: usize = 4096;
+
 /// Row by row, the columns of a disk or ring: at most `ro` from the centre and, if there is an
 /// inner radius, more than that away.
+///
+/// # Errors
+/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
 pub(crate) fn row_spans(
     [rows, columns]: [usize; 2],
     [cy, cx]: [f64; 2],
     ro: f64,
     ri: Option<f64>,
-) -> Vec<RowSpans> {
-    (0..rows)
-        .map(|row| {
-            let outer = chord(columns, row as f64 - cy, cx, ro);
-            match ri {
-                None => [outer, 0..0],
-                Some(ri) => {
-                    let inner = chord(columns, row as f64 - cy, cx, ri);
-                    if inner.is_empty() {
-                        [outer, 0..0]
-                    } else {
-                        [outer.start..inner.start, inner.end..outer.end.max(inner.end)]
-                    }
-                }
-            }
-        })
-        .collect()
+) -> Result<Vec<RowSpans>> {
+    let mut spans = memory::with_room(rows)?;
+    for row in 0..rows {
+        if row % ROWS_BETWEEN_CHECKS == ROWS_BETWEEN_CHECKS - 1 {
+            interrupt::check()?;
+        }
+        let outer = chord(columns, row as f64 - cy, cx, ro);
+        let inner = ri.map_or(0..0, |ri| chord(columns, row as f64 - cy, cx, ri));
+        spans.push(match inner.is_empty() {
+            true => [outer, 0..0],
+            false => [outer.start..inner.start, inner.end..outer.end.max(inner.end)],
+        });
+    }
+    Ok(spans)
 }
 
 /// The columns of a row `dy` below the centre that are at most `r` away from it.
@@ -92,8 +96,11 @@ fn chord(columns: usize, dy: f64, cx: f64, r: f64) -> Range<usize> {
         let dx = column as f64 - cx;
         dx * dx + dy * dy <= r * r
     };
+    // Columns further away than the radius, and a bit for rounding, need not be looked at.
+    let margin = 2.0 + (cx.abs() + r) * (4.0 * f64::EPSILON);
+    let near = (cx - r - margin) as usize..columns.min((cx + r + margin) as usize);
     // Distances shrink towards the centre and then grow, so the columns inside are one run.
-    match ((0..columns).find(|&c| inside(c)), (0..columns).rev().find(|&c| inside(c))) {
+    match (near.clone().find(|&c| inside(c)), near.rev().find(|&c| inside(c))) {
         (Some(first), Some(last)) => first..last + 1,
         _ => 0..0,
     }
@@ -103,6 +110,30 @@ fn chord(columns: usize, dy: f64, cx: f64, r: f64) -> Range<usize> {
 mod tests {
     use super::*;
 
+    #[test]
+    fn frames_that_nobody_has_memory_for_are_refused() {
+        let huge = 1 << 30;
+        assert!(disk(&[huge, huge], 0.0, 0.0, 5.0).is_err());
+        assert!(memory::within(100, || disk(&[5, 6], 0.0, 0.0, 5.0)).is_err());
+        let stopped = || row_spans([1 << 20, 4], [0.0, 0.0], 5.0, None);
+        assert!(interrupt::watched(|| Err(Error::cancelled()), stopped).is_err());
+    }
+
+    #[test]
+    fn chords_are_found_wherever_the_centre_is() {
+        let radii = [0.0, 0.5, 1.0, 2.5, 7.0, 40.0, 1e9, 1e17, f64::MAX, f64::INFINITY];
+        let centres = [-1e17, -1e9, -3.0, -0.5, 0.0, 3.3, 11.0, 14.0, 1e9, 1e17, f64::MAX];
+        for (r, cx) in radii.into_iter().flat_map(|r| centres.map(|cx| (r, cx))) {
+            for dy in [0.0, 0.5, 3.0, 1e9] {
+                let inside = |&c: &usize| (c as f64 - cx).powi(2) + dy * dy <= r * r;
+                let expected: Vec<usize> = (0..12).filter(inside).collect();
+                let found: Vec<usize> = chord(12, dy, cx, r).collect();
+                assert_eq!(found, expected, "{r} {cx} {dy}");
+            }
+        }
+    }
+
+    /// Each row as a text.
     fn rows(mask: Result<NativeArray>) -> Vec<String> {
         let mask = mask.unwrap();
         let columns = mask.shape()[1];

@@ -18,7 +18,7 @@ use super::sparse::Segments;
 use super::stack::{MaskStack, Weights};
 use crate::cell::Cell;
 use crate::entries::Entries;
-use framefold_core::{DType, FramesView, Result};
+use framefold_core::{DType, FramesView, Result, memory};
 use framefold_simd::Simd;
 use std::ops::Range;
 
@@ -62,7 +62,14 @@ impl Blocks {
 
 impl Product {
     /// For `n_frames` frames of dtype `T`.
-    pub(super) fn new<T: Pixel>(simd: Simd, stack: &MaskStack, n_frames: usize) -> Self {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for their products.
+    pub(super) fn try_new<T: Pixel>(
+        simd: Simd,
+        stack: &MaskStack,
+        n_frames: usize,
+    ) -> Result<Self> {
         let (blocks, n_products) = match stack.weights() {
             Weights::Sparse(columns) => (Blocks::Sparse(Segments::default()), columns.n_columns()),
             Weights::Single(columns) => {
@@ -73,8 +80,9 @@ impl Product {
                 (Blocks::new(columns.are_few(), false), columns.n_products())
             }
         };
-        let totals = vec![0.0; n_frames * rows_per_frame::<T>() * n_products];
-        Product { simd, blocks, totals, n_products, values: Vec::new() }
+        let per_frame = n_products.saturating_mul(rows_per_frame::<T>());
+        let totals = memory::zeros(n_frames.saturating_mul(per_frame))?;
+        Ok(Product { simd, blocks, totals, n_products, values: Vec::new() })
     }
 
     /// Begins again.
@@ -112,7 +120,7 @@ impl Product {
                 let Job { simd, frames, cells, run, totals, .. } = job;
                 segments.add(simd, frames, cells.start, columns, &run, totals);
             }
-            // `new` makes no other pairs.
+            // `try_new` makes no other pairs.
             (_, Weights::Single(_) | Weights::Double(_) | Weights::Sparse(_)) => {}
         }
     }

@@ -8,7 +8,7 @@ use super::product::Product;
 use super::rows::Pixel;
 use super::{Masks, combined};
 use crate::entries::Entries;
-use framefold_core::{Complex64, Complex128, Error, FramesView, Result, stray_column};
+use framefold_core::{Complex64, Complex128, Error, FramesView, Result, memory, stray_column};
 use framefold_simd::Simd;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -99,8 +99,8 @@ impl ShiftedMasks {
         }
         self.with_scratch(pool, |Scratch { moved, product }| {
             moved.clear();
-            moved.resize(len, W::default());
-            let runs = runs(sig, shifts);
+            memory::resize(moved, len, W::default())?;
+            let runs = runs(sig, shifts)?;
             for (cells_of_run, run) in &runs {
                 let cells = cells[cells_of_run.clone()].iter();
                 for (place, &cell) in moved[run.clone()].iter_mut().zip(cells) {
@@ -132,8 +132,9 @@ impl ShiftedMasks {
             return Err(Error::invalid("there are not as many columns as values"));
         }
         self.with_scratch(pool, |Scratch { moved, product }| {
-            let mut cells = Vec::with_capacity(columns.len());
+            let mut cells = memory::with_room(columns.len())?;
             moved.clear();
+            memory::make_room(moved, columns.len())?;
             for (&column, &value) in columns.iter().zip(values) {
                 if let Some(cell) = moved_to(column, stack.sig_shape(), shifts)? {
                     cells.push(cell);
@@ -152,20 +153,26 @@ impl ShiftedMasks {
     ) -> Result<Vec<Complex128>> {
         let stack = &self.masks.stack;
         let idle = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut scratch = idle.unwrap_or_else(|| Scratch {
-            moved: Vec::new(),
-            product: Product::new::<W>(Simd::best(), stack, 1),
-        });
+        let mut scratch = match idle {
+            Some(scratch) => scratch,
+            None => {
+                let product = Product::try_new::<W>(Simd::best(), stack, 1)?;
+                Scratch { moved: Vec::new(), product }
+            }
+        };
         scratch.product.clear();
         add(&mut scratch)?;
-        let products = combined::<W>(&scratch.product, stack);
+        let products = combined::<W>(&scratch.product, stack)?;
         pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
         Ok(products)
     }
 }
 
 /// Where the cells of the frame that masks lie on are, and the pixels of the masks for them.
-fn runs(sig: &[usize], shifts: &[i64]) -> Vec<(Range<usize>, Range<usize>)> {
+///
+/// # Errors
+/// `Limit` if there is no memory for them.
+fn runs(sig: &[usize], shifts: &[i64]) -> Result<Vec<(Range<usize>, Range<usize>)>> {
     let mut runs = vec![(0..1, 0..1)];
     for (&len, &shift) in sig.iter().zip(shifts) {
         let by = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX).min(len);
@@ -182,10 +189,15 @@ fn runs(sig: &[usize], shifts: &[i64]) -> Vec<(Range<usize>, Range<usize>)> {
             let (cell, pixel) = (c * len + cell, p * len + pixel);
             (cell..cell + (len - by), pixel..pixel + (len - by))
         };
-        runs = runs.into_iter().flat_map(|(cells, pixels)| cells.zip(pixels).map(line)).collect();
+        let mut lines = Vec::new();
+        for (cells, pixels) in runs {
+            memory::make_room(&mut lines, cells.len())?;
+            lines.extend(cells.zip(pixels).map(line));
+        }
+        runs = lines;
     }
     runs.retain(|(cells, _)| !cells.is_empty());
-    runs
+    Ok(runs)
 }
 
 /// The cell of the masks that lies on a pixel of the frame, if there is one.

@@ -6,7 +6,7 @@
 use super::rows::rows_per_frame;
 use crate::cell::Cell;
 use crate::total::Value;
-use framefold_core::{Error, FramesView, Result};
+use framefold_core::{Error, FramesView, Result, memory};
 use framefold_simd::{Simd, run};
 use std::ops::Range;
 
@@ -57,10 +57,10 @@ impl SparseColumns {
             for (i, &pixel) in column.zip(here) {
                 let follows = runs[first..].last().is_some_and(|&(p, at)| p + (i - at) == pixel);
                 if !follows {
-                    runs.push((pixel, i));
+                    memory::push(&mut runs, (pixel, i))?;
                 }
             }
-            columns.push(first..runs.len());
+            memory::push(&mut columns, first..runs.len())?;
         }
         Ok(SparseColumns { runs, columns, values })
     }

@@ -3,7 +3,7 @@
 use super::columns::Columns;
 use super::entries::ByPixel;
 use super::sparse::SparseColumns;
-use framefold_core::{Complex64, Complex128, DType, Error, F16, NativeArray, Result, TypedVec};
+use framefold_core::{DType, Error, F16, NativeArray, Result, TypedVec, memory};
 use std::sync::OnceLock;
 
 /// The masks' values. Single precision is kept where nothing is lost by it.
@@ -40,16 +40,16 @@ impl MaskStack {
         };
         let dtype = masks.dtype();
         let n_columns = n_masks * if dtype.is_complex() { 2 } else { 1 };
-        let values = values(masks.into_values());
+        let values = values(masks.into_values())?;
         let are_finite = values.are_finite();
         let (weights, largest_integer) = match values {
             Values::Single(v) => {
                 let largest = largest_integer(v.iter().map(|&x| f64::from(x)));
-                (Weights::Single(Columns::new(v, n_columns)), largest)
+                (Weights::Single(Columns::try_new(v, n_columns)?), largest)
             }
             Values::Double(v) => {
                 let largest = largest_integer(v.iter().copied());
-                (Weights::Double(Columns::new(v, n_columns)), largest)
+                (Weights::Double(Columns::try_new(v, n_columns)?), largest)
             }
         };
         Ok(MaskStack {
@@ -75,10 +75,10 @@ impl MaskStack {
             return Err(Error::invalid("the stack of masks is empty"));
         }
         let dtype = masks.dtype();
-        let values = values(masks.into_values());
+        let values = values(masks.into_values())?;
         let are_finite = values.are_finite();
         let values = match values {
-            Values::Single(v) => v.into_iter().map(f64::from).collect(),
+            Values::Single(v) => memory::collected(v.into_iter().map(f64::from))?,
             Values::Double(v) => v,
         };
         let n_pixels = sig_shape.iter().product();
@@ -86,7 +86,10 @@ impl MaskStack {
             // The imaginary parts follow, at the same pixels.
             let shifted = starts.iter().skip(1).map(|start| start + pixels.len());
             let starts: Vec<usize> = starts.iter().copied().chain(shifted).collect();
-            SparseColumns::try_new(&starts, &[pixels, pixels].concat(), values, n_pixels)?
+            let mut twice = memory::with_room(pixels.len().saturating_mul(2))?;
+            twice.extend_from_slice(pixels);
+            twice.extend_from_slice(pixels);
+            SparseColumns::try_new(&starts, &twice, values, n_pixels)?
         } else {
             SparseColumns::try_new(starts, pixels, values, n_pixels)?
         };
@@ -119,9 +122,16 @@ impl MaskStack {
     }
 
     /// The same values where the entries of sparse tiles find them; made when first asked for.
-    pub(super) fn by_pixel(&self) -> &ByPixel {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(super) fn by_pixel(&self) -> Result<&ByPixel> {
+        if let Some(made) = self.by_pixel.get() {
+            return Ok(made);
+        }
         let n_pixels = self.sig_shape.iter().product();
-        self.by_pixel.get_or_init(|| ByPixel::new(&self.weights, n_pixels))
+        let made = ByPixel::try_new(&self.weights, n_pixels)?;
+        Ok(self.by_pixel.get_or_init(|| made))
     }
 
     /// Whether a pixel that is zero has no part in any product: NaN and infinity times zero are NaN.
@@ -156,12 +166,22 @@ impl Values {
 }
 
 /// Real numbers; imaginary parts follow after all real parts.
-fn values(values: TypedVec) -> Values {
-    fn single<T: Copy>(values: &[T], convert: impl Fn(T) -> f32) -> Values {
-        Values::Single(values.iter().map(|&value| convert(value)).collect())
+fn values(values: TypedVec) -> Result<Values> {
+    fn single<T: Copy>(values: &[T], convert: impl Fn(T) -> f32) -> Result<Values> {
+        memory::collected(values.iter().map(|&value| convert(value))).map(Values::Single)
     }
-    fn double<T: Copy>(values: &[T], convert: impl Fn(T) -> f64) -> Values {
-        Values::Double(values.iter().map(|&value| convert(value)).collect())
+    fn double<T: Copy>(values: &[T], convert: impl Fn(T) -> f64) -> Result<Values> {
+        memory::collected(values.iter().map(|&value| convert(value))).map(Values::Double)
+    }
+    fn parts<T>(
+        n: usize,
+        real: impl Iterator<Item = T>,
+        imaginary: impl Iterator<Item = T>,
+    ) -> Result<Vec<T>> {
+        let mut parts = memory::with_room(n.saturating_mul(2))?;
+        parts.extend(real);
+        parts.extend(imaginary);
+        Ok(parts)
     }
     match values {
         TypedVec::Bool(v) => single(&v, |x| f32::from(u8::from(x.get()))),
@@ -170,24 +190,44 @@ fn values(values: TypedVec) -> Values {
         TypedVec::U16(v) => single(&v, f32::from),
         TypedVec::I16(v) => single(&v, f32::from),
         TypedVec::F16(v) => single(&v, F16::to_f32),
-        TypedVec::F32(v) => Values::Single(v),
+        TypedVec::F32(v) => Ok(Values::Single(v)),
         TypedVec::U32(v) => double(&v, f64::from),
         TypedVec::I32(v) => double(&v, f64::from),
         TypedVec::U64(v) => double(&v, |x| x as f64),
         TypedVec::I64(v) => double(&v, |x| x as f64),
-        TypedVec::F64(v) => Values::Double(v),
-        TypedVec::C64(v) => Values::Single(
-            v.iter().map(|z: &Complex64| z.re).chain(v.iter().map(|z| z.im)).collect(),
-        ),
-        TypedVec::C128(v) => Values::Double(
-            v.iter().map(|z: &Complex128| z.re).chain(v.iter().map(|z| z.im)).collect(),
-        ),
+        TypedVec::F64(v) => Ok(Values::Double(v)),
+        TypedVec::C64(v) => {
+            parts(v.len(), v.iter().map(|z| z.re), v.iter().map(|z| z.im)).map(Values::Single)
+        }
+        TypedVec::C128(v) => {
+            parts(v.len(), v.iter().map(|z| z.re), v.iter().map(|z| z.im)).map(Values::Double)
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framefold_core::Complex64;
+
+    #[test]
+    fn masks_that_there_is_no_memory_for_are_an_error() {
+        use super::super::product::Product;
+        use framefold_core::{ErrorKind, memory};
+        use framefold_simd::Simd;
+        let refused = |error: Error| assert_eq!(error.kind(), ErrorKind::Limit);
+        let masks = || NativeArray::zeros(DType::U8, &[3, 10, 10]);
+        memory::within(1000, || refused(MaskStack::try_new(masks()).unwrap_err()));
+        let stack = MaskStack::try_new(masks()).unwrap();
+        let product = |n| memory::within(1000, || Product::try_new::<u8>(Simd::best(), &stack, n));
+        assert!(product(41).is_ok());
+        product(42).map(drop).map_err(refused).unwrap_err();
+        memory::within(1000, || stack.by_pixel().map(drop).map_err(refused).unwrap_err());
+        assert!(stack.by_pixel().is_ok());
+        let values = NativeArray::zeros(DType::F64, &[1]);
+        let sparse = MaskStack::try_new_sparse(&[10, 20], &[0, 1], &[7], values).unwrap();
+        memory::within(1000, || sparse.by_pixel().map(drop).map_err(refused).unwrap_err());
+    }
 
     #[test]
     fn a_stack_needs_masks_and_pixels() {
@@ -199,9 +239,13 @@ mod tests {
 
     #[test]
     fn nothing_is_lost() {
-        assert!(matches!(values(vec![u32::MAX].into()), Values::Double(v) if v == [4294967295.0]));
+        assert!(
+            matches!(values(vec![u32::MAX].into()), Ok(Values::Double(v)) if v == [4294967295.0])
+        );
         let complex = vec![Complex64::new(1.5, -2.5), Complex64::new(3.0, 4.0)];
-        assert!(matches!(values(complex.into()), Values::Single(v) if v == [1.5, 3.0, -2.5, 4.0]));
+        assert!(
+            matches!(values(complex.into()), Ok(Values::Single(v)) if v == [1.5, 3.0, -2.5, 4.0])
+        );
     }
 
     #[test]

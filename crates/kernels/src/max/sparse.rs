@@ -34,13 +34,13 @@ impl<T: Real> SparseTops<T> {
             ))
             .with_hint("ask for more partitions"));
         }
-        let layout = SigLayout::new(&run.tiling);
+        let layout = SigLayout::try_new(&run.tiling)?;
         let counted = if T::LOWEST == T::default() { 0 } else { layout.len() };
         Ok(SparseTops {
             tiling: Arc::clone(&run.tiling),
             tops: filled(T::LOWEST, layout.len())?,
             n_entries: filled(0, counted)?,
-            n_frames: vec![0; run.tiling.slices().len()],
+            n_frames: filled(0, run.tiling.slices().len())?,
             layout,
         })
     }

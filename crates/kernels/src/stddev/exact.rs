@@ -61,7 +61,7 @@ struct Worker<T: Exact> {
 
 impl<T: Exact> Worker<T> {
     fn try_new(run: &RunMeta, seen: Seen) -> Result<Self> {
-        let squares = Squares::zeros::<T>(SigLayout::new(&run.tiling).len())?;
+        let squares = Squares::zeros::<T>(SigLayout::try_new(&run.tiling)?.len())?;
         Ok(Worker { seen, sums: PixelSums::try_new(&run.tiling)?, squares })
     }
 }

@@ -160,7 +160,7 @@ pub(super) struct Worker<T: Cell> {
 
 impl<T: Cell> Worker<T> {
     pub(super) fn try_new(run: &RunMeta, seen: Seen) -> Result<Self> {
-        let layout = SigLayout::new(&run.tiling);
+        let layout = SigLayout::try_new(&run.tiling)?;
         Ok(Worker { moments: Moments::zeros(layout.len())?, layout, seen })
     }
 }

@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn merged_sums_do_not_overflow() {
         let tiling = Arc::new(TilingScheme::try_new(&[1], &[1], 1).unwrap());
-        let mut merged = MergedSums::<u16>::new(SigLayout::new(&tiling));
+        let mut merged = MergedSums::<u16>::new(SigLayout::try_new(&tiling).unwrap());
         let result = |merged: &MergedSums<u16>| {
             merged.results(DType::F64).unwrap().as_slice::<f64>().unwrap()[0]
         };
@@ -162,7 +162,7 @@ mod tests {
             assert_eq!(result(&merged), 65535.0 * frames as f64, "{depth}");
             let (blocks, totals, terms) =
                 (merged.blocks.clone(), merged.totals.clone(), merged.terms);
-            let mut moved = MergedSums::<u16>::new(SigLayout::new(&tiling));
+            let mut moved = MergedSums::<u16>::new(SigLayout::try_new(&tiling).unwrap());
             for partial in merged.take_partials().unwrap() {
                 moved.add(partial).unwrap();
             }
@@ -176,7 +176,7 @@ mod tests {
     fn sums_of_other_pixels_are_refused() {
         let one = Arc::new(TilingScheme::try_new(&[1], &[1], 1).unwrap());
         let two = Arc::new(TilingScheme::try_new(&[2], &[2], 1).unwrap());
-        let mut merged = MergedSums::<u16>::new(SigLayout::new(&two));
+        let mut merged = MergedSums::<u16>::new(SigLayout::try_new(&two).unwrap());
         assert!(merged.add(partial(&one, 1, 1)).is_err());
         assert!(merged.add(Partial::new()).is_err());
     }

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common import _memory
 from framefold.common.buffers import ArrayWithMask, BufferWrapper, OverScan, _no_value
 from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
@@ -92,7 +93,7 @@ class DelayedRun:
         n_selected = run.dataset.shape.nav.size
         if run.roi is not None:
             n_selected = int(np.count_nonzero(run.roi))
-        valid = np.zeros(n_selected, dtype=bool)
+        valid = _memory.zeros((n_selected,), bool)
         for start, stop in run.partitions:
             valid[start:stop] = True
         return valid
@@ -249,7 +250,7 @@ class Fill(Task):
     def __call__(self) -> npt.NDArray[Any]:
         """Make it."""
         shape, dtype, value = self.constants
-        return np.full(shape, value, dtype)
+        return _memory.full(shape, value, dtype)
 
 
 class Spread(Task):
@@ -258,7 +259,7 @@ class Spread(Task):
     def __call__(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Put them there."""
         length, places, valid, no_value = self.constants
-        spread = np.full((length, *values.shape[1:]), no_value, values.dtype)
+        spread = _memory.full((length, *values.shape[1:]), no_value, values.dtype)
         spread[places] = values[valid]
         return spread
 
@@ -273,7 +274,7 @@ class Block(Task):
         n_frames = prod(nav)
         if len(parts) == 1 and len(parts[0]) == n_frames:
             return parts[0].reshape((*nav, *extra_shape))
-        block = np.full((n_frames, *extra_shape), _no_value(dtype), dtype)
+        block = _memory.full((n_frames, *extra_shape), _no_value(dtype), dtype)
         for place, part in zip(places, parts, strict=True):
             block[place : place + len(part)] = part
         return block.reshape((*nav, *extra_shape))

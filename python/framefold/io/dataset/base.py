@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common import _memory
 from framefold.common.shape import Shape
 from framefold.common.udf import NUMPY, SCIPY_CSR
 from framefold.exceptions import (
@@ -185,7 +186,7 @@ class DataSet:
     @property
     def valid_mask(self) -> npt.NDArray[np.bool_]:
         """Which positions of the scan have data; shape ``shape.nav``."""
-        valid = np.zeros(self._shape.nav.size, dtype=bool)
+        valid = _memory.zeros((self._shape.nav.size,), bool)
         for start, stop in self._engine.positions_with_data:
             valid[start:stop] = True
         return valid.reshape(tuple(self._shape.nav))

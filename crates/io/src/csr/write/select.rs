@@ -2,7 +2,8 @@
 
 use super::tiles::AnyTile;
 use framefold_core::{
-    Bool8, Complex64, Complex128, DType, Element, Error, F16, Result, dispatch_csr, dispatch_frames,
+    Bool8, Complex64, Complex128, DType, Element, Error, F16, Result, dispatch_csr,
+    dispatch_frames, memory,
 };
 use framefold_simd::Simd;
 
@@ -53,12 +54,13 @@ impl Selected {
         match tile {
             AnyTile::Dense(tile) => dispatch_frames!(tile.frames(), view => {
                 for frame in view.frames() {
-                    self.row(threshold, frame, |i| i as u32);
+                    self.row(threshold, frame, |i| i as u32)?;
                 }
             }),
             AnyTile::Sparse(tile) => dispatch_csr!(tile, view => {
                 for (columns, values) in view.frames() {
-                    self.row(threshold, values, |i| columns.get(i).copied().unwrap_or_default());
+                    let column = |i| columns.get(i).copied().unwrap_or_default();
+                    self.row(threshold, values, column)?;
                 }
             }),
         }
@@ -81,13 +83,18 @@ impl Selected {
     }
 
     /// Adds those of `pixels` that are kept; `column` says where the i-th one lies in its frame.
-    fn row<T: Pixel>(&mut self, threshold: Threshold, pixels: &[T], column: impl Fn(usize) -> u32) {
+    fn row<T: Pixel>(
+        &mut self,
+        threshold: Threshold,
+        pixels: &[T],
+        column: impl Fn(usize) -> u32,
+    ) -> Result<()> {
         let before = self.columns.len();
         match threshold {
-            Threshold::NotZero => self.keep(pixels, column, NotZero),
-            Threshold::Above(limit) => self.keep(pixels, column, Above(T::limit(limit))),
+            Threshold::NotZero => self.keep(pixels, column, NotZero)?,
+            Threshold::Above(limit) => self.keep(pixels, column, Above(T::limit(limit)))?,
         }
-        self.row_lens.push(self.columns.len() - before);
+        memory::push(&mut self.row_lens, self.columns.len() - before)
     }
 
     fn keep<T: Pixel>(
@@ -95,10 +102,12 @@ impl Selected {
         pixels: &[T],
         column: impl Fn(usize) -> u32,
         which: impl Which<T>,
-    ) {
+    ) -> Result<()> {
         let simd = Simd::best();
         let mut first = 0;
         while let Some(next) = framefold_simd::run!(simd, next_hit(pixels, first, which)) {
+            memory::grow(&mut self.columns, GROUP)?;
+            memory::grow(&mut self.values, GROUP * size_of::<T>())?;
             let group = pixels.get(next..).unwrap_or_default().iter().take(GROUP);
             for (i, &pixel) in (next..).zip(group) {
                 if which.keeps(pixel) {
@@ -108,6 +117,7 @@ impl Selected {
             }
             first = next + GROUP;
         }
+        Ok(())
     }
 }
 

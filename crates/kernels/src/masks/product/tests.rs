@@ -29,7 +29,7 @@ fn stack(n_masks: usize, len: usize, values: impl Into<TypedVec>) -> MaskStack {
 fn products<T: Pixel>(simd: Simd, cells: &[T], depth: usize, stack: &MaskStack) -> Vec<f64> {
     let len = cells.len() / depth;
     let frames = FramesView::try_new(cells, depth, len, len).unwrap();
-    let mut product = Product::new::<T>(simd, stack, depth);
+    let mut product = Product::try_new::<T>(simd, stack, depth).unwrap();
     product.add(frames, 0, 0..len, stack, 0..len);
     let n_columns = stack.n_masks() * if stack.dtype().is_complex() { 2 } else { 1 };
     let (totals, n) = product.totals();

@@ -67,7 +67,7 @@ impl<T: Cell> SparseWorker<T> {
             return Err(Error::limit(format!("a partition of {n_frames} frames is too long"))
                 .with_hint("ask for more partitions"));
         }
-        let layout = SigLayout::new(&run.tiling);
+        let layout = SigLayout::try_new(&run.tiling)?;
         let pixels = filled(Pixel::default(), layout.len())?;
         Ok(SparseWorker { tiling: Arc::clone(&run.tiling), layout, seen, pixels })
     }
