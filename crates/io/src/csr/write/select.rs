@@ -240,7 +240,7 @@ mod tests {
     fn kept<T: Pixel>(pixels: &[T], threshold: Option<f64>) -> Vec<i32> {
         let threshold = Threshold::try_new(threshold, T::DTYPE).unwrap();
         let mut selected = Selected::default();
-        selected.row(threshold, pixels, |i| i as u32);
+        selected.row(threshold, pixels, |i| i as u32).unwrap();
         assert_eq!(selected.row_lens, [selected.columns.len()]);
         assert_eq!(selected.values.len(), selected.columns.len() * size_of::<T>());
         selected.columns
