@@ -25,6 +25,8 @@ pub(crate) struct PyDriver {
     cancel: Cancel,
     callback: Option<Py<PyAny>>,
     n_merged: AtomicUsize,
+    /// In a fork, threads and locks are those of the other process.
+    process: u32,
 }
 
 #[caught]
@@ -63,7 +65,8 @@ impl PyDriver {
             None => Driver::try_new(&plan, executor, flag, around),
         });
         let (driver, user) = (Mutex::new(made.or_raise(py)?), Mutex::new(None));
-        Ok(PyDriver { driver, user, cancel, callback, n_merged: AtomicUsize::new(0) })
+        let (n_merged, process) = (AtomicUsize::new(0), std::process::id());
+        Ok(PyDriver { driver, user, cancel, callback, n_merged, process })
     }
 
     /// Runs to the end.
@@ -79,6 +82,9 @@ impl PyDriver {
     /// Ends the run; returns when nobody works on it any more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.cancel.cancel();
+        if self.process != std::process::id() {
+            return Ok(());
+        }
         self.with(py, |driver, _| driver.close())
     }
 

@@ -268,7 +268,12 @@ mod tests {
         let mut vectors = field(&[1, 2, 2], vec![0.0, 1.0, 0.0, -1.0], 1, None);
         vectors.look = Look::Vectors;
         let (picture, caption) = draw(&vectors, &unscaled).unwrap();
-        assert_eq!(picture.pixels(), [[255, 0, 0, 255], [0, 255, 255, 255]]);
+        let [right, left] = [1.0, -1.0].map(|x| {
+            let [red, green, blue] = crate::render::direction_colour(0.0, x, 1.0);
+            [red, green, blue, 255]
+        });
+        assert_ne!(right, left);
+        assert_eq!(picture.pixels(), [right, left]);
         assert!(caption.contains("hue"), "{caption}");
         let complex = vec![Complex64::new(1.0, 0.0), Complex64::new(-1.0, 0.0)];
         let (same, _) = draw(&field(&[1, 2], complex, 0, None), &unscaled).unwrap();
