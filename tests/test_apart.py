@@ -90,11 +90,11 @@ def test_it_is_done_once_however_often_it_is_begun():
 
     work = Work(add, "making")
     for _ in range(5):
-        work.begin()
+        work.start()
     assert not work.wait(0.01)
     go_on.set()
     assert work.wait()
-    work.begin()
+    work.start()
     assert work.wait()
     work.check()
     assert done == [True]

@@ -36,7 +36,7 @@ class Echo:
     """In place of a run."""
 
     def __call__(self, verb, *arguments):
-        if verb == "begin":
+        if verb == "prepare":
             return Planned("planned", "fingerprint", Answer([]), shares=True)
         return verb, *arguments
 
@@ -64,7 +64,7 @@ def test_what_was_fetched_is_not_kept():
     assert there.planned.answer is not None
     assert began("process") == ("process",)
     assert began.planned.answer is None
-    assert (began.planned.told, began.planned.shares) == ("fingerprint", True)
+    assert (began.planned.detail, began.planned.shares) == ("fingerprint", True)
     # And whoever has it can make the run anew.
     assert there("process", 7) == ("process", 7)
 

@@ -108,12 +108,12 @@ def test_memory_is_kept_from_run_to_run(local, inline, tmp_path, monkeypatch):  
     assert made
     assert eventually(lambda: not buffers._lent)
     # More may be needed at a time than were before, but not all of them are new.
-    n_kept = len(buffers._kept)
-    inodes = {os.fstat(memory.descriptor).st_ino for memory in buffers._kept}
+    n_kept = len(buffers._free)
+    inodes = {os.fstat(memory.descriptor).st_ino for memory in buffers._free}
     assert_same(local.run_udf(dataset, [Large()]), expected)
     assert eventually(lambda: not buffers._lent)
-    assert len(inodes & {os.fstat(memory.descriptor).st_ino for memory in buffers._kept}) == n_kept
-    buffers.let_go()
+    assert len(inodes & {os.fstat(memory.descriptor).st_ino for memory in buffers._free}) == n_kept
+    buffers.release_unused()
 
 
 @pytest.mark.parametrize("why", ["another machine", "another address", "not allowed"])
@@ -214,7 +214,7 @@ def test_buffers_grow_and_are_lent_again():
         pool.give_back(other)
         assert np.array_equal(found, [one, two])
         # That one is at hand, too, and is lent first.
-        pool._kept.reverse()
+        pool._free.reverse()
         del memory, found
 
 
@@ -251,13 +251,13 @@ def test_not_more_is_kept_than_allowed(monkeypatch):
         pool.give_back(buffer)
     assert in_memory(os.getpid()) == 3
     assert pool.lend().file == lent[-1].file
-    pool.rest()  # no loop runs here, so no other run can come
+    pool.release_later()  # no loop runs here, so no other run can come
     assert in_memory(os.getpid()) == 1
 
     async def run():
-        pool.rest()
+        pool.release_later()
         await asyncio.sleep(0.15)
-        return len(pool._kept)
+        return len(pool._free)
 
     for buffer in [pool.lend(), pool.lend()]:
         pool.give_back(buffer)
@@ -276,7 +276,7 @@ def test_user_code_that_keeps_results_does_not_keep_all_buffers():
         (place,), used = written(buffer, value)
         kept.append(pool.read(buffer, used)[place[0] : sum(place)])
         pool.give_back(buffer)
-    assert len(pool._kept) <= 2
+    assert len(pool._free) <= 2
     assert [array[0] for array in kept] == list(range(20))
 
 

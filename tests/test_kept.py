@@ -109,7 +109,7 @@ def test_they_are_closed_after_some_time(tmp_path, monkeypatch):
     monkeypatch.setattr(datasets, "SECONDS", 0.05)
     write(tmp_path / "a.raw", 1)
     pickle.loads(sent(load(tmp_path / "a.raw")))
-    assert eventually(lambda: not datasets._kept)
+    assert eventually(lambda: not datasets._open_datasets)
 
 
 def test_data_in_memory_are_not_kept():

@@ -60,7 +60,7 @@ impl PyUdf {
         let run = self.run.get_or_try_init(py, || {
             let tiling = &meta.tiling;
             let arguments = (tiling.depth(), tiling.tile_shape(), meta.partitions.len());
-            self.bridge.call_method1(py, "begin", arguments)
+            self.bridge.call_method1(py, "describe_run", arguments)
         });
         run.map(|run| run.bind(py).clone())
             .map_err(|exception| from_python(exception, "preparing the run"))

@@ -111,7 +111,7 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     if dataset.format == "dask" and existing is not None:
         return _of_dask(existing, dataset, wanted, mask), []
     from framefold.executor._delayed import tasks
-    from framefold.executor._delayed.graph import Graph, Outline
+    from framefold.executor._delayed.graph import Graph, ResultSpec
 
     nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
     grid: tuple[int, ...] = nav if mask is None else (int(np.count_nonzero(mask)),)
@@ -123,7 +123,7 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     graph = Graph(tasks.DelayedRun(run))
     bridge = run.bridges[0]
     assert bridge is not None
-    buffer = Outline("frames", "nav", sig, wanted or bridge.input_dtype)
+    buffer = ResultSpec("frames", "nav", sig, wanted or bridge.input_dtype)
     return graph.blocks(0, buffer, chunks, cuts), _locality(dataset)
 
 

@@ -49,7 +49,7 @@ class Tasks:
         #: Whether the failure is one of planning.
         self.not_planned = False
         #: Whether a worker has planned the run.
-        self.is_begun = False
+        self.is_planned = False
 
     def take(self, n: int) -> list[int]:
         """The next ``n`` partitions to process, or fewer if there are fewer for now."""

@@ -44,7 +44,7 @@ class Work(Generic[T]):
         #: Whether the call has returned.
         self.finished = False
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Begin, unless it has begun: if this is interrupted, it can be called again."""
         if not self.finished:
             thread = threading.Thread(target=self._run, name=self._name, daemon=False)
@@ -113,7 +113,7 @@ def made(function: Callable[[], T], undo: Callable[[T], object], name: str) -> T
 
     work = Work(make, name)
     try:
-        work.begin()
+        work.start()
         work.wait()
     except BaseException:
         abandoned.set()

@@ -79,10 +79,10 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         if self._why_threads(run) is not None:
             return None
         self._check_open()
-        from framefold.executor._processes.crew import RemoteLater
+        from framefold.executor._processes.crew import AutoCrew
 
         patience = 0.0 if self.worker_ids else PATIENCE
-        return RemoteLater(self._pool, run, True, patience, self._cannot)
+        return AutoCrew(self._pool, run, True, patience, self._cannot)
 
     def explain(self, run: Run) -> str:
         """What is taken, and why."""

@@ -308,7 +308,7 @@ class DaskJobExecutor(JobExecutor):
                 crew.stop("the executor was closed during the run")
         try:
             if self._closing is not None:
-                self._closing.begin()
+                self._closing.start()
                 if not self.client.asynchronous:  # that is, on the thread of its event loop
                     self._closing.wait()
                     self._closing.check()
@@ -382,7 +382,8 @@ class DaskJobExecutor(JobExecutor):
     def _owns(self, *resources: Any) -> None:
         """Close these, the last one last, with the executor."""
         self._closing = Work(partial(_close_each, resources), "framefold-close")
-        weakref.finalize(self, _begin, self._closing, os.getpid()).atexit = False  # it is too late
+        finalizer = weakref.finalize(self, _start_closing, self._closing, os.getpid())
+        finalizer.atexit = False  # it is too late then
         _owners.add(self)
 
 
@@ -419,23 +420,23 @@ def import_distributed() -> Any:
     return distributed
 
 
-def _begin(closing: Work[None], process: int) -> None:
+def _start_closing(closing: Work[None], process: int) -> None:
     """Close what an executor has left; the garbage collector asks for it, on any thread."""
     if os.getpid() != process:
         return
     try:
         # Not on a `Thread` right away: the collector may come while this very thread starts one,
         # and has the lock that starting another takes.
-        _thread.start_new_thread(closing.begin, ())
+        _thread.start_new_thread(closing.start, ())
     except RuntimeError:  # there can be no more threads
-        closing.begin()
+        closing.start()
 
 
 def _close_each(resources: tuple[Any, ...]) -> None:
     failure: BaseException | None = None
-    for thing in resources:
+    for resource in resources:
         try:
-            thing.close()
+            resource.close()
         except BaseException as error:  # the others have to be closed nevertheless
             failure = error if failure is None else failure
     if failure is not None:

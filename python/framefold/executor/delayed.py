@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from framefold._partial_results import UDFResultDict
     from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
-    from framefold.executor._delayed.graph import Graph, Outline
+    from framefold.executor._delayed.graph import Graph, ResultSpec
     from framefold.executor._delayed.tasks import DelayedRun
     from framefold.udf._bridge import Bridge
 
@@ -88,13 +88,13 @@ class DelayedJobExecutor(JobExecutor):
             )
         from framefold.executor._delayed.tasks import DelayedRun
 
-        outlines = [outlines_of(run, index) for index in range(len(run.udfs))]
-        if not all(outlines):
+        specs = [result_specs(run, index) for index in range(len(run.udfs))]
+        if not all(specs):
             return None
         for bridge in run.bridges:
             if bridge is not None:
-                _begin(run, bridge)
-        return _results(DelayedRun(run, tells=progress is not None), outlines, progress)
+                _preprocess(run, bridge)
+        return _results(DelayedRun(run, tells=progress is not None), specs, progress)
 
     @staticmethod
     def get_resources_from_udfs(
@@ -120,35 +120,36 @@ class DelayedJobExecutor(JobExecutor):
         return get_resources_for_backends([udf.get_backends() for udf in listed], user_backends)
 
 
-def outlines_of(run: Run, index: int) -> list[Outline]:
+def result_specs(run: Run, index: int) -> list[ResultSpec]:
     """The results of a UDF of the run, before they are computed."""
     from framefold._native import _main_side
-    from framefold.executor._delayed.graph import Outline
+    from framefold.executor._delayed.graph import ResultSpec
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
         declared = run.plan.results_of(index)
         return [
-            Outline(name, kind, (*extra,), np.dtype(dtype)) for name, kind, extra, dtype in declared
+            ResultSpec(name, kind, (*extra,), np.dtype(dtype))
+            for name, kind, extra, dtype in declared
         ]
     if bridge is None:
         _, buffers = _main_side(udf, run.dataset, run.roi, None)
     else:
         buffers = _declared(bridge)
     return [
-        Outline(name, decl.kind, decl.extra_shape, decl.dtype)
+        ResultSpec(name, decl.kind, decl.extra_shape, decl.dtype)
         for name, decl in buffers.items()
         if decl.use != "private"
     ]
 
 
-def _begin(run: Run, bridge: Bridge) -> None:
+def _preprocess(run: Run, bridge: Bridge) -> None:
     """Let the object that the user passed in begin; tasks go on with others like it."""
-    from framefold.udf._main_side import Begun
+    from framefold.udf._main_side import MainSideState
 
     plan = run.plan
-    task = bridge.begin(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
-    bridge.begun = Begun(task.udf, task.arrays)
+    task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
+    bridge.main_state = MainSideState(task.udf, task.arrays)
     bridge.has_ended = True
 
 
@@ -160,7 +161,7 @@ def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
 
 
 def _results(
-    delayed: DelayedRun, outlines: Sequence[Sequence[Outline]], progress: ProgressReporter | None
+    delayed: DelayedRun, specs: Sequence[Sequence[ResultSpec]], progress: ProgressReporter | None
 ) -> tuple[UDFResultDict, ...]:
     from framefold.executor._delayed.compute import Computing
     from framefold.executor._delayed.graph import Graph
@@ -171,57 +172,57 @@ def _results(
     flat = None if run.roi is None else run.roi.reshape(-1)
     compute = Computing(delayed, progress)
     results: list[UDFResultDict] = []
-    for index, of_udf in enumerate(outlines):
-        arrays = _arrays(graph, index, of_udf)
+    for index, udf_specs in enumerate(specs):
+        arrays = _arrays(graph, index, udf_specs)
         wrapped = [
             DaskResultBufferWrapper(
-                of.kind,
-                of.extra_shape,
-                of.dtype,
-                delayed_raw=arrays[of.name][0],
-                delayed_mask=arrays[of.name][1],
-                delayed_full=graph.over_scan.get((index, of.name)),
+                spec.kind,
+                spec.extra_shape,
+                spec.dtype,
+                delayed_raw=arrays[spec.name][0],
+                delayed_mask=arrays[spec.name][1],
+                delayed_full=graph.over_scan.get((index, spec.name)),
                 compute=compute,
                 dataset_shape=run.dataset.shape,
                 roi=flat,
                 valid=delayed.valid,
             )
-            for of in of_udf
+            for spec in udf_specs
         ]
         for each in wrapped:
             each._siblings = [weakref.ref(other) for other in wrapped]
-        results.append({of.name: each for of, each in zip(of_udf, wrapped, strict=True)})
+        results.append({spec.name: each for spec, each in zip(udf_specs, wrapped, strict=True)})
     return tuple(results)
 
 
 def _arrays(
-    graph: Graph, index: int, outlines: Sequence[Outline]
+    graph: Graph, index: int, specs: Sequence[ResultSpec]
 ) -> dict[str, tuple[da.Array, Any]]:
     """The results of a UDF by name, each with its mask if it can have one."""
-    from framefold.executor._delayed.graph import Outline
+    from framefold.executor._delayed.graph import ResultSpec
 
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
-        if not udf._native_finish and all(of.kind == "nav" for of in outlines):
-            return {of.name: (graph.nav_rows(index, of, native=True), None) for of in outlines}
-        stepwise = all(of.kind != "nav" for of in outlines)
+        if not udf._native_finish and all(spec.kind == "nav" for spec in specs):
+            return {spec.name: (graph.nav_rows(index, spec, native=True), None) for spec in specs}
+        stepwise = all(spec.kind != "nav" for spec in specs)
         stepwise = stepwise and run.plan.results(index).take_state() is not None
-        return graph.finished_native(index, outlines, stepwise=stepwise)
+        return graph.finished_native(index, specs, stepwise=stepwise)
     buffers = [
-        Outline(name, decl.kind, decl.extra_shape, decl.dtype)
+        ResultSpec(name, decl.kind, decl.extra_shape, decl.dtype)
         for name, decl in _declared(bridge).items()
         if decl.use != "result_only"
     ]
     if type(udf).merge_all is not UDF.merge_all:
         merged = _merged_by_udf(graph, index, buffers)
     elif type(udf).merge is UDF.merge:
-        merged = {of.name: graph.nav_rows(index, of, native=False) for of in buffers}
+        merged = {spec.name: graph.nav_rows(index, spec, native=False) for spec in buffers}
     else:
         merged = graph.merged(index, buffers)
     if type(udf).get_results is UDF.get_results:
-        return {of.name: (merged[of.name], None) for of in outlines}
-    return graph.finished(index, merged, outlines)
+        return {spec.name: (merged[spec.name], None) for spec in specs}
+    return graph.finished(index, merged, specs)
 
 
 class PartialResults(dict[str, Any]):
@@ -236,7 +237,7 @@ class PartialResults(dict[str, Any]):
             ) from None
 
 
-def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[Outline]) -> dict[str, da.Array]:
+def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> dict[str, da.Array]:
     """What the ``merge_all`` of a UDF makes of all partial results."""
     from framefold.common.shape import Shape
     from framefold.common.slice import Slice
@@ -244,7 +245,7 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[Outline]) -> dict
     run = graph.run
     bridge = run.bridges[index]
     assert bridge is not None
-    by_name = {of.name: graph.partial_results(index, of) for of in buffers}
+    by_name = {spec.name: graph.partial_results(index, spec) for spec in buffers}
     sig = run.dataset.shape.sig
     ordered = {}
     for k, (start, stop) in enumerate(graph.partitions):
@@ -274,34 +275,36 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[Outline]) -> dict
             f"{bridge.name}.merge_all returned {unknown[0]!r}, which is none of the buffers to "
             f"merge; these are {', '.join(by_name)}"
         )
-    return {of.name: _checked(graph, bridge.name, of, returned.get(of.name)) for of in buffers}
+    return {
+        spec.name: _checked(graph, bridge.name, spec, returned.get(spec.name)) for spec in buffers
+    }
 
 
-def _checked(graph: Graph, udf: str, of: Outline, value: Any) -> da.Array:
+def _checked(graph: Graph, udf: str, spec: ResultSpec, value: Any) -> da.Array:
     """A buffer as ``merge_all`` returned it, in its shape and dtype; zeros for None."""
     import dask.array as da
 
-    expected = of.shape(graph.shape, graph.n_selected)
+    expected = spec.shape(graph.shape, graph.n_selected)
     if value is None:
-        return da.zeros(expected, dtype=of.dtype)
+        return da.zeros(expected, dtype=spec.dtype)
     array = da.asarray(value)
-    if of.kind == "single" and array.shape == of.extra_shape:
+    if spec.kind == "single" and array.shape == spec.extra_shape:
         array = array.reshape(expected)
     n_merged = sum(stop - start for start, stop in graph.partitions)
-    if array.shape != of.shape(graph.shape, n_merged):
+    if array.shape != spec.shape(graph.shape, n_merged):
         raise InvalidResultError(
-            f"{udf}.merge_all returned {of.name!r} with shape {array.shape}; declared as "
-            f"kind={of.kind!r}, extra_shape={of.extra_shape} it must have shape "
-            f"{of.shape(graph.shape, n_merged)}"
+            f"{udf}.merge_all returned {spec.name!r} with shape {array.shape}; declared as "
+            f"kind={spec.kind!r}, extra_shape={spec.extra_shape} it must have shape "
+            f"{spec.shape(graph.shape, n_merged)}"
         )
-    if array.dtype != of.dtype:
-        array = array.astype(of.dtype)
-    if of.kind != "nav" or n_merged == graph.n_selected:
+    if array.dtype != spec.dtype:
+        array = array.astype(spec.dtype)
+    if spec.kind != "nav" or n_merged == graph.n_selected:
         return array
     pieces, done = [], 0
     for start, stop, index in graph.chunks():
         if index is None:
-            pieces.append(da.zeros((stop - start, *array.shape[1:]), dtype=of.dtype))
+            pieces.append(da.zeros((stop - start, *array.shape[1:]), dtype=spec.dtype))
         else:
             pieces.append(array[done : done + stop - start])
             done += stop - start

@@ -72,10 +72,10 @@ class ProcessJobExecutor(JobExecutor):
         self._setup: bytes | None = None
         #: After how many seconds without a run workers end.
         self._idle: float | None = None
-        self._begin()
+        self._reset()
         _executors.add(self)
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._closed = False
@@ -136,10 +136,10 @@ class ProcessJobExecutor(JobExecutor):
         """The worker processes; None if threads do it."""
         if not _needs_python(run):
             return None
-        from framefold.executor._processes.crew import Remote
+        from framefold.executor._processes.crew import ProcessCrew
 
         # With a timeout, it has to be known what a worker is busy with.
-        return Remote(self._running_pool, run, self._timeout is None)
+        return ProcessCrew(self._running_pool, run, self._timeout is None)
 
     def _running_pool(self) -> Pool:
         from framefold.executor._processes.pool import Pool
@@ -165,7 +165,7 @@ class ProcessJobExecutor(JobExecutor):
     def _forget(self) -> None:
         """In a fork, workers are those of the other process: begin anew."""
         pool = self._pool
-        self._begin()
+        self._reset()
         if pool is not None:
             pool.disown()
 

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from framefold._cuda.partition import DevicePartition
     from framefold._cuda.placement import OnDevice
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.udf._main_side import Begun
+    from framefold.udf._main_side import MainSideState
     from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
@@ -109,11 +109,11 @@ class Bridge:
         #: What merges, once there is one.
         self.main_side: weakref.ref[MergeTask] | None = None
         #: How it was begun on the main side, if its merges are tasks of their own.
-        self.begun: Begun | None = None
+        self.main_state: MainSideState | None = None
         #: Whether the run is over.
         self.has_ended = False
         #: What was discouraged already.
-        self.said: set[str] = set()
+        self.warned: set[str] = set()
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
 
@@ -170,7 +170,7 @@ class Bridge:
             for name, decl in buffers.items()
         ]
 
-    def begin(self, depth: int, tile_shape: list[int], n_partitions: int) -> RunDescription:
+    def describe_run(self, depth: int, tile_shape: list[int], n_partitions: int) -> RunDescription:
         """The description of the run that all its partitions share."""
         return RunDescription(self, depth, tuple(tile_shape), n_partitions)
 
@@ -228,7 +228,7 @@ class Bridge:
         udf = self.udf.copy()
         udf.meta = meta
         udf.params.__dict__.update(aux)
-        udf.params._share(self.said)
+        udf.params._share(self.warned)
         return udf
 
     def take(self, task: MergeTask) -> UDF:
@@ -280,7 +280,7 @@ class RunDescription:
 
     def merger(self) -> MergeTask:
         """The keeper of the merged result."""
-        return MergeTask(self, self.bridge.begun)
+        return MergeTask(self, self.bridge.main_state)
 
 
 class PartitionTask:
@@ -306,12 +306,12 @@ class PartitionTask:
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)
-        self.udf.results = UDFData("result buffer", self.arrays, bridge.said)
+        self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
         self.udf.results._declare(
             {name: functools.partial(_wrapped, decl) for name, decl in self.buffers.items()}
         )
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
-        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.said)
+        self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
         self.udf.preprocess()
         # User code that kept a whole buffer may write to it at any time.
         held = frozenset(
@@ -373,13 +373,13 @@ class PartitionTask:
 class MergeTask:
     """The UDF on the main side: merges partial results and computes the final ones."""
 
-    def __init__(self, run: RunDescription, begun: Begun | None = None) -> None:
+    def __init__(self, run: RunDescription, main_state: MainSideState | None = None) -> None:
         bridge = run.bridge
         self.run = run
         self.bridge = bridge
         self.merged = _memory.zeros((bridge.n_selected,), bool)
         self._lock = threading.RLock()
-        self.udf = bridge.take(self) if begun is None else begun.another(bridge.udf)
+        self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
         bridge.main_side = weakref.ref(self)
         _main_side.enter(
             self.udf,
@@ -388,10 +388,10 @@ class MergeTask:
                 tiling_scheme=run.tiling_scheme, merged=self.merged, array_backend=None
             ),
         )
-        self.udf.params._share(bridge.said)
+        self.udf.params._share(bridge.warned)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
-        self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.said)
+        self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.warned)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
         so_far = {"dataset_shape": bridge.shape, "roi": roi, "valid": self.merged}
         self.udf.results._declare(
@@ -404,11 +404,11 @@ class MergeTask:
         parameters = inspect.signature(self.udf.merge).parameters
         only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
         self._merge_by_name = only_names or parameters.keys() >= {"dest", "src"}
-        if begun is None:
+        if main_state is None:
             self.udf.preprocess()
             bridge.ending = self.udf._at_end()
         else:
-            begun.fill(self.arrays)
+            main_state.fill(self.arrays)
 
     @property
     def has_ended(self) -> bool:
@@ -439,9 +439,9 @@ class MergeTask:
             for name, array in self.arrays.items()
         }
         self.udf.params.__dict__.update(self.bridge.aux_for(start, stop))
-        said = self.bridge.said
-        dest = MergeData("result buffer", views, said)
-        src = MergeData("result buffer", partial, said)
+        warned = self.bridge.warned
+        dest = MergeData("result buffer", views, warned)
+        src = MergeData("result buffer", partial, warned)
         if self._merge_by_name:
             self.udf.merge(dest=dest, src=src)
         else:

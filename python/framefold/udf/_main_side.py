@@ -67,7 +67,7 @@ def enter(udf: UDF, *, params: Mapping[str, Any], **state: Any) -> UDF:
     return udf
 
 
-class Begun:
+class MainSideState:
     """A UDF on the main side after ``preprocess``: for runs of which each merge is a task.
 
     What goes on is another object with the same attributes, and the same initial values; what
@@ -101,11 +101,11 @@ class Begun:
         for name, value in self.values.items():
             arrays[name][...] = value
 
-    def for_others(self, recipe: UDF) -> Begun:
+    def for_others(self, recipe: UDF) -> MainSideState:
         """The same for other processes: without what is only here, and the constructor makes."""
         import cloudpickle
 
-        made, kept = vars(recipe.copy()), {}
+        made, sent = vars(recipe.copy()), {}
         for name, value in self.attributes.items():
             if made.get(name, self) is value:
                 continue
@@ -115,9 +115,9 @@ class Begun:
                 if name not in made:
                     raise
             else:
-                kept[name] = value
+                sent[name] = value
         other = twin(self)
-        other.attributes = kept
+        other.attributes = sent
         return other
 
 

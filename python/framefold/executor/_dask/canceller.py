@@ -65,8 +65,8 @@ class Canceller:
         try:
             async with asyncio.timeout(2 * PATIENCE):
                 arguments = (dask_work.stop, self._number, PATIENCE)
-                told = await self._client.run(*arguments, workers=[address])
-                return bool(told[address])
+                answers = await self._client.run(*arguments, workers=[address])
+                return bool(answers[address])
         except Exception:
             return False
 
@@ -85,9 +85,9 @@ async def done(future: Future) -> None:
     is_done = asyncio.Event()
     loop = asyncio.get_running_loop()
 
-    def tell(_future: Future) -> None:
+    def set_done(_future: Future) -> None:
         with suppress(RuntimeError):  # the client is closed, and its loop with it
             loop.call_soon_threadsafe(is_done.set)
 
-    future.add_done_callback(tell)
+    future.add_done_callback(set_done)
     await is_done.wait()

@@ -67,7 +67,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         self._device = device
         self.name = name
         given = {"dashboard": False, **dask_security.local_options(options), "name": name}
-        self._told = pickle.dumps((scheduler, given, security or Security()))
+        self._startup_data = pickle.dumps((scheduler, given, security or Security()))
         self._process: subprocess.Popen[bytes] | None = None
         self._lifeline: int | None = None
         self._watching: asyncio.Task[None] | None = None
@@ -113,7 +113,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
                 env=_environment(self._device),
                 creationflags=group,
             )
-            self._tell()
+            self._send_startup_data()
             return
         reading, lifeline = os.pipe()
         try:
@@ -132,14 +132,14 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         if self._lifeline is not None:
             os.close(self._lifeline)
         self._lifeline = lifeline
-        self._tell()
+        self._send_startup_data()
 
-    def _tell(self) -> None:
+    def _send_startup_data(self) -> None:
         """Send it what it has to know, not on the command line, which all users can read."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as stdin:  # it may have ended already
-            stdin.write(self._told)
+            stdin.write(self._startup_data)
 
     async def _watch(self) -> None:
         failed = 0

@@ -57,7 +57,7 @@ class DaskCrew:
     def next(self) -> _engine.Partial:
         """The next partial result."""
         if self._feed is None:
-            self._begin()
+            self._start()
         assert self._feed is not None
         before, self._known = self._known, udfs_of(self._run)
         if (changes := ship_changes(self._known, before)) is not None:
@@ -113,7 +113,7 @@ class DaskCrew:
         """Whose workers process the run."""
         return self._executor
 
-    def _begin(self) -> None:
+    def _start(self) -> None:
         executor, run = self._executor, self._run
         executor._on_loop()  # or it says why not
         wait_for_held(run.dataset, self._client, self._check)
@@ -125,7 +125,7 @@ class DaskCrew:
         self._feed = Feed(self._client, shipment, self._tasks, *limits, own, buffers)
         self._number = shipment.number
         active[self._number] = self
-        call(self._feed.begin)
+        call(self._feed.start)
 
     def _call(self, function: Callable[[], Any]) -> None:
         loop: Any = self._client.loop

@@ -53,7 +53,7 @@ class Demand:
         self._resources = resources
         self._futures: list[Future] = []
 
-    def tell(self, n_tasks: int) -> None:
+    def set_n_tasks(self, n_tasks: int) -> None:
         """Have so many of them; fewer than there are only where it makes a difference."""
         if 0 < n_tasks < len(self._futures) < 2 * n_tasks:
             return

@@ -100,18 +100,18 @@ class Feed:
         self._merged = asyncio.Event()
         self._n_changes = 0
         self._was_usable = False
-        self._looked = float("-inf")
+        self._updated_at = float("-inf")
         self._clock = Clock(most=2 * POLL)
         self._sending = Sending(self._resources, shipment.data, tasks, self._clock)
-        self._had_worker = self._clock.seconds
+        self._had_worker_at = self._clock.seconds
         self._ended = False
 
     # What the merging thread asks for, on the loop.
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Begin to hand out partitions."""
         if not self._ended:
-            self._start(self._serve())
+            self._start_coroutine(self._serve())
 
     def merged(self) -> None:
         """Partitions were merged."""
@@ -122,7 +122,7 @@ class Feed:
         """Send these parameters along from now on."""
         if not self._ended:
             self._n_changes += 1
-            self._start(self._sending.change(self._n_changes, data))
+            self._start_coroutine(self._sending.change(self._n_changes, data))
 
     async def end(self, *, complete: bool) -> None:
         """Forget the run; returns when no worker is busy with it any more, as far as possible."""
@@ -152,7 +152,7 @@ class Feed:
                 self._clock.tick()
                 if self._client.status != "running":
                     raise messages.lost_scheduler(self._run.names, self._address)
-                await self._look_around()
+                await self._update_workers()
                 if self._ended:
                     break
                 self._hand_out()
@@ -167,12 +167,12 @@ class Feed:
             lost = messages.lost_scheduler(self._run.names, self._address, detail)
             self._tasks.fail(None, lost)
 
-    async def _look_around(self) -> None:
+    async def _update_workers(self) -> None:
         """Take notice of workers that come and go."""
         now = self._clock.seconds
-        if now < self._looked + POLL:
+        if now < self._updated_at + POLL:
             return
-        self._looked = now
+        self._updated_at = now
         async with asyncio.timeout(ANSWER):
             n_threads = await self._client.nthreads()
         if self._ended:
@@ -181,19 +181,21 @@ class Feed:
             if address not in self._workers:
                 self._workers[address] = WorkerState(address, n, is_near(address))
         for address in [address for address in self._workers if address not in n_threads]:
-            self._let_go(self._workers.pop(address), blamed=True)
-        for worker in [worker for worker in self._workers.values() if worker.is_spoilt]:
-            self._begin_anew(worker)
-        self._invite()
-        self._check_hope(now)
+            self._release_worker(self._workers.pop(address), blamed=True)
+        for worker in [worker for worker in self._workers.values() if worker.needs_restart]:
+            self._restart(worker)
+        self._ask_workers()
+        self._check_workers(now)
         # Workers that are about to come need no call.
-        if self._was_usable or now > self._had_worker + POLL / 2:
+        if self._was_usable or now > self._had_worker_at + POLL / 2:
             n_threads = sum(
                 worker.n_threads for worker in self._workers.values() if worker.takes_part
             )
-            self._demand.tell(demand(self._tasks.schedule.n_open, self._tasks.seconds, n_threads))
+            self._demand.set_n_tasks(
+                demand(self._tasks.schedule.n_open, self._tasks.seconds, n_threads)
+            )
 
-    def _invite(self) -> None:
+    def _ask_workers(self) -> None:
         """Have as many workers plan the run as can be of use."""
         workers = self._workers.values()
         n_threads = sum(worker.n_threads for worker in workers if worker.takes_part)
@@ -203,20 +205,20 @@ class Feed:
             if worker.state is Participation.IDLE:
                 worker.state = Participation.PREPARING
                 n_threads += worker.n_threads
-                self._start(self._prepare(worker))
+                self._start_coroutine(self._prepare(worker))
         self._tasks.set_n_threads(n_threads)
 
-    def _check_hope(self, now: float) -> None:
+    def _check_workers(self, now: float) -> None:
         """Fail if no worker can take part."""
         states = {worker.state for worker in self._workers.values()}
         if states & {Participation.IDLE, Participation.PREPARING, Participation.USABLE}:
-            self._had_worker = now
+            self._had_worker_at = now
         elif states and not self._was_usable:
             workers = list(self._workers.values())
             raise messages.none_can(self._run.names, self._address, workers)
         elif self._own is not None and (reason := self._own.why_none) is not None:
             raise messages.not_started(reason)
-        elif now > self._had_worker + self._startup_timeout:
+        elif now > self._had_worker_at + self._startup_timeout:
             raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
 
     async def _prepare(self, worker: WorkerState) -> None:
@@ -230,7 +232,7 @@ class Feed:
             # What workers die of has to be known; and others go on while a late one prepares.
             together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
-            batch = self._sending.begin(worker, data, indices)
+            batch = self._sending.prepare(worker, data, indices)
             if indices:
                 worker.batches.append(batch)
             if len(indices) == N_TRIED:
@@ -238,10 +240,12 @@ class Feed:
                 for _ in range(worker.n_threads):
                     if more := self._take(self._tasks.batch_size()):
                         self._give(worker, more)
-            told = await worker.answer
-            planned: dask_work.Planned = told.planned if isinstance(told, FirstResult) else told
+            answer = await worker.answer
+            planned: dask_work.Planned = (
+                answer.planned if isinstance(answer, FirstResult) else answer
+            )
         except CANCELLED as error:
-            self._spoil(worker, error)
+            self._mark_for_restart(worker, error)
             return
         except KilledWorker:
             self._exclude(worker, "it died while it prepared the run")
@@ -249,7 +253,7 @@ class Feed:
             # A connection broke: to this worker, or to one that died with data of the run.
             worker.n_broken += 1
             if worker.n_broken < ATTEMPTS:
-                self._spoil(worker, error)
+                self._mark_for_restart(worker, error)
                 return
             self._exclude(worker, f"{type(error).__name__}: {error}")
         except ModuleNotFoundError as error:
@@ -262,7 +266,7 @@ class Feed:
         finally:
             worker.settled.set()
         if worker.state is not Participation.USABLE:
-            self._lose(worker)
+            self._reassign_batches(worker)
         if worker.answer is not worker.run:
             self._resources.release(worker.answer)
         if batch is not None:
@@ -273,10 +277,10 @@ class Feed:
         self, worker: WorkerState, planned: dask_work.Planned, batch: Batch | None
     ) -> None:
         """See to what a worker says about a run."""
-        told: Any = planned.told
+        detail: Any = planned.detail
         if planned.kind == "planned":
-            if told != self._run.fingerprint:
-                both = self._run.fingerprint, told
+            if detail != self._run.fingerprint:
+                both = self._run.fingerprint, detail
                 other = messages.planned_differently(self._run.names, worker.address, *both)
                 self._tasks.fail(None, other)
             worker.state = Participation.USABLE
@@ -284,17 +288,17 @@ class Feed:
             self._was_usable = True
             if batch in worker.batches:
                 worker.done_with(batch, self._clock.seconds)
-                self._keep(planned.answer or dask_work.Answer([]), batch)
+                self._keep_answer(planned.answer or dask_work.Answer([]), batch)
         elif planned.kind == "other version":
             here = self._run.version
-            self._exclude(worker, f"framefold {told} is installed there, {here} here")
+            self._exclude(worker, f"framefold {detail} is installed there, {here} here")
         else:
-            exception = failures.unpack(told)
+            exception = failures.unpack(detail)
             if planned.kind == "failed":
                 self._tasks.fail(None, exception)
             self._exclude(worker, f"{exception}")
 
-    def _lose(self, worker: WorkerState) -> None:
+    def _reassign_batches(self, worker: WorkerState) -> None:
         """Have others process what was sent to a worker along with the run."""
         batches, worker.batches = worker.batches, []
         for batch in batches:
@@ -302,38 +306,38 @@ class Feed:
             if not self._ended:
                 self._put_back(batch.indices)
 
-    def _spoil(self, worker: WorkerState, error: BaseException) -> None:
+    def _mark_for_restart(self, worker: WorkerState, error: BaseException) -> None:
         """Begin anew with a worker if it turns out that it is not gone.
 
         The run has ended, or the worker is gone, or somebody has cancelled everything.
         """
-        failures.let_go(error)  # the future has it, and the frames have the future
-        worker.is_spoilt = True
+        failures.clear_traceback(error)  # the future has it, and the frames have the future
+        worker.needs_restart = True
         self._changed.set()
 
-    def _begin_anew(self, worker: WorkerState) -> None:
+    def _restart(self, worker: WorkerState) -> None:
         """Forget all that was sent to a worker, and ask it once more."""
         if self._ended or self._workers.get(worker.address) is not worker:
             return
-        self._let_go(worker)
-        anew = WorkerState(worker.address, worker.n_threads, worker.may_share)
-        anew.n_broken = worker.n_broken
-        self._workers[worker.address] = anew
+        self._release_worker(worker)
+        fresh = WorkerState(worker.address, worker.n_threads, worker.may_share)
+        fresh.n_broken = worker.n_broken
+        self._workers[worker.address] = fresh
 
-    def _let_go(self, worker: WorkerState, *, blamed: bool = False) -> None:
+    def _release_worker(self, worker: WorkerState, *, blamed: bool = False) -> None:
         """Have others process what a worker has."""
         worker.state = Participation.GONE
         resources = worker.resources
         for batch in list(worker.batches):
             alone = len(batch.indices) == 1 and batch.future.status != "finished"
-            self._lost(worker, batch, blamed=blamed and alone)
+            self._reassign_batch(worker, batch, blamed=blamed and alone)
         self._resources.release(*resources)
         worker.settled.set()
         self._merged.set()
 
     def _exclude(self, worker: WorkerState, reason: str) -> None:
         worker.state, worker.reason = Participation.EXCLUDED, reason
-        self._looked = float("-inf")  # others may be needed in its place
+        self._updated_at = float("-inf")  # others may be needed in its place
 
     def _hand_out(self) -> None:
         """Give all workers something to do: first those that have least."""
@@ -366,7 +370,7 @@ class Feed:
     def _give(self, worker: WorkerState, indices: list[int]) -> None:
         batch = self._sending.process(worker, indices)
         worker.batches.append(batch)
-        self._start(self._follow(worker, batch))
+        self._start_coroutine(self._follow(worker, batch))
 
     async def _follow(self, worker: WorkerState, batch: Batch) -> None:
         """Wait for a batch, and keep what came of it."""
@@ -380,26 +384,26 @@ class Feed:
             answer: dask_work.Answer = await batch.future
             await worker.settled.wait()
         except CANCELLED as error:
-            self._spoil(worker, error)
+            self._mark_for_restart(worker, error)
         except Exception as error:
             await worker.settled.wait()
             if batch not in worker.batches:
                 return  # the worker is gone
             if isinstance(error, KilledWorker):
-                self._lost(worker, batch, blamed=True)
+                self._reassign_batch(worker, batch, blamed=True)
                 return
             worker.batches.remove(batch)
             self._tasks.fail(first, messages.broken(self._run.names, worker.address, error))
         else:
             if batch in worker.batches:
                 worker.done_with(batch, self._clock.seconds)
-                self._keep(answer, batch)
+                self._keep_answer(answer, batch)
         finally:
             if batch not in worker.batches:  # or else others have to do it first
                 self._resources.release(batch.future, batch.buffer)
             self._changed.set()
 
-    def _keep(self, answer: dask_work.Answer, batch: Batch) -> None:
+    def _keep_answer(self, answer: dask_work.Answer, batch: Batch) -> None:
         if self._ended:
             return
         try:
@@ -425,22 +429,22 @@ class Feed:
 
     def _put_back(self, indices: list[int]) -> None:
         for index in indices:
-            if self._tasks.schedule.is_open(index) and not self._has(index):
+            if self._tasks.schedule.is_open(index) and not self._is_assigned(index):
                 self._tasks.schedule.put_back(index)
 
-    def _lost(self, worker: WorkerState, batch: Batch, *, blamed: bool) -> None:
+    def _reassign_batch(self, worker: WorkerState, batch: Batch, *, blamed: bool) -> None:
         worker.batches.remove(batch)
         for other in (other for each in self._workers.values() for other in each.batches):
             if not set(batch.indices).isdisjoint(other.indices):
                 other.is_copied = False  # what is lost may have been the copy
         for index in batch.indices:
-            if self._tasks.schedule.is_open(index) and not self._has(index):
+            if self._tasks.schedule.is_open(index) and not self._is_assigned(index):
                 attempts = self._tasks.schedule.lost(index, blamed)
                 if attempts >= ATTEMPTS:
                     error = messages.died(self._run.names, index, attempts, worker.address)
                     self._tasks.fail(index, error)
 
-    def _has(self, index: int) -> bool:
+    def _is_assigned(self, index: int) -> bool:
         """Whether any worker has a partition."""
         return any(index in b.indices for worker in self._workers.values() for b in worker.batches)
 
@@ -467,7 +471,7 @@ class Feed:
             indices = [index for index in batch.indices if tasks.schedule.is_open(index)]
             if indices:
                 self._give(idle[0], indices)
-            self._looked = float("-inf")
+            self._updated_at = float("-inf")
 
     def _enforce_timeout(self) -> None:
         if self._timeout is None:
@@ -483,12 +487,12 @@ class Feed:
 
     # Helpers.
 
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+    def _start_coroutine(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._coroutines.add(task)
-        task.add_done_callback(self._ended_one)
+        task.add_done_callback(self._coroutine_ended)
 
-    def _ended_one(self, task: asyncio.Task[None]) -> None:
+    def _coroutine_ended(self, task: asyncio.Task[None]) -> None:
         """Nobody waits for a coroutine: what it raises would be lost, and the run would hang."""
         self._coroutines.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:

@@ -47,13 +47,13 @@ class FirstResult:
                 self._shipped = pickle.loads(self._data)
             if self._is_fetched and self.planned.answer is not None:
                 # Whoever asks once more does without, and has the batch processed again.
-                kind, told, shares = self.planned.kind, self.planned.told, self.planned.shares
-                self.planned = Planned(kind, told, None, shares)
+                kind, detail, shares = self.planned.kind, self.planned.detail, self.planned.shares
+                self.planned = Planned(kind, detail, None, shares)
         return self._shipped(verb, *arguments)
 
 
 class FirstTask(NamedTuple):
-    """What the worker is to do; pickled, it is a call of :func:`begin`.
+    """What the worker is to do; pickled, it is a call of :func:`prepare`.
 
     Dask's scheduler reads the function and the arguments of a task, and may be without framefold:
     so the function is ``pickle.loads``, and this is an argument.
@@ -86,10 +86,10 @@ class _Call:
         self._arguments = arguments
 
     def __reduce__(self) -> Any:
-        return begin, self._arguments
+        return prepare, self._arguments
 
 
-def begin(
+def prepare(
     data: bytes,
     changed: bytes,
     number: int | None,
@@ -110,4 +110,4 @@ def begin(
     """
     shipped: ShippedRun = pickle.loads(data)
     changes = None if number is None else (number, changed)
-    return FirstResult(shipped, shipped("begin", indices, changes, budget, buffer), data)
+    return FirstResult(shipped, shipped("prepare", indices, changes, budget, buffer), data)

@@ -94,7 +94,7 @@ class BufferPool:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         #: Those at hand, the last one that was given back last; and those that are lent, by ticket.
-        self._kept: list[_Memory] = []
+        self._free: list[_Memory] = []
         self._lent: dict[int, _Memory] = {}
         self._most_lent = 0
         self._resting: asyncio.TimerHandle | None = None
@@ -106,8 +106,8 @@ class BufferPool:
             if self._closed:
                 return None
             self._wake()
-            for memory in [memory for memory in reversed(self._kept) if not memory.is_read]:
-                self._kept.remove(memory)
+            for memory in [memory for memory in reversed(self._free) if not memory.is_read]:
+                self._free.remove(memory)
                 if (buffer := memory.lend()) is not None:
                     break
             else:
@@ -143,31 +143,31 @@ class BufferPool:
             memory = self._lent.pop(buffer.ticket, None)
             if memory is None or self._closed:
                 return
-            self._kept.append(memory)
+            self._free.append(memory)
             # As many are merged, or about to be. What user code keeps stays there without this.
-            del self._kept[: -2 * self._most_lent]
+            del self._free[: -2 * self._most_lent]
 
-    def rest(self) -> None:
+    def release_later(self) -> None:
         """A run has ended: let go of everything, if no other one begins soon."""
         with self._lock:
             self._wake()
             size = 0
-            for memory in reversed(self._kept.copy()):
+            for memory in reversed(self._free.copy()):
                 size += memory.size
                 if size > KEPT_BYTES:
-                    self._kept.remove(memory)
+                    self._free.remove(memory)
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:  # there will be no other run
-                self._kept.clear()
+                self._free.clear()
             else:
-                self._resting = loop.call_later(KEPT_SECONDS, self.let_go)
+                self._resting = loop.call_later(KEPT_SECONDS, self.release_unused)
 
-    def let_go(self) -> None:
+    def release_unused(self) -> None:
         """Let go of all that is not lent."""
         with self._lock:
             self._resting = None
-            self._kept.clear()
+            self._free.clear()
             self._most_lent = len(self._lent)
 
     def close(self) -> None:
@@ -175,7 +175,7 @@ class BufferPool:
         with self._lock:
             self._closed = True
             self._resting = None  # not cancelled: this may be any thread
-            self._kept.clear()
+            self._free.clear()
 
     def _wake(self) -> None:
         if self._resting is not None:

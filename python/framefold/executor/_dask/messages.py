@@ -18,10 +18,10 @@ class CannotTakePartError(WorkerError, FileAccessError):
 
 def none_can(names: str, scheduler: str, workers: list[WorkerState]) -> WorkerError:
     """For a run that no worker can take part in."""
-    told: dict[str, list[str]] = {}
+    by_reason: dict[str, list[str]] = {}
     for worker in workers:
-        told.setdefault(worker.reason, []).append(worker.address)
-    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in told.items())
+        by_reason.setdefault(worker.reason, []).append(worker.address)
+    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in by_reason.items())
     return CannotTakePartError(
         f"no worker of the Dask scheduler at {scheduler} can take part in the run of {names}: "
         f"{reasons}. Each needs framefold of the version that is used here, and the files under "

@@ -27,7 +27,7 @@ def main(lifeline: int) -> None:
     asyncio.run(_work(sys.stdin.buffer.read()))
 
 
-async def _work(told: bytes) -> None:
+async def _work(startup_data: bytes) -> None:
     import dask
 
     if dask.config.get("logging", None) is None:
@@ -36,7 +36,7 @@ async def _work(told: bytes) -> None:
     from framefold.executor._dask import work as dask_work  # noqa: F401 - while there is nothing to do
     from framefold.executor._dask.security import work
 
-    given: tuple[Any, ...] = pickle.loads(told)
+    given: tuple[Any, ...] = pickle.loads(startup_data)
     await work(*given)
 
 

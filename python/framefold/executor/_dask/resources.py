@@ -132,14 +132,14 @@ class RunResources:
 
     def release(self, *resources: Any) -> None:
         """Let go of futures and of buffers; of what else there is among ``resources``, nothing."""
-        for thing in resources:
-            if isinstance(thing, Future):
-                self._futures.pop(thing.key, None)
+        for resource in resources:
+            if isinstance(resource, Future):
+                self._futures.pop(resource.key, None)
                 with suppress(RuntimeError):  # the client is closed, and its loop with it
-                    thing.release()
-            elif isinstance(thing, SharedBuffer) and thing in self._lent:
-                self._lent.remove(thing)
-                self._buffers.give_back(thing)
+                    resource.release()
+            elif isinstance(resource, SharedBuffer) and resource in self._lent:
+                self._lent.remove(resource)
+                self._buffers.give_back(resource)
 
     def close(self) -> None:
         """Let go of all there is, and of all that comes."""
@@ -148,7 +148,7 @@ class RunResources:
         self._closed = True
         # Those first that others do not depend on.
         self.release(*reversed(self._futures.values()), *list(self._lent))
-        self._buffers.rest()
+        self._buffers.release_later()
 
     def _own(self, future: Future) -> Future:
         self._futures[future.key] = future
@@ -163,8 +163,8 @@ class RunResources:
             if isinstance(error, TimeoutError) or not isinstance(error, Exception):
                 raise
             # A worker has died; and the scheduler raises what it comes upon in that case.
-            told = f"{type(error).__name__}: {error}"
-            raise ConnectionError(f"data of the run did not arrive ({told})") from error
+            cause = f"{type(error).__name__}: {error}"
+            raise ConnectionError(f"data of the run did not arrive ({cause})") from error
         future = self._own(scattered[key])
         if self._closed:
             self.release(future)

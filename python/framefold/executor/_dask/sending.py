@@ -71,7 +71,7 @@ class Sending:
                 self._changes = number, argument
         return data
 
-    def begin(self, worker: WorkerState, data: bytes | Future, indices: list[int]) -> Batch:
+    def prepare(self, worker: WorkerState, data: bytes | Future, indices: list[int]) -> Batch:
         """Have a worker plan the run, and process a first batch, which may be empty.
 
         Parameters
@@ -82,12 +82,12 @@ class Sending:
         if isinstance(data, Future) or worker.n_threads > 1:
             # It goes from worker to worker; or other threads do not wait for the first batch.
             worker.run = self._resources.submit(worker.address, "run", pickle.loads, data)
-            batch = self._submit(worker, "begin", indices)
+            batch = self._submit(worker, "prepare", indices)
             worker.answer = batch.future
             return batch
-        buffer, told = self._lend(worker)
-        beginning = FirstTask(indices, self._tasks.budget, told)
-        stream, buffers = beginning.arguments(data, self._changes)
+        buffer, lent = self._lend(worker)
+        first = FirstTask(indices, self._tasks.budget, lent)
+        stream, buffers = first.arguments(data, self._changes)
         call = pickle.loads, stream
         worker.run = self._resources.submit(worker.address, "partitions", *call, buffers=buffers)
         worker.answer = worker.run
@@ -98,9 +98,9 @@ class Sending:
         return self._submit(worker, "process", indices)
 
     def _submit(self, worker: WorkerState, verb: str, indices: list[int]) -> Batch:
-        buffer, told = self._lend(worker)
+        buffer, lent = self._lend(worker)
         # Dask finds futures in tuples, too.
-        arguments = indices, self._changes, self._tasks.budget, told
+        arguments = indices, self._changes, self._tasks.budget, lent
         call = operator.call, worker.run, verb, *arguments
         future = self._resources.submit(worker.address, "partitions", *call)
         return Batch(indices, future, self._clock.seconds, buffer)

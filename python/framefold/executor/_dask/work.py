@@ -80,21 +80,21 @@ class Planned:
     def __init__(
         self,
         kind: str,
-        told: str | failures.Packed,
+        detail: str | failures.Packed,
         answer: Answer | None = None,
         shares: bool = False,
     ) -> None:
         self.kind = kind
-        self.told = told
+        self.detail = detail
         self.answer = answer
         self.shares = shares
 
 
 #: The runs on this worker; they come on any thread.
-_here: weakref.WeakSet[ShippedRun] = weakref.WeakSet()
-_here_lock = threading.Lock()
+_shipped_runs: weakref.WeakSet[ShippedRun] = weakref.WeakSet()
+_shipped_runs_lock = threading.Lock()
 #: The latest runs that were ended early: what belongs to them may come late.
-_over: deque[str] = deque(maxlen=1000)
+_cancelled_numbers: deque[str] = deque(maxlen=1000)
 
 
 class ShippedRun:
@@ -127,9 +127,9 @@ class ShippedRun:
         machine: Machine | None,
     ) -> None:
         self._sent = number, version, dataset, rest, environment, checksum, machine
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
+    def _reset(self) -> None:
         self.number = self._sent[0]
         self._lock = threading.Lock()
         self._run: Run | None = None
@@ -137,19 +137,19 @@ class ShippedRun:
         self._cancelled = False
         self._changes = 0
         self.n_busy = 0
-        with _here_lock:
-            _here.add(self)
-            self._cancelled = self.number in _over
+        with _shipped_runs_lock:
+            _shipped_runs.add(self)
+            self._cancelled = self.number in _cancelled_numbers
 
     def __getstate__(self) -> Any:
         return self._sent
 
     def __setstate__(self, state: Any) -> None:
         self._sent = state
-        self._begin()
+        self._reset()
 
     def __call__(self, verb: str, *arguments: Any) -> Any:
-        """What tasks call: ``begin`` or ``process``."""
+        """What tasks call: ``prepare`` or ``process``."""
         with self._lock:
             self.n_busy += 1
         try:
@@ -159,7 +159,7 @@ class ShippedRun:
                 self.n_busy -= 1
             flush()
 
-    def begin(
+    def prepare(
         self,
         indices: Sequence[int],
         changes: tuple[int, bytes] | None,
@@ -183,7 +183,7 @@ class ShippedRun:
             except BaseException as exception:
                 return Planned("unreadable", _packed(exception))
             try:
-                told = runs.fingerprint(self._plan(dataset))
+                detail = runs.fingerprint(self._plan(dataset))
             except dask_devices.MissingDeviceError as exception:
                 return Planned("unreadable", _packed(exception))
             except BaseException as exception:
@@ -195,9 +195,9 @@ class ShippedRun:
         if shares is not None:
             shares.close()
         answer = None
-        if indices and runs.checksum(told) == self._sent[5]:
+        if indices and runs.checksum(detail) == self._sent[5]:
             answer = self.process(indices, changes, budget, buffer)
-        return Planned("planned", told, answer, shares is not None)
+        return Planned("planned", detail, answer, shares is not None)
 
     def process(
         self,
@@ -221,7 +221,7 @@ class ShippedRun:
             large results, if the client is on this machine.
         """
         if self._sent[1] != _engine.__version__:
-            return Answer([])  # which the client is told by :meth:`begin`
+            return Answer([])  # which the client is told by :meth:`prepare`
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
@@ -229,15 +229,15 @@ class ShippedRun:
         filling = self._opened(buffer)
         results: list[Result] = []
         left = list(reversed(indices))
-        started = begun = time.monotonic()
+        started = partition_started = time.monotonic()
         size = 0
         process = os.getpid()
 
         def take() -> int | None:
-            nonlocal begun
+            nonlocal partition_started
             end_fork(process)
-            begun = time.monotonic()
-            if results and (begun > started + budget[0] or size > budget[1]):
+            partition_started = time.monotonic()
+            if results and (partition_started > started + budget[0] or size > budget[1]):
                 return None
             return left[-1] if left else None
 
@@ -253,7 +253,7 @@ class ShippedRun:
                 where: Any = [np.frombuffer(view, np.uint8) for view in large]
             else:
                 where = filling.add(large)
-            results.append((index, len_bytes, time.monotonic() - begun, data, where))
+            results.append((index, len_bytes, time.monotonic() - partition_started, data, where))
             left.pop()
 
         failure = None
@@ -320,7 +320,7 @@ def _packed(exception: BaseException) -> failures.Packed:
         each = chain.pop()
         if each is not None and id(each) not in seen:
             seen.add(id(each))
-            failures.let_go(each)
+            failures.clear_traceback(each)
             chain += each.__cause__, each.__context__
             if isinstance(each, BaseExceptionGroup):
                 chain += each.exceptions
@@ -329,9 +329,9 @@ def _packed(exception: BaseException) -> failures.Packed:
 
 async def stop(number: str, patience: float) -> bool:
     """End a run on this worker; returns whether user code stopped in time."""
-    with _here_lock:
-        _over.append(number)
-        runs = [shipped for shipped in _here if shipped.number == number]
+    with _shipped_runs_lock:
+        _cancelled_numbers.append(number)
+        runs = [shipped for shipped in _shipped_runs if shipped.number == number]
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience

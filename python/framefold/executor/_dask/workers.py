@@ -67,7 +67,7 @@ class WorkerState:
     #: Whether it is known that it does.
     shares: bool = False
     #: Whether somebody has cancelled what it had, or that is lost: everything is to begin anew.
-    is_spoilt: bool = False
+    needs_restart: bool = False
     #: How often a connection broke while it prepared the run.
     n_broken: int = 0
 
@@ -75,7 +75,7 @@ class WorkerState:
     def takes_part(self) -> bool:
         """Whether it gets partitions, now or soon."""
         would = self.state in (Participation.PREPARING, Participation.USABLE)
-        return would and not (self.is_late or self.is_spoilt)
+        return would and not (self.is_late or self.needs_restart)
 
     @property
     def n_partitions(self) -> int:
@@ -110,7 +110,9 @@ class WorkerState:
     @property
     def resources(self) -> list[Any]:
         """All that there is of the run because of this worker."""
-        of_batches = [thing for batch in self.batches for thing in (batch.future, batch.buffer)]
+        of_batches = [
+            resource for batch in self.batches for resource in (batch.future, batch.buffer)
+        ]
         return [*of_batches, self.answer, self.run]
 
     def room(self, n_ahead: int, *, careful: bool) -> int:

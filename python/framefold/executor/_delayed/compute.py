@@ -31,10 +31,10 @@ class Computing:
                 return self(*collections)
         if self._progress is None:
             return tuple(dask.compute(*collections))
-        told = RunProgress(self._progress, self._delayed.run.partitions)
-        told.start()
+        run_progress = RunProgress(self._progress, self._delayed.run.partitions)
+        run_progress.start()
         try:
-            with counting(self._delayed, told, collections) as options:
+            with counting(self._delayed, run_progress, collections) as options:
                 return tuple(dask.compute(*collections, **options))
         finally:
-            told.end()
+            run_progress.end()

@@ -32,7 +32,7 @@ Layer = dict[Any, Any]
 
 
 @dataclass(frozen=True)
-class Outline:
+class ResultSpec:
     """What is known of a result buffer before it is computed."""
 
     name: str
@@ -94,36 +94,38 @@ class Graph:
 
     # What is taken out of partial results.
 
-    def picked(self, udf: int, of: Outline, index: int) -> tuple[Any, ...]:
+    def picked(self, udf: int, spec: ResultSpec, index: int) -> tuple[Any, ...]:
         """The task that takes a buffer out of the result of partition ``index``."""
         start, stop = self.partitions[index]
-        shape = of.shape(self.shape, stop - start)
-        return (tasks.Pick(udf, of.name, shape), (self._processed, index))
+        shape = spec.shape(self.shape, stop - start)
+        return (tasks.Pick(udf, spec.name, shape), (self._processed, index))
 
-    def nav_rows(self, udf: int, of: Outline, *, native: bool) -> da.Array:
+    def nav_rows(self, udf: int, spec: ResultSpec, *, native: bool) -> da.Array:
         """A buffer that needs no merging, one chunk for each partition."""
         layer: Layer = {}
         lengths = []
-        name = self._name("rows", udf, of.name)
+        name = self._name("rows", udf, spec.name)
         for k, (start, stop, index) in enumerate(self.chunks()):
             lengths.append(stop - start)
-            key = (name, k, *(0 for _ in of.extra_shape))
+            key = (name, k, *(0 for _ in spec.extra_shape))
             if index is not None:
-                layer[key] = self.picked(udf, of, index)
+                layer[key] = self.picked(udf, spec, index)
             else:
-                layer[key] = self._gap(udf, of, start, stop, native)
-        chunks = (tuple(lengths), *((length,) for length in of.extra_shape))
-        return self._array(name, layer, chunks, of.dtype, {self._processed, self._run_key})
+                layer[key] = self._gap(udf, spec, start, stop, native)
+        chunks = (tuple(lengths), *((length,) for length in spec.extra_shape))
+        return self._array(name, layer, chunks, spec.dtype, {self._processed, self._run_key})
 
-    def _gap(self, udf: int, of: Outline, start: int, stop: int, native: bool) -> tuple[Any, ...]:
+    def _gap(
+        self, udf: int, spec: ResultSpec, start: int, stop: int, native: bool
+    ) -> tuple[Any, ...]:
         """What a ``nav`` buffer holds for frames without data."""
         if native:
-            shape = of.shape(self.shape, stop - start)
-            return (tasks.Fill(shape, of.dtype, _no_value(of.dtype)),)
-        return (tasks.Initial(udf, of.name, start, stop), self._run_key)
+            shape = spec.shape(self.shape, stop - start)
+            return (tasks.Fill(shape, spec.dtype, _no_value(spec.dtype)),)
+        return (tasks.Initial(udf, spec.name, start, stop), self._run_key)
 
     def blocks(
-        self, udf: int, of: Outline, chunks: Sequence[tuple[int, ...]], firsts: Sequence[int]
+        self, udf: int, spec: ResultSpec, chunks: Sequence[tuple[int, ...]], firsts: Sequence[int]
     ) -> da.Array:
         """A ``nav`` buffer in blocks of the scan, each a run of frames.
 
@@ -140,27 +142,29 @@ class Graph:
         for index, (start, _) in enumerate(self.partitions):
             block = bisect_right(firsts, start) - 1
             within[block].append((start - firsts[block], (self._processed, index)))
-        name = self._name("blocks", udf, of.name)
+        name = self._name("blocks", udf, spec.name)
         layer: Layer = {}
         for number, place in zip(
             product(*(range(len(lengths)) for lengths in chunks)), within, strict=True
         ):
             nav = tuple(lengths[k] for lengths, k in zip(chunks, number, strict=True))
-            task = tasks.Block(udf, of.name, nav, of.extra_shape, of.dtype, [at for at, _ in place])
-            layer[name, *number, *(0 for _ in of.extra_shape)] = (task, [key for _, key in place])
-        whole = (*chunks, *((length,) for length in of.extra_shape))
-        return self._array(name, layer, whole, of.dtype, {self._processed})
+            task = tasks.Block(
+                udf, spec.name, nav, spec.extra_shape, spec.dtype, [at for at, _ in place]
+            )
+            layer[name, *number, *(0 for _ in spec.extra_shape)] = (task, [key for _, key in place])
+        whole = (*chunks, *((length,) for length in spec.extra_shape))
+        return self._array(name, layer, whole, spec.dtype, {self._processed})
 
-    def partial_results(self, udf: int, of: Outline) -> list[da.Array]:
+    def partial_results(self, udf: int, spec: ResultSpec) -> list[da.Array]:
         """The same buffer of all partitions, one array each."""
-        name = self._name("partials", udf, of.name)
+        name = self._name("partials", udf, spec.name)
         arrays = []
         for index, (start, stop) in enumerate(self.partitions):
-            shape = of.shape(self.shape, stop - start)
+            shape = spec.shape(self.shape, stop - start)
             own = f"{name}-{index}"
-            layer = {(own, *(0 for _ in shape)): self.picked(udf, of, index)}
+            layer = {(own, *(0 for _ in shape)): self.picked(udf, spec, index)}
             chunks = tuple((length,) for length in shape)
-            arrays.append(self._array(own, layer, chunks, of.dtype, {self._processed}))
+            arrays.append(self._array(own, layer, chunks, spec.dtype, {self._processed}))
         return arrays
 
     # Merging.
@@ -172,7 +176,7 @@ class Graph:
             stop = min(n, first + MERGED_TOGETHER)
             yield first, [(self._processed, index) for index in range(first, stop)]
 
-    def merged(self, udf: int, buffers: Sequence[Outline]) -> dict[str, da.Array]:
+    def merged(self, udf: int, buffers: Sequence[ResultSpec]) -> dict[str, da.Array]:
         """The merged buffers of a UDF in Python, by name."""
         name = self._name("merge", udf)
         layer: Layer = {}
@@ -182,32 +186,32 @@ class Graph:
             before = (name, k)
         steps = self._with(name, layer, {self._processed, self._run_key})
         arrays = {}
-        for of in buffers:
-            own = self._name("merged", udf, of.name)
-            if of.kind != "nav":
-                shape = of.shape(self.shape, 0)
-                taken: Layer = {(own, *(0 for _ in shape)): (tasks.State(of.name), before)}
+        for spec in buffers:
+            own = self._name("merged", udf, spec.name)
+            if spec.kind != "nav":
+                shape = spec.shape(self.shape, 0)
+                taken: Layer = {(own, *(0 for _ in shape)): (tasks.State(spec.name), before)}
                 lengths: tuple[int, ...] = shape[:1]
                 rest = shape[1:]
             else:
-                taken, rest = {}, of.extra_shape
+                taken, rest = {}, spec.extra_shape
                 cut = self.chunks()
                 lengths = tuple(stop - start for start, stop, _ in cut)
                 for k, (start, stop, index) in enumerate(cut):
                     key = (own, k, *(0 for _ in rest))
                     if index is None:
-                        taken[key] = self._gap(udf, of, start, stop, native=False)
+                        taken[key] = self._gap(udf, spec, start, stop, native=False)
                     else:
                         group, place = divmod(index, MERGED_TOGETHER)
-                        taken[key] = (tasks.Piece(of.name, place), (name, group))
+                        taken[key] = (tasks.Piece(spec.name, place), (name, group))
             chunks = (lengths, *((length,) for length in rest))
-            arrays[of.name] = self._array(
-                own, taken, chunks, of.dtype, {name, self._run_key}, steps
+            arrays[spec.name] = self._array(
+                own, taken, chunks, spec.dtype, {name, self._run_key}, steps
             )
         return arrays
 
     def finished(
-        self, udf: int, merged: dict[str, da.Array], outlines: Sequence[Outline]
+        self, udf: int, merged: dict[str, da.Array], specs: Sequence[ResultSpec]
     ) -> dict[str, tuple[da.Array, Any]]:
         """The results of a UDF in Python that computes them from merged buffers."""
         from dask.highlevelgraph import HighLevelGraph
@@ -228,24 +232,24 @@ class Graph:
         needs = {self._run_key, *(array.name for array in whole.values())}
         done = self._with(name, layer, needs, below)
         if self.run.roi is not None:
-            for k, of in enumerate(outlines):
-                if of.kind == "nav":
-                    self.over_scan[udf, of.name] = self._whole(udf, k, of, done, name)
-        return self._items(udf, outlines, done, name)
+            for k, spec in enumerate(specs):
+                if spec.kind == "nav":
+                    self.over_scan[udf, spec.name] = self._whole(udf, k, spec, done, name)
+        return self._items(udf, specs, done, name)
 
-    def _whole(self, udf: int, k: int, of: Outline, below: Any, finish: str) -> da.Array:
+    def _whole(self, udf: int, k: int, spec: ResultSpec, below: Any, finish: str) -> da.Array:
         """Result number ``k`` in the shape of the scan, with what it has outside of the ROI."""
         run = self.run
         assert run.roi is not None
-        shape = (*self.shape.nav, *of.extra_shape)
-        own = self._name("whole", udf, of.name)
-        task = tasks.Whole(k, of, self.shape, run.roi.reshape(-1), self._valid)
+        shape = (*self.shape.nav, *spec.extra_shape)
+        own = self._name("whole", udf, spec.name)
+        task = tasks.Whole(k, spec, self.shape, run.roi.reshape(-1), self._valid)
         layer: Layer = {(own, *(0 for _ in shape)): (task, (finish, 0))}
         chunks = tuple((length,) for length in shape)
-        return self._array(own, layer, chunks, of.dtype, {finish}, below)
+        return self._array(own, layer, chunks, spec.dtype, {finish}, below)
 
     def finished_native(
-        self, udf: int, outlines: Sequence[Outline], *, stepwise: bool
+        self, udf: int, specs: Sequence[ResultSpec], *, stepwise: bool
     ) -> dict[str, tuple[da.Array, Any]]:
         """The results of a native UDF that are merged; in steps, if it can be."""
         groups = [*self.groups()] or [(0, [])]
@@ -262,24 +266,24 @@ class Graph:
         last: Layer = {(finish, 0): (tasks.FinishNative(udf, first), self._run_key, before, keys)}
         below = self._with(name, layer, {self._processed, self._run_key})
         needs = {self._processed, self._run_key, name}
-        return self._items(udf, outlines, self._with(finish, last, needs, below), finish)
+        return self._items(udf, specs, self._with(finish, last, needs, below), finish)
 
     def _items(
-        self, udf: int, outlines: Sequence[Outline], below: Any, finish: str
+        self, udf: int, specs: Sequence[ResultSpec], below: Any, finish: str
     ) -> dict[str, tuple[da.Array, Any]]:
         """Each of the results that the last task gives, and its mask."""
         from dask.delayed import Delayed
 
         items = {}
-        for k, of in enumerate(outlines):
-            shape = of.shape(self.shape, self.n_selected)
-            own = self._name("result", udf, of.name)
+        for k, spec in enumerate(specs):
+            shape = spec.shape(self.shape, self.n_selected)
+            own = self._name("result", udf, spec.name)
             layer: Layer = {(own, *(0 for _ in shape)): (tasks.Item(k), (finish, 0))}
             chunks = tuple((length,) for length in shape)
-            array = self._array(own, layer, chunks, of.dtype, {finish}, below)
-            own = self._name("mask", udf, of.name)
+            array = self._array(own, layer, chunks, spec.dtype, {finish}, below)
+            own = self._name("mask", udf, spec.name)
             graph = self._with(own, {own: (tasks.Mask(k), (finish, 0))}, {finish}, below)
-            items[of.name] = array, Delayed(own, graph, layer=own)
+            items[spec.name] = array, Delayed(own, graph, layer=own)
         return items
 
     # Layers.

@@ -38,7 +38,7 @@ def tell_clients(key: str, index: int) -> None:
 
 
 def counting(
-    delayed: DelayedRun, told: RunProgress, collections: tuple[Any, ...]
+    delayed: DelayedRun, run_progress: RunProgress, collections: tuple[Any, ...]
 ) -> AbstractContextManager[dict[str, Any]]:
     """While entered, tells how many partitions are processed on the scheduler that is current.
 
@@ -49,8 +49,8 @@ def counting(
     scheduler = get_scheduler(collections=collections)
     client = getattr(scheduler, "__self__", None)
     if hasattr(client, "subscribe_topic"):
-        return _hearing(client, delayed, told)
-    return _calling_back(delayed, told, takes_callbacks=_is_of_dask(scheduler))
+        return _hearing(client, delayed, run_progress)
+    return _calling_back(delayed, run_progress, takes_callbacks=_is_of_dask(scheduler))
 
 
 def _is_of_dask(scheduler: Any) -> bool:
@@ -68,10 +68,10 @@ def _is_of_dask(scheduler: Any) -> bool:
 class Listener:
     """Counts the partitions of a run that workers say are processed."""
 
-    def __init__(self, delayed: DelayedRun, told: RunProgress, n_threads: int) -> None:
+    def __init__(self, delayed: DelayedRun, run_progress: RunProgress, n_threads: int) -> None:
         self._key = delayed.key
         self._total = len(delayed.run.partitions)
-        self._told = told
+        self._run_progress = run_progress
         self._n_threads = n_threads
         self._done: set[int] = set()
         #: What a reporter raised, in the thread that hears events.
@@ -84,7 +84,7 @@ class Listener:
         self._done.add(index)
         n_done = len(self._done)
         try:
-            self._told.merged(n_done, min(self._n_threads, self._total - n_done))
+            self._run_progress.merged(n_done, min(self._n_threads, self._total - n_done))
         except BaseException as error:
             self.failure = error
 
@@ -93,12 +93,14 @@ class Listener:
         if self.failure is not None:
             raise self.failure
         if len(self._done) < self._total:
-            self._told.merged(self._total, 0)
+            self._run_progress.merged(self._total, 0)
 
 
 @contextmanager
-def _hearing(client: Any, delayed: DelayedRun, told: RunProgress) -> Iterator[dict[str, Any]]:
-    listener = Listener(delayed, told, sum(client.nthreads().values()))
+def _hearing(
+    client: Any, delayed: DelayedRun, run_progress: RunProgress
+) -> Iterator[dict[str, Any]]:
+    listener = Listener(delayed, run_progress, sum(client.nthreads().values()))
     with _lock:
         listeners = _listeners.setdefault(client, [])
         if not listeners:
@@ -124,7 +126,7 @@ def _spread(listeners: list[Listener]) -> Callable[[tuple[float, tuple[str, int]
 
 @contextmanager
 def _calling_back(
-    delayed: DelayedRun, told: RunProgress, *, takes_callbacks: bool
+    delayed: DelayedRun, run_progress: RunProgress, *, takes_callbacks: bool
 ) -> Iterator[dict[str, Any]]:
     """On Dask's schedulers of this machine, which call back after every task.
 
@@ -147,11 +149,11 @@ def _calling_back(
                 counted = total * done // max(1, done + left)
             if counted > self.known:
                 self.known = min(total, counted)
-                told.merged(self.known, min(len(state["running"]), total - self.known))
+                run_progress.merged(self.known, min(len(state["running"]), total - self.known))
 
         def _finish(self, dsk: Any, state: Any, errored: bool) -> None:
             if not errored and self.known < total:
-                told.merged(total, 0)
+                run_progress.merged(total, 0)
 
     counting = Counting()
     if takes_callbacks and not Callback.active:

@@ -73,9 +73,9 @@ class DelayedRun:
                 runs.enter_environment(*environment)
                 value = pickle.loads(data)
                 run = runs.plan(value)
-                for bridge, begun in zip(run.bridges, value["begun"], strict=True):
+                for bridge, main_state in zip(run.bridges, value["main_states"], strict=True):
                     if bridge is not None:
-                        bridge.begun = begun
+                        bridge.main_state = main_state
                 found = runs.fingerprint(run)
                 if found != fingerprint:
                     raise WorkerError(
@@ -111,9 +111,9 @@ class DelayedRun:
             value = runs.contents(run)
             value["dataset"] = run.dataset._for_tasks()
             try:
-                value["begun"] = [
-                    bridge.begun.for_others(bridge.udf)
-                    if bridge is not None and bridge.begun is not None
+                value["main_states"] = [
+                    bridge.main_state.for_others(bridge.udf)
+                    if bridge is not None and bridge.main_state is not None
                     else None
                     for bridge in run.bridges
                 ]
@@ -389,4 +389,4 @@ def _merge_task(run: Run, udf: int) -> MergeTask:
     bridge = run.bridges[udf]
     assert bridge is not None
     plan = run.plan
-    return bridge.begin(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
+    return bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()

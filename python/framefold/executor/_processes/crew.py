@@ -26,10 +26,10 @@ LEAVING = 3.0
 _numbers = itertools.count(1)
 
 #: The runs that worker processes are busy with.
-active: dict[int, Remote] = {}
+active: dict[int, ProcessCrew] = {}
 
 
-class Remote:
+class ProcessCrew:
     """The crew of a run whose partitions worker processes have.
 
     Parameters
@@ -62,7 +62,7 @@ class Remote:
     def next(self) -> _engine.Partial:
         """The next partial result."""
         if self._job is None:
-            self.begin()
+            self.start()
         self._send_changes()
         index = self._tasks.schedule.n_merged
         return self.partial(index, self._tasks.collect(index, self.check))
@@ -88,14 +88,14 @@ class Remote:
             if not complete:
                 self._tasks.stop("the run was cancelled")
         finally:
-            gone = self._forget(job, pool)
+            gone = self._end_job(job, pool)
         # The garbage collector may run this on any thread.
         if not complete and not pool.is_own_thread():
             gone.wait(LEAVING)
 
     # For those that begin here, and for the end of the interpreter.
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """Have workers process what they can."""
         run = self._run
         self._first = self._udfs = _udfs(run)
@@ -103,13 +103,13 @@ class Remote:
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
         self._tasks.n_workers = n_cpus + len(devices)
         fingerprint = runs.fingerprint(run)
-        parcel = runs.ship(run)
+        pickled = runs.ship(run)
         names, environment = runs.names(run), runs.environment()
         about = self._tasks, fingerprint, names, n_cpus, devices
-        job = Job(next(_numbers), self._collects, parcel, environment, *about)
+        job = Job(next(_numbers), self._collects, pickled, environment, *about)
         self._job = job
         active[job.number] = self
-        pool.begin(job)
+        pool.submit(job)
 
     def check(self) -> None:
         """Raise if the run was cancelled."""
@@ -126,7 +126,7 @@ class Remote:
         self._run.plan.cancel()
         self._tasks.stop(reason)
 
-    def _forget(self, job: Job, pool: Pool) -> threading.Event:
+    def _end_job(self, job: Job, pool: Pool) -> threading.Event:
         try:
             gone = pool.end(job)
         except BaseException:  # Ctrl-C, perhaps before anything was done
@@ -156,13 +156,13 @@ TURN = 0.02
 TURN_BYTES = 32 << 20
 
 
-class RemoteLater(Remote):
+class AutoCrew(ProcessCrew):
     """The same, but the calling thread processes partitions until the first worker is ready.
 
     Parameters
     ----------
     pool, run, collects
-        As for :class:`Remote`.
+        As for :class:`ProcessCrew`.
     patience
         For how many seconds to go on here before worker processes are asked for.
     cannot
@@ -179,19 +179,19 @@ class RemoteLater(Remote):
     ) -> None:
         super().__init__(pool, run, collects)
         self._patience = patience
-        self._cannot = cannot
-        self._began: float | None = None
+        self._report_unusable = cannot
+        self._started_at: float | None = None
         self._alone = False
 
     def next(self) -> _engine.Partial:
         """The next partial result."""
-        if self._began is None:
-            self._began = time.monotonic()
+        if self._started_at is None:
+            self._started_at = time.monotonic()
         self._send_changes()
         index = self._tasks.schedule.n_merged
         while True:
             if not self._alone and self._job is None and self._is_time():
-                self._try(self.begin)
+                self._try(self.start)
             here = self._processes_here()
             found = self._collected(index, 0.0 if here else POLL)
             if found is None and here and not self._take_turn():
@@ -210,13 +210,13 @@ class RemoteLater(Remote):
         return self._job is not None and not self._alone
 
     def _is_time(self) -> bool:
-        assert self._began is not None
+        assert self._started_at is not None
         left = self._tasks.schedule.n_left > 1
-        return left and time.monotonic() - self._began >= self._patience
+        return left and time.monotonic() - self._started_at >= self._patience
 
     def _processes_here(self) -> bool:
         """Whether nobody else does."""
-        return self._job is None or self._alone or not self._tasks.is_begun
+        return self._job is None or self._alone or not self._tasks.is_planned
 
     def _try(self, work: Callable[[], None]) -> None:
         from framefold.exceptions import InvalidArgumentError, LimitError
@@ -247,23 +247,23 @@ class RemoteLater(Remote):
         job, pool = self._job, self._pool
         if job is not None and pool is not None:
             self._tasks.stop("the run goes on elsewhere")
-            self._forget(job, pool)
+            self._end_job(job, pool)
             self._job = None
         first = self._tasks.schedule.n_merged
         self._tasks = Tasks(self._tasks.n_partitions, 1, first)
-        self._cannot(error)
+        self._report_unusable(error)
 
     def _take_turn(self) -> bool:
         """Process some partitions on this thread; whether there were any."""
         schedule = self._tasks.schedule
         taken: int | None = None
         n_done = len_bytes = 0
-        latest = begin = time.perf_counter()
+        latest = start = time.perf_counter()
 
         def take() -> int | None:
             nonlocal latest, taken
             latest = time.perf_counter()
-            over = latest - begin > TURN or len_bytes > TURN_BYTES
+            over = latest - start > TURN or len_bytes > TURN_BYTES
             taken = None if n_done and over else next(iter(schedule.take(1)), None)
             return taken
 
@@ -292,8 +292,8 @@ def _udfs(run: Run) -> list[Any]:
 
 def _cancel_all() -> None:
     """Stop what is still under way when the interpreter ends, as it waits for all threads."""
-    for remote in list(active.values()):
-        remote.cancel("the interpreter ends")
+    for crew in list(active.values()):
+        crew.cancel("the interpreter ends")
 
 
 at_end(_cancel_all)

@@ -63,32 +63,32 @@ class Outgoing:
         if self._thread is None and self._channel.takes(len(data)):
             self._channel.send_packed(data, descriptors)
             return
-        letter = QueuedMessage(number, message[0], data, [os.dup(each) for each in descriptors])
+        queued = QueuedMessage(number, message[0], data, [os.dup(each) for each in descriptors])
         with self._lock:
-            self._waiting.append(letter)
+            self._waiting.append(queued)
             if self._thread is not None:
                 return
             thread = threading.Thread(target=self._go_on, name="ff-sending", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # there can be no more threads: it has to be waited for
-                self._waiting.remove(letter)
+                self._waiting.remove(queued)
             else:
                 self._thread = thread
                 return
         try:
-            self._channel.send_packed(letter.data, letter.descriptors)
+            self._channel.send_packed(queued.data, queued.descriptors)
         finally:
-            _close([letter])
+            _close([queued])
 
     def withdraw(self, number: int) -> list[str]:
         """Send no more of a run; of each message that is left out, what it is about."""
         with self._lock:
-            left_out = [letter for letter in self._waiting if letter.number == number]
-            kept = [letter for letter in self._waiting if letter.number != number]
+            left_out = [queued for queued in self._waiting if queued.number == number]
+            kept = [queued for queued in self._waiting if queued.number != number]
             self._waiting = deque(kept)
         _close(left_out)
-        return [letter.kind for letter in left_out]
+        return [queued.kind for queued in left_out]
 
     def close(self) -> None:
         """Send nothing any more."""
@@ -111,18 +111,18 @@ class Outgoing:
                 if not self._waiting:
                     self._thread = None
                     return
-                letter = self._waiting.popleft()
+                queued = self._waiting.popleft()
             try:
-                self._channel.send_packed(letter.data, letter.descriptors)
+                self._channel.send_packed(queued.data, queued.descriptors)
             except OSError:
                 pass  # that the worker is gone is noticed where its messages are read
             except BaseException:
                 self._channel.shut()  # or it would wait for the rest for ever
             finally:
-                _close([letter])
+                _close([queued])
 
 
-def _close(letters: Iterable[QueuedMessage]) -> None:
-    for letter in letters:
-        for descriptor in letter.descriptors:
+def _close(messages: Iterable[QueuedMessage]) -> None:
+    for queued in messages:
+        for descriptor in queued.descriptors:
             os.close(descriptor)

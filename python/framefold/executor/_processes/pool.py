@@ -78,7 +78,7 @@ class Pool:
 
     # What other threads call.
 
-    def begin(self, job: Job) -> None:
+    def submit(self, job: Job) -> None:
         """Process the partitions of a job, as its tasks give them out."""
         with self._lock:
             if self._closed:
@@ -106,11 +106,11 @@ class Pool:
                 self._thread = None
             raise
 
-    def update(self, job: Job, parcel: Any) -> None:
+    def update(self, job: Job, pickled: Any) -> None:
         """Send this to workers before their next task of the job."""
         with self._lock:
             number, _ = self._updates.get(job.number, (0, None))
-            self._updates[job.number] = number + 1, parcel
+            self._updates[job.number] = number + 1, pickled
 
     def end(self, job: Job) -> threading.Event:
         """Forget a job; the event says that no worker is busy with it any more."""
@@ -118,7 +118,7 @@ class Pool:
         with self._lock:
             if self._closed or self._thread is None:
                 self._arrived = [other for other in self._arrived if other is not job]
-                job.parcel.close()
+                job.pickled.close()
                 gone.set()
                 return gone
             self._left.append((job, gone))
@@ -176,7 +176,7 @@ class Pool:
         failure: BaseException = UDFRunCancelled("the executor was closed during the run")
         try:
             while not self._closed:
-                self._look_around()
+                self._update_jobs()
                 self._hand_out()
                 self._listen(self._next_deadline())
                 self._enforce_deadlines()
@@ -190,14 +190,14 @@ class Pool:
             try:
                 for job in jobs:
                     job.tasks.fail(None, failure)
-                    job.parcel.close()
+                    job.pickled.close()
                 _end(self._workers)
             finally:
                 for event in events:
                     event.set()
                 self._close_pipes()
 
-    def _look_around(self) -> None:
+    def _update_jobs(self) -> None:
         """Take notice of runs that begin and end."""
         with self._lock:
             arrived, self._arrived = self._arrived, []
@@ -210,7 +210,7 @@ class Pool:
         for job, gone in left:
             self._jobs.pop(job.number, None)
             self._latest = time.monotonic()
-            job.parcel.close()
+            job.pickled.close()
             self._stopping[job.number] = gone
             for worker in list(self._workers):
                 try:
@@ -334,7 +334,7 @@ class Pool:
                 if job is not None and fingerprint != job.fingerprint:
                     job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
                 elif job is not None:
-                    job.tasks.is_begun = True
+                    job.tasks.is_planned = True
             case ("done", number, results):
                 self._take_in(worker, number, results, descriptors)
             case ("failed", number, index, packed):
@@ -372,7 +372,7 @@ class Pool:
 
     def _deadlines(self, worker: Worker) -> Iterable[float]:
         if not worker.ready:
-            yield worker.began + self._startup_timeout
+            yield worker.started_at + self._startup_timeout
         elif self._timeout is not None and worker.is_busy:
             yield worker.since + self._timeout
         elif self._timeout is not None and worker.queue:
@@ -382,7 +382,7 @@ class Pool:
             if assigned.stop_by is None:
                 continue
             if not worker.ready:
-                yield worker.began + self._startup_timeout
+                yield worker.started_at + self._startup_timeout
             elif busy_with in (None, number):
                 # It hears of it when it is done with what it did for other runs.
                 yield max(assigned.stop_by, worker.since + PATIENCE)

@@ -58,11 +58,11 @@ class Outbox:
         self._results: list[Any] = []
         self._descriptors: list[int] = []
         self._size = 0
-        self._sent = self._begun = time.monotonic()
+        self._sent = self._partition_started = time.monotonic()
 
-    def begin(self) -> None:
+    def start_partition(self) -> None:
         """A partition is begun."""
-        self._begun = time.monotonic()
+        self._partition_started = time.monotonic()
 
     def put(self, partial: _engine.Partial) -> None:
         """The partition is done; what is large, or has waited for some time, is sent at once."""
@@ -72,7 +72,7 @@ class Outbox:
         # Entries of an array of objects may be of any size.
         len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
         filled, descriptors = self._job.slots.fill(large)
-        self._results.append((index, len_bytes, now - self._begun, data, filled))
+        self._results.append((index, len_bytes, now - self._partition_started, data, filled))
         self._descriptors += descriptors
         self._size += len(data)
         if large or not self._job.collects or self._size > LARGE or now - self._sent > LATEST:
@@ -146,13 +146,13 @@ class Server:
             match message:
                 case ("setup", function):
                     self._set_up(function)
-                case ("job", number, collects, parcel, environment):
+                case ("job", number, collects, pickled, environment):
                     runs.enter_environment(*environment)
-                    self._plan(number, collects, parcel, descriptors)
+                    self._plan(number, collects, pickled, descriptors)
                 case ("task", number, _, _):
                     self._process(number, message)
-                case ("update", number, parcel):
-                    self._update(number, parcel, descriptors)
+                case ("update", number, pickled):
+                    self._update(number, pickled, descriptors)
                 case ("drop", number):
                     self._drop(number)
                 case ("end",):
@@ -177,15 +177,15 @@ class Server:
             failures.add_note(exception, "raised by early_setup in a worker process")
             self._broken = failures.pack(exception)
 
-    def _plan(self, number: int, collects: bool, parcel: Any, descriptors: list[int]) -> None:
+    def _plan(self, number: int, collects: bool, pickled: Any, descriptors: list[int]) -> None:
         if self._broken is not None:
             for descriptor in descriptors:
                 os.close(descriptor)
             self._channel.send(("failed", number, None, self._broken))
             return
         try:
-            run = runs.plan(pickles.open_parcel(parcel, descriptors))
-            told = runs.fingerprint(run)
+            run = runs.plan(pickles.load_shared(pickled, descriptors))
+            fingerprint = runs.fingerprint(run)
         except BaseException as exception:
             note = "raised while framefold prepared a run in a worker process"
             failures.add_note(exception, note)
@@ -194,7 +194,7 @@ class Server:
         with self._lock:
             if number not in self._dropped:
                 self._jobs[number] = Job(number, run, collects, bool(descriptors), self._device)
-        self._channel.send(("planned", number, told))
+        self._channel.send(("planned", number, fingerprint))
 
     def _process(self, number: int, first: Any) -> None:
         """Process the partitions of one job for as long as there are no other messages."""
@@ -218,7 +218,7 @@ class Server:
                 return None
             job.slots.release(message[3])
             taken = message[2]
-            outbox.begin()
+            outbox.start_partition()
             return taken
 
         def give(partial: _engine.Partial) -> None:
@@ -236,7 +236,7 @@ class Server:
             outbox.send()
             index = self._next()[0][2] if taken is None else taken
             self._channel.send(("failed", number, index, failures.pack(exception)))
-            failures.let_go(exception)
+            failures.clear_traceback(exception)
         finally:
             flush()
         if number in self._dropped:
@@ -247,14 +247,14 @@ class Server:
         kept = [item for item in self._put_back if item[0][:2] != ("task", number)]
         self._put_back = deque(kept)
 
-    def _update(self, number: int, parcel: Any, descriptors: list[int]) -> None:
+    def _update(self, number: int, pickled: Any, descriptors: list[int]) -> None:
         job = self._jobs.get(number)
         if job is None:
             for descriptor in descriptors:
                 os.close(descriptor)
             return
         try:
-            udfs = pickles.open_parcel(parcel, descriptors)
+            udfs = pickles.load_shared(pickled, descriptors)
             for bridge, udf in zip(job.run.bridges, udfs, strict=True):
                 if bridge is not None and udf is not None:
                     bridge.replace(runs.made(udf))

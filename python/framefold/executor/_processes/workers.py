@@ -42,7 +42,7 @@ class Job(NamedTuple):
     #: Whether results of short partitions may wait for each other.
     collects: bool
     #: Sent once to each worker.
-    parcel: Any
+    pickled: Any
     environment: tuple[list[str], bool]
     tasks: Tasks
     #: What a worker's plan has to be.
@@ -95,13 +95,13 @@ class Worker:
         self.device = device
         self.channel = self._started.channel
         self._outgoing = Outgoing(self.channel)
-        self.began = time.monotonic()
+        self.started_at = time.monotonic()
         self.ready = False
         self.jobs: dict[int, AssignedRun] = {}
         #: Job and partition; the first one is being processed.
         self.queue: deque[tuple[Job, int]] = deque()
         #: Since when the first one can be under way.
-        self.since = self.began
+        self.since = self.started_at
         if setup is not None:
             self._outgoing.send(0, ("setup", setup))
 
@@ -124,12 +124,12 @@ class Worker:
         assigned = self.jobs.get(job.number)
         if assigned is None:
             assigned = self.jobs[job.number] = AssignedRun()
-            message = ("job", job.number, job.collects, job.parcel.message, job.environment)
-            self._outgoing.send(job.number, message, job.parcel.descriptors)
+            message = ("job", job.number, job.collects, job.pickled.message, job.environment)
+            self._outgoing.send(job.number, message, job.pickled.descriptors)
         if assigned.updates < update[0]:
-            assigned.updates, parcel = update
-            change = ("update", job.number, parcel.message)
-            self._outgoing.send(job.number, change, parcel.descriptors)
+            assigned.updates, pickled = update
+            change = ("update", job.number, pickled.message)
+            self._outgoing.send(job.number, change, pickled.descriptors)
         tasks = ("tasks", job.number, indices, assigned.slots.returned())
         self._outgoing.send(job.number, tasks)
         assigned.n_given += 1

@@ -19,7 +19,7 @@ from typing import Any
 
 from framefold import _foreign
 from framefold.executor._wire import pickles
-from framefold.executor._wire.failures import OtherwiseError
+from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF
 
 #: What is larger is sent by name, in bytes.
@@ -112,7 +112,7 @@ def _made(data: bytes, python: tuple[int, int]) -> Any:
             raise ImportError(f"it is of Python {python[0]}.{python[1]}")
         return pickle.loads(data)
     except Exception as error:
-        raise OtherwiseError(
+        raise DifferentCodeError(
             f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
             f"workers have what it imports, and the same version of Python"
         ) from error
@@ -129,7 +129,7 @@ def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
     value = pickle.loads(by_name)
     for name, digest in digests.items():
         if _digest(importlib.import_module(name)) != digest:
-            raise OtherwiseError(
+            raise DifferentCodeError(
                 f"the module {name} is not the same in worker processes, and cannot be sent to "
                 f"them ({reason}); make another context, whose workers import modules anew"
             )

@@ -56,13 +56,13 @@ def _plain() -> Any:
     return DataSet.__reduce__
 
 
-class _Kept(NamedTuple):
+class _OpenDataSet(NamedTuple):
     dataset: DataSet
     stamps: list[Stamp]
 
 
 _lock = threading.Lock()
-_kept: dict[bytes, _Kept] = {}
+_open_datasets: dict[bytes, _OpenDataSet] = {}
 _timer: threading.Timer | None = None
 
 
@@ -75,19 +75,19 @@ def opened(data: bytes) -> DataSet:
         If it cannot be opened.
     """
     with _lock:
-        kept = _kept.get(data)
-    if kept is None or _stamps(kept.dataset.paths) != kept.stamps:
-        kept = None
+        entry = _open_datasets.get(data)
+    if entry is None or _stamps(entry.dataset.paths) != entry.stamps:
+        entry = None
         dataset: DataSet = pickle.loads(data)
         stamps = _stamps(dataset.paths)
     else:
-        dataset, stamps = kept
+        dataset, stamps = entry
     with _lock:
-        _kept.pop(data, None)
+        _open_datasets.pop(data, None)
         if stamps is not None:
-            _kept[data] = _Kept(dataset, stamps)  # the latest is the last
-        while len(_kept) > MOST:
-            del _kept[next(iter(_kept))]
+            _open_datasets[data] = _OpenDataSet(dataset, stamps)  # the latest is the last
+        while len(_open_datasets) > MOST:
+            del _open_datasets[next(iter(_open_datasets))]
         _forget_later()
     return dataset
 
@@ -95,7 +95,7 @@ def opened(data: bytes) -> DataSet:
 def forget() -> None:
     """Close all that nobody uses."""
     with _lock:
-        _kept.clear()
+        _open_datasets.clear()
 
 
 def _forget_later() -> None:

@@ -36,7 +36,7 @@ class NotStartedError(WorkerError):
     """There are no workers: nothing is known against the run itself."""
 
 
-class OtherwiseError(WorkerError):
+class DifferentCodeError(WorkerError):
     """What user code refers to is not the same in a worker process."""
 
 
@@ -44,20 +44,22 @@ def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
     # All of that is in the text. Dask would send these along, which can be of any class.
-    kept = {name: getattr(exception, name) for name in _ATTACHED}
+    attached = {name: getattr(exception, name) for name in _ATTACHED}
     _attach(exception, **dict.fromkeys(_ATTACHED))
     try:
         data = _dumps(exception)
         _loaded(data)
     except BaseException:
         # Not all exceptions can be pickled, and some of those not be made again.
-        told = UDFError(_described(exception))
+        replacement = UDFError(_described(exception))
         for note in getattr(exception, "__notes__", ()):
-            told.add_note(note)
-        told.add_note(f"{type(exception).__qualname__} itself cannot be sent between processes")
-        data = pickle.dumps(told)
+            replacement.add_note(note)
+        replacement.add_note(
+            f"{type(exception).__qualname__} itself cannot be sent between processes"
+        )
+        data = pickle.dumps(replacement)
     finally:
-        _attach(exception, **kept)
+        _attach(exception, **attached)
     return data, text
 
 
@@ -71,7 +73,7 @@ def _attach(exception: BaseException, **values: Any) -> None:
         BaseException.__setattr__(exception, name, value)
 
 
-def let_go(exception: BaseException) -> None:
+def clear_traceback(exception: BaseException) -> None:
     """Forget the traceback, and with it all that its frames refer to."""
     _attach(exception, __traceback__=None)
 

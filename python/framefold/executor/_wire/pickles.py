@@ -190,13 +190,13 @@ def loads(data: bytes, memory: Bytes | None, places: Places) -> Any:
     return pickle.loads(data, buffers=[memory[start : start + n] for start, n in places])
 
 
-class Parcel:
+class SharedPickle:
     """A value that goes to several processes; large arrays are there once for all of them."""
 
     def __init__(self, value: Any) -> None:
         data, large = dumps_by_value(value)
         places, size = layout(large)
-        #: What :func:`open_parcel` takes.
+        #: What :func:`load_shared` takes.
         self.message = (data, places, size)
         self.descriptors: list[int] = []
         if large:
@@ -218,8 +218,8 @@ def _close(descriptor: int) -> None:
         os.close(descriptor)
 
 
-def open_parcel(message: tuple[bytes, Places, int], descriptors: list[int]) -> Any:
-    """The value of a :class:`Parcel`, on the other side."""
+def load_shared(message: tuple[bytes, Places, int], descriptors: list[int]) -> Any:
+    """The value of a :class:`SharedPickle`, on the other side."""
     data, places, size = message
     memory = mapped(descriptors[0], size, private=True) if descriptors else None
     return loads(data, memory, places)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 from framefold._planning import Run, plan_run
 from framefold.executor._wire import code, datasets
 from framefold.executor._wire.failures import cannot_be_sent, held_elsewhere
-from framefold.executor._wire.pickles import Parcel
+from framefold.executor._wire.pickles import SharedPickle
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF
 
 
-def ship(run: Run) -> Parcel:
+def ship(run: Run) -> SharedPickle:
     """A run as it is sent to worker processes.
 
     Raises
@@ -29,7 +29,7 @@ def ship(run: Run) -> Parcel:
     if run.dataset._held:
         raise held_elsewhere()
     try:
-        return Parcel({**contents(run), "dataset": datasets.sent(run.dataset)})
+        return SharedPickle({**contents(run), "dataset": datasets.sent(run.dataset)})
     except (MemoryError, OSError):
         raise
     except Exception as error:
@@ -54,7 +54,7 @@ def contents(run: Run) -> dict[str, Any]:
     }
 
 
-def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> Parcel:
+def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> SharedPickle:
     """UDFs whose parameters have changed, and None for the others.
 
     Raises
@@ -63,7 +63,7 @@ def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> P
         As :func:`ship`.
     """
     try:
-        return Parcel([None if udf is None else recipe(udf) for udf in changed])
+        return SharedPickle([None if udf is None else recipe(udf) for udf in changed])
     except Exception as error:
         raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
 
