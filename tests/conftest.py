@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 from collections.abc import Iterator
 from typing import Any
@@ -11,17 +10,16 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
+from own_environment import own_environment
 
 import framefold as ff
 
 
 @pytest.fixture(autouse=True, scope="module")
-def own_environment() -> Iterator[None]:
-    """What a module sets in the environment ends with it: nannies of Dask leave settings there."""
-    before = dict(os.environ)
-    yield
-    os.environ.clear()
-    os.environ.update(before)
+def environment_of_module() -> Iterator[None]:
+    """What a module sets in the environment ends with it."""
+    with own_environment():
+        yield
 
 
 def pytest_configure() -> None:

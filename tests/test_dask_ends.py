@@ -195,7 +195,7 @@ def test_forks_in_the_middle_of_a_run_end(local):  # noqa: F811
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(scratch, "YOUNG", -1.0)
+    monkeypatch.setattr(dask_scratch, "YOUNG", -1.0)
     return tmp_path
 
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
 
 
 def test_young_folders_are_left_alone(folder, monkeypatch):
-    monkeypatch.setattr(scratch, "YOUNG", 60.0)
+    monkeypatch.setattr(dask_scratch, "YOUNG", 60.0)
     young = folder / f"{dask_scratch.PREFIX}1-new"
     young.mkdir()
     dask_scratch.remove_stale()

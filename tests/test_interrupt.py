@@ -135,7 +135,7 @@ def test_cancel_from_another_thread():
     stopper = threading.Thread(target=stop)
     stopper.start()
     with pytest.raises(UDFRunCancelled):
-        plan.run(2)
+        ff._engine.Driver(plan, 2).run()
     stopper.join()
 
 
@@ -144,12 +144,11 @@ def test_an_exception_from_a_progress_callback_ends_the_run():
     dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32))
     plan = ff._engine.Plan(dataset._engine, [ff._native.native_udf(ff.SumUDF(), dataset)])
 
-    def callback(kind, frames, n_bytes, partitions):
-        if kind == "merged":
-            raise LookupError("enough")
+    def callback(n_merged, in_progress):
+        raise LookupError("enough")
 
     with pytest.raises(LookupError, match="enough"):
-        plan.run(2, callback)
+        ff._engine.Driver(plan, 2, callback=callback).run()
 
 
 def test_progress_events_add_up():
@@ -157,12 +156,9 @@ def test_progress_events_add_up():
     dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32), num_partitions=7)
     plan = ff._engine.Plan(dataset._engine, [ff._native.native_udf(ff.SumUDF(), dataset)])
     events = []
-    plan.run(2, lambda *event: events.append(event))
-    assert events[0] == ("started", 100, 100 * 64, 7)
-    assert [event[0] for event in events[1:]] == ["merged"] * 7 + ["finished"]
-    assert events[-2][1:3] == (100, 100 * 64)
-    frames = [event[1] for event in events[1:-1]]
-    assert frames == sorted(frames)
+    ff._engine.Driver(plan, 2, callback=lambda *event: events.append(event)).run()
+    assert [n_merged for n_merged, _ in events] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(0 <= in_progress <= 7 - n_merged for n_merged, in_progress in events)
 
 
 def test_a_progress_bar_is_shown(capsys, dataset):

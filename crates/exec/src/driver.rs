@@ -282,11 +282,11 @@ impl Host for Step<'_> {
     fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool> {
         self.merging.in_progress = in_progress;
         self.merging.merge(partial, self.observer)?;
-        if self.merging.is_complete() {
+        if self.pause || self.merging.is_complete() {
             return Ok(false);
         }
         self.merging.poll(self.observer)?;
-        Ok(!self.pause)
+        Ok(true)
     }
 }
 

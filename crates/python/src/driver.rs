@@ -100,13 +100,13 @@ impl PyDriver {
         &self,
         py: Python<'py>,
     ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
-        let snapshot = self.with(py, |driver, _| driver.results().snapshot())?;
+        let snapshot = self.look(py, |driver| driver.results().snapshot())?;
         to_lists(py, snapshot)
     }
 
     /// One truth value per selected frame: whether it is merged.
     fn valid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<bool>>> {
-        let valid = self.with(py, |driver, _| driver.results().valid())?;
+        let valid = self.look(py, |driver| driver.results().valid())?;
         Ok(PyArray1::from_vec(py, valid))
     }
 }
@@ -126,6 +126,21 @@ impl PyDriver {
                 let done = watched(&self.cancel, || work(&mut driver, &mut observer));
                 self.n_merged.store(driver.results().n_merged(), Ordering::Relaxed);
                 done
+            })
+        });
+        outcome.or_raise(py)
+    }
+
+    /// The same for what can be had when the run was stopped, too.
+    fn look<T: Send>(
+        &self,
+        py: Python<'_>,
+        work: impl FnOnce(&Driver) -> framefold::Result<T> + Send,
+    ) -> PyResult<T> {
+        let outcome = detached(py, || {
+            guarded(|| {
+                let (driver, _user) = self.lock()?;
+                watched(&Cancel::new(), || work(&driver))
             })
         });
         outcome.or_raise(py)
