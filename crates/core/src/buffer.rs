@@ -11,7 +11,7 @@ pub enum BufferKind {
     Nav,
     /// One entry per cell of a frame.
     Sig,
-    /// A shape of its own.
+    /// Another shape.
     Single,
 }
 
@@ -158,7 +158,7 @@ impl NativeArray {
     /// Values that stand for "no value", of a shape that follows from input.
     ///
     /// # Errors
-    /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+    /// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
     pub fn try_missing(dtype: DType, shape: &[usize]) -> Result<Self> {
         let len = crate::checked_product(shape).and_then(|len| usize::try_from(len).ok());
         let values = TypedVec::try_missing(dtype, len.unwrap_or(usize::MAX))?;
@@ -168,7 +168,7 @@ impl NativeArray {
     /// The same array once more, where its shape follows from input.
     ///
     /// # Errors
-    /// `Limit` if there is no memory for it; `Cancelled` if nobody waits for it any more.
+    /// `Limit` if there is no memory for it; `Cancelled` if the run was cancelled meanwhile.
     pub fn try_clone(&self) -> Result<Self> {
         Ok(NativeArray { shape: self.shape.clone(), values: self.values.try_clone()? })
     }

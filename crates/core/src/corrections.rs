@@ -1,4 +1,4 @@
-//! What is done to raw pixels before anybody sees them: dark frame, gain map, excluded pixels.
+//! What is done to raw pixels before UDFs see them: dark frame, gain map, excluded pixels.
 
 mod apply;
 mod slice;

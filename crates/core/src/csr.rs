@@ -114,8 +114,8 @@ impl<'a> CsrTile<'a> {
     /// The same, with values in memory of `owner`, which keeps them alive for as long as a clone
     /// of it is held.
     ///
-    /// Row starts and columns are not lent: whoever shows them to others shows copies, since others
-    /// rely on what was checked here, and a mapped file may change after that.
+    /// Row starts and columns are not lent: other code gets copies of them, since it relies on what
+    /// was checked here, and a mapped file may change after that.
     ///
     /// # Errors
     /// `Bug` if the values lie elsewhere.
@@ -227,8 +227,8 @@ impl<'a, T: Element> CsrView<'a, T> {
 
 /// The error for a column that does not lie within the `len` cells of its slice.
 ///
-/// Columns are checked when a tile is made. Those of a mapped file may change afterwards, so that
-/// whoever writes to the cell of a column looks again.
+/// Columns are checked when a tile is made. Those of a mapped file may change afterwards, so each
+/// write to the cell of a column checks it again.
 pub fn stray_column(column: u32, len: usize) -> Error {
     Error::bad_file(format!(
         "found column {column} in a sparse tile, expected 0 to {}",

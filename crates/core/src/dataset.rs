@@ -124,7 +124,7 @@ impl Dataset {
         self.unused_corrections.as_deref()
     }
 
-    /// The dtype of pixels that are not converted on anybody's wish: that of the source, or the
+    /// The dtype of pixels where no UDF asks for another one: that of the source, or the
     /// float or complex dtype that corrections turn it into.
     pub fn pixel_dtype(&self) -> DType {
         let native = self.source.info().dtype.dtype;

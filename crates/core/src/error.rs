@@ -116,7 +116,7 @@ impl Error {
         Error::new(ErrorKind::Io, format!("could not {what}: {source}")).with_source(source)
     }
 
-    /// Adds the next step for whoever reads the message; a second call replaces the first.
+    /// Adds the next step for the reader of the message; a second call replaces the first.
     #[must_use]
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.0.hint = Some(hint.into());

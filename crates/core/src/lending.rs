@@ -13,8 +13,8 @@ use std::sync::Arc;
 /// NumPy array.
 ///
 /// Implementers return the same bytes on every call; a shorter slice gives errors. That the bytes
-/// neither go nor change while somebody holds the [`Owner`] is no promise but what the signature
-/// says: the slice lives as long as the borrow of `self`, and nobody can take an [`Arc`] apart that
+/// neither go nor change while an [`Owner`] exists is no promise but what the signature
+/// says: the slice lives as long as the borrow of `self`, and no code can take an [`Arc`] apart that
 /// another one shares.
 pub trait SharedBytes: Send + Sync {
     /// The bytes.
@@ -95,7 +95,7 @@ mod tests {
         assert!(LentBytes::try_new(&[], whole).unwrap().bytes().is_empty());
     }
 
-    /// Has fewer bytes once it is told so.
+    /// Has fewer bytes from the moment when the test sets the flag.
     struct Fickle(Vec<u8>, AtomicBool);
 
     impl SharedBytes for Fickle {

@@ -7,8 +7,8 @@
 //!
 //! The key choice: *declaring* and *running* are two things. A [`Udf`] says what it needs before
 //! the first pixel is read and can be shared between threads; an [`Accumulator`] lives for one
-//! partition on one worker; a [`Merger`] folds partial results on the main side. Whoever drives
-//! them cannot tell a native kernel from a Python class.
+//! partition on one worker; a [`Merger`] folds partial results on the main side. The driver
+//! cannot tell a native kernel from a Python class.
 //!
 //! ```
 //! use framefold_core::{DType, Shape};

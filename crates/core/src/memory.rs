@@ -72,7 +72,7 @@ pub fn zeros<T: Zeroable>(len: usize) -> Result<Vec<T>> {
 /// `len` times `value`.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
 pub fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>> {
     let mut vec = Vec::new();
     resize(&mut vec, len, value)?;
@@ -82,7 +82,7 @@ pub fn filled<T: Clone>(value: T, len: usize) -> Result<Vec<T>> {
 /// What the iterator gives, whose number follows from input.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
 pub fn collected<T>(mut items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T>> {
     let mut vec = with_room(items.len())?;
     while items.len() > VALUES_BETWEEN_CHECKS {
@@ -96,7 +96,7 @@ pub fn collected<T>(mut items: impl ExactSizeIterator<Item = T>) -> Result<Vec<T
 /// The same values once more.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
 pub fn copied<T: Clone>(values: &[T]) -> Result<Vec<T>> {
     let mut vec = with_room(values.len())?;
     for part in values.chunks(VALUES_BETWEEN_CHECKS) {
@@ -119,7 +119,7 @@ pub fn with_room<T>(len: usize) -> Result<Vec<T>> {
 /// Makes a vector `len` values long, with `value` in new places.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
 pub fn resize<T: Clone>(vec: &mut Vec<T>, len: usize, value: T) -> Result<()> {
     make_room(vec, len.saturating_sub(vec.len()))?;
     while vec.len() < len {

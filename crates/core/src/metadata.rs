@@ -77,7 +77,7 @@ quantities! {
     Software "software" "" "The program that wrote the file.";
     RecordedAt "recorded_at" "" "When it was recorded: ISO 8601, or as the file spells it.";
     Title "title" "" "Title of the recording.";
-    Note "note" "" "Comment of whoever recorded it.";
+    Note "note" "" "Comment of the operator who recorded it.";
     SignalType "signal_type" "" "Kind of signal, as HyperSpy names it.";
     ScanAxes "scan_axes" "" "Names of the axes of the scan, slowest first.";
     FrameAxes "frame_axes" "" "Names of the axes of frames, slowest first.";

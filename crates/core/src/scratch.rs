@@ -17,8 +17,8 @@ impl SharedBytes for Vec<Line> {
 
 /// A growing buffer, aligned to 64 bytes, that is reused from tile to tile.
 ///
-/// Whoever clones its [`Scratch::owner`] keeps the present contents: the next
-/// [`Scratch::prepare`] then takes fresh memory instead of overwriting what somebody still sees.
+/// A clone of its [`Scratch::owner`] keeps the present contents: the next
+/// [`Scratch::prepare`] then takes fresh memory instead of overwriting what is still in use.
 #[derive(Default)]
 pub struct Scratch {
     lines: Arc<Vec<Line>>,
@@ -38,7 +38,7 @@ impl Scratch {
         let n_lines = len_bytes.div_ceil(64);
         let kept = Arc::get_mut(&mut self.lines).is_some_and(|lines| lines.len() >= n_lines);
         if !kept {
-            // What nobody holds on to is given back first.
+            // Memory without another owner is freed first.
             self.lines = Arc::default();
             // Zeroed by the system page by page, when a page is first written: a damaged file may
             // claim far more than there will be.

@@ -126,7 +126,7 @@ pub trait FrameReader {
     /// The cells `sig` of each of `frames`, in the source's dtype and native byte order.
     ///
     /// Called by the run machine for every tile, from one thread. The source either lends the
-    /// bytes as they lie in memory, or decodes them into a buffer of its own, which it may use
+    /// bytes as they lie in memory, or decodes them into its scratch buffer, which it may use
     /// again on the next call (see [`crate::Scratch`]). Every frame asked for is present.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use framefold_core::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag shared between a run and whoever may want to stop it.
+/// A flag shared between a run and all code that may stop it.
 ///
 /// Checked before every tile. Once set it stays set: a new run needs a new flag.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ impl Cancel {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Whether anybody else has it.
+    /// Whether another clone of the flag exists.
     pub fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1
     }

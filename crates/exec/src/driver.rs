@@ -39,8 +39,8 @@ pub trait Crew: Send {
     /// The first error in partition order, from the source or a UDF; those of `host`.
     fn work(&mut self, host: &mut dyn Host) -> Result<()>;
 
-    /// Ends what is under way; returns when nobody works on the run any more. Called once, at the
-    /// end of the run, which may be `complete` or not.
+    /// Stops all workers; returns when no partition is being processed any more. Called once, at
+    /// the end of the run, which may be `complete` or not.
     ///
     /// # Errors
     /// What goes wrong with that.
@@ -63,8 +63,8 @@ pub trait Host {
     fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool>;
 }
 
-/// What user code on the threads of workers needs around it.
-pub trait Around: Send + Sync {
+/// Prepares the thread of a worker for user code, and undoes that afterwards.
+pub trait WorkerScope: Send + Sync {
     /// Calls `work`, which is all that a thread does for the run.
     fn thread(&self, work: &mut dyn FnMut()) {
         work();
@@ -84,10 +84,10 @@ pub trait Around: Send + Sync {
     }
 }
 
-/// Nothing.
-struct Plain;
+/// For plans without user code: nothing is prepared.
+struct NoScope;
 
-impl Around for Plain {}
+impl WorkerScope for NoScope {}
 
 /// How long the observer is left alone at most.
 const POLL: Duration = Duration::from_millis(40);
@@ -120,7 +120,7 @@ struct Merging {
 }
 
 impl Driver {
-    /// A run that has not begun. Threads start with the first step.
+    /// A run that has not started. Threads start with the first step.
     ///
     /// # Errors
     /// Whatever the UDFs report when they set up their results.
@@ -128,16 +128,18 @@ impl Driver {
         plan: &Arc<Plan>,
         executor: Executor,
         cancel: Cancel,
-        around: Option<Arc<dyn Around>>,
+        scope: Option<Arc<dyn WorkerScope>>,
     ) -> Result<Self> {
-        let around = around.unwrap_or_else(|| Arc::new(Plain));
+        let scope = scope.unwrap_or_else(|| Arc::new(NoScope));
         let crew: Box<dyn Crew> = match executor {
-            Executor::Inline => Box::new(inline::Here::new(plan.clone(), cancel.clone(), around)),
+            Executor::Inline => {
+                Box::new(inline::InlineCrew::new(plan.clone(), cancel.clone(), scope))
+            }
             Executor::Threads(count) => {
                 let count = count
                     .or_else(|| std::thread::available_parallelism().ok())
                     .unwrap_or(NonZeroUsize::MIN);
-                Box::new(threads::Threads::new(plan.clone(), count, around))
+                Box::new(threads::ThreadCrew::new(plan.clone(), count, scope))
             }
         };
         Driver::with_crew(plan, crew, cancel)
@@ -215,7 +217,7 @@ impl Driver {
         self.merging.in_progress
     }
 
-    /// Ends the run; returns when nobody works on it any more.
+    /// Ends the run; returns when no worker processes a partition of it any more.
     ///
     /// # Errors
     /// Whatever the crew reports.

@@ -28,7 +28,7 @@ mod system;
 mod worker;
 
 pub use cancel::Cancel;
-pub use driver::{Around, Crew, Driver, Executor, Host, RunOptions, guarded, run};
+pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, guarded, run};
 pub use options::PlanOptions;
 pub use plan::{Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};

@@ -24,7 +24,7 @@ use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A run, decided but not begun: cheap to make, printable, and shared by all workers.
+/// A run, decided but not started: cheap to make, printable, and shared by all workers.
 pub struct Plan {
     pub(crate) dataset: Dataset,
     pub(crate) roi: Option<Arc<Roi>>,

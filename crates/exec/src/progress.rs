@@ -31,7 +31,7 @@ pub enum Event {
     Finished,
 }
 
-/// Somebody who watches a run. All methods are called on the thread that called [`crate::run`].
+/// Watches a run. All methods are called on the thread that called [`crate::run`].
 pub trait Observer {
     /// Called for every [`Event`], in order, after it happened; `results` may be looked at.
     ///

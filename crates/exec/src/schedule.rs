@@ -28,7 +28,7 @@ pub enum Next<R, E> {
     Merge(usize, R),
     /// Wait for news.
     Wait,
-    /// End the run with this error, and [`close`](Schedule::close) it. Told once.
+    /// End the run with this error, and [`close`](Schedule::close) it. Returned once.
     Failed(E),
     /// All partitions are merged, or the run has ended.
     Complete,
@@ -257,7 +257,7 @@ impl<R, E> Schedule<R, E> {
         attempts
     }
 
-    /// A partition that was handed out was not begun.
+    /// A partition that was handed out was not started.
     pub fn put_back(&mut self, index: usize) {
         if self.is_open(index) {
             self.again.insert(index);

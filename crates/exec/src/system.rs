@@ -29,8 +29,8 @@ fn left(root: &Path) -> u64 {
 }
 
 fn of_the_machine(root: &Path) -> u64 {
-    let told = read_to_string(root.join("proc/meminfo")).unwrap_or_default();
-    let kibibytes = |name| number_of(&told, name);
+    let meminfo = read_to_string(root.join("proc/meminfo")).unwrap_or_default();
+    let kibibytes = |name| number_of(&meminfo, name);
     let available = kibibytes("MemAvailable:");
     let total = available.map(|left| left.saturating_add(kibibytes("SwapFree:").unwrap_or(0)));
     total.map_or(u64::MAX, |total| total.saturating_mul(1024))
@@ -55,7 +55,7 @@ fn of_groups(root: &Path, path: &str, newer: bool) -> u64 {
         // Without a limit it says `max`.
         let Some((most, used)) = number(most).zip(number(used)) else { continue };
         let stat = read_to_string(folder.join("memory.stat")).unwrap_or_default();
-        // Pages of files that nobody looks at any more are given back.
+        // Pages of files that no process uses any more are given back.
         let used = used.saturating_sub(number_of(&stat, idle).unwrap_or(0));
         left = left.min(most.saturating_sub(used));
     }

@@ -37,7 +37,7 @@ pub struct Worker<'p> {
 }
 
 impl<'p> Worker<'p> {
-    /// A worker with a reader of its own.
+    /// A worker, which opens a reader for itself alone.
     ///
     /// # Errors
     /// Whatever the source reports when it is opened for reading.
@@ -137,7 +137,7 @@ impl<'p> Worker<'p> {
                 self.process_tile(position, slice, &mut accumulators)?;
             }
         }
-        // Before anybody uses the result: were all bytes really there?
+        // Before the result is used: were all bytes really there?
         self.reader.verify()?;
         self.finished(accumulators)
     }

@@ -1,7 +1,7 @@
 //! Byte access to one file, or to memory that looks like one.
 //!
 //! Readers see a file through [`Storage`] alone. Its length is that at open, for ever: a file that
-//! grows is read as it was. A file that shrinks is noticed by whoever reads the missing part
+//! grows is read as it was. A file that shrinks is noticed when the missing part is read
 //! (buffered), or by [`Storage::verify`] (mapped); neither crashes the process. One that is written to
 //! in place is noticed by its time of change, or, if it has grown as well, by its old ends.
 
@@ -98,7 +98,7 @@ impl Storage {
         Storage(Arc::new(Kind::Shared { bytes, len, path: Some(path.to_path_buf()) }))
     }
 
-    /// Part of this storage, as if it were one of its own. What leaves it is cut off.
+    /// Part of this storage, as a storage. What leaves it is cut off.
     pub(crate) fn part(&self, range: Range<u64>) -> Self {
         let start = range.start.min(self.len());
         let len = range.end.min(self.len()).saturating_sub(start);

@@ -134,7 +134,7 @@ impl<'d> Job<'d> {
                     Some(chunks) => given_chunk(chunks, nav, sig)?,
                     None => default_chunk(nav, sig, size),
                 };
-                // Gzip has one of its own.
+                // Gzip has a checksum already.
                 let has_checksums = format == WriteFormat::Zarr
                     && !matches!(compression, Compression::None | Compression::Gzip);
                 Some(ChunkSpec { shape, size, steps, skips_zeros: true, has_checksums })
@@ -269,7 +269,7 @@ impl<'d> Job<'d> {
     }
 }
 
-/// The chunks that somebody wants, no larger than the array.
+/// The chunks that were asked for, no larger than the array.
 fn given_chunk(chunks: &[usize], nav: &[usize], sig: &[usize]) -> Result<Vec<usize>> {
     let shape: Vec<usize> = nav.iter().chain(sig).copied().collect();
     let wrong = |what: String| Error::invalid(what).with_hint("give a length for each axis");

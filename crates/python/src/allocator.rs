@@ -52,8 +52,8 @@ fn ask(start: *mut u8, len: usize) {
     }
     let skipped = start.align_offset(PAGE);
     let pages = len.saturating_sub(skipped) / PAGE * PAGE;
-    // SAFETY: the range lies within one allocation, and the advice changes no byte of it. Nobody
-    // needs to know whether it was taken.
+    // SAFETY: the range lies within one allocation, and the advice changes no byte of it. Whether
+    // the system took the advice makes no difference.
     unsafe { libc::madvise(start.wrapping_add(skipped).cast(), pages, libc::MADV_HUGEPAGE) };
 }
 

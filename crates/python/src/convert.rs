@@ -32,7 +32,7 @@ pub(crate) fn write_raw_csr(
     callback: Option<Py<PyAny>>,
 ) -> PyResult<(Vec<PathBuf>, u64, u64, u64)> {
     let options = CsrWriteOptions { threshold, force };
-    let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing raw_csr");
+    let mut progress = |n_done: u64| report_progress(callback.as_ref(), n_done, "writing raw_csr");
     let written = detached(py, || {
         let mut write =
             || framefold::write_raw_csr(dataset.inner(), &path, &options, &mut progress);
@@ -87,7 +87,8 @@ pub(crate) fn write_dataset<'py>(
         unverified: !verify,
         threads: threads.and_then(NonZeroUsize::new),
     };
-    let mut progress = |n_done: u64| tell(callback.as_ref(), n_done, "writing a data set");
+    let mut progress =
+        |n_done: u64| report_progress(callback.as_ref(), n_done, "writing a data set");
     let written = detached(py, || {
         let mut write =
             || framefold::write_dataset(dataset.inner(), &path, &options, &mut progress);
@@ -103,8 +104,12 @@ pub(crate) fn write_dataset<'py>(
     Ok(dict)
 }
 
-/// Lets Python hear how far it is, and stop.
-fn tell(callback: Option<&Py<PyAny>>, n_done: u64, doing: &str) -> framefold::Result<()> {
+/// Reports progress to the callback; fails if it raises or a signal has come.
+fn report_progress(
+    callback: Option<&Py<PyAny>>,
+    n_done: u64,
+    doing: &str,
+) -> framefold::Result<()> {
     attached(|py| {
         py.check_signals()?;
         callback.map_or(Ok(()), |callback| callback.call1(py, (n_done,)).map(drop))

@@ -4,9 +4,9 @@ use crate::ending::{attached, detached};
 use crate::errors::{OrRaise, from_python};
 use crate::observer::{PyObserver, watched};
 use crate::plan::{PyPlan, ResultLists, to_lists};
-use crate::udf::{KnownThread, aside};
+use crate::udf::{KnownThread, stash_held_gil};
 use crate::verbs::Partial;
-use framefold::exec::{Around, Crew, Driver, Host, PartialResult, guarded};
+use framefold::exec::{Crew, Driver, Host, PartialResult, WorkerScope, guarded};
 use framefold::{Cancel, Error, Executor};
 use framefold_python_macros::caught;
 use numpy::PyArray1;
@@ -55,14 +55,14 @@ impl PyDriver {
             Some(n) => Executor::Threads(NonZeroUsize::new(n)),
             None => Executor::Threads(None),
         };
-        let places: Arc<dyn Around> = Arc::new(Places(places.unwrap_or_default()));
+        let places: Arc<dyn WorkerScope> = Arc::new(Places(places.unwrap_or_default()));
         // Threads of kernels alone never meet the interpreter.
-        let around = plan.needs_python().then_some(places);
+        let scope = plan.needs_python().then_some(places);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
         let flag = cancel.clone();
         let made = detached(py, || match crew {
             Some(crew) => Driver::with_crew(&plan, Box::new(PyCrew(crew)), flag),
-            None => Driver::try_new(&plan, executor, flag, around),
+            None => Driver::try_new(&plan, executor, flag, scope),
         });
         let (driver, user) = (Mutex::new(made.or_raise(py)?), Mutex::new(None));
         let (n_merged, process) = (AtomicUsize::new(0), std::process::id());
@@ -79,7 +79,7 @@ impl PyDriver {
         self.with(py, |driver, observer| driver.step(observer))
     }
 
-    /// Ends the run; returns when nobody works on it any more.
+    /// Ends the run; returns when no worker processes a partition of it any more.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.cancel.cancel();
         if self.process != std::process::id() {
@@ -182,7 +182,7 @@ impl Drop for User<'_> {
 /// Where workers work: the device of each, if CUDA devices take part.
 struct Places(Vec<Py<PyAny>>);
 
-impl Around for Places {
+impl WorkerScope for Places {
     fn thread(&self, work: &mut dyn FnMut()) {
         let _known = KnownThread::new();
         work();
@@ -244,13 +244,13 @@ fn leave(
     }
 }
 
-/// Others who process partitions, in Python.
+/// A crew written in Python, such as worker processes or a Dask cluster.
 struct PyCrew(Py<PyAny>);
 
 impl Crew for PyCrew {
     fn work(&mut self, host: &mut dyn Host) -> framefold::Result<()> {
         loop {
-            let next = aside(|| {
+            let next = stash_held_gil(|| {
                 attached(|py| {
                     let partial = self.0.call_method0(py, "next")?;
                     let in_progress = self.0.getattr(py, "in_progress")?.extract::<usize>(py)?;
@@ -261,8 +261,8 @@ impl Crew for PyCrew {
             let partial = partial?;
             let index = partial.partition;
             let go_on = host.merge(partial, in_progress)?;
-            let told = attached(|py| self.0.call_method1(py, "merged", (index + 1,)).map(drop));
-            told.map_err(|exception| from_python(exception, ""))?;
+            let reported = attached(|py| self.0.call_method1(py, "merged", (index + 1,)).map(drop));
+            reported.map_err(|exception| from_python(exception, ""))?;
             if !go_on {
                 return Ok(());
             }

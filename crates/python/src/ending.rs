@@ -5,7 +5,7 @@
 //! moment comes, [`end_threads`] closes the way: who wants to attach from then on is put to sleep
 //! for ever, with the process to end it, and who is attached already is waited for.
 
-use crate::udf::let_go;
+use crate::udf::release_held_gil;
 use framefold::Cancel;
 use framefold_python_macros::caught;
 use pyo3::prelude::*;
@@ -89,7 +89,7 @@ fn count(n: usize) {
     INSIDE.fetch_add(n, Ordering::SeqCst);
     if is_closed() {
         INSIDE.fetch_sub(n, Ordering::SeqCst);
-        let_go();
+        release_held_gil();
         loop {
             std::thread::park();
         }
@@ -121,13 +121,13 @@ pub(crate) fn end_threads(py: Python<'_>, seconds: f64) -> PyResult<bool> {
     for run in RUNS.lock().unwrap_or_else(PoisonError::into_inner).iter() {
         run.cancel();
     }
-    let begun = Instant::now();
+    let started = Instant::now();
     // Several times, for those that were attached again just before.
     let mut n_quiet = 0;
     while n_quiet < 3 {
         py.detach(|| std::thread::sleep(Duration::from_millis(1)));
         n_quiet = if INSIDE.load(Ordering::SeqCst) == 0 { n_quiet + 1 } else { 0 };
-        if n_quiet == 0 && begun.elapsed().as_secs_f64() > seconds {
+        if n_quiet == 0 && started.elapsed().as_secs_f64() > seconds {
             return Ok(false);
         }
     }

@@ -83,7 +83,7 @@ fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
 /// that was being handled when it was raised.
 pub(crate) fn is_about_read_only(py: Python<'_>, exception: &PyErr) -> bool {
     let mut exception = exception.value(py).clone().into_any();
-    // As many as anybody nests; there may be circles.
+    // More than are ever nested; there may be circles.
     for _ in 0..8 {
         // File systems can be read-only, too.
         if !exception.is_instance_of::<PyOSError>() {

@@ -4,7 +4,7 @@ use crate::arrays::memory_of;
 use crate::dataset::{PyDataset, shared_bytes};
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
-use crate::udf::aside;
+use crate::udf::stash_held_gil;
 use framefold::core::{
     DType, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, MetadataList,
     Presence, Result, Scratch, SigSlice, SourceInfo, StoredDType, TileFrames,
@@ -99,8 +99,8 @@ struct PieceReader<'s> {
 impl PieceReader<'_> {
     /// The piece with that frame.
     fn piece_of(&mut self, frame: u64) -> Result<&Piece> {
-        let kept = self.piece.take().filter(|piece| piece.frames.contains(&frame));
-        let piece = match kept {
+        let cached = self.piece.take().filter(|piece| piece.frames.contains(&frame));
+        let piece = match cached {
             Some(piece) => piece,
             None => self.source.piece_of(frame)?,
         };
@@ -124,7 +124,7 @@ impl PythonSource {
             let type_string: String = array.dtype().getattr("str")?.extract()?;
             Ok(self.checked(&array, &type_string, frames.clone()))
         };
-        aside(|| attached(read))
+        stash_held_gil(|| attached(read))
             .map_err(|exception| from_python(exception, format!("reading piece {index}")))?
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn check_memory(py: Python<'_>, len_bytes: u64) -> PyResult<()> {
 }
 
 /// The base object of arrays that show a tile: keeps the tile's memory alive and unchanged for
-/// as long as somebody holds on to such an array.
+/// as long as such an array exists.
 #[pyclass(frozen, module = "framefold._engine")]
 pub(crate) struct TileMemory(LentBytes);
 
@@ -85,7 +85,7 @@ pub(crate) struct NumpyBytes {
 }
 
 // SAFETY: the memory belongs to an array that is kept alive by the reference above; it is only
-// ever read here. That nobody writes to it during a run is the user's part, as documented for
+// ever read here. That it is not written to during a run is the user's part, as documented for
 // the memory data set.
 unsafe impl Send for NumpyBytes {}
 // SAFETY: as above.
@@ -101,7 +101,7 @@ impl NumpyBytes {
 
 impl SharedBytes for NumpyBytes {
     fn bytes(&self) -> &[u8] {
-        // SAFETY: promised by whoever called `new`.
+        // SAFETY: promised by the caller of `new`.
         unsafe { std::slice::from_raw_parts(self.start, self.len) }
     }
 }

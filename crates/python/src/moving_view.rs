@@ -2,7 +2,7 @@
 //!
 //! Making an array costs several times what calling an empty Python function does. For views
 //! that change with every frame, the header of the previous one is written over, for as long as
-//! nobody but the engine can see it.
+//! no code but the engine can see it.
 
 use crate::arrays::{Layout, view};
 use numpy::PyArrayDescr;
@@ -25,7 +25,7 @@ impl MovingView {
     /// An array that shows `layout`, and whether it is a new object.
     ///
     /// `holders` is the number of references to the array that the caller accounts for: an array
-    /// that has more is left to whoever has them, and a new one is made.
+    /// that has more is left to its other owners, and a new one is made.
     ///
     /// # Safety
     /// As for [`view`]. `base` is the same object at every call, so that it keeps alive whatever
@@ -54,7 +54,7 @@ impl MovingView {
 }
 
 impl Shown {
-    /// Moves the array to the memory of `layout`, if nobody can tell.
+    /// Moves the array to the memory of `layout`, if no user code has a reference to it.
     fn reuse(&self, descr: &Bound<'_, PyArrayDescr>, layout: &Layout<'_>, holders: u32) -> bool {
         let object = self.array.as_ptr();
         // SAFETY: a live object, looked at with the interpreter's lock held.
@@ -64,7 +64,7 @@ impl Shown {
             return false;
         }
         let n_dims = layout.shape.len();
-        // SAFETY: `object` is a live array object, as `view` made it, and nobody else has a
+        // SAFETY: `object` is a live array object, as `view` made it, and no other code has a
         // reference to it: views of it refer to its base, or count as references. Its shape and
         // strides have `nd` entries each. The new address is of memory that `base` keeps alive.
         unsafe {

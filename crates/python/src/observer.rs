@@ -2,7 +2,7 @@
 
 use crate::ending::attached;
 use crate::errors::from_python;
-use crate::udf::aside;
+use crate::udf::stash_held_gil;
 use framefold::core::interrupt;
 use framefold::exec::{Event, Observer, Results};
 use framefold::{Cancel, Result};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// How long work goes on at most before somebody looks for signals.
+/// How long work goes on at most before the calling thread looks for signals.
 pub(crate) const POLL: Duration = Duration::from_millis(40);
 
 /// Looks for signals within work that takes long, such as plans, tiles, and files that are opened.
@@ -45,7 +45,7 @@ impl Observer for PyObserver {
     }
 
     fn poll(&mut self) -> Result<()> {
-        aside(|| attached(|py| py.check_signals()))
+        stash_held_gil(|| attached(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
     }
 }

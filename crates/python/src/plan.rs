@@ -19,7 +19,7 @@ use pyo3::types::{PyList, PyTuple};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A run, decided but not begun.
+/// A run, decided but not started.
 #[pyclass(frozen, name = "Plan", module = "framefold._engine")]
 pub(crate) struct PyPlan {
     plan: Arc<Plan>,
@@ -112,7 +112,7 @@ impl PyPlan {
         self.cancel.cancel();
     }
 
-    /// Whether somebody stopped the run.
+    /// Whether the run was cancelled.
     #[getter]
     fn cancelled(&self) -> bool {
         self.cancel.is_cancelled()

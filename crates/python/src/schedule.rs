@@ -74,7 +74,7 @@ impl PySchedule {
         self.lock().lost(index, blamed)
     }
 
-    /// A partition that was handed out was not begun.
+    /// A partition that was handed out was not started.
     fn put_back(&self, index: usize) {
         self.lock().put_back(index);
     }

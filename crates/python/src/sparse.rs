@@ -76,13 +76,13 @@ fn in_memory(error: Error) -> Error {
     let hint = error.hint().filter(|hint| !hint.contains("file")).unwrap_or(
         "row pointers are indptr of the sparse array, columns its indices; make the array anew",
     );
-    let mut told = Error::invalid(error.message()).with_hint(hint);
+    let mut adapted = Error::invalid(error.message()).with_hint(hint);
     if let Some(format) = error.format() {
-        told = told.with_format(format);
+        adapted = adapted.with_format(format);
     }
     match error.frame() {
-        Some(frame) => told.with_frame(frame),
-        None => told,
+        Some(frame) => adapted.with_frame(frame),
+        None => adapted,
     }
 }
 

@@ -12,7 +12,7 @@ mod merger;
 mod pixels;
 mod rows;
 
-pub(crate) use attached::{KnownThread, aside, let_go};
+pub(crate) use attached::{KnownThread, release_held_gil, stash_held_gil};
 pub(crate) use cursor::TileCursor;
 
 use crate::ending::attached;
@@ -43,7 +43,7 @@ pub(crate) struct PyUdf {
     cancel: Cancel,
     /// See [`Attached`].
     short: Arc<AtomicBool>,
-    /// Whether it has tried to write into what it gets: it gets copies of its own from then on.
+    /// Whether it has tried to write into what it gets: it gets separate copies from then on.
     writes: Arc<AtomicBool>,
 }
 
@@ -110,12 +110,12 @@ impl Udf for PyUdf {
     }
 
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        let begun = Attached::begin(self.short.clone(), meta.may_wait, |py| {
+        let attached = Attached::begin(self.short.clone(), meta.may_wait, |py| {
             let run = self.run(py, meta)?;
             Task::try_new(&run, meta, partition, self.cancel.clone(), self.writes.clone())
                 .map_err(|exception| from_python(exception, "preparing the partition"))
         });
-        Ok(Box::new(PyAccumulator::new(begun?)))
+        Ok(Box::new(PyAccumulator::new(attached?)))
     }
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {

@@ -91,7 +91,7 @@ impl PyResults {
         Ok(PyResults(Mutex::new(Some(Results::of_udf(plan, udf, n_merged, state)?))))
     }
 
-    /// Runs `work` on the results. The lock is only ever taken with the GIL released: whoever
+    /// Runs `work` on the results. The lock is only ever taken with the GIL released: a thread that
     /// holds it may need the GIL to go on.
     fn with<T: Send>(
         &self,

@@ -116,7 +116,7 @@ pub fn convert_csr<'t>(
     dispatch_csr!(tile, view => write_as(view.entries().1, dtype, out))?;
     let scratch: &Scratch = scratch;
     let values = TypedSlice::from_bytes(dtype, &scratch.bytes()[..len_bytes])?;
-    // Where nobody owns the entries, nobody may hold on to the tile either.
+    // Entries without an owner are valid during this call alone, and so is the tile.
     CsrTile { values, ..tile.clone() }.with_owner(scratch.owner())
 }
 

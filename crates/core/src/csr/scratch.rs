@@ -6,7 +6,7 @@ use bytemuck::Zeroable;
 
 /// Memory for row starts, columns and values, reused from tile to tile.
 ///
-/// As with [`Scratch`], whoever clones the owner of a tile's values keeps them: the next
+/// As with [`Scratch`], a clone of the owner of a tile's values keeps them: the next
 /// [`CsrScratch::prepare`] then takes fresh memory for those.
 #[derive(Default)]
 pub struct CsrScratch {

@@ -1,4 +1,4 @@
-//! Sparse tiles: checked, converted, and left alone while somebody looks at them.
+//! Sparse tiles: checked, converted, and not overwritten while they are in use.
 
 use super::*;
 use crate::{FramesView, Scratch};

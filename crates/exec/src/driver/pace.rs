@@ -1,7 +1,7 @@
 //! How many threads work at the same time, where they may hinder each other.
 //!
 //! Calls into an interpreter take turns. Where each is short, handing the turn over costs more than
-//! the call, and two threads are slower than one. Nobody knows beforehand, so it is measured, once,
+//! the call, and two threads are slower than one. It cannot be known before, so it is measured once,
 //! at the beginning of a run of short partitions: some with all threads, then some with one.
 
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! Partitions on several threads, merged in order on the calling one.
 
 use super::pace::Pace;
-use super::{Around, Crew, Host, POLL, guarded};
+use super::{Crew, Host, POLL, WorkerScope, guarded};
 use crate::schedule::{Next, Schedule};
 use crate::{PartialResult, Plan, Worker};
 use framefold_core::{Arrival, Error, ErrorKind, Result, interrupt};
@@ -12,34 +12,34 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 /// Threads that are started with the first partition, and end with the run.
-pub(super) struct Threads {
-    desk: Arc<Desk>,
+pub(super) struct ThreadCrew {
+    shared: Arc<Shared>,
     n_threads: usize,
-    around: Arc<dyn Around>,
+    scope: Arc<dyn WorkerScope>,
     handles: Vec<JoinHandle<()>>,
-    /// In a fork, the threads are those of the other process.
+    /// The process that started the threads: a fork of it has none of them.
     process: u32,
 }
 
-impl Threads {
-    pub(super) fn new(plan: Arc<Plan>, threads: NonZeroUsize, around: Arc<dyn Around>) -> Self {
+impl ThreadCrew {
+    pub(super) fn new(plan: Arc<Plan>, threads: NonZeroUsize, scope: Arc<dyn WorkerScope>) -> Self {
         let n_threads = threads.get().min(plan.n_partitions());
-        let (desk, process) = (Arc::new(Desk::new(plan, n_threads)), std::process::id());
-        Threads { desk, n_threads, around, handles: Vec::new(), process }
+        let (shared, process) = (Arc::new(Shared::new(plan, n_threads)), std::process::id());
+        ThreadCrew { shared, n_threads, scope, handles: Vec::new(), process }
     }
 
     fn start(&mut self) -> Result<()> {
         for i in 0..self.n_threads {
-            let (desk, around) = (self.desk.clone(), self.around.clone());
-            desk.lock().n_threads += 1;
+            let (shared, scope) = (self.shared.clone(), self.scope.clone());
+            shared.lock().n_threads += 1;
             let name = format!("framefold-{i}");
             let spawned = std::thread::Builder::new()
                 .name(name)
-                .spawn(move || desk.serve(i, around.as_ref()));
+                .spawn(move || shared.run_thread(i, scope.as_ref()));
             match spawned {
                 Ok(handle) => self.handles.push(handle),
                 Err(error) => {
-                    self.desk.lock().n_threads -= 1;
+                    self.shared.lock().n_threads -= 1;
                     // Fewer threads do as well; none at all is an error.
                     if self.handles.is_empty() {
                         return Err(Error::io("start a worker thread", error));
@@ -55,8 +55,8 @@ impl Threads {
         if self.process != std::process::id() {
             return self.handles.drain(..).for_each(std::mem::forget);
         }
-        self.desk.close();
-        // Whoever drops a run may be one of its own threads.
+        self.shared.close();
+        // A run may be dropped on one of its own threads, which must not wait for itself.
         let own = std::thread::current().id();
         for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {
             // A thread catches its panics itself.
@@ -65,25 +65,25 @@ impl Threads {
     }
 }
 
-impl Crew for Threads {
+impl Crew for ThreadCrew {
     fn work(&mut self, host: &mut dyn Host) -> Result<()> {
         if self.handles.is_empty() {
             self.start()?;
         }
         loop {
-            let mut state = self.desk.lock();
+            let mut state = self.shared.lock();
             match state.schedule.next_step() {
                 Next::Merge(index, partial) => {
                     let in_progress = state.schedule.n_in_progress();
                     drop(state);
                     let go_on = host.merge(partial, in_progress)?;
-                    self.desk.merged(index + 1);
+                    self.shared.merged(index + 1);
                     if !go_on {
                         return Ok(());
                     }
                 }
                 Next::Wait => {
-                    let waited = self.desk.news.wait_timeout(state, POLL);
+                    let waited = self.shared.result_ready.wait_timeout(state, POLL);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                     host.poll()?;
                 }
@@ -99,22 +99,22 @@ impl Crew for Threads {
     }
 }
 
-impl Drop for Threads {
+impl Drop for ThreadCrew {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-/// Where workers and the merging thread meet.
-struct Desk {
+/// What workers and the merging thread share.
+struct Shared {
     plan: Arc<Plan>,
     state: Mutex<State>,
     /// This partition and those after it need not be processed any more.
     limit: Arc<AtomicUsize>,
-    /// Told to the merging thread: a partition finished or failed, a worker left.
-    news: Condvar,
-    /// Told to the workers: the window moved, the run ended.
-    room: Condvar,
+    /// Wakes the merging thread: a partition finished or failed, or a worker thread ended.
+    result_ready: Condvar,
+    /// Wakes the workers: the window moved, or the run ended.
+    work_ready: Condvar,
 }
 
 struct State {
@@ -125,17 +125,17 @@ struct State {
     pace: Pace,
 }
 
-impl Desk {
+impl Shared {
     fn new(plan: Arc<Plan>, threads: usize) -> Self {
         let n = plan.n_partitions();
         let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
         let schedule = Schedule::new(0..n, threads);
-        Desk {
+        Shared {
             plan,
             state: Mutex::new(State { schedule, n_threads: 0, running: 0, pace }),
             limit: Arc::new(AtomicUsize::new(n)),
-            news: Condvar::new(),
-            room: Condvar::new(),
+            result_ready: Condvar::new(),
+            work_ready: Condvar::new(),
         }
     }
 
@@ -144,20 +144,20 @@ impl Desk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A thread's life.
-    fn serve(&self, number: usize, around: &dyn Around) {
-        let _leaving = Leaving(self);
-        let lived = guarded(|| {
-            around.thread(&mut || self.process_all(number, around));
+    /// What a worker thread does from its start to its end.
+    fn run_thread(&self, number: usize, scope: &dyn WorkerScope) {
+        let _guard = ThreadGuard(self);
+        let outcome = guarded(|| {
+            scope.thread(&mut || self.process_all(number, scope));
             Ok(())
         });
-        if let Err(error) = lived {
+        if let Err(error) = outcome {
             self.fail_next(error);
         }
     }
 
     /// Processes partitions until there are none left, or the run has ended.
-    fn process_all(&self, number: usize, around: &dyn Around) {
+    fn process_all(&self, number: usize, scope: &dyn WorkerScope) {
         let mut worker = match guarded(|| Worker::try_new(&self.plan)) {
             Ok(worker) => worker,
             Err(error) => return self.fail_next(error),
@@ -167,14 +167,14 @@ impl Desk {
             let wanted = move || {
                 if index < limit.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::cancelled()) }
             };
-            let begun = Instant::now();
+            let started = Instant::now();
             let mut work = || {
                 let mut tick = wanted.clone();
                 let run = || worker.run_arrived(index, &mut tick);
                 interrupt::watched(wanted.clone(), run)
             };
-            match guarded(|| around.partition(number, &mut || guarded(&mut work))) {
-                Ok(partial) => self.finish(partial, begun),
+            match guarded(|| scope.partition(number, &mut || guarded(&mut work))) {
+                Ok(partial) => self.finish(partial, started),
                 Err(error) => return self.fail(index, error),
             }
         }
@@ -202,11 +202,11 @@ impl Desk {
                 state.schedule.arrived();
                 continue;
             }
-            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self.work_ready.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    fn finish(&self, partial: PartialResult, begun: Instant) {
+    fn finish(&self, partial: PartialResult, started: Instant) {
         let now = Instant::now();
         let (index, bytes) = (partial.partition, partial.len_bytes());
         let mut state = self.lock();
@@ -215,13 +215,13 @@ impl Desk {
         let before = state.pace.at_once();
         state.pace.finished(self.plan.partition_len(index), running, left, now);
         if state.pace.at_once() > before {
-            self.room.notify_all();
+            self.work_ready.notify_all();
         }
-        let seconds = (now - begun).as_secs_f64();
-        let of_no_use = state.schedule.finished(index, partial, bytes, seconds);
+        let seconds = (now - started).as_secs_f64();
+        let unused = state.schedule.finished(index, partial, bytes, seconds);
         drop(state);
-        drop(of_no_use);
-        self.news.notify_one();
+        drop(unused);
+        self.result_ready.notify_one();
     }
 
     /// Earlier partitions go on, later ones stop.
@@ -229,14 +229,14 @@ impl Desk {
         self.limit.fetch_min(index + 1, Ordering::Relaxed);
         let mut state = self.lock();
         state.running -= 1;
-        let of_no_use = match error.kind() {
+        let unused = match error.kind() {
             ErrorKind::Cancelled => state.schedule.stopped(index, error),
             _ => state.schedule.failed(index, error),
         };
         drop(state);
-        drop(of_no_use);
-        self.news.notify_one();
-        self.room.notify_all();
+        drop(unused);
+        self.result_ready.notify_one();
+        self.work_ready.notify_all();
     }
 
     fn fail_next(&self, error: Error) {
@@ -247,22 +247,22 @@ impl Desk {
 
     fn merged(&self, count: usize) {
         if self.lock().schedule.merged(count) {
-            self.room.notify_all();
+            self.work_ready.notify_all();
         }
     }
 
     fn close(&self) {
         self.limit.store(0, Ordering::Relaxed);
-        let kept = self.lock().schedule.close();
-        drop(kept);
-        self.room.notify_all();
+        let unmerged = self.lock().schedule.close();
+        drop(unmerged);
+        self.work_ready.notify_all();
     }
 }
 
-/// Signs the worker off, however it leaves.
-struct Leaving<'d>(&'d Desk);
+/// Counts the thread as ended when it is dropped, also after a panic.
+struct ThreadGuard<'d>(&'d Shared);
 
-impl Drop for Leaving<'_> {
+impl Drop for ThreadGuard<'_> {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.n_threads -= 1;
@@ -271,6 +271,6 @@ impl Drop for Leaving<'_> {
             state.schedule.fail(error);
         }
         drop(state);
-        self.0.news.notify_one();
+        self.0.result_ready.notify_one();
     }
 }

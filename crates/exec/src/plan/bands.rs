@@ -1,8 +1,8 @@
-//! Bands: frames of which each part is a run of its own.
+//! Bands: frames that are processed in parts, each part in a separate run.
 //!
 //! The sum of a 4096 × 4096 detector is 128 MiB large while it is being made. One such accumulator
 //! for every few frames costs more time than reading them does, and one for every thread more
-//! memory than anybody expects. Where all UDFs treat each pixel by itself, frames are therefore
+//! memory than users expect. Where all UDFs treat each pixel by itself, frames are therefore
 //! cut into bands of whole rows, and a partition is a band of many frames: its accumulators are
 //! small, and every pixel is merged once or a few times in the whole run. A UDF does not notice:
 //! to it, each band is a data set whose frames are that band.
@@ -42,7 +42,7 @@ pub(super) fn cut(tiles: &Tiles, count: usize) -> Result<Vec<Band>> {
     Ok(bands)
 }
 
-/// What a UDF is told about the run of each band.
+/// The meta data of the run of each band, as a UDF sees it.
 pub(super) fn metas(
     job: &JobMeta,
     bands: &[Band],

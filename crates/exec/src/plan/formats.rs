@@ -1,7 +1,7 @@
 //! In which array format each UDF gets its tiles.
 //!
 //! A UDF gets the format in which the source has the data, if it takes that, and otherwise the
-//! first that it asks for. Each format is made at most once per tile, whoever wants it.
+//! first that it asks for. Each format is made at most once per tile, for all UDFs.
 
 use super::saturating_u64;
 use framefold_core::{ArrayFormat, Dataset, Requirements, Result, Udf};

@@ -12,7 +12,7 @@ pub(super) struct TileMaker {
     /// Whether some UDF wants dense tiles; corrections work on nothing else.
     wants_dense: bool,
     wants_csr: bool,
-    /// Whether the source gives sparse rows that nobody wants corrected.
+    /// Whether the source gives sparse rows to which no corrections apply.
     reads_csr: bool,
     densified: Scratch,
     sparse: CsrScratch,

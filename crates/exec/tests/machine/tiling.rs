@@ -110,7 +110,7 @@ fn no_tile_is_deeper_than_one_of_the_udfs_can_bear() {
         (Method::Tile, None, 3),
         (Method::Frame, None, 3),
         (Method::Frame, Some(32), 3),
-        // Nobody gets less than the whole of them.
+        // No tile is smaller than all of them.
         (Method::Partition, None, 64),
     ] {
         let plan = plan(vec![shallow(method, Some(3)), udf(Method::Tile, other)]).unwrap();
@@ -138,12 +138,12 @@ fn large_tiles_are_for_pixels_that_lie_in_memory_as_they_are_wanted() {
         (vec![wishes(ALL, None), wishes(None, None)], MemoryOptions::default(), 32),
         (vec![wishes(ALL, None), udf(Method::Frame, None)], MemoryOptions::default(), 128),
     ] {
-        let told = format!("{} UDFs, {options:?}", udfs.len());
+        let case = format!("{} UDFs, {options:?}", udfs.len());
         let dataset = dataset_with(options).unwrap();
         let options = PlanOptions { num_partitions: Some(1), ..PlanOptions::default() };
         let plan = Plan::try_new(&dataset, udfs, None, &options).unwrap();
-        assert_eq!(plan.tiling().tile_shape(), [rows, 512], "{told}");
-        assert!(plan.tiling().depth() * rows <= 32 * 128, "{told}");
+        assert_eq!(plan.tiling().tile_shape(), [rows, 512], "{case}");
+        assert!(plan.tiling().depth() * rows <= 32 * 128, "{case}");
     }
 }
 

@@ -3,7 +3,7 @@
 //! Reading a mapped page that lies beyond the end of a truncated file, or that the disk fails to
 //! deliver, raises SIGBUS, which by default ends the process. The handler here marks the mapping
 //! as damaged, puts zero pages in place of the missing part, and lets the reader go on;
-//! [`super::Storage::verify`] reports the damage before anybody uses what was read.
+//! [`super::Storage::verify`] reports the damage before what was read is used.
 //!
 //! Faults elsewhere are none of our business: the handler puts back the one that it replaced and
 //! returns, so that the same fault, or the same signal, meets that one as if we were never there.
@@ -24,8 +24,8 @@ static REPLACED: [AtomicPtr<libc::sigaction>; MAX_REPLACED] =
 static N_REPLACED: AtomicUsize = AtomicUsize::new(0);
 static PAGE_SIZE: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes sure that faults in mapped files end up here, even if somebody else installed a handler
-/// of their own since the last call. Called at every mapping and before every partition.
+/// Makes sure that faults in mapped files end up here, even if other code has installed another
+/// handler since the last call. Called at every mapping and before every partition.
 ///
 /// # Errors
 /// Whatever the system says about `sigaction` or the page size.

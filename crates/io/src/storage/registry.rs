@@ -2,7 +2,7 @@
 //!
 //! A list of blocks of slots that only ever grows. The handler takes no lock and never waits: a mapping
 //! whose page just faulted is in use by the faulting thread, so its own slot cannot change during
-//! the search, and any slot that does change belongs to somebody else.
+//! the search, and any slot that does change belongs to another thread.
 
 mod atomics {
     pub(super) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};

@@ -118,7 +118,7 @@ fn a_mapped_file_that_shrinks_gives_an_error() {
     let other = Storage::open(&path, Backend::Mmap).unwrap();
     assert_eq!(byte(&storage, 999_999), 7);
     set_len(&path, 10_000);
-    // Far beyond the new end: a fault, if nobody caught it.
+    // Far beyond the new end: a fault, unless the guard catches it.
     assert_eq!(byte(&storage, 600_000), 0);
     assert_eq!(byte(&storage, 999_999), 0);
     assert_eq!(byte(&storage, 9_999), 7);
@@ -190,7 +190,7 @@ fn many_threads_may_hit_the_missing_part_at_once() {
     }
 }
 
-/// Runs an ignored test of this module in a process of its own.
+/// Runs an ignored test of this module in a separate process.
 #[cfg(unix)]
 fn run_alone(test: &str) -> std::process::Output {
     std::process::Command::new(std::env::current_exe().unwrap())
@@ -209,7 +209,7 @@ mod foreign {
         let dir = tempfile::tempdir().unwrap();
         let path = file_of(&dir, &vec![7; 100_000]);
         let file = File::open(&path).unwrap();
-        // SAFETY: nobody else writes to the file, and the fault is what is wanted.
+        // SAFETY: no other code writes to the file, and the fault is what is wanted.
         let map = unsafe { memmap2::Mmap::map(&file) }.unwrap();
         set_len(&path, 0);
         eprintln!("read {}", std::hint::black_box(&map)[50_000]);

@@ -64,7 +64,7 @@ fn read(path: &Path) -> Option<String> {
 
 const KINDS: [OutputKind; 2] = [OutputKind::File, OutputKind::ZarrArray];
 
-/// Not a test of its own: what the next one kills.
+/// Not a test: the process that the next one kills.
 #[test]
 fn killed_child() {
     let Ok(folder) = std::env::var("FRAMEFOLD_TEST_FOLDER") else { return };

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
-/// How often somebody who wants to stop is heard.
+/// How often the pool looks whether it is to stop.
 const TICK: Duration = Duration::from_millis(100);
 
 /// What workers tell the calling thread, and hear from it.
@@ -20,9 +20,9 @@ impl Link<'_> {
     /// So many frames more are done.
     ///
     /// # Errors
-    /// `Cancelled` if somebody failed, or nobody wants the result any more.
+    /// `Cancelled` if a job failed, or the caller has stopped waiting.
     pub(super) fn done(&self, n_frames: u64) -> Result<()> {
-        // Only the caller's end is ever closed, and then nobody listens.
+        // Only the caller's end is ever closed, and then there is no receiver.
         let _ = self.sender.send(n_frames);
         self.check()
     }

@@ -3,7 +3,7 @@
 use crate::calibration::offset_of;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory};
 
-/// The positions that are written, as a grid of their own.
+/// The positions that are written, as a grid.
 #[derive(Debug)]
 pub(super) struct Selection {
     /// The shape of the scan that is written.

@@ -2,7 +2,7 @@
 //!
 //! Handing the lock to another thread costs more than what a short function does with a whole
 //! tile. So a worker keeps it through a partition where the engine's own work between tiles is
-//! short: nobody gains from a lock that is free for a microsecond. The interpreter still switches
+//! short: no thread gains from a lock that is free for a microsecond. The interpreter still switches
 //! threads while user code runs, as often as it always does. Where reading or converting a tile
 //! takes longer, the lock is free meanwhile, and other threads run Python.
 
@@ -20,24 +20,24 @@ const SHORT: Duration = Duration::from_micros(20);
 
 thread_local! {
     /// The lock that this thread keeps from one piece of Python work to the next.
-    static KEPT: Cell<Option<Kept>> = const { Cell::new(None) };
+    static HELD_GIL: Cell<Option<HeldGil>> = const { Cell::new(None) };
 }
 
 /// The thread is attached to the interpreter until this is dropped.
-struct Kept(ffi::PyGILState_STATE);
+struct HeldGil(ffi::PyGILState_STATE);
 
-impl Kept {
+impl HeldGil {
     fn new() -> Self {
         // SAFETY: may be called on any thread, whether it is attached or not; `drop` undoes it.
-        Kept(unsafe { ffi::PyGILState_Ensure() })
+        HeldGil(unsafe { ffi::PyGILState_Ensure() })
     }
 }
 
-impl Drop for Kept {
+impl Drop for HeldGil {
     fn drop(&mut self) {
-        // SAFETY: undoes the call in `new` on the same thread: a `Kept` is in `KEPT` or on the
-        // stack of `enter`. The thread is attached as it was after that call: whatever was
-        // entered since has been left, and what could detach it runs with `KEPT` set aside.
+        // SAFETY: undoes the call in `new` on the same thread: a `HeldGil` is in `HELD_GIL` or on
+        // the stack of `enter`. The thread is attached as it was after that call: every attachment
+        // made since has been left, and what could detach it runs with `HELD_GIL` empty.
         unsafe { ffi::PyGILState_Release(self.0) };
     }
 }
@@ -62,7 +62,7 @@ impl KnownThread {
 
 impl Drop for KnownThread {
     fn drop(&mut self) {
-        drop(KEPT.take());
+        drop(HELD_GIL.take());
         let _inside = Inside::enter();
         // SAFETY: the thread is detached as it was left in `new`: what was entered since has been
         // left, a kept lock included.
@@ -75,25 +75,26 @@ impl Drop for KnownThread {
 /// Runs `work` attached to the interpreter, and stays attached afterwards if `keep`.
 fn enter<T>(keep: bool, work: impl FnOnce(Python<'_>) -> T) -> T {
     let _inside = Inside::enter();
-    // Off the thread's own shelf, since user code may begin a run within this one.
-    let kept = KEPT.take().or_else(|| keep.then(Kept::new));
+    // `HELD_GIL` is empty meanwhile, since user code may start a run within this one.
+    let held = HELD_GIL.take().or_else(|| keep.then(HeldGil::new));
     let done = Python::attach(work);
     if keep {
-        KEPT.set(kept);
+        HELD_GIL.set(held);
     }
     done
 }
 
-/// Gives back the lock that this thread keeps.
-pub(crate) fn let_go() {
-    drop(KEPT.take());
+/// Gives back the lock that this thread holds between two pieces of Python work.
+pub(crate) fn release_held_gil() {
+    drop(HELD_GIL.take());
 }
 
-/// Runs `work`, which may run any Python code, between two tiles.
-pub(crate) fn aside<T>(work: impl FnOnce() -> T) -> T {
-    let kept = KEPT.take();
+/// Runs `work`, which may run any Python code, between two tiles. The lock that this thread holds
+/// is taken out of `HELD_GIL` meanwhile, so that this code cannot give it back.
+pub(crate) fn stash_held_gil<T>(work: impl FnOnce() -> T) -> T {
+    let held = HELD_GIL.take();
     let done = work();
-    KEPT.set(kept);
+    HELD_GIL.set(held);
     done
 }
 
@@ -120,7 +121,7 @@ impl Attached {
         work: impl FnOnce(Python<'_>) -> Result<T, E>,
     ) -> Result<(T, Self), E> {
         let keep = !may_wait && short.load(Ordering::Relaxed);
-        let begun = enter(keep, |py| {
+        let entered = enter(keep, |py| {
             // SAFETY: the thread is attached, so this only counts one more user of its state in
             // the interpreter; `leave` takes it back.
             let thread = Some(unsafe { ffi::PyGILState_Ensure() });
@@ -131,10 +132,10 @@ impl Attached {
             attached.left = Instant::now();
             Ok((made, attached))
         });
-        if begun.is_err() {
-            drop(KEPT.take());
+        if entered.is_err() {
+            drop(HELD_GIL.take());
         }
-        begun
+        entered
     }
 
     /// Runs `work` on a tile.

@@ -134,7 +134,7 @@ impl Binding {
         Ok(())
     }
 
-    /// Shows the part for a tile with some of the columns, as an array of its own.
+    /// Shows the part for a tile with some of the columns, as a separate array.
     fn show_cut(&mut self, py: Python<'_>, position: &TilePosition<'_>) -> PyResult<()> {
         if !self.cuts.is_at(position.sig.index()) {
             self.leave_cut(py)?;
@@ -155,7 +155,7 @@ impl Binding {
         Ok(())
     }
 
-    /// Writes to the buffer what was shown as an array of its own, once all tiles are processed.
+    /// Copies separate arrays back to the buffer, once all tiles are processed.
     pub(super) fn write_back(&mut self, py: Python<'_>) -> PyResult<()> {
         self.leave_cut(py)?;
         self.cuts.end(py)

@@ -109,7 +109,7 @@ impl<'py> Pixels<'py> {
     pub(super) fn tile(&self, descr: &Bound<'py, PyArrayDescr>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: `shown` and `copied` measured the memory of `start`, which the base keeps alive,
         // by the frames, and `at` the shape; read-only, or a copy that nothing else looks at until
-        // nobody has the base.
+        // no code has the base.
         unsafe { view(self.base.py(), descr, &self.layout(0, self.start), &self.base) }
     }
 

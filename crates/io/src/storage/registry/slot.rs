@@ -37,7 +37,7 @@ impl Slot {
 
     /// Fills a free slot; called by the one writer.
     pub(super) fn fill(&self, start: usize, end: usize) {
-        // Nobody may see the stores below together with the version before the slot became free.
+        // No reader may see the stores below together with the version before the slot became free.
         fence(Ordering::Release);
         self.damaged.store(false, Ordering::Relaxed);
         self.start.store(start, Ordering::Relaxed);

@@ -83,9 +83,9 @@ fn general(job: &Job<'_>) -> Node {
     let text = |quantity| text(job, quantity);
     let recorded = text(Quantity::RecordedAt).and_then(|when| when.split_once('T'));
     let (date, time) = recorded.filter(|(date, _)| is_date(date)).unzip();
-    let told = [("date", date), ("time", time), ("notes", text(Quantity::Note))];
-    let told = told.into_iter().filter_map(|(name, text)| Some((name, text?)));
-    let all = [("title", text(Quantity::Title).unwrap_or_default())].into_iter().chain(told);
+    let texts = [("date", date), ("time", time), ("notes", text(Quantity::Note))];
+    let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
+    let all = [("title", text(Quantity::Title).unwrap_or_default())].into_iter().chain(texts);
     Node::attributes(all.map(|(name, text)| (name, Value::Text(text.into()))).collect())
 }
 

@@ -94,7 +94,7 @@ impl Layout {
         }
     }
 
-    /// No value of its own: what was never written is 0. Version 3.
+    /// No fill value: what was never written is 0. Version 3.
     pub(super) fn fill_message(&self) -> Vec<u8> {
         let allocated = match self {
             Layout::Contiguous { .. } => 2,

@@ -1,7 +1,7 @@
 //! Parts of a `sig` buffer that are no single piece of its memory.
 //!
 //! A worker processes all tiles of one signal slice before those of the next, so the part that
-//! belongs to it is copied once into an array of its own, and once back.
+//! belongs to it is copied once into a separate array, and once back.
 
 use crate::arrays::{ArrayMemory, Layout, memory_of};
 use crate::moving_view::MovingView;
@@ -29,7 +29,7 @@ struct Cut {
     index: usize,
     /// A view of the part in the buffer.
     place: Py<PyAny>,
-    /// The part in C order, in memory of its own.
+    /// The part in C order, in separate memory.
     array: Py<PyUntypedArray>,
     /// The part as it was, if the buffer may have been written to since.
     before: Option<Py<PyAny>>,
