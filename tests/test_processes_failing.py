@@ -199,7 +199,7 @@ def leave(_frame):
 @pytest.mark.parametrize(
     ("action", "match"),
     [
-        (kill, r"signal 9 \(SIGKILL\): somebody ended it, or memory ran out"),
+        (kill, r"signal 9 \(SIGKILL\): it was killed, or memory ran out"),
         (break_memory, r"signal 11 \(SIGSEGV\)"),
         (leave, "ended with exit code 3"),
     ],

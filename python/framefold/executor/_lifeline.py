@@ -22,7 +22,7 @@ def end_with(lifeline: int) -> None:
     signal.signal(signal.SIGIO, signal.SIG_DFL)  # which ends the process
     _watch(lifeline)
     if _is_closed(lifeline):
-        os._exit(0)  # before there was anybody to signal
+        os._exit(0)  # the other end was closed before the signal was asked for
     os.register_at_fork(after_in_child=lambda: _end_fork_with(lifeline))
 
 
@@ -56,7 +56,7 @@ def _watch(lifeline: int) -> None:
 
 
 def end_fork(process: int, exception: BaseException | None = None) -> None:
-    """End this process if user code forked it from a worker: it must not speak for that one."""
+    """End this process if user code forked it from a worker: it must not send its messages."""
     if os.getpid() == process:
         return
     code: Any = 0

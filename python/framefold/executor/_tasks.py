@@ -1,7 +1,7 @@
 """The engine's schedule of one run, between the thread that merges and the one that hands out.
 
-The rules are those of ``exec::Schedule``, for all executors. What is said here is how much travels
-at a time.
+The rules are those of ``exec::Schedule``, for all executors. This module decides how many
+partitions are sent at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ POLL = 0.05
 class Tasks:
     """Which partitions are to be processed, and what came of the others.
 
-    One thread collects, in order; another hands out and gives. Either may stop it.
+    One thread collects results, in order; another hands out partitions and adds their results.
+    Either may stop the run.
 
     Parameters
     ----------
@@ -116,7 +117,7 @@ class Tasks:
             self._news.notify_all()
 
     def stop(self, reason: str) -> None:
-        """WorkerState out nothing more, and keep nothing that comes."""
+        """Hand out no more partitions, and drop results that come."""
         if not self.schedule.is_closed:
             self._reason = reason
         self.schedule.close()

@@ -1,7 +1,7 @@
-"""Work that Ctrl-C does not stop in the middle, since it is done on a thread of its own.
+"""Work that Ctrl-C does not stop in the middle, since it is done on a separate thread.
 
 Python raises :class:`KeyboardInterrupt` in the main thread, wherever that is: within the code of a
-library, too, which may then leave processes and threads behind that nobody knows of.
+library, too, which may then leave processes and threads behind that nothing ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
-#: How long who was interrupted waits until what was begun is undone, in seconds.
+#: How long an interrupted caller waits until what was started is undone, in seconds.
 LEAVING = 5.0
 #: How often to look, if nothing says so, in seconds.
 POLL = 0.1
@@ -45,7 +45,7 @@ class Work(Generic[T]):
         self.finished = False
 
     def start(self) -> None:
-        """Begin, unless it has begun: if this is interrupted, it can be called again."""
+        """Start the thread, unless the call was made: can be called again after Ctrl-C."""
         if not self.finished:
             thread = threading.Thread(target=self._run, name=self._name, daemon=False)
             try:
@@ -54,7 +54,7 @@ class Work(Generic[T]):
                 self._run()
 
     def withdraw(self) -> bool:
-        """Do not make the call; False if it has begun."""
+        """Do not make the call; False if it has started."""
         return self._claim.acquire(blocking=False)
 
     def wait(self, seconds: float = float("inf")) -> bool:
@@ -92,7 +92,7 @@ class Work(Generic[T]):
 
 
 def made(function: Callable[[], T], undo: Callable[[T], object], name: str) -> T:
-    """What a function makes; if whoever waits for it is interrupted, it is undone.
+    """What a function makes; if the caller is interrupted, it is undone.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Where partitions are processed if nobody says so: the default."""
+"""Where partitions are processed if no executor is named: the default."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         if processes is None:
             from framefold.executor.processes import ProcessJobExecutor
 
-            # The first one, if runs of several threads need it at once. No others have begun.
+            # The first one, if runs of several threads need it at once. The other pools are unused.
             with self._making:
                 if self._processes is None:
                     self._processes = ProcessJobExecutor(self.threads)

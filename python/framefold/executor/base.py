@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class Crew(Protocol):
-    """Who processes the partitions of a run. Used by one thread at a time."""
+    """The workers that process the partitions of a run. Used by one thread at a time."""
 
     def next(self) -> _engine.Partial:
         """The next partial result, in partition order; waits for it."""
@@ -94,7 +94,7 @@ class JobExecutor:
     def later(
         self, run: Run, progress: ProgressReporter | None, plots: Any
     ) -> tuple[UDFResultDict, ...] | None:
-        """Results that are computed when somebody looks at them; None to run at once."""
+        """Results that are computed when their values are used; None to run at once."""
         return None
 
     def explain(self, run: Run) -> str:

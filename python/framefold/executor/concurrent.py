@@ -29,7 +29,7 @@ class ConcurrentJobExecutor(JobExecutor):
         How many; as many as the process may use cores if None. With devices, those that work on
         the CPU; 0 to run what can run on devices on devices alone.
     gpus
-        The CUDA devices for UDFs that take arrays of CUDA, each with a thread of its own: how
+        The CUDA devices for UDFs that take arrays of CUDA, each with a separate thread: how
         many, or the numbers of devices; a number that is named twice gets two threads. All there
         are if None.
     """

@@ -391,7 +391,7 @@ def _connected(cls: Any, *args: Any, **options: Any) -> Client:
     """A client; if it cannot connect, nothing is left of it.
 
     It would close itself as garbage: on any thread, such as that of the next client's event loop,
-    which then cannot start, as whoever starts it has the lock that closing takes.
+    which then cannot start, as the thread that starts it has the lock that closing takes.
     """
     client = cls.__new__(cls)
     try:

@@ -30,12 +30,12 @@ __all__ = ["DelayedJobExecutor"]
 
 
 class DelayedJobExecutor(JobExecutor):
-    """Makes results Dask arrays, which are computed when somebody asks for them.
+    """Makes results Dask arrays, which are computed when their values are used.
 
     :meth:`framefold.Context.run_udf` returns at once. Each result has its Dask arrays as
     ``delayed_data`` and ``delayed_raw_data``; ``data`` and all else that needs values computes
     them. Buffers of kind ``nav`` have a chunk for each partition. Which scheduler of Dask is used,
-    with how many workers, is up to whoever calls ``compute()``, as for any other Dask array.
+    with how many workers, is up to the caller of ``compute()``, as for any other Dask array.
 
     Values are those of all other executors, bit for bit; those of UDFs with a ``merge_all`` of
     their own are what that makes of them.
@@ -144,7 +144,7 @@ def result_specs(run: Run, index: int) -> list[ResultSpec]:
 
 
 def _preprocess(run: Run, bridge: Bridge) -> None:
-    """Let the object that the user passed in begin; tasks go on with others like it."""
+    """Call ``preprocess`` of the user's own object; tasks go on with copies of it."""
     from framefold.udf._main_side import MainSideState
 
     plan = run.plan

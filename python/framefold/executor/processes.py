@@ -36,7 +36,7 @@ class ProcessJobExecutor(JobExecutor):
         How many processes; as many as this one may use cores if None. With devices, those that
         work on the CPU; 0 to run what can run on devices on devices alone.
     gpus
-        The CUDA devices for UDFs that take arrays of CUDA, each with a process of its own: how
+        The CUDA devices for UDFs that take arrays of CUDA, each with a separate process: how
         many, or the numbers of devices; a number that is named twice gets two processes. All
         there are if None. They are started with the first run that uses devices.
     timeout
@@ -163,7 +163,7 @@ class ProcessJobExecutor(JobExecutor):
         raise cannot_be_pickled(self)
 
     def _forget(self) -> None:
-        """In a fork, workers are those of the other process: begin anew."""
+        """In a fork, workers are those of the other process: start with none."""
         pool = self._pool
         self._reset()
         if pool is not None:

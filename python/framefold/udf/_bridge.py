@@ -108,11 +108,11 @@ class Bridge:
         self.on_device: OnDevice | None = None
         #: What merges, once there is one.
         self.main_side: weakref.ref[MergeTask] | None = None
-        #: How it was begun on the main side, if its merges are tasks of their own.
+        #: Its state on the main side after ``preprocess``, if each merge is a separate task.
         self.main_state: MainSideState | None = None
         #: Whether the run is over.
         self.has_ended = False
-        #: What was discouraged already.
+        #: The warnings that were given already.
         self.warned: set[str] = set()
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None

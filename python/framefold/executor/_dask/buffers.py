@@ -1,9 +1,9 @@
 """Large results that workers of this machine leave in shared memory, instead of sending them.
 
 A buffer is memory without a name that the client has, and lends to a worker for the large arrays of
-one batch. The worker opens it by the client's process id. What it writes late, as nobody waits for
-that batch any more, must not come between the results of another one: each time a buffer is lent it
-gets another ticket, and a worker that writes to it holds a lock.
+one batch. The worker opens it by the client's process id. What it writes after its batch was given
+up must not overwrite the results of another batch: each time a buffer is lent it gets another
+ticket, and a worker that writes to it holds a lock.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from framefold.executor._processes.channels import CAN_SHARE
 from framefold.executor._wire import pickles
 from framefold.executor._wire.pickles import Places
 
-#: Of a system that was started, its process ids, its network, and its user.
+#: What identifies a machine: its boot, the namespaces of process ids and network, and the user.
 Machine = tuple[str, str, str, int]
 
 #: The ticket, at the beginning of a buffer; arrays come behind so many bytes.
@@ -60,7 +60,7 @@ def lock(descriptor: int) -> bool:
 
 
 def unlock(descriptor: int) -> None:
-    """Let others have it."""
+    """Release the lock."""
     import fcntl
 
     fcntl.flock(descriptor, fcntl.LOCK_UN)
@@ -110,7 +110,7 @@ class Filling:
 
 
 def open_buffer(buffer: SharedBuffer) -> Filling | None:
-    """A buffer to write to; None if it is lent to others by now, or cannot be opened here."""
+    """A buffer to write to; None if it has another ticket by now, or cannot be opened here."""
     try:
         descriptor = os.open(f"/proc/{buffer.process}/fd/{buffer.descriptor}", os.O_RDWR)
     except OSError:

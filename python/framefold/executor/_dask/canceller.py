@@ -32,7 +32,7 @@ class OwnWorkers(Protocol):
 
 
 class Canceller:
-    """Between the client and the workers.
+    """Stops one run on the workers.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Canceller:
     number
         Of the run.
     own
-        Where workers are replaced; None to ask their nannies.
+        Replaces workers that do not stop; None to have their nannies restart them.
     """
 
     def __init__(self, client: Client, number: str, own: OwnWorkers | None) -> None:

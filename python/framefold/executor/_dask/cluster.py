@@ -52,7 +52,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     device
         The number of its CUDA device; None for a worker on the CPU.
     security
-        What it has to show at its scheduler, and asks others for.
+        The certificates for its connections.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         self._send_startup_data()
 
     def _send_startup_data(self) -> None:
-        """Send it what it has to know, not on the command line, which all users can read."""
+        """Send scheduler, options and security: all users can read a command line."""
         assert self._process is not None
         assert self._process.stdin is not None
         with suppress(OSError), self._process.stdin as stdin:  # it may have ended already
@@ -176,7 +176,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
 
 
 class Arrivals(SchedulerPlugin):  # type: ignore[misc] # distributed has no types
-    """The names of workers that have come: looking now and then would miss those that die soon."""
+    """The names of workers that have connected: polling would miss those that die soon."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()
@@ -194,7 +194,7 @@ class LocalCluster(_foreign.spec_cluster()):  # type: ignore[misc] # distributed
         super().__init__(*args, **options)
 
     def on_started(self) -> None:
-        """Hear of workers that come."""
+        """Have the scheduler report workers that connect."""
         self.scheduler.add_plugin(self.arrivals)
 
     #: Removes temporary files, if there are any.
@@ -220,7 +220,7 @@ class LocalCluster(_foreign.spec_cluster()):  # type: ignore[misc] # distributed
         return None if None in reasons or not reasons else reasons[0]
 
     def on_closed(self) -> None:
-        """Remove what was kept for it."""
+        """Remove temporary files."""
         if self.clean is not None:
             self.clean()
 

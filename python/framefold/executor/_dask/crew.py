@@ -66,7 +66,7 @@ class DaskCrew:
         try:
             data, large = self._tasks.collect(index, self._check)
         except UDFRunCancelled:
-            # Closing is what was asked for, whoever noticed first.
+            # The executor was closed: that is the error to raise, not what followed from it.
             if self._executor._closed:
                 raise UDFRunCancelled("the executor was closed during the run") from None
             raise
@@ -84,7 +84,7 @@ class DaskCrew:
         return self._tasks.schedule.n_in_progress
 
     def close(self, complete: bool) -> None:
-        """Have the run forgotten; if it was ended early, wait for it."""
+        """Remove the run from the workers; if it was ended early, wait until they have stopped."""
         active.pop(self._number, None)
         if not complete:
             self._run.plan.cancel()
@@ -134,7 +134,7 @@ class DaskCrew:
     def _check(self) -> None:
         if self._run.plan.cancelled:
             raise UDFRunCancelled("the run was cancelled")
-        # With the client's loop, there is nobody else to notice.
+        # Without the client's loop, no other code can notice that the run has ended.
         if self._client.status == "closed" and not self._executor._closed:
             raise lost_scheduler(runs.names(self._run), self._address)
 

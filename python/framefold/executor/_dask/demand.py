@@ -1,8 +1,8 @@
 """How a cluster that adapts to its work gets to know how many workers a run has a use for.
 
 Its scheduler counts tasks, and how long they take. It never sees more than a few batches of a run;
-the rest it is told of by tasks that ask for what no worker has: none is ever done, and all of them
-go with the run.
+tasks that ask for a resource which no worker has stand for the rest: none of them is ever done, and
+all are removed with the run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def demand(n_open: int, seconds: float | None, n_threads: int) -> int:
     Parameters
     ----------
     n_open
-        How many partitions nobody has.
+        How many partitions no worker has.
     seconds
         How long one takes; None if that is not known.
     n_threads
@@ -45,8 +45,8 @@ class Demand:
 
     Parameters
     ----------
-    things
-        What the run has on the cluster.
+    resources
+        Of the run.
     """
 
     def __init__(self, resources: RunResources) -> None:
@@ -54,7 +54,7 @@ class Demand:
         self._futures: list[Future] = []
 
     def set_n_tasks(self, n_tasks: int) -> None:
-        """Have so many of them; fewer than there are only where it makes a difference."""
+        """Keep so many such tasks; their number is reduced only where that makes a difference."""
         if 0 < n_tasks < len(self._futures) < 2 * n_tasks:
             return
         self._resources.release(*self._futures[n_tasks:])

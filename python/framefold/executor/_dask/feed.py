@@ -1,7 +1,7 @@
 """Hands the partitions of one run to the workers of a Dask cluster.
 
-All of it happens on the event loop of the client, so there are no locks; the merging thread is met
-in the run's tasks alone. Each batch of partitions is a task of Dask that is restricted to one
+All of it happens on the event loop of the client, so there are no locks; only the run's tasks are
+shared with the merging thread. Each batch of partitions is a task of Dask that is restricted to one
 worker: a worker gets its next one when it is done with another, and only workers that have opened
 the data set get any.
 """
@@ -109,7 +109,7 @@ class Feed:
     # What the merging thread asks for, on the loop.
 
     def start(self) -> None:
-        """Begin to hand out partitions."""
+        """Start to hand out partitions."""
         if not self._ended:
             self._start_coroutine(self._serve())
 
@@ -125,13 +125,13 @@ class Feed:
             self._start_coroutine(self._sending.change(self._n_changes, data))
 
     async def end(self, *, complete: bool) -> None:
-        """Forget the run; returns when no worker is busy with it any more, as far as possible."""
+        """Remove the run; waits until no worker is busy with it any more, as far as possible."""
         if self._ended:
             return
         self._ended = True
         asked = [worker for worker in self._workers.values() if worker.run is not None]
         busy = [h.address for h in asked if h.batches or h.state is Participation.PREPARING]
-        # Others may have begun with what was taken from them.
+        # Workers without a batch may still process one that was given to another worker.
         idle = [] if complete else [h.address for h in asked if h.address not in busy]
         self._resources.close()
         self.merged()
@@ -168,7 +168,7 @@ class Feed:
             self._tasks.fail(None, lost)
 
     async def _update_workers(self) -> None:
-        """Take notice of workers that come and go."""
+        """Compare the workers of the run with those of the cluster, and ask new ones."""
         now = self._clock.seconds
         if now < self._updated_at + POLL:
             return
@@ -229,14 +229,15 @@ class Feed:
             data = await self._sending.bring()
             if self._ended or worker.state is Participation.GONE:
                 return
-            # What workers die of has to be known; and others go on while a late one prepares.
+            # Without a first batch, if a death has to be traced to one partition, or if other
+            # workers have processed partitions already.
             together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else []
             batch = self._sending.prepare(worker, data, indices)
             if indices:
                 worker.batches.append(batch)
             if len(indices) == N_TRIED:
-                # There is enough for everybody: then nobody waits for the next ones.
+                # There are enough partitions to send the next batches before this one is done.
                 for _ in range(worker.n_threads):
                     if more := self._take(self._tasks.batch_size()):
                         self._give(worker, more)
@@ -276,7 +277,7 @@ class Feed:
     def _handle_planned(
         self, worker: WorkerState, planned: dask_work.Planned, batch: Batch | None
     ) -> None:
-        """See to what a worker says about a run."""
+        """Handle a worker's answer to the request to plan the run."""
         detail: Any = planned.detail
         if planned.kind == "planned":
             if detail != self._run.fingerprint:
@@ -299,7 +300,7 @@ class Feed:
             self._exclude(worker, f"{exception}")
 
     def _reassign_batches(self, worker: WorkerState) -> None:
-        """Have others process what was sent to a worker along with the run."""
+        """Have other workers process what was sent to this one along with the run."""
         batches, worker.batches = worker.batches, []
         for batch in batches:
             self._resources.release(batch.future, batch.buffer)
@@ -307,16 +308,16 @@ class Feed:
                 self._put_back(batch.indices)
 
     def _mark_for_restart(self, worker: WorkerState, error: BaseException) -> None:
-        """Begin anew with a worker if it turns out that it is not gone.
+        """Ask a worker once more, if it is still there, as its futures were cancelled.
 
-        The run has ended, or the worker is gone, or somebody has cancelled everything.
+        The run has ended, or the worker has left, or all futures were cancelled from outside.
         """
-        failures.clear_traceback(error)  # the future has it, and the frames have the future
+        failures.clear_traceback(error)  # or future and frames would refer to each other
         worker.needs_restart = True
         self._changed.set()
 
     def _restart(self, worker: WorkerState) -> None:
-        """Forget all that was sent to a worker, and ask it once more."""
+        """Give up all that was sent to a worker, and ask it to plan the run once more."""
         if self._ended or self._workers.get(worker.address) is not worker:
             return
         self._release_worker(worker)
@@ -325,7 +326,7 @@ class Feed:
         self._workers[worker.address] = fresh
 
     def _release_worker(self, worker: WorkerState, *, blamed: bool = False) -> None:
-        """Have others process what a worker has."""
+        """Have other workers process the batches of a worker, and release its resources."""
         worker.state = Participation.GONE
         resources = worker.resources
         for batch in list(worker.batches):
@@ -340,10 +341,10 @@ class Feed:
         self._updated_at = float("-inf")  # others may be needed in its place
 
     def _hand_out(self) -> None:
-        """Give all workers something to do: first those that have least."""
+        """Send batches to workers that have room: first to those that have least."""
         tasks = self._tasks
         workers = self._workers.values()
-        # For those that plan the run, something is to be left.
+        # Some partitions have to be left for workers that still plan the run.
         tasks.set_n_threads(sum(worker.n_threads for worker in workers if worker.takes_part))
         usable = [worker for worker in workers if worker.state is Participation.USABLE]
         tasks.batch_bytes = SHARED_BYTES if all(worker.shares for worker in usable) else BATCH_BYTES
@@ -373,7 +374,7 @@ class Feed:
         self._start_coroutine(self._follow(worker, batch))
 
     async def _follow(self, worker: WorkerState, batch: Batch) -> None:
-        """Wait for a batch, and keep what came of it."""
+        """Wait for a batch, and take in its results or its error."""
         first = batch.indices[0]
         try:
             if not self._tasks.schedule.may_bring(batch.indices[-1]):
@@ -399,7 +400,7 @@ class Feed:
                 worker.done_with(batch, self._clock.seconds)
                 self._keep_answer(answer, batch)
         finally:
-            if batch not in worker.batches:  # or else others have to do it first
+            if batch not in worker.batches:  # otherwise `_reassign_batch` releases them
                 self._resources.release(batch.future, batch.buffer)
             self._changed.set()
 
@@ -407,7 +408,7 @@ class Feed:
         if self._ended:
             return
         try:
-            # In a frame of its own, as exceptions refer to those that they come through.
+            # In a separate frame: an exception refers to the frames that it passed through.
             self._give_results(answer, batch.buffer)
         except MemoryError as error:
             self._tasks.fail(batch.indices[0], error)
@@ -449,9 +450,9 @@ class Feed:
         return any(index in b.indices for worker in self._workers.values() for b in worker.batches)
 
     def _try_again_elsewhere(self, usable: list[WorkerState]) -> None:
-        """Give what everything waits for to a worker that has nothing to do.
+        """Send the partition to be merged next to an idle worker as well, if it is late.
 
-        The one that has it may be slow, busy for others, or out of reach.
+        The worker that has it may be slow, busy with other runs, or out of reach.
         """
         tasks, now = self._tasks, self._clock.seconds
         waited_for = tasks.schedule.n_merged
@@ -478,7 +479,7 @@ class Feed:
             return
         for worker in self._workers.values():
             for batch in worker.batches:
-                # What others have done meanwhile does not matter any more.
+                # Partitions that other workers have finished meanwhile do not count.
                 index = next(filter(self._tasks.schedule.is_open, batch.indices), None)
                 if index is not None and self._clock.seconds > batch.since + self._timeout:
                     names = self._run.names
@@ -493,7 +494,7 @@ class Feed:
         task.add_done_callback(self._coroutine_ended)
 
     def _coroutine_ended(self, task: asyncio.Task[None]) -> None:
-        """Nobody waits for a coroutine: what it raises would be lost, and the run would hang."""
+        """Fail the run with what a coroutine raised: no code awaits it, and the run would hang."""
         self._coroutines.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._tasks.fail(None, error)

@@ -17,7 +17,7 @@ from framefold.executor._dask.work import Planned, ShippedRun
 
 
 class FirstResult:
-    """A run that lies on a worker; elsewhere, what the worker says about it.
+    """A run that lies on a worker; on the client, the worker's answer about it.
 
     Parameters
     ----------
@@ -26,7 +26,7 @@ class FirstResult:
     planned
         What came of planning, and of the first batch.
     data
-        Of what the run is made anew if Dask brings it to disk and back.
+        The pickled run, to make it again if Dask writes it to disk and reads it back.
     """
 
     def __init__(self, shipped: ShippedRun | None, planned: Planned, data: bytes) -> None:
@@ -46,7 +46,7 @@ class FirstResult:
             if self._shipped is None:
                 self._shipped = pickle.loads(self._data)
             if self._is_fetched and self.planned.answer is not None:
-                # Whoever asks once more does without, and has the batch processed again.
+                # A client that fetches it again gets no results, and has the batch processed again.
                 kind, detail, shares = self.planned.kind, self.planned.detail, self.planned.shares
                 self.planned = Planned(kind, detail, None, shares)
         return self._shipped(verb, *arguments)

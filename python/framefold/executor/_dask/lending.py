@@ -44,7 +44,7 @@ class _Memory:
         self._user: weakref.ref[Bytes] | None = None
 
     def lend(self) -> SharedBuffer | None:
-        """The buffer as a worker is told of it; None if an earlier one still writes to it."""
+        """The description for a worker; None if another worker still writes to the buffer."""
         if not lock(self.descriptor):
             return None
         ticket = next(_tickets)
@@ -55,18 +55,18 @@ class _Memory:
         return SharedBuffer(os.getpid(), self.descriptor, self._file, ticket)
 
     def read(self, used: int) -> Bytes:
-        """What a worker has written; it stays as it is for as long as anybody refers to it."""
+        """What a worker has written; not overwritten while a reference to it exists."""
         if self._mapped is None or len(self._mapped) < used:
             mapped = pickles.mapped(os.dup(self.descriptor), self.size, private=False)
             self._mapped = mapped.base
-        # An object of its own, to see when it is gone; views of it refer to it.
+        # A separate object, to see when it is gone; views of it refer to it.
         memory: Bytes = np.frombuffer(self._mapped, np.uint8)
         self._user = weakref.ref(memory)
         return memory
 
     @property
     def is_read(self) -> bool:
-        """Whether anybody refers to what was written."""
+        """Whether a reference to what was written exists."""
         return self._user is not None and self._user() is not None
 
     @property
@@ -83,7 +83,7 @@ def _own_addresses() -> set[str]:
 
 def is_near(address: str) -> bool:
     """Whether a worker may be on this machine."""
-    with suppress(ValueError, OSError):  # an address of another kind, or nobody may know ours
+    with suppress(ValueError, OSError):  # an address of another kind, or ours are not known
         return get_address_host(address) in _own_addresses()
     return False
 
@@ -93,7 +93,7 @@ class BufferPool:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Those at hand, the last one that was given back last; and those that are lent, by ticket.
+        #: Free buffers, in the order in which they were given back; and lent ones, by ticket.
         self._free: list[_Memory] = []
         self._lent: dict[int, _Memory] = {}
         self._most_lent = 0
@@ -138,7 +138,7 @@ class BufferPool:
             return self._lent[buffer.ticket].read(used)
 
     def give_back(self, buffer: SharedBuffer) -> None:
-        """No worker is to write to it any more."""
+        """Take a buffer back, to which no worker is to write any more."""
         with self._lock:
             memory = self._lent.pop(buffer.ticket, None)
             if memory is None or self._closed:
@@ -148,7 +148,7 @@ class BufferPool:
             del self._free[: -2 * self._most_lent]
 
     def release_later(self) -> None:
-        """A run has ended: let go of everything, if no other one begins soon."""
+        """A run has ended: release all free buffers, if no other run starts soon."""
         with self._lock:
             self._wake()
             size = 0
@@ -164,14 +164,14 @@ class BufferPool:
                 self._resting = loop.call_later(KEPT_SECONDS, self.release_unused)
 
     def release_unused(self) -> None:
-        """Let go of all that is not lent."""
+        """Release all buffers that are not lent."""
         with self._lock:
             self._resting = None
             self._free.clear()
             self._most_lent = len(self._lent)
 
     def close(self) -> None:
-        """Let go of everything, and lend nothing any more."""
+        """Release all buffers, and lend none any more."""
         with self._lock:
             self._closed = True
             self._resting = None  # not cancelled: this may be any thread

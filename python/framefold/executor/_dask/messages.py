@@ -57,7 +57,7 @@ def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
     """For a partition that several workers did not survive."""
     return WorkerError(
         f"a Dask worker died while processing partition {index} of {names}, {attempts} times, the "
-        f"last one at {address}: its log says more; somebody ended it, memory ran out, or compiled "
+        f"last one at {address}: its log says more; it was killed, memory ran out, or compiled "
         f"code broke. Run the UDF with the executor 'inline' to look for the cause"
     )
 

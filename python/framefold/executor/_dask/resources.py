@@ -1,7 +1,7 @@
 """What one run has on a Dask cluster: tasks, data, and memory that it shares with workers.
 
-All of it has one owner, which lets go of everything when the run ends, and from then on at once of
-what comes late. Used on the event loop of the client alone.
+All of it has one owner, which releases everything when the run ends, and from then on releases at
+once what comes late. Used on the event loop of the client alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _numbers = itertools.count(1)
 
 
 class RunResources:
-    """Everything that has to be let go of.
+    """Everything that has to be released when the run ends.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class RunResources:
             return data
         if self._closed:
             raise concurrent.futures.CancelledError("the run has ended")
-        # It does not end with those who wait for it: what has begun has to be seen through.
+        # It is not cancelled with its caller: a transfer that has started has to be completed.
         sending = asyncio.get_running_loop().create_task(self._scatter(data))
         self._sending.add(sending)
         sending.add_done_callback(self._sent)
@@ -131,7 +131,7 @@ class RunResources:
         return self._buffers.read(buffer, used)
 
     def release(self, *resources: Any) -> None:
-        """Let go of futures and of buffers; of what else there is among ``resources``, nothing."""
+        """Release futures and buffers; other entries, such as None, are ignored."""
         for resource in resources:
             if isinstance(resource, Future):
                 self._futures.pop(resource.key, None)
@@ -142,7 +142,7 @@ class RunResources:
                 self._buffers.give_back(resource)
 
     def close(self) -> None:
-        """Let go of all there is, and of all that comes."""
+        """Release everything, and from now on also what comes late."""
         if self._closed:
             return
         self._closed = True
@@ -174,15 +174,15 @@ class RunResources:
     def _sent(self, sending: asyncio.Task[Future]) -> None:
         self._sending.discard(sending)
         if not sending.cancelled():
-            sending.exception()  # whoever waited for it has seen it, or is gone
+            sending.exception()  # its caller has seen it, or was cancelled
 
     def _disown(self, key: str) -> None:
         """Have the scheduler forget data of which it may know, and that no client wants.
 
-        If a worker dies after it has got data, and before the scheduler is told, the latter makes
-        an entry for them, fails, and keeps it.
+        If a worker dies after it has got data, and before the scheduler knows, the scheduler makes
+        an entry for them, fails, and keeps the entry.
         """
-        with suppress(Exception):  # without a connection, there is nobody to forget it
+        with suppress(Exception):  # without a connection, there is no scheduler to forget it
             # A task takes the place of the entry, if there is one, and goes.
             self._client.submit(bool, key=key, pure=False).release()
 
@@ -229,6 +229,6 @@ class Carried:
             return self._sent
 
     def release(self) -> None:
-        """Let go of it."""
+        """Release the future."""
         self._belongings.release(self._sent)
         self._sent = None

@@ -27,8 +27,8 @@ YOUNG = 60.0
 class Scratch:
     """A folder that is locked for as long as this process lives, so that others leave it alone.
 
-    Numbers of processes do not tell: containers that share a folder for temporary files have
-    numbers of their own.
+    Process ids are not enough: containers that share a folder for temporary files use the same
+    process ids.
     """
 
     def __init__(self) -> None:

@@ -24,8 +24,8 @@ class Sending:
 
     Parameters
     ----------
-    things
-        What it has on the cluster.
+    resources
+        Of the run.
     data
         The pickle of a :class:`framefold.executor._dask.work.ShippedRun`.
     tasks, clock
@@ -80,7 +80,8 @@ class Sending:
             What :meth:`bring` returned.
         """
         if isinstance(data, Future) or worker.n_threads > 1:
-            # It goes from worker to worker; or other threads do not wait for the first batch.
+            # Data that go from worker to worker, and workers whose other threads need not wait
+            # for the first batch, get the run in a separate task.
             worker.run = self._resources.submit(worker.address, "run", pickle.loads, data)
             batch = self._submit(worker, "prepare", indices)
             worker.answer = batch.future
@@ -106,6 +107,6 @@ class Sending:
         return Batch(indices, future, self._clock.seconds, buffer)
 
     def _lend(self, worker: WorkerState) -> tuple[SharedBuffer | None, tuple[Any, ...] | None]:
-        """Memory for a batch, and as the worker is told of it; its scheduler knows no class."""
+        """A buffer for a batch, also as a tuple: the scheduler may be without framefold."""
         buffer = self._resources.lend() if worker.may_share else None
         return buffer, None if buffer is None else tuple(buffer)

@@ -1,7 +1,7 @@
 """What a Dask worker does: it plans a run once, and processes partitions of it.
 
-A run lies on a worker as data of Dask, so it goes when nobody needs it any more: with the run, or
-with the client. Tasks call it, with nothing but numbers of partitions.
+A run lies on a worker as data of Dask, so Dask removes it with the run's futures or with the
+client. Tasks call it with nothing but numbers of partitions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Result = tuple[int, int, float, bytes, "list[npt.NDArray[np.uint8]] | Places"]
 class Answer:
     """What came of a batch.
 
-    A class of its own: lists and tuples are taken apart by Dask before they are pickled.
+    A class, since Dask takes lists and tuples apart before they are pickled.
 
     Parameters
     ----------
@@ -63,14 +63,14 @@ class Answer:
 
 
 class Planned:
-    """What a worker made of a run, and what came of its first batch.
+    """A worker's answer to the request to plan a run, with the results of its first batch.
 
     Parameters
     ----------
     kind
         ``planned``, ``other version``, ``unreadable`` or ``failed``.
-    told
-        The fingerprint of the plan, the version, or an exception.
+    detail
+        The fingerprint of the plan, the version of framefold, or an exception, as ``kind`` says.
     answer
         What came of the first batch, if the plan is the right one.
     shares
@@ -90,10 +90,10 @@ class Planned:
         self.shares = shares
 
 
-#: The runs on this worker; they come on any thread.
+#: The runs on this worker, which are added on any thread.
 _shipped_runs: weakref.WeakSet[ShippedRun] = weakref.WeakSet()
 _shipped_runs_lock = threading.Lock()
-#: The latest runs that were ended early: what belongs to them may come late.
+#: The numbers of the latest runs that were ended early: their tasks may come late.
 _cancelled_numbers: deque[str] = deque(maxlen=1000)
 
 
@@ -221,7 +221,7 @@ class ShippedRun:
             large results, if the client is on this machine.
         """
         if self._sent[1] != _engine.__version__:
-            return Answer([])  # which the client is told by :meth:`prepare`
+            return Answer([])  # the answer of `prepare` says why
         try:
             run = self._changed_run(changes)
         except BaseException as exception:
@@ -269,13 +269,13 @@ class ShippedRun:
         return Answer(results, failure, 0 if filling is None else filling.used)
 
     def cancel(self) -> None:
-        """End what is being processed, within one frame or tile."""
+        """Stop processing, within one frame or tile."""
         self._cancelled = True
         if self._run is not None:
             self._run.plan.cancel()
 
     def close(self) -> None:
-        """Let go of devices, once nothing is processed or can be."""
+        """Release devices, once no partition is or can be processed."""
         if self._places is not None:
             self._places.close()
 
@@ -312,7 +312,7 @@ class ShippedRun:
 
 
 def _packed(exception: BaseException) -> failures.Packed:
-    """An exception as it is sent; the frames that it has come through let go of what they have."""
+    """An exception as it is sent; its traceback is cleared, so that frames release their data."""
     packed = failures.pack(exception)
     seen: set[int] = set()
     chain: list[BaseException | None] = [exception]
@@ -345,5 +345,5 @@ async def stop(number: str, patience: float) -> bool:
 
 
 def collect_garbage() -> None:
-    """Let go of files and memory of runs that are over: UDFs, meta data and runs form cycles."""
+    """Release files and memory of runs that are over: UDFs, meta data and runs form cycles."""
     gc.collect()

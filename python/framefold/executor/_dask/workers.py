@@ -26,7 +26,7 @@ class Batch:
 
     indices: list[int]
     future: Any
-    #: When that was, by the clock of the feed.
+    #: When they were sent, by the clock of the feed.
     since: float
     #: Memory for its results.
     buffer: SharedBuffer | None = None
@@ -36,39 +36,39 @@ class Batch:
 
 @dataclass(eq=False)
 class WorkerState:
-    """A worker, from when it is asked to take part until it is gone, or everything begins anew.
+    """A worker, from when it is asked to take part until it leaves or is asked once more.
 
     Attributes
     ----------
     address, n_threads
         Of the worker.
     reason
-        Why it is excluded, or what it told about the data set.
+        Why it is excluded.
     run, answer
-        Futures of the run on that worker, and of what it says about it; the same one for both if
-        a single task does.
+        Futures of the run on that worker, and of the answer to the request to plan it; the same
+        future if one task does both.
     """
 
     address: str
     n_threads: int
-    #: Whether it may be on the client's machine, and leaves large results in shared memory.
+    #: Whether it may be on the client's machine, and so may get buffers in shared memory.
     may_share: bool
     state: Participation = Participation.IDLE
     reason: str = ""
     run: Any = None
     answer: Any = None
     batches: list[Batch] = field(default_factory=list)
-    #: When the last one that it was done with came back.
+    #: When the latest finished batch came back, by the clock of the feed.
     since: float = 0.0
-    #: Whether another worker was faster with what this one has had for long.
+    #: Whether a batch of this worker took so long that it was sent to another one as well.
     is_late: bool = False
-    #: Whether it is known if it can take part.
+    #: Set once the worker has planned the run or refused it.
     settled: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Whether it is known that it does.
+    #: Whether the worker has opened a shared buffer, and leaves large results there.
     shares: bool = False
-    #: Whether somebody has cancelled what it had, or that is lost: everything is to begin anew.
+    #: Whether its futures were cancelled or lost: it has to be asked to take part once more.
     needs_restart: bool = False
-    #: How often a connection broke while it prepared the run.
+    #: How often a connection broke while the worker prepared the run.
     n_broken: int = 0
 
     @property
@@ -79,18 +79,18 @@ class WorkerState:
 
     @property
     def n_partitions(self) -> int:
-        """How many it has."""
+        """How many partitions it has been sent and not answered."""
         return sum(len(batch.indices) for batch in self.batches)
 
     def n_to_do(self, now: float, seconds: float | None) -> float:
-        """How many it has not processed yet, as far as the time since its last batch tells.
+        """How many of them are not processed yet, estimated from the time since its last batch.
 
         Parameters
         ----------
         now
             By the clock of the feed.
         seconds
-            That a partition takes; None if that is not known.
+            How long a partition takes; None if that is not known.
         """
         left = float(self.n_partitions)
         if not seconds:
@@ -109,16 +109,16 @@ class WorkerState:
 
     @property
     def resources(self) -> list[Any]:
-        """All that there is of the run because of this worker."""
+        """The futures and buffers that the run has because of this worker."""
         of_batches = [
             resource for batch in self.batches for resource in (batch.future, batch.buffer)
         ]
         return [*of_batches, self.answer, self.run]
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
-        """How many batches more it can have."""
+        """How many more batches can be sent to it."""
         if self.state is not Participation.USABLE or not self.takes_part:
             return 0
-        # What kills a worker is only known if it has one partition at a time.
+        # Which partition killed a worker is known only if the worker had one at a time.
         most = 1 if careful else self.n_threads * n_ahead
         return most - len(self.batches)

@@ -1,4 +1,4 @@
-"""Computing delayed results, and telling how far that is."""
+"""Computing delayed results, with progress."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Graph:
         chunks
             The lengths of blocks along each navigation axis.
         firsts
-            The first frame of each block, in order; partitions begin there, too.
+            The first frame of each block, in order; a partition starts at each of them.
         """
         within: list[list[tuple[int, Any]]] = [[] for _ in firsts]
         for index, (start, _) in enumerate(self.partitions):

@@ -1,4 +1,4 @@
-"""Telling how far the computation of a delayed run is, on whichever scheduler of Dask."""
+"""Progress of the computation of a delayed run, on any scheduler of Dask."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 TOPIC = "framefold-progress"
 
 _lock = threading.Lock()
-#: Who listens to the events that a client gets, and for which run.
+#: The listeners of each client, each for one run.
 _listeners: weakref.WeakKeyDictionary[Any, list[Listener]] = weakref.WeakKeyDictionary()
 
 
 def tell_clients(key: str, index: int) -> None:
-    """Say that a partition of the run ``key`` is processed, on workers of ``distributed``."""
+    """Send an event to all clients: a partition of the run ``key`` is processed."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return
@@ -40,7 +40,7 @@ def tell_clients(key: str, index: int) -> None:
 def counting(
     delayed: DelayedRun, run_progress: RunProgress, collections: tuple[Any, ...]
 ) -> AbstractContextManager[dict[str, Any]]:
-    """While entered, tells how many partitions are processed on the scheduler that is current.
+    """While entered, reports how many partitions are processed on the current scheduler.
 
     Gives the options with which the collections are to be computed.
     """
@@ -54,7 +54,7 @@ def counting(
 
 
 def _is_of_dask(scheduler: Any) -> bool:
-    """Whether it is a function of Dask, and not one that somebody wrapped around it."""
+    """Whether it is a function of Dask, and not a wrapper in user code."""
     import dask.local
     import dask.multiprocessing
     import dask.threaded
@@ -66,7 +66,7 @@ def _is_of_dask(scheduler: Any) -> bool:
 
 
 class Listener:
-    """Counts the partitions of a run that workers say are processed."""
+    """Counts the partitions of a run from the events that workers send."""
 
     def __init__(self, delayed: DelayedRun, run_progress: RunProgress, n_threads: int) -> None:
         self._key = delayed.key
@@ -78,7 +78,7 @@ class Listener:
         self.failure: BaseException | None = None
 
     def hear(self, key: str, index: int) -> None:
-        """Count, if it is of this run. A partition may be processed twice."""
+        """Count a partition, if it is of this run. It may be processed, and counted, twice."""
         if key != self._key or index in self._done or self.failure is not None:
             return
         self._done.add(index)
@@ -89,7 +89,7 @@ class Listener:
             self.failure = error
 
     def all_done(self) -> None:
-        """Tell that nothing is left, if that was not heard yet."""
+        """Report that all partitions are processed, if some events are missing."""
         if self.failure is not None:
             raise self.failure
         if len(self._done) < self._total:

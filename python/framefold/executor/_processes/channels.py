@@ -61,14 +61,14 @@ class Channel:
         return pickle.dumps((message, n_descriptors), 5)
 
     def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; raises OSError if nobody is there any more."""
+        """Send a message; raises OSError if the other end is closed."""
         self.connection.send_bytes(data)
         for descriptor in descriptors:
             assert self._carrier is not None
             socket.send_fds(self._carrier, [b"d"], [descriptor])
 
     def takes(self, len_bytes: int) -> bool:
-        """Whether a message of so many bytes can be sent at once, though nobody reads it."""
+        """Whether a message of so many bytes can be sent at once, before the other end reads."""
         if self._carrier is None or len_bytes > self._at_once:
             return False
         poll = select.poll()
@@ -76,7 +76,7 @@ class Channel:
         return bool(poll.poll(0))
 
     def shut(self) -> None:
-        """Let nothing through any more: who sends or receives at this end is told so."""
+        """Shut the channel: sending and receiving at this end raise from now on."""
         if self._carrier is not None:
             with contextlib.suppress(OSError):
                 self._carrier.shutdown(socket.SHUT_RDWR)
@@ -121,9 +121,9 @@ class WorkerEnd(Channel):
         self._file = self._looked_up()
 
     def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; raises OSError if nobody is there any more."""
+        """Send a message; raises OSError if the other end is closed."""
         try:
-            # User code may have opened a file of its own in its place.
+            # User code may have closed it, and opened a file with the same descriptor.
             if self._carrier is not None and self._looked_up() != self._file:
                 os._exit(LOST)
             super().send_packed(data, descriptors)
@@ -216,7 +216,7 @@ class Started:
         self._lifeline = lifeline
 
     def close(self, *, disown: bool = False) -> None:
-        """Close what is open; with ``disown``, the process is that of somebody else."""
+        """Close what is open; with ``disown``, in a fork, leave the process alone."""
         self.channel.close()
         if self._lifeline is not None:
             os.close(self._lifeline)

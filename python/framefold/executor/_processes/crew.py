@@ -30,12 +30,12 @@ active: dict[int, ProcessCrew] = {}
 
 
 class ProcessCrew:
-    """The crew of a run whose partitions worker processes have.
+    """The crew of a run whose partitions are processed by worker processes.
 
     Parameters
     ----------
     pool
-        Called when the run begins: whose workers process them.
+        Called when the run starts: the pool whose workers process the partitions.
     run
         Planned.
     collects
@@ -93,7 +93,7 @@ class ProcessCrew:
         if not complete and not pool.is_own_thread():
             gone.wait(LEAVING)
 
-    # For those that begin here, and for the end of the interpreter.
+    # For subclasses, and for the end of the interpreter.
 
     def start(self) -> None:
         """Have workers process what they can."""
@@ -144,7 +144,7 @@ class ProcessCrew:
         if all(udf is known for udf, known in zip(udfs, before, strict=True)):
             return
         self._udfs = udfs
-        # All that is not as in the job: workers that are busy hear of the latest change alone.
+        # All that differs from the job: workers that are busy get the latest change alone.
         pairs = zip(udfs, self._first, strict=True)
         changed = [None if udf is None or udf is first else udf for udf, first in pairs]
         self._pool.update(self._job, runs.ship_changes(changed, udfs))
@@ -157,14 +157,14 @@ TURN_BYTES = 32 << 20
 
 
 class AutoCrew(ProcessCrew):
-    """The same, but the calling thread processes partitions until the first worker is ready.
+    """A process crew where the calling thread processes partitions until a worker is ready.
 
     Parameters
     ----------
     pool, run, collects
         As for :class:`ProcessCrew`.
     patience
-        For how many seconds to go on here before worker processes are asked for.
+        For how many seconds to process here before worker processes are started.
     cannot
         Called with the error if worker processes cannot be used: the run goes on here.
     """
@@ -206,7 +206,7 @@ class AutoCrew(ProcessCrew):
 
     @property
     def used_workers(self) -> bool:
-        """Whether worker processes were asked for, and take part."""
+        """Whether worker processes were started for the run, and take part."""
         return self._job is not None and not self._alone
 
     def _is_time(self) -> bool:
@@ -215,7 +215,7 @@ class AutoCrew(ProcessCrew):
         return left and time.monotonic() - self._started_at >= self._patience
 
     def _processes_here(self) -> bool:
-        """Whether nobody else does."""
+        """Whether this thread processes partitions, as no worker has planned the run yet."""
         return self._job is None or self._alone or not self._tasks.is_planned
 
     def _try(self, work: Callable[[], None]) -> None:
@@ -280,7 +280,7 @@ class AutoCrew(ProcessCrew):
         except Exception as exception:
             if self._run.plan.cancelled:
                 raise
-            # Between two partitions, it is the failure of the next one.
+            # An error between two partitions counts as that of the next one to be merged.
             self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
             return True
         return n_done > 0
@@ -291,7 +291,7 @@ def _udfs(run: Run) -> list[Any]:
 
 
 def _cancel_all() -> None:
-    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
+    """Stop all runs when the interpreter ends, as it waits for all threads."""
     for crew in list(active.values()):
         crew.cancel("the interpreter ends")
 

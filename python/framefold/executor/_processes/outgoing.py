@@ -1,8 +1,8 @@
 """What goes to a worker process: in order, and without waiting until it is read.
 
 A worker whose user code holds the GIL reads nothing. What does not fit into the channel meanwhile
-goes out on a thread of its own, so that the pool's thread goes on for all others, and ends the
-worker when its time is over.
+is sent on a separate thread, so that the pool's thread goes on for all other workers, and ends this
+one when its time is over.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ PATIENCE = 5.0
 
 
 class QueuedMessage(NamedTuple):
-    """A message that waits."""
+    """A message that waits until the channel has room for it."""
 
     #: Of the run that it belongs to.
     number: int
     #: What it is about: the first entry of the message.
     kind: str
     data: bytes
-    #: Its own.
+    #: Duplicates, which are closed once the message is sent.
     descriptors: list[int]
 
 
@@ -57,7 +57,7 @@ class Outgoing:
         Raises
         ------
         OSError
-            If nobody is there any more, as far as that is known.
+            If the worker is known to have ended.
         """
         data = Channel.packed(message, len(descriptors))
         if self._thread is None and self._channel.takes(len(data)):

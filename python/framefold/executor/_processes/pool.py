@@ -1,6 +1,6 @@
 """Worker processes, and the thread that hands them the partitions of all runs.
 
-All that concerns workers happens on that one thread; runs meet it in their :class:`Tasks`.
+All that concerns workers happens on that one thread; it shares :class:`Tasks` with each run.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Pool:
     # What other threads call.
 
     def submit(self, job: Job) -> None:
-        """Process the partitions of a job, as its tasks give them out."""
+        """Start to process the partitions of a job, as its tasks hand them out."""
         with self._lock:
             if self._closed:
                 raise UDFRunCancelled("the executor was closed")
@@ -126,7 +126,7 @@ class Pool:
         return gone
 
     def wake(self) -> None:
-        """Have the thread look at what has changed."""
+        """Have the pool's thread look at what has changed."""
         with self._lock:
             if not self._woken and not self._closed:
                 self._wake.send_bytes(b"w")
@@ -198,7 +198,7 @@ class Pool:
                 self._close_pipes()
 
     def _update_jobs(self) -> None:
-        """Take notice of runs that begin and end."""
+        """Take in runs that were submitted, and remove those that have ended."""
         with self._lock:
             arrived, self._arrived = self._arrived, []
             left, self._left = self._left, []
@@ -246,7 +246,7 @@ class Pool:
             if not self._takes_part(worker, job):
                 continue
             tasks = job.tasks
-            # A device may be many times as fast as a core: then nobody knows what to hold ready.
+            # A device may be many times as fast as a core, so times of partitions say little.
             at_hand = min(2, tasks.at_hand) if job.devices and job.n_cpus else tasks.at_hand
             missing = at_hand - n_queued
             # Not one by one: messages cost more than short partitions.
@@ -384,7 +384,7 @@ class Pool:
             if not worker.ready:
                 yield worker.started_at + self._startup_timeout
             elif busy_with in (None, number):
-                # It hears of it when it is done with what it did for other runs.
+                # It reads this when it is done with partitions of other runs.
                 yield max(assigned.stop_by, worker.since + PATIENCE)
 
     def _enforce_deadlines(self) -> None:
@@ -406,7 +406,7 @@ class Pool:
             self._remove(worker, blamed=blamed)
 
     def _remove(self, worker: Worker, *, blamed: bool = True) -> None:
-        """Have the tasks of a worker that has ended done by others."""
+        """Remove a worker that has ended, and have other workers process its partitions."""
         self._workers.remove(worker)
         self._may_miss_workers = True
         # Of several, the one that it was busy with need not be the first.

@@ -1,6 +1,6 @@
 """What a worker process does: plans the runs that it is sent, and processes their partitions.
 
-Messages are read on a thread of their own, so that a run can be stopped while its user code is
+Messages are read on a separate thread, so that a run can be stopped while its user code is
 busy, and the process ends with the one that started it.
 """
 
@@ -61,7 +61,7 @@ class Outbox:
         self._sent = self._partition_started = time.monotonic()
 
     def start_partition(self) -> None:
-        """A partition is begun."""
+        """Take the time: a partition is started."""
         self._partition_started = time.monotonic()
 
     def put(self, partial: _engine.Partial) -> None:
@@ -95,7 +95,7 @@ class Outbox:
 
 
 class Server:
-    """The messages of one worker process, and what is done about them.
+    """Reads the messages of one worker process, and does what they ask for.
 
     Parameters
     ----------
@@ -284,7 +284,7 @@ def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     gc.collect()
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
     channel = connect(handle)
-    # What user code forks must not hold it, or nobody would notice when this process ends.
+    # A fork in user code must not inherit it: the main process would not notice our end.
     os.register_at_fork(after_in_child=channel.close)
     server = Server(channel, device)
     threading.Thread(target=server.read, name="framefold-reader", daemon=True).start()

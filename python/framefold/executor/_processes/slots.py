@@ -77,7 +77,7 @@ class MappedSlots:
         self._lent: list[tuple[int, weakref.ref[Bytes]]] = []
 
     def lend(self, filled: Filled, descriptors: list[int]) -> tuple[Bytes, Places]:
-        """The slot's memory, for as long as anybody refers to it, and what is where.
+        """The slot's memory, which is lent while references to it exist, and what is where.
 
         Parameters
         ----------
@@ -89,13 +89,13 @@ class MappedSlots:
             self._memory.pop(replaced, None)
         if is_new:
             self._memory[number] = pickles.mapped(descriptors.pop(0), size, private=False)
-        # An object of its own, to see when it is gone; views of it refer to it.
+        # A separate object, to see when it is gone; views of it refer to it.
         memory: Bytes = np.frombuffer(self._memory[number].base, np.uint8)
         self._lent.append((number, weakref.ref(memory)))
         return memory, places
 
     def returned(self) -> list[int]:
-        """The slots that nobody refers to any more, once."""
+        """The slots to which no reference is left, each once."""
         free: list[int] = []
         lent, self._lent = self._lent, []
         for number, memory in lent:

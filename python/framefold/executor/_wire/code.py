@@ -177,7 +177,7 @@ def is_of_user(name: str | None) -> bool:
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:  # built into Python, or made by the program
         return name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names
-    # Users have packages of their own, and systems have other folders for them.
+    # Packages may be installed for one user, and systems have other folders for them.
     folders = PurePath(file).parts
     in_library = "site-packages" in folders or "dist-packages" in folders
     return not (in_library or file.startswith(_LIBRARIES))

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
 
-#: How long a data set is kept that nobody uses, in seconds.
+#: How long an unused data set stays open, in seconds.
 SECONDS = 10.0
-#: How many are kept.
+#: How many data sets stay open.
 MOST = 4
 
 #: Files that were changed within so many nanoseconds are opened anew: the clock of their system is
@@ -93,7 +93,7 @@ def opened(data: bytes) -> DataSet:
 
 
 def forget() -> None:
-    """Close all that nobody uses."""
+    """Close all data sets that no run uses."""
     with _lock:
         _open_datasets.clear()
 

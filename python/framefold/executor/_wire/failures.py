@@ -21,7 +21,7 @@ HEAP_TYPE = 1 << 9
 Packed = tuple[bytes, str]
 
 
-class WorkerTraceback(Exception):  # noqa: N818 - it is no error of its own
+class WorkerTraceback(Exception):  # noqa: N818 - it shows where another one was raised
     """Shows where in a worker process an exception was raised: the cause of what is raised here."""
 
     def __init__(self, text: str) -> None:
@@ -43,14 +43,14 @@ class DifferentCodeError(WorkerError):
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
-    # All of that is in the text. Dask would send these along, which can be of any class.
+    # The text has all of these. Dask would send them along, and they can be of any class.
     attached = {name: getattr(exception, name) for name in _ATTACHED}
     _attach(exception, **dict.fromkeys(_ATTACHED))
     try:
         data = _dumps(exception)
         _loaded(data)
     except BaseException:
-        # Not all exceptions can be pickled, and some of those not be made again.
+        # Some exceptions cannot be pickled, and others cannot be made from their pickle.
         replacement = UDFError(_described(exception))
         for note in getattr(exception, "__notes__", ()):
             replacement.add_note(note)
@@ -68,18 +68,18 @@ _ATTACHED = ("__traceback__", "__cause__", "__context__")
 
 
 def _attach(exception: BaseException, **values: Any) -> None:
-    """Set attributes, also where the class lets nobody do that."""
+    """Set attributes, also where the class forbids that."""
     for name, value in values.items():
         BaseException.__setattr__(exception, name, value)
 
 
 def clear_traceback(exception: BaseException) -> None:
-    """Forget the traceback, and with it all that its frames refer to."""
+    """Remove the traceback, and with it the references to its frames."""
     _attach(exception, __traceback__=None)
 
 
 def add_note(exception: BaseException, note: str) -> None:
-    """Add a note, where the class lets anybody do that."""
+    """Add a note, unless the class forbids that."""
     with suppress(Exception):
         exception.add_note(note)
 
@@ -163,7 +163,7 @@ def describe_exit(code: int | None) -> str:
     except ValueError:
         name = "unknown"
     hint = {
-        "SIGKILL": ": somebody ended it, or memory ran out",
+        "SIGKILL": ": it was killed, or memory ran out",
         "SIGSEGV": ": compiled code that the UDF calls used memory that is not its own",
     }
     return f"signal {-code} ({name}){hint.get(name, '')}"

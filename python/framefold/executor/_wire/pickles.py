@@ -1,7 +1,7 @@
 """Values in the form in which they travel: a pickle, and large arrays in shared memory.
 
-Shared memory is a file without a name. It is written once, by ``write``, and mapped by whoever
-gets the descriptor; arrays on the other side lie in the mapping itself.
+Shared memory is a file without a name. It is written once, by ``write``, and mapped by the process
+that gets the descriptor; arrays on the other side lie in the mapping itself.
 """
 
 from __future__ import annotations
@@ -202,12 +202,12 @@ class SharedPickle:
         if large:
             descriptor = allocate(size)
             self.descriptors.append(descriptor)
-            # However it is dropped, the memory goes with it.
+            # The memory is released with this object, also where `close` is never called.
             self._closing = weakref.finalize(self, _close, descriptor)
             write(descriptor, large, places)
 
     def close(self) -> None:
-        """Let go of the memory; those who have it keep it."""
+        """Close the descriptor; processes that have mapped the memory keep it."""
         if self.descriptors:
             self.descriptors.clear()
             self._closing()

@@ -1,4 +1,4 @@
-"""Results that Dask computes when somebody looks at them."""
+"""Results that Dask computes when their values are used."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class DaskResultBufferWrapper(BufferWrapper):
         self._delayed_mask = delayed_mask
         self._delayed_full = delayed_full
         self._compute = compute
-        #: All results of the UDF. Those that nobody holds any more need not be computed.
+        #: All results of the UDF. Those without another reference need not be computed.
         self._siblings: list[weakref.ref[DaskResultBufferWrapper]] = []
 
     @property
