@@ -44,7 +44,7 @@ class Bridge:
     def declare(self, dtype):
         return self.declared
 
-    def begin(self, depth, tile_shape, n_partitions):
+    def describe_run(self, depth, tile_shape, n_partitions):
         return self
 
     def partition(self, index, start, stop):
@@ -91,6 +91,8 @@ def calls(tmp_path):
     plan = _engine.Plan(data, [kernel])
     results = plan.results()
     rows = [np.array(part, dtype=t) for part, t in (([0, 1], "i8"), ([0], "i4"), ([1], "u1"))]
+    # Each with a plan of its own: what ends one run does not end others.
+    drivers = iter([_engine.Driver(_engine.Plan(data, [kernel]), 0) for _ in range(6)])
     return {
         "load": lambda: _engine.load("npy", path, {}),
         "detect": lambda: _engine.detect(path),
@@ -105,8 +107,8 @@ def calls(tmp_path):
         "explain": plan.explain,
         "run_partition": lambda: plan.run_partition(0),
         "Driver": lambda: _engine.Driver(plan, 0),
-        "run": lambda: _engine.Driver(plan, 0).run(),
-        "step": lambda: _engine.Driver(plan, 0).step(),
+        "run": lambda: next(drivers).run(),
+        "step": lambda: next(drivers).step(),
         "results": plan.results,
         "snapshot": results.snapshot,
         "take_parts": lambda: plan.run_partition(0).take_parts(),

@@ -18,13 +18,15 @@ _process = os.getpid()
 
 def _end() -> None:
     """Keep threads that are in the engine from being ended there, which would abort the process."""
-    if threading.active_count() == 1 or os.getpid() != _process:
+    if os.getpid() != _process:
+        return
+    if threading.active_count() == 1 and not _engine.threads_left():
         return
     if _engine.end_threads(SECONDS):
         return
     with contextlib.suppress(Exception):
         print(
-            f"framefold: a run on a daemon thread did not stop within {SECONDS:g} s; "
+            f"framefold: a run on another thread did not stop within {SECONDS:g} s; "
             f"the process ends without waiting for it",
             file=sys.stderr,
         )

@@ -70,6 +70,11 @@ pub trait WorkerScope: Send + Sync {
         work();
     }
 
+    /// Whether the end of a thread can be waited for.
+    fn may_join(&self) -> bool {
+        true
+    }
+
     /// Calls `work`, with which worker number `worker` processes a partition.
     ///
     /// # Errors

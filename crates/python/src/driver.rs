@@ -1,6 +1,6 @@
 //! A run, as a whole or step by step.
 
-use crate::ending::{attached, detached};
+use crate::ending::{attached, detached, has_ended};
 use crate::errors::{OrRaise, from_python};
 use crate::observer::{PyObserver, watched};
 use crate::plan::{PyPlan, ResultLists, to_lists};
@@ -186,6 +186,10 @@ impl WorkerScope for Places {
     fn thread(&self, work: &mut dyn FnMut()) {
         let _known = KnownThread::new();
         work();
+    }
+
+    fn may_join(&self) -> bool {
+        !has_ended()
     }
 
     fn partition(

@@ -22,6 +22,8 @@ static ENDED_BY: OnceLock<ThreadId> = OnceLock::new();
 static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// How often threads are attached, or about to be, with frames of Rust below.
 static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// How many threads of the engine there are.
+static THREADS: AtomicUsize = AtomicUsize::new(0);
 /// What stops the runs that there are.
 static RUNS: Mutex<Vec<Cancel>> = Mutex::new(Vec::new());
 
@@ -97,9 +99,34 @@ fn count(n: usize) {
 }
 
 fn is_closed() -> bool {
-    ENDING.load(Ordering::SeqCst)
-        && PROCESS.load(Ordering::Relaxed) == std::process::id()
-        && ENDED_BY.get() != Some(&std::thread::current().id())
+    has_ended() && ENDED_BY.get() != Some(&std::thread::current().id())
+}
+
+/// Whether threads are kept out of the interpreter: they come to no end then.
+pub(crate) fn has_ended() -> bool {
+    ENDING.load(Ordering::SeqCst) && PROCESS.load(Ordering::Relaxed) == std::process::id()
+}
+
+/// A thread of the engine, which runs Python now and then, until this is dropped.
+pub(crate) struct EngineThread(());
+
+impl EngineThread {
+    pub(crate) fn new() -> Self {
+        THREADS.fetch_add(1, Ordering::SeqCst);
+        EngineThread(())
+    }
+}
+
+impl Drop for EngineThread {
+    fn drop(&mut self) {
+        THREADS.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Whether there are threads of the engine that may run Python.
+#[pyfunction]
+pub(crate) fn threads_left() -> bool {
+    THREADS.load(Ordering::SeqCst) > 0
 }
 
 /// Takes down what stops a run.

@@ -55,7 +55,7 @@ mod _engine {
     #[pymodule_export]
     use super::driver::PyDriver;
     #[pymodule_export]
-    use super::ending::end_threads;
+    use super::ending::{end_threads, threads_left};
     #[pymodule_export]
     use super::frames::from_pieces;
     #[pymodule_export]

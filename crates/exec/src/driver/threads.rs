@@ -56,6 +56,9 @@ impl ThreadCrew {
             return self.handles.drain(..).for_each(std::mem::forget);
         }
         self.shared.close();
+        if !self.scope.may_join() {
+            return self.handles.drain(..).for_each(std::mem::forget);
+        }
         // A run may be dropped on one of its own threads, which must not wait for itself.
         let own = std::thread::current().id();
         for handle in self.handles.drain(..).filter(|handle| handle.thread().id() != own) {

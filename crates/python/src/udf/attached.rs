@@ -6,7 +6,7 @@
 //! threads while user code runs, as often as it always does. Where reading or converting a tile
 //! takes longer, the lock is free meanwhile, and other threads run Python.
 
-use crate::ending::Inside;
+use crate::ending::{EngineThread, Inside};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use std::cell::Cell;
@@ -45,18 +45,21 @@ impl Drop for HeldGil {
 /// The interpreter knows the current thread until this is dropped: its `threading.local` values
 /// stay, and attaching it takes less time. Must be dropped on the same thread.
 pub(crate) struct KnownThread {
+    /// Dropped last.
+    _thread: EngineThread,
     state: ffi::PyGILState_STATE,
     thread: *mut ffi::PyThreadState,
 }
 
 impl KnownThread {
     pub(crate) fn new() -> Self {
+        let engine_thread = EngineThread::new();
         let _inside = Inside::enter();
         // SAFETY: may be called on any thread; `drop` undoes both, in reverse order.
         let state = unsafe { ffi::PyGILState_Ensure() };
         // SAFETY: the thread is attached by the call before.
         let thread = unsafe { ffi::PyEval_SaveThread() };
-        KnownThread { state, thread }
+        KnownThread { state, thread, _thread: engine_thread }
     }
 }
 
