@@ -14,6 +14,10 @@ from own_environment import own_environment
 
 import framefold as ff
 
+pytest.register_assert_rewrite(
+    "contract_async", "contract_failures", "contract_results", "contract_scripts"
+)
+
 
 @pytest.fixture(autouse=True, scope="module")
 def environment_of_module() -> Iterator[None]:

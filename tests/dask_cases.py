@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
@@ -10,19 +9,17 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 import numpy as np
+import process_cases
 import pytest
-from process_cases import eventually, frames, gone
-from sample_udfs import Level
+from process_cases import eventually, gone
 
 import framefold as ff
 
 pytest.importorskip("distributed")
 
 from framefold.executor.dask import DaskJobExecutor
-from framefold.udf import UDF
 
 
 def local_processes(executor):
@@ -86,21 +83,6 @@ def inline():
     return ff.Context.make_with("inline")
 
 
-def assert_same(one, other):
-    """Whether results are equal, bit for bit."""
-    assert type(one) is type(other)
-    for a, b in zip(one, other, strict=True):
-        assert a.keys() == b.keys()
-        for name in a:
-            for show in ("data", "raw_data", "valid_mask"):
-                left, right = getattr(a[name], show), getattr(b[name], show)
-                assert (left.dtype, left.shape) == (right.dtype, right.shape)
-                if left.dtype == object:
-                    assert left.tolist() == right.tolist()
-                else:
-                    assert left.tobytes() == right.tobytes(), (name, show)
-
-
 def raw_file(context, folder, *, num_partitions=8, shape=(6, 7, 10, 12), dtype="uint16"):
     """A data set in a file."""
     path = folder / "scan.raw"
@@ -118,31 +100,9 @@ def raw_file(context, folder, *, num_partitions=8, shape=(6, 7, 10, 12), dtype="
 
 def assert_usable(context):
     """Runs something else, with the right result; nothing of what was before is left."""
-    level = context.run_udf(frames(context), Level(offset=5))["level"].data
-    assert level.tolist() == [5] * 40
+    process_cases.assert_usable(context)
     if context.executor.client.cluster is not None:
         assert forgotten(context.executor)
-
-
-class Numbers(UDF):
-    def get_result_buffers(self):
-        return {"number": self.buffer(kind="nav", dtype="int64")}
-
-    def process_frame(self, frame):
-        self.results.number[:] = self.meta.slice.origin[0]
-
-
-def sleep_in_python(_frame):
-    while True:
-        time.sleep(0.01)
-
-
-def sleep_with_the_lock(_frame):
-    ctypes.PyDLL(None).sleep(1000)
-
-
-def sleepy(_frame):
-    time.sleep(0.05)
 
 
 class Cluster:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import threading
@@ -10,6 +11,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from sample_udfs import Level
 
 from framefold.udf import UDF
 
@@ -71,7 +73,8 @@ def open_files():
     found = []
     for name in os.listdir("/proc/self/fd"):
         try:
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
+            # Sockets count: a worker that was replaced has others.
+            found.append(os.readlink(f"/proc/self/fd/{name}").partition("[")[0])
         except OSError:
             continue
     return sorted(entry for entry in found if "framefold" in entry or entry.startswith("socket:"))
@@ -112,6 +115,29 @@ class PerFrame(UDF):
         self.results.pid[:] = os.getpid()
 
 
+class Numbers(UDF):
+    """The number of each frame."""
+
+    def get_result_buffers(self):
+        return {"number": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.results.number[:] = self.meta.slice.origin[0]
+
+
+def sleep_in_python(_frame):
+    while True:
+        time.sleep(0.01)
+
+
+def sleep_with_the_lock(_frame):
+    ctypes.PyDLL(None).sleep(1000)
+
+
+def sleepy(_frame):
+    time.sleep(0.05)
+
+
 def frames(context, n_frames=40, n_partitions=20):
     data = np.zeros((n_frames, 4, 4), dtype=np.float32)
     return context.load("memory", data=data, num_partitions=n_partitions)
@@ -135,3 +161,9 @@ def the_fork(folder):
     (path,) = folder.iterdir()
     assert is_running(int(path.name))
     return int(path.name)
+
+
+def assert_usable(context):
+    """Runs something else, with the right result."""
+    level = context.run_udf(frames(context), Level(offset=5))["level"].data
+    assert level.tolist() == [5] * 40

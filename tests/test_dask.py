@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import pickle
-import subprocess
-import sys
 import threading
 import time
-from contextlib import nullcontext
 
-import numpy as np
 import pytest
+from executor_cases import UDFS, assert_same
 from process_cases import (
-    PerFrame,
+    Numbers,
     frames,
-    gone,
     hard_limit,  # noqa: F401 - a fixture
 )
-from sample_udfs import Level, Recorder
+from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
@@ -27,7 +22,6 @@ import dask
 import dask.array
 import distributed
 from dask_cases import (
-    assert_same,
     connected,  # noqa: F401 - a fixture
     forgotten,
     inline,  # noqa: F401 - a fixture
@@ -47,201 +41,14 @@ from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.executor.inline import InlineJobExecutor
 from framefold.executor.integration import get_dask_integration_executor
 from framefold.executor.processes import ProcessJobExecutor
-from framefold.io.corrections import CorrectionSet
-from framefold.udf import UDF
-from framefold.udf.record import RecordUDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
-
-NAV, SIG = (6, 7), (10, 12)
-
-
-class Everything(UDF):
-    """All kinds of buffers, objects, task data, and sums that depend on the order."""
-
-    def get_result_buffers(self):
-        return {
-            "total": self.buffer(kind="sig", dtype="float32"),
-            "place": self.buffer(kind="nav", extra_shape=(2,), dtype="int64"),
-            "names": self.buffer(kind="nav", dtype=object),
-            "mean": self.buffer(kind="single", dtype="complex128"),
-            "hidden": self.buffer(kind="single", dtype="float16", use="private"),
-            "ratio": self.buffer(kind="sig", dtype="float64", use="result_only"),
-        }
-
-    def get_task_data(self):
-        return {"weights": np.linspace(0.1, 1, int(np.prod(self.meta.dataset_shape.sig)))}
-
-    def process_frame(self, frame):
-        weights = self.task_data.weights.reshape(frame.shape)
-        self.results.total[:] += frame * weights
-        self.results.place[:] = self.meta.coordinates[0, :2]
-        self.results.names[:] = f"frame {self.meta.slice.origin[0]}"
-        self.results.mean[:] += (frame * weights).mean() * 1j
-        self.results.hidden[:] += 0.1
-
-    def merge(self, dest, src):
-        for name in ("total", "mean", "hidden"):
-            getattr(dest, name)[:] += getattr(src, name)
-        for name in ("place", "names"):
-            getattr(dest, name)[:] = getattr(src, name)
-
-    def get_results(self):
-        return {"ratio": self.results.total / np.maximum(self.results.hidden, 1)}
-
-
-UDFS = {
-    "native": lambda: [ff.SumUDF(), ff.StdDevUDF()],
-    "python": lambda: [Everything(), Level(offset=3)],
-    "mixed": lambda: [ff.SumSigUDF(), Everything(), ff.StdDevUDF(), ff.MaxUDF()],
-}
-ROIS = {
-    "all": None,
-    "few": np.arange(42).reshape(NAV) % 5 == 2,
-    "one": np.arange(42).reshape(NAV) == 17,
-}
-
-
-@pytest.mark.parametrize("udfs", UDFS)
-@pytest.mark.parametrize("roi", ROIS)
-@pytest.mark.parametrize("dtype", ["uint16", ">f4"])
-def test_the_same_bits(connected, inline, tmp_path, dtype, roi, udfs):  # noqa: F811
-    dataset = raw_file(inline, tmp_path, dtype=dtype)
-    expected = inline.run_udf(dataset=dataset, udf=UDFS[udfs](), roi=ROIS[roi])
-    assert_same(connected.run_udf(dataset=dataset, udf=UDFS[udfs](), roi=ROIS[roi]), expected)
-
-
-@pytest.mark.parametrize("udfs", UDFS)
-def test_arrays_in_memory(local, connected, inline, udfs):  # noqa: F811
-    data = np.random.default_rng(7).random((*NAV, *SIG)).astype(np.float32)
-    dataset = local.load("memory", data=data[:, :, ::-1], sig_dims=2, num_partitions=5)
-    expected = inline.run_udf(dataset=dataset, udf=UDFS[udfs]())
-    assert_same(local.run_udf(dataset=dataset, udf=UDFS[udfs]()), expected)
-    assert_same(connected.run_udf(dataset=dataset, udf=UDFS[udfs]()), expected)
-
-
-def test_corrections_aux_data_and_sparse_tiles(connected, inline, tmp_path):  # noqa: F811
-    class WithAux(Level):
-        def __init__(self, offset, factors):
-            UDF.__init__(self, offset=offset, factors=factors)
-
-        def process_frame(self, frame):
-            super().process_frame(frame * self.params.factors)
-
-    rng = np.random.default_rng(9)
-    corrections = CorrectionSet(
-        dark=rng.random(SIG), gain=rng.random(SIG) + 0.5, excluded_pixels=[[3, 4], [5, 6]]
-    )
-    factors = UDF.aux_data(rng.random(NAV), kind="nav", dtype="float32")
-    arguments = {
-        "dataset": raw_file(inline, tmp_path),
-        "udf": [WithAux(offset=1, factors=factors), ff.SumUDF()],
-        "corrections": corrections,
-        "roi": ROIS["few"],
-    }
-    assert_same(connected.run_udf(**arguments), inline.run_udf(**arguments))
 
 
 def test_many_partitions_travel_together(connected, inline):  # noqa: F811
     dataset = frames(inline, n_frames=3000, n_partitions=1500)
     expected = inline.run_udf(dataset, [Level(offset=2), Numbers()])
     assert_same(connected.run_udf(dataset, [Level(offset=2), Numbers()]), expected)
-
-
-class Numbers(UDF):
-    def get_result_buffers(self):
-        return {"number": self.buffer(kind="nav", dtype="int64")}
-
-    def process_frame(self, frame):
-        self.results.number[:] = self.meta.slice.origin[0]
-
-
-def test_large_partial_results(connected, inline):  # noqa: F811
-    # More than goes into one batch.
-    data = np.random.default_rng(3).random((30, 256, 256)).astype(np.float32)
-    dataset = connected.load("memory", data=data, num_partitions=30)
-    udfs = [Level(offset=1), ff.StdDevUDF()]
-    assert_same(connected.run_udf(dataset, udfs), inline.run_udf(dataset, udfs))
-
-
-def test_what_a_merge_keeps_stays_as_it_is(connected, inline):  # noqa: F811
-    class Keeping(UDF):
-        def get_result_buffers(self):
-            return {"last": self.buffer(kind="sig"), "sum": self.buffer(kind="single")}
-
-        def process_frame(self, frame):
-            self.results.last[:] = frame
-
-        def merge(self, dest, src):
-            self.kept = [*getattr(self, "kept", []), src.last]
-            dest.last[:] = src.last
-
-        def get_results(self):
-            total = sum(float(array.sum()) for array in getattr(self, "kept", []))
-            return {"sum": np.array([total], dtype=np.float32)}
-
-    data = np.arange(20 * 128 * 128, dtype=np.float32).reshape(20, 128, 128)
-    dataset = connected.load("memory", data=data, num_partitions=20)
-    expected = inline.run_udf(dataset=dataset, udf=Keeping())
-    assert_same([connected.run_udf(dataset=dataset, udf=Keeping())], [expected])
-
-
-def test_results_so_far_and_progress(connected, inline, tmp_path):  # noqa: F811
-    dataset = raw_file(inline, tmp_path)
-    recorder = Recorder()
-    steps = zip(
-        connected.run_udf_iter(dataset=dataset, udf=UDFS["mixed"](), progress=recorder),
-        inline.run_udf_iter(dataset=dataset, udf=UDFS["mixed"]()),
-        strict=True,
-    )
-    n_steps = 0
-    for got, expected in steps:
-        assert_same(got.buffers, expected.buffers)
-        assert np.array_equal(got.damage.data, expected.damage.data)
-        n_steps += 1
-    assert n_steps == 8
-    assert [kind for kind, _ in recorder.states] == ["start", *["update"] * 8, "end"]
-    assert recorder.states[-1][1].num_frames_complete == 42
-
-
-def test_parameters_change(connected):  # noqa: F811
-    dataset = frames(connected, n_frames=4000, n_partitions=2000)
-    with connected.run_udf_iter(dataset=dataset, udf=Level(offset=1)) as steps:
-        next(steps)
-        steps.update_parameters_experimental([{"offset": 7}])
-        levels = [results[0]["level"].raw_data for results in steps][-1]
-    assert levels[0] == 1
-    assert levels[-1] == 7
-    assert set(levels) == {1, 7}
-
-
-def test_a_file_that_is_written_is_whole(local, inline, tmp_path):  # noqa: F811
-    def fail(frame):
-        if frame == 38:
-            raise KeyError("a late frame")
-
-    dataset = frames(inline)
-    for action, left in ((fail, []), (int, ["frames.npy"])):
-        udfs = [RecordUDF(tmp_path / "frames.npy"), PerFrame(action)]
-        with pytest.raises(KeyError) if action is fail else nullcontext():
-            local.run_udf(dataset, udfs)
-        assert os.listdir(tmp_path) == left
-    assert np.load(tmp_path / "frames.npy").shape == (40, 4, 4)
-
-
-def test_two_runs_from_one_event_loop(connected, inline, tmp_path):  # noqa: F811
-    dataset = raw_file(inline, tmp_path)
-
-    async def main():
-        runs = [connected.run_udf(dataset, Level(offset=n), sync=False) for n in range(3)]
-        seen = [results async for results in connected.run_udf_iter(dataset, Level(), sync=False)]
-        return await asyncio.gather(*runs), seen
-
-    several, seen = asyncio.run(main())
-    for n, results in enumerate(several):
-        assert_same([results], [inline.run_udf(dataset, Level(offset=n))])
-    assert_same([seen[-1][0]], [inline.run_udf(dataset, Level())])
-    assert len(seen) == 8
 
 
 def test_runs_from_several_threads(local, connected, inline, tmp_path):  # noqa: F811
@@ -262,16 +69,6 @@ def test_runs_from_several_threads(local, connected, inline, tmp_path):  # noqa:
         assert_same(result, expected)
 
 
-def test_a_run_within_a_run(connected, inline, tmp_path):  # noqa: F811
-    dataset = raw_file(inline, tmp_path)
-    n_steps = 0
-    for _ in connected.run_udf_iter(dataset=dataset, udf=Level()):
-        inner = connected.run_udf(dataset=dataset, udf=Level(offset=2))
-        n_steps += 1
-    assert n_steps == 8
-    assert_same([inner], [inline.run_udf(dataset=dataset, udf=Level(offset=2))])
-
-
 def test_nothing_is_left_of_a_run(local, connected, inline, tmp_path):  # noqa: F811
     dataset = raw_file(inline, tmp_path)
     connected.run_udf(dataset, Level())
@@ -279,16 +76,6 @@ def test_nothing_is_left_of_a_run(local, connected, inline, tmp_path):  # noqa: 
         next(steps)
     assert forgotten(local.executor)
     assert connected.executor.client.futures == {}
-
-
-def test_work_is_done_in_workers_with_one_thread_each(local, inline):  # noqa: F811
-    def check(_frame):
-        limits = [os.environ[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")]
-        assert limits == ["1"] * 3
-        assert "FRAMEFOLD_GIVEN_PYTHONPATH" not in os.environ
-
-    pids = set(local.run_udf(frames(inline), PerFrame(check))["pid"].data.tolist())
-    assert pids <= set(local_processes(local.executor))
 
 
 def test_where_native_runs_go(local, connected, inline):  # noqa: F811
@@ -479,54 +266,3 @@ def test_data_sets_can_be_sent(inline, tmp_path):  # noqa: F811
     dataset = raw_file(inline, tmp_path)
     again = pickle.loads(pickle.dumps(dataset))
     assert_same(inline.run_udf(again, [Level()]), inline.run_udf(dataset, [Level()]))
-
-
-SCRIPT = """
-import numpy as np
-import framefold as ff
-from framefold.udf import UDF
-
-SCALE = 2
-
-class Mine(UDF):
-    def get_result_buffers(self):
-        return {"x": self.buffer(kind="nav", dtype="float64")}
-
-    def process_frame(self, frame):
-        self.results.x[:] = helper(frame)
-
-def helper(frame):
-    print("helping")
-    return SCALE * frame.sum()
-
-ctx = ff.Context.make_with("dask", cpus=2)
-dataset = ctx.load("memory", data=np.ones((4, 5, 6)), num_partitions=4)
-print(ctx.run_udf(dataset=dataset, udf=Mine())["x"].data)
-workers = ctx.executor.client.cluster.workers.values()
-print("pids", *(worker._process.pid for worker in workers))
-"""
-
-
-@pytest.mark.parametrize("how", ["file", "standard input"])
-def test_a_script_needs_no_guard(tmp_path, how):
-    (tmp_path / "script.py").write_text(SCRIPT)
-    command = {"file": ["script.py"], "standard input": ["-"]}[how]
-    done = subprocess.run(
-        [sys.executable, *command],
-        input=SCRIPT,
-        capture_output=True,
-        text=True,
-        timeout=80,
-        cwd=tmp_path,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.splitlines()
-    # Lines of several processes can run into each other where streams are not buffered; and on a
-    # busy machine, another worker may do again what everything waits for.
-    assert done.stdout.count("helping") >= 4
-    assert "[60. 60. 60. 60.]" in lines
-    assert done.stderr == ""
-    pids = next(line for line in lines if line.startswith("pids")).split()[1:]
-    assert len(pids) == 2
-    assert gone(map(int, pids))

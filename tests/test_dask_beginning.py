@@ -6,6 +6,7 @@ import os
 import pickle
 
 import pytest
+from executor_cases import assert_same
 from process_cases import (
     PerFrame,
     hard_limit,  # noqa: F401 - a fixture
@@ -14,7 +15,6 @@ from process_cases import (
 pytest.importorskip("distributed")
 
 from dask_cases import (
-    assert_same,
     assert_usable,
     inline,  # noqa: F401 - a fixture
     local,  # noqa: F401 - a fixture

@@ -11,6 +11,7 @@ import traceback
 
 import numpy as np
 import pytest
+from executor_cases import assert_same
 from process_cases import (
     PerFrame,
     eventually,
@@ -21,7 +22,6 @@ from process_cases import (
 pytest.importorskip("distributed")
 
 from dask_cases import (
-    assert_same,
     assert_usable,
     connected,  # noqa: F401 - a fixture
     inline,  # noqa: F401 - a fixture

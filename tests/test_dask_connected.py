@@ -11,11 +11,14 @@ import time
 
 import pytest
 from process_cases import (
+    Numbers,
     PerFrame,
     eventually,
     frames,
     gone,
     hard_limit,  # noqa: F401 - a fixture
+    sleep_in_python,
+    sleepy,
 )
 from sample_udfs import Level
 
@@ -23,11 +26,8 @@ pytest.importorskip("distributed")
 
 from dask_cases import (
     Cluster,
-    Numbers,
     assert_usable,
     inline,  # noqa: F401 - a fixture
-    sleep_in_python,
-    sleepy,
 )
 
 import framefold as ff

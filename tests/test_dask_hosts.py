@@ -17,8 +17,9 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
-from dask_cases import assert_same, raw_file
+from dask_cases import raw_file
 from dask_hosts import Network, needed
+from executor_cases import assert_same
 
 import framefold as ff
 from framefold.exceptions import WorkerError
