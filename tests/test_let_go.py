@@ -15,11 +15,11 @@ from process_cases import eventually
 from sample_udfs import Level
 
 import framefold as ff
-from framefold import _planning
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor import _tasks
+from framefold.run import plan
 
-KINDS = (_planning.Run, _tasks.Tasks, Level)
+KINDS = (plan.Run, _tasks.Tasks, Level)
 
 
 class Failing(Level):

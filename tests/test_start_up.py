@@ -26,9 +26,9 @@ HEAVY = [
 
 #: Parts of framefold that a plain reduction has no use for.
 LAZY = [
-    "framefold._async",
+    "framefold.run.aio",
     "framefold._cuda",
-    "framefold._live",
+    "framefold.viz._live",
     "framefold.analysis.base",
     "framefold.io.corrections.corrset",
     "framefold.udf._bridge",

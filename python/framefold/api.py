@@ -11,25 +11,25 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._convert import ConvertMethods
 from framefold._opening import OpenMethods
-from framefold._partial_results import UDFResultDict, UDFResults, at_once, awaited, result_of
-from framefold._planning import Run, plan_run
-from framefold._progress import RunProgress, progress_reporter
-from framefold.analysis._context import AnalysisMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
+from framefold.context.analyses import AnalysisMethods
+from framefold.context.converting import ConvertMethods
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
+from framefold.run.plan import Run, plan_run
+from framefold.run.progress import RunProgress, progress_reporter
+from framefold.run.results import UDFResultDict, UDFResults, at_once, awaited, result_of
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
-    from framefold._async import ResultAsyncGenerator
-    from framefold._running import ResultGenerator
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.run.aio import ResultAsyncGenerator
+    from framefold.run.steps import ResultGenerator
     from framefold.viz.base import Live2DPlot
     from framefold.viz.tiling import UDFInfo
 
@@ -276,7 +276,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         if fn is not None or make_buffers is not None or merge is not None:
             if udf is not None:
                 raise InvalidArgumentError("got both a UDF and functions; pass either udf= or fn=")
-            from framefold._functions import function_udf
+            from framefold.run.functions import function_udf
 
             udf = function_udf(fn, make_buffers, merge)
         elif udf is None:
@@ -467,7 +467,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         BadFileError
             If something else is read back than was written.
         """
-        from framefold._export import export
+        from framefold.context.exporting import export
 
         export(
             dataset,
@@ -542,11 +542,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         return run
 
     def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
-        from framefold._running import ResultGenerator
+        from framefold.run.steps import ResultGenerator
 
         live = None
         if _wants_plots(plots):
-            from framefold._live import RunPlots
+            from framefold.viz._live import RunPlots
 
             live = RunPlots(run, plots, self.plot_class)
         return ResultGenerator(run, told, live)
@@ -563,7 +563,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
 
 
 def _async_generator(generator: ResultGenerator) -> ResultAsyncGenerator:
-    from framefold._async import ResultAsyncGenerator
+    from framefold.run.aio import ResultAsyncGenerator
 
     return ResultAsyncGenerator(generator)
 

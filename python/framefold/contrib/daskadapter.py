@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold._planning import plan_run
-from framefold._roi import roi_mask
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
 from framefold.common.udf import CUDA, NUMPY, SPARSE_COO, SPARSE_DOK, SPARSE_GCXS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.run.plan import plan_run
+from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:

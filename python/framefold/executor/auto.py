@@ -12,9 +12,9 @@ from framefold.executor.base import Crew
 from framefold.executor.concurrent import ConcurrentJobExecutor
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
     from framefold.executor._processes.pool import Pool
     from framefold.executor.processes import ProcessJobExecutor
+    from framefold.run.plan import Run
 
 #: Worker processes are started when a run has taken so many seconds on the calling thread.
 PATIENCE = 0.1
@@ -59,7 +59,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
     @property
     def n_workers(self) -> int:
         """How many worker processes there are at most."""
-        from framefold._planning import available_cores
+        from framefold.run.plan import available_cores
 
         return available_cores() if self.threads is None else self.threads
 

@@ -15,9 +15,9 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 if TYPE_CHECKING:
     from framefold import _engine
     from framefold._cuda.placement import Workers
-    from framefold._partial_results import UDFResultDict
-    from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
+    from framefold.run.plan import Run
+    from framefold.run.results import UDFResultDict
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class JobExecutor:
 
     def get_available_workers(self) -> list[WorkerInfo]:
         """The workers that functions can be called on: this process, unless there are others."""
-        from framefold._planning import available_cores
+        from framefold.run.plan import available_cores
 
         n_threads = max(1, available_cores() if self.threads is None else self.threads)
         return [WorkerInfo("main", platform.node(), n_threads, {})]

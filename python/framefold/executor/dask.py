@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from framefold._cuda.placement import Workers
-    from framefold._planning import Run
     from framefold.executor._dask.canceller import OwnWorkers
     from framefold.executor._dask.devices import Resources
     from framefold.executor._dask.lending import BufferPool
+    from framefold.run.plan import Run
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
 
@@ -209,9 +209,9 @@ class DaskJobExecutor(JobExecutor):
                 )
         distributed = import_distributed()
         from framefold._cuda.placement import devices_by_default
-        from framefold._planning import available_cores
         from framefold.executor._dask import cluster as dask_cluster
         from framefold.executor._dask import devices as dask_devices
+        from framefold.run.plan import available_cores
 
         if spec is None:
             cudas = devices_by_default()

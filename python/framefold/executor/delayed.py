@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     import dask.array as da
 
     from framefold._cuda.placement import Workers
-    from framefold._partial_results import UDFResultDict
-    from framefold._planning import Run
     from framefold.common.progress import ProgressReporter
     from framefold.executor._delayed.graph import Graph, ResultSpec
     from framefold.executor._delayed.tasks import DelayedRun
+    from framefold.run.plan import Run
+    from framefold.run.results import UDFResultDict
     from framefold.udf._bridge import Bridge
 
 __all__ = ["DelayedJobExecutor"]

@@ -16,7 +16,7 @@ from framefold.executor.base import (
 )
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
+    from framefold.run.plan import Run
 
 
 class InlineJobExecutor(JobExecutor):

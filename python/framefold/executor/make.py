@@ -80,8 +80,8 @@ def _cluster_spec(
     cpus: int | Iterable[int] | None, gpus: int | tuple[int, ...] | None
 ) -> dict[str, Any]:
     from framefold._cuda.placement import devices_by_default, picked
-    from framefold._planning import available_cores
     from framefold.executor.dask import cluster_spec
+    from framefold.run.plan import available_cores
     from framefold.utils.devices import cuda_ids
 
     devices = devices_by_default() if gpus is None else picked(cuda_ids() if gpus else [], gpus)

@@ -13,8 +13,8 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, checked_gpus
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
     from framefold.executor._processes.pool import Pool
+    from framefold.run.plan import Run
 
 T = TypeVar("T")
 
@@ -88,7 +88,7 @@ class ProcessJobExecutor(JobExecutor):
     @property
     def n_workers(self) -> int:
         """How many processes work on the CPU at most."""
-        from framefold._planning import available_cores
+        from framefold.run.plan import available_cores
 
         return available_cores() if self.threads is None else self.threads
 

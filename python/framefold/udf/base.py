@@ -419,11 +419,11 @@ MergeAttrMapping = MergeData
 def __getattr__(name: str) -> Any:
     """Names that live in modules which import this one."""
     if name in ("UDFResults", "UDFResultDict"):
-        from framefold import _partial_results
+        from framefold.run import results
 
-        return getattr(_partial_results, name)
+        return getattr(results, name)
     if name == "UDFRunner":
-        from framefold.udf._runner import UDFRunner
+        from framefold.run.inspecting import UDFRunner
 
         return UDFRunner
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -30,7 +30,7 @@ def empty_results(
     damage : BufferWrapper
         False everywhere; kind ``nav``, dtype bool.
     """
-    from framefold._planning import plan_run
+    from framefold.run.plan import plan_run
 
     run = plan_run(dataset, udf, roi, threads=0)
     try:

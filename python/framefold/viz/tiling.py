@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framefold._planning import plan_run
+from framefold.run.plan import plan_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

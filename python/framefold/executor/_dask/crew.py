@@ -21,8 +21,8 @@ from framefold.executor._dask.shipping import ship, ship_changes, udfs_of, wait_
 from framefold.executor._wire import runs
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
     from framefold.executor.dask import DaskJobExecutor
+    from framefold.run.plan import Run
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 5.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from framefold._cuda.worker import CpuWorker, DeviceWorker
-    from framefold._planning import Run
+    from framefold.run.plan import Run
 
 #: The name of the resource.
 CUDA = "CUDA"

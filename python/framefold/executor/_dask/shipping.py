@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold._planning import Run
 from framefold.executor._dask.buffers import machine
 from framefold.executor._dask.feed import Shipment
 from framefold.executor._dask.work import ShippedRun
 from framefold.executor._tasks import POLL
 from framefold.executor._wire import datasets, failures, pickles, runs
+from framefold.run.plan import Run
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:

@@ -29,7 +29,7 @@ from framefold.executor._wire import failures, pickles, runs
 from framefold.executor._wire.pickles import Places
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
+    from framefold.run.plan import Run
 
 #: What came of a partition: its number, size in bytes, seconds that it took, pickle, and large
 #: arrays or where they are in the buffer.

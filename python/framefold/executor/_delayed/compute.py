@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from framefold._ending import is_ending
-from framefold._progress import RunProgress
 from framefold.executor._delayed.progress import counting
 from framefold.executor._delayed.tasks import DelayedRun
+from framefold.run.progress import RunProgress
 
 if TYPE_CHECKING:
     from framefold.common.progress import ProgressReporter

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from framefold._foreign import callbacks_of
 
 if TYPE_CHECKING:
-    from framefold._progress import RunProgress
     from framefold.executor._delayed.tasks import DelayedRun
+    from framefold.run.progress import RunProgress
 
 #: What workers of ``distributed`` send events about. It is one for all runs, since a scheduler
 #: keeps some events of each for good.

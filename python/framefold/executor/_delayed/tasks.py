@@ -27,7 +27,7 @@ from framefold.executor._wire import pickles, runs
 from framefold.executor._wire.failures import cannot_be_sent
 
 if TYPE_CHECKING:
-    from framefold._planning import Run
+    from framefold.run.plan import Run
     from framefold.udf._bridge import MergeTask
 
 #: The parts of one UDF's partial result, as the engine takes them apart.

@@ -18,7 +18,7 @@ from framefold.executor._wire import pickles, runs
 if TYPE_CHECKING:
     import threading
 
-    from framefold._planning import Run
+    from framefold.run.plan import Run
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 3.0

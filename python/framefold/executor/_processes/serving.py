@@ -20,11 +20,11 @@ from queue import SimpleQueue
 from typing import Any
 
 from framefold import _engine
-from framefold._planning import Run
 from framefold.executor._lifeline import end_fork, end_with, flush
 from framefold.executor._processes.channels import GIVEN_PATH, Channel, connect
 from framefold.executor._processes.slots import Slots
 from framefold.executor._wire import failures, pickles, runs
+from framefold.run.plan import Run
 
 #: How long user code may take to end when the main process is gone, in seconds.
 LAST_CHANCE = 1.0

@@ -9,10 +9,10 @@ import zlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from framefold._planning import Run, plan_run
 from framefold.executor._wire import code, datasets
 from framefold.executor._wire.failures import cannot_be_sent, held_elsewhere
 from framefold.executor._wire.pickles import SharedPickle
+from framefold.run.plan import Run, plan_run
 
 if TYPE_CHECKING:
     from framefold.udf.base import UDF

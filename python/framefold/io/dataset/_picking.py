@@ -98,7 +98,7 @@ def _pick(
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:
     """See :meth:`DataSet.get_partitions`."""
-    from framefold._planning import plan_run
+    from framefold.run.plan import plan_run
     from framefold.udf.raw import PickUDF
 
     for number, (start, stop) in enumerate(plan_run(dataset, PickUDF(), None, 0).partitions):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from framefold._partial_results import UDFResults
-from framefold._planning import plan_run
-from framefold._roi import roi_mask
 from framefold.common.buffers import BufferWrapper
 from framefold.io.dataset.base import DataSet
+from framefold.run.plan import plan_run
+from framefold.run.results import UDFResults
+from framefold.run.roi import roi_mask
 from framefold.udf._bridge import Bridge
 from framefold.udf._declarations import declared_buffers, preferred_dtype
 from framefold.udf.base import UDF

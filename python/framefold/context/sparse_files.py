@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from framefold import _engine
-from framefold._export import ExistingFileError, FramesDone
-from framefold._progress import progress_reporter
+from framefold.context.exporting import ExistingFileError, FramesDone
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
+from framefold.run.progress import progress_reporter
 
 
 class ConvertedFiles(NamedTuple):

@@ -9,8 +9,8 @@ from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
 
 if TYPE_CHECKING:
-    from framefold._write_csr import ConvertedFiles
     from framefold.common.progress import ProgressReporter
+    from framefold.context.sparse_files import ConvertedFiles
 
 __all__ = ["ConvertMethods"]
 
@@ -76,6 +76,6 @@ class ConvertMethods:
                 f"convert does not write {to!r}; use 'raw_csr', or export_dataset for .npy, "
                 f".zarr, .h5 and .hspy"
             )
-        from framefold._write_csr import write_raw_csr
+        from framefold.context.sparse_files import write_raw_csr
 
         return write_raw_csr(dataset, path, threshold, overwrite, progress)

@@ -10,8 +10,8 @@ import numpy as np
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
-    from framefold._partial_results import UDFResults
-    from framefold._planning import Run
+    from framefold.run.plan import Run
+    from framefold.run.results import UDFResults
 
 
 class RunPlots:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
-from framefold._partial_results import UDFResultDict, UDFResults
-from framefold._running import ResultGenerator, not_the_end
+from framefold.run.results import UDFResultDict, UDFResults
+from framefold.run.steps import ResultGenerator, not_the_end
 
 __all__ = ["ResultAsyncGenerator", "final_results"]
 

@@ -12,8 +12,8 @@ from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
 
 if TYPE_CHECKING:
-    from framefold._async import ResultAsyncGenerator
-    from framefold._planning import Run
+    from framefold.run.aio import ResultAsyncGenerator
+    from framefold.run.plan import Run
 
 UDFResultDict = dict[str, BufferWrapper]
 
@@ -111,6 +111,6 @@ async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
 
 async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
     """The same once the run is complete."""
-    from framefold._async import final_results
+    from framefold.run.aio import final_results
 
     return result_of(await final_results(generator), single)

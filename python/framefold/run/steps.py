@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from framefold._partial_results import StepResults, UDFResultDict, UDFResults
-from framefold._planning import Run
-from framefold._progress import RunProgress
+from framefold.run.plan import Run
+from framefold.run.progress import RunProgress
+from framefold.run.results import StepResults, UDFResultDict, UDFResults
 
 if TYPE_CHECKING:
-    from framefold._live import RunPlots
+    from framefold.viz._live import RunPlots
 
 
 class ResultGenerator(Iterator[UDFResults]):

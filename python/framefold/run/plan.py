@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold._native import Results, finish_native, leave_behind, native_udf
-from framefold._roi import roi_mask
 from framefold.common.buffers import BufferWrapper
 from framefold.common.udf import NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from framefold._cuda.placement import Workers
     from framefold._cuda.worker import CpuWorker, DeviceWorker
-    from framefold._partial_results import UDFResultDict
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.run.results import UDFResultDict
     from framefold.udf._bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.

@@ -14,10 +14,10 @@ import numpy as np
 from framefold import _engine
 from framefold._integers import whole
 from framefold._loading import lengths
-from framefold._progress import progress_reporter
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset.base import DataSet
+from framefold.run.progress import progress_reporter
 from framefold.warnings import MissingFramesWarning
 
 
@@ -42,8 +42,8 @@ def export(
     verify: bool,
 ) -> None:
     """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
-    from framefold._planning import corrected
-    from framefold._roi import roi_mask
+    from framefold.run.plan import corrected
+    from framefold.run.roi import roi_mask
 
     if not isinstance(dataset, DataSet):
         raise InvalidArgumentError(

@@ -1,0 +1,1 @@
+"""Parts of :class:`framefold.Context`; private."""
