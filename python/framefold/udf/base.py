@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import (
     ArrayWithMask,
+    AuxBufferWrapper,
     BufferDeclaration,
     BufferKind,
     BufferUse,
