@@ -145,7 +145,7 @@ def result_specs(run: Run, index: int) -> list[ResultSpec]:
 
 def _preprocess(run: Run, bridge: Bridge) -> None:
     """Call ``preprocess`` of the user's own object; tasks go on with copies of it."""
-    from framefold.udf._main_side import MainSideState
+    from framefold.udf._preprocessed import MainSideState
 
     plan = run.plan
     task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()

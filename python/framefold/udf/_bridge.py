@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from framefold._cuda.partition import DevicePartition
     from framefold._cuda.placement import OnDevice
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.udf._main_side import MainSideState
+    from framefold.udf._preprocessed import MainSideState
     from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
