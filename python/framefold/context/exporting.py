@@ -42,7 +42,6 @@ def export(
     verify: bool,
 ) -> None:
     """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
-    from framefold.run.plan import corrected
     from framefold.run.roi import roi_mask
 
     if not isinstance(dataset, DataSet):
@@ -54,7 +53,7 @@ def export(
     if os.path.lexists(target) and not overwrite:
         raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")
     mask = roi_mask(roi, tuple(dataset.shape.nav))
-    _, frames = corrected(dataset, corrections, mask)
+    _, frames = dataset._corrected(corrections, mask)
     n_frames = int(dataset.shape.nav.size if mask is None else mask.sum())
     told = FramesDone(progress_reporter(progress), n_frames)
     try:

@@ -274,7 +274,7 @@ def plan_run(
     allowed = _restriction(backends)
     dataset._check_files()
     mask = roi_mask(roi, tuple(dataset.shape.nav))
-    correction_set, frames = corrected(dataset, corrections, mask)
+    correction_set, frames = dataset._corrected(corrections, mask)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     for each in udfs:
@@ -359,47 +359,6 @@ def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
             hint = "; pass an instance, not the class" if isinstance(each, type) else ""
             raise ArgumentTypeError(f"{each!r} is not a UDF{hint}")
     return udfs
-
-
-def corrected(
-    dataset: DataSet,
-    corrections: CorrectionSet | None,
-    roi: npt.NDArray[np.bool_] | None = None,
-) -> tuple[CorrectionSet | None, _engine.Dataset]:
-    """The corrections of a run, None for none, and the engine's data set that applies them.
-
-    Parameters
-    ----------
-    dataset
-        Its own corrections are used if ``corrections`` is None.
-    corrections
-        As for :meth:`framefold.Context.run_udf`; an empty set is none at all.
-    roi
-        Boolean, of the shape of the navigation axes; None for all.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they do not fit the data set, or are no :class:`CorrectionSet`.
-    """
-    frames = dataset._frames_of(roi)
-    if corrections is None:
-        inherited = type(dataset).get_correction_data is DataSet.get_correction_data
-        if inherited and frames.corrections is None:
-            dataset._name_unused_corrections()
-            return None, frames
-        corrections = dataset.get_correction_data()
-    from framefold.io.corrections.corrset import CorrectionSet
-
-    if not isinstance(corrections, CorrectionSet):
-        raise InvalidArgumentError(
-            f"corrections is a {type(corrections).__name__}; "
-            f"use CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
-        )
-    if not corrections.have_corrections():
-        return corrections, frames.with_corrections(None)
-    engine = corrections.for_shape(tuple(dataset.shape.sig))
-    return corrections, frames.with_corrections(engine)
 
 
 def _restriction(backends: Any) -> tuple[str, ...] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.tiling_scheme import TilingScheme
@@ -34,7 +35,7 @@ def frames_at(dataset: DataSet, key: Any) -> npt.NDArray[Any]:
     chosen = _positions(nav, key)
     unique, order = np.unique(chosen, return_inverse=True)
     if not unique.size:
-        dtype = _pick(dataset, None)[0].dtype if dataset.valid_mask.any() else dataset.dtype
+        dtype = _pick(dataset, None).dtype if dataset.valid_mask.any() else dataset.dtype
         return np.empty((*chosen.shape, *sig), dtype=dtype)
     missing = unique[~dataset.valid_mask.reshape(-1)[unique]]
     if missing.size:
@@ -43,7 +44,7 @@ def frames_at(dataset: DataSet, key: Any) -> npt.NDArray[Any]:
             f"there is no frame at {missing.size} of the selected positions, the first of which is "
             f"{first}; ds.valid_mask says where there are frames, and ds[ds.valid_mask] gives them"
         )
-    _, frames = _pick(dataset, unique)
+    frames = _pick(dataset, unique)
     if unique.size != chosen.size or not np.array_equal(unique, chosen.reshape(-1)):
         frames = frames[order.reshape(-1)]
     return frames.reshape((*chosen.shape, *sig))
@@ -74,34 +75,34 @@ def _pick(
     dataset: DataSet,
     positions: npt.NDArray[np.intp] | None,
     corrections: CorrectionSet | None = None,
-) -> tuple[Any, npt.NDArray[Any]]:
-    """The buffer that holds frames at ascending flat positions, and the frames.
-
-    None for the first that there is.
-    """
-    from framefold.api import Context
-    from framefold.udf.raw import PickUDF
-
+) -> npt.NDArray[Any]:
+    """The frames at ascending flat positions; None for the first that there is."""
     roi = np.zeros(dataset.shape.nav.size, dtype=bool)
     if positions is None:
         positions = np.flatnonzero(dataset.valid_mask)[:1]
     roi[positions] = True
-    with Context.make_with("inline") as ctx:
-        found = ctx.run_udf(
-            dataset,
-            PickUDF(),
-            roi=roi.reshape(tuple(dataset.shape.nav)),
-            corrections=corrections,
-        )["intensity"]
-    return found, found.raw_data
+    driver = _engine.Driver(_plan(dataset, roi, corrections), 0)
+    try:
+        driver.run()
+        ((_, _, _, frames),) = driver.snapshot()[0][0]
+    finally:
+        driver.close()
+    return np.asarray(frames)
+
+
+def _plan(
+    dataset: DataSet, roi: npt.NDArray[np.bool_] | None, corrections: CorrectionSet | None
+) -> _engine.Plan:
+    """That of a run of :class:`~framefold.udf.raw.PickUDF`, which stands above: of its kernel."""
+    dataset._check_files()
+    nav = tuple(dataset.shape.nav)
+    _, frames = dataset._corrected(corrections, None if roi is None else roi.reshape(nav))
+    return _engine.Plan(frames, [_engine.NativeUdf("pick", "PickUDF", {})], roi)
 
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:
     """See :meth:`DataSet.get_partitions`."""
-    from framefold.run.plan import plan_run
-    from framefold.udf.raw import PickUDF
-
-    for number, (start, stop) in enumerate(plan_run(dataset, PickUDF(), None, 0).partitions):
+    for number, (start, stop) in enumerate(_plan(dataset, None, None).partitions()):
         yield Partition(dataset, number, start, stop)
 
 
@@ -232,7 +233,7 @@ class Partition:
             numbers = np.searchsorted(selected, positions)
         tiles_at_once = max(1, BLOCK_BYTES // frame_bytes // scheme.depth)
         for begin, end in _runs(numbers, scheme.depth * tiles_at_once):
-            _, frames = _pick(self._dataset, positions[begin:end], self._corrections)
+            frames = _pick(self._dataset, positions[begin:end], self._corrections)
             for first in range(0, end - begin, scheme.depth):
                 stack = frames[first : first + scheme.depth]
                 for number, part in scheme.slices:

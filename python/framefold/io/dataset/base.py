@@ -13,11 +13,13 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common import _memory
 from framefold.common.shape import Shape
+from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import NUMPY, SCIPY_CSR
 from framefold.exceptions import (
     BadFileError,
     FileChangedError,
     FramefoldError,
+    InvalidArgumentError,
     UnsupportedError,
 )
 from framefold.io.dataset._backends import (
@@ -27,14 +29,13 @@ from framefold.io.dataset._backends import (
     MMapBackend,
 )
 from framefold.io.dataset._meta import DataSetMeta
+from framefold.io.dataset._picking import DataTile, Partition, frames_at, partitions_of
 from framefold.warnings import UnusedCorrectionsWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from framefold.common.tiling_scheme import TilingScheme
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.io.dataset._picking import DataTile, Partition
 
 __all__ = [
     "BufferedBackend",
@@ -217,8 +218,6 @@ class DataSet:
         LimitError
             If more is selected.
         """
-        from framefold.io.dataset._picking import frames_at
-
         return frames_at(self, key)
 
     def get_partitions(self) -> Iterator[Partition]:
@@ -226,8 +225,6 @@ class DataSet:
 
         Those of a run of :class:`~framefold.udf.raw.PickUDF` over all positions.
         """
-        from framefold.io.dataset._picking import partitions_of
-
         return partitions_of(self)
 
     def get_num_partitions(self) -> int:
@@ -264,6 +261,43 @@ class DataSet:
             excluded = np.zeros(tuple(self.shape.sig), dtype=bool)
             excluded.flat[own.excluded] = True
         return CorrectionSet(own.dark, own.gain, excluded, allow_empty=True)
+
+    def _corrected(
+        self, corrections: CorrectionSet | None, roi: npt.NDArray[np.bool_] | None
+    ) -> tuple[CorrectionSet | None, _engine.Dataset]:
+        """The corrections of a run, None for none, and the engine's data set that applies them.
+
+        Parameters
+        ----------
+        corrections
+            As for :meth:`framefold.Context.run_udf`: the data set's own if None; an empty set is
+            none at all.
+        roi
+            Boolean, of the shape of the navigation axes; None for all.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they do not fit the data set, or are no :class:`CorrectionSet`.
+        """
+        frames = self._frames_of(roi)
+        if corrections is None:
+            inherited = type(self).get_correction_data is DataSet.get_correction_data
+            if inherited and frames.corrections is None:
+                self._name_unused_corrections()
+                return None, frames
+            corrections = self.get_correction_data()
+        from framefold.io.corrections.corrset import CorrectionSet
+
+        if not isinstance(corrections, CorrectionSet):
+            raise InvalidArgumentError(
+                f"corrections is a {type(corrections).__name__}; "
+                f"use CorrectionSet(dark=…, gain=…, excluded_pixels=…)"
+            )
+        if not corrections.have_corrections():
+            return corrections, frames.with_corrections(None)
+        engine = corrections.for_shape(tuple(self.shape.sig))
+        return corrections, frames.with_corrections(engine)
 
     def _frames_of(self, roi: npt.NDArray[np.bool_] | None) -> _engine.Dataset:
         """The engine's data set, which may leave out what only other frames need."""
@@ -367,12 +401,3 @@ class RoiHelper:
                 f"takes integers, slices and arrays for the navigation axes"
             ) from None
         return roi
-
-
-def __getattr__(name: str) -> Any:
-    """The classes for loops by hand, which runs do without."""
-    if name in ("DataTile", "Partition", "TilingScheme"):
-        from framefold.io.dataset import _picking
-
-        return getattr(_picking, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
