@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -191,6 +193,7 @@ def test_results_can_be_made_late_and_of_pictures():
 
 def test_modules_are_there_without_being_imported():
     code = """
+import ast
 import importlib
 import framefold
 framefold.install_as_libertem()
@@ -275,15 +278,27 @@ def test_plots_in_digital_micrograph(ctx, ds, data, monkeypatch):
         np.testing.assert_allclose(image.array, picture, rtol=1e-5)
 
 
-def test_names_that_the_api_module_has_beside_the_context():
+def test_names_that_are_elsewhere():
     from framefold import api
-    from framefold._api_names import ELSEWHERE
+    from framefold._elsewhere import ELSEWHERE
 
-    for name, module in ELSEWHERE.items():
-        assert getattr(api, name) is getattr(importlib.import_module(module), name)
+    for module, names in ELSEWHERE.items():
+        found = importlib.import_module(module)
+        for name, where in names.items():
+            assert getattr(found, name) is getattr(importlib.import_module(where), name)
+        with pytest.raises(AttributeError, match=f"module '{module}' has no attribute 'nothing'"):
+            found.nothing  # noqa: B018
     assert api.DaskJobExecutor.__module__ == "framefold.executor.dask"
-    with pytest.raises(AttributeError, match="nothing"):
-        api.nothing  # noqa: B018
+
+
+def test_the_package_imports_names_from_where_they_are():
+    from framefold._elsewhere import ELSEWHERE
+
+    for path in Path(ff.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module in ELSEWHERE:
+                names = {alias.name for alias in node.names}
+                assert names.isdisjoint(ELSEWHERE[node.module]), path
 
 
 def test_analyses_of_ones_own_and_by_name(ctx, ds, data):

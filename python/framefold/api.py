@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold._elsewhere import elsewhere
 from framefold._opening import OpenMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
@@ -23,7 +23,7 @@ from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
 from framefold.run.plan import Run, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
-from framefold.run.results import UDFResultDict, UDFResults, at_once, awaited, result_of
+from framefold.run.results import UDFResultDict, UDFResults, at_once, result_of
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -289,6 +289,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             return result_of(later, single) if sync else at_once(later, single)
         told = RunProgress(reporter, run.partitions)
         if not sync:
+            from framefold.run.aio import awaited
+
             return awaited(_async_generator(self._generator(run, told, plots)), single)
         with self._generator(run, told, plots) as steps:
             results = steps.run_to_end()
@@ -573,9 +575,5 @@ def _wants_plots(plots: Any) -> bool:
 
 
 def __getattr__(name: str) -> Any:
-    """What not every program needs."""
-    from framefold._api_names import ELSEWHERE
-
-    if name not in ELSEWHERE:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(ELSEWHERE[name]), name)
+    """Names that scripts find here, as in the reference."""
+    return elsewhere(__name__, name)

@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
-from framefold.run.results import UDFResultDict, UDFResults
+from framefold.run.results import UDFResultDict, UDFResults, result_of
 from framefold.run.steps import ResultGenerator, not_the_end
 
-__all__ = ["ResultAsyncGenerator", "final_results"]
+__all__ = ["ResultAsyncGenerator", "awaited", "final_results"]
 
 T = TypeVar("T")
 
@@ -132,3 +132,8 @@ async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict,
             results = generator.results_so_far()
             generator.update_plots(results)
         return (results or generator.results_so_far()).buffers
+
+
+async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
+    """What :func:`~framefold.run.results.result_of` says, once the run is complete."""
+    return result_of(await final_results(generator), single)

@@ -12,7 +12,6 @@ from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
 
 if TYPE_CHECKING:
-    from framefold.run.aio import ResultAsyncGenerator
     from framefold.run.plan import Run
 
 UDFResultDict = dict[str, BufferWrapper]
@@ -107,10 +106,3 @@ def result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
 async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
     """The same for somebody who awaits it."""
     return result_of(results, single)
-
-
-async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
-    """The same once the run is complete."""
-    from framefold.run.aio import final_results
-
-    return result_of(await final_results(generator), single)

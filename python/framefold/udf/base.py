@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
+from framefold._elsewhere import elsewhere
 from framefold.common.buffers import (
     ArrayWithMask,
     AuxBufferWrapper,
@@ -35,6 +36,7 @@ from framefold.warnings import UseDiscouragedWarning
 
 if TYPE_CHECKING:
     from framefold.common.slice import Slice
+    from framefold.udf.noop import NoOpUDF
 
 __all__ = [
     "UDF",
@@ -417,17 +419,5 @@ MergeAttrMapping = MergeData
 
 
 def __getattr__(name: str) -> Any:
-    """Names that live in modules which import this one."""
-    if name in ("UDFResults", "UDFResultDict"):
-        from framefold.run import results
-
-        return getattr(results, name)
-    if name == "UDFRunner":
-        from framefold.run.inspecting import UDFRunner
-
-        return UDFRunner
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-# Published code imports it from here; it needs the class above.
-from framefold.udf.noop import NoOpUDF  # noqa: E402
+    """Names that scripts find here, as in the reference."""
+    return elsewhere(__name__, name)
