@@ -1,9 +1,10 @@
 //! Checks of the house rules that compilers and linters do not know.
 //!
 //! A rule is a plain function from a file's path and text to findings; [`RULES`] lists them
-//! all. The dependency law needs the whole workspace and stands apart in [`layers`].
+//! all. The dependency laws need the whole workspace and stand apart in [`layers`] and [`imports`].
 
 mod docs;
+mod imports;
 mod layers;
 mod layout;
 mod length;
@@ -84,6 +85,7 @@ const RULES: &[Rule] = &[
 /// If git or cargo cannot be run there, or a file cannot be read.
 pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let mut findings = layers::check(root)?;
+    let mut texts = vec![];
     for path in files(root)? {
         let bytes = match std::fs::read(root.join(&path)) {
             Ok(bytes) => bytes,
@@ -92,9 +94,13 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
             Err(error) => return Err(error).with_context(|| format!("could not read '{path}'")),
         };
         // What is not UTF-8 is data; no rule is about data.
-        let Ok(text) = std::str::from_utf8(&bytes) else { continue };
-        findings.extend(RULES.iter().flat_map(|rule| rule(File { path: &path, text })));
+        if let Ok(text) = String::from_utf8(bytes) {
+            texts.push((path, text));
+        }
     }
+    let all: Vec<File<'_>> = texts.iter().map(|(path, text)| File { path, text }).collect();
+    findings.extend(all.iter().flat_map(|file| RULES.iter().flat_map(|rule| rule(*file))));
+    findings.extend(imports::check(&all));
     findings.sort();
     Ok(findings)
 }
