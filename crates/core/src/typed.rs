@@ -35,7 +35,7 @@ macro_rules! define {
             /// The same values once more, where their number follows from input.
             ///
             /// # Errors
-            /// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
+            /// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled.
             pub fn try_clone(&self) -> Result<Self> {
                 match self {
                     $(TypedVec::$variant(values) => {
@@ -80,7 +80,7 @@ impl TypedVec {
     /// `len` values that stand for "no value": NaN, or zeros where the dtype has no NaN.
     ///
     /// # Errors
-    /// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled meanwhile.
+    /// `Limit` if there is no memory for them; `Cancelled` if the run was cancelled.
     pub fn try_missing(dtype: DType, len: usize) -> Result<Self> {
         let (single, double) = (f32::NAN, f64::NAN);
         Ok(match dtype {

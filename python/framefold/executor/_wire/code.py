@@ -104,7 +104,7 @@ def _made(data: bytes, python: tuple[int, int]) -> Any:
 
     Raises
     ------
-    OtherwiseError
+    DifferentCodeError
         If nothing can be made of it there.
     """
     try:
@@ -123,7 +123,7 @@ def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
 
     Raises
     ------
-    OtherwiseError
+    DifferentCodeError
         If a module is not the same there.
     """
     value = pickle.loads(by_name)
