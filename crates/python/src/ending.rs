@@ -124,9 +124,10 @@ impl Drop for EngineThread {
 }
 
 /// Whether there are threads of the engine that may run Python.
+#[caught]
 #[pyfunction]
-pub(crate) fn threads_left() -> bool {
-    THREADS.load(Ordering::SeqCst) > 0
+pub(crate) fn threads_left() -> PyResult<bool> {
+    Ok(THREADS.load(Ordering::SeqCst) > 0)
 }
 
 /// Takes down what stops a run.

@@ -15,6 +15,7 @@ mod rows;
 pub(crate) use attached::{KnownThread, release_held_gil, stash_held_gil};
 pub(crate) use cursor::TileCursor;
 
+use crate::arrays::descr;
 use crate::ending::attached;
 use crate::errors::from_python;
 use crate::words::Word;
@@ -27,6 +28,7 @@ use framefold::core::{
 };
 use framefold::{Cancel, Error, Result};
 use merger::PyMerger;
+use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::any::Any;
@@ -40,6 +42,8 @@ pub(crate) struct PyUdf {
     bridge: Py<PyAny>,
     /// The bridge's description of the run, made when tiles and partitions are known.
     run: PyOnceLock<Py<PyAny>>,
+    /// NumPy's description of the pixels.
+    descr: PyOnceLock<Py<PyArrayDescr>>,
     cancel: Cancel,
     /// See [`Attached`].
     short: Arc<AtomicBool>,
@@ -52,8 +56,15 @@ type Declaration = (String, String, Vec<usize>, String, usize, Option<String>);
 
 impl PyUdf {
     pub(crate) fn new(name: String, bridge: Py<PyAny>, cancel: Cancel) -> Self {
-        let run = PyOnceLock::new();
-        PyUdf { name, bridge, run, cancel, short: Arc::default(), writes: Arc::default() }
+        PyUdf {
+            name,
+            bridge,
+            run: PyOnceLock::new(),
+            descr: PyOnceLock::new(),
+            cancel,
+            short: Arc::default(),
+            writes: Arc::default(),
+        }
     }
 
     fn run<'py>(&self, py: Python<'py>, meta: &RunMeta) -> Result<Bound<'py, PyAny>> {
@@ -64,6 +75,11 @@ impl PyUdf {
         });
         run.map(|run| run.bind(py).clone())
             .map_err(|exception| from_python(exception, "preparing the run"))
+    }
+
+    fn descr(&self, py: Python<'_>, meta: &RunMeta) -> PyResult<Py<PyArrayDescr>> {
+        let made = || descr(py, meta.job.input_dtype).map(Bound::unbind);
+        self.descr.get_or_try_init(py, made).map(|descr| descr.clone_ref(py))
     }
 }
 
@@ -112,7 +128,10 @@ impl Udf for PyUdf {
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
         let attached = Attached::begin(self.short.clone(), meta.may_wait, |py| {
             let run = self.run(py, meta)?;
-            Task::try_new(&run, meta, partition, self.cancel.clone(), self.writes.clone())
+            self.descr(py, meta)
+                .and_then(|descr| {
+                    Task::try_new(&run, descr, partition, self.cancel.clone(), self.writes.clone())
+                })
                 .map_err(|exception| from_python(exception, "preparing the partition"))
         });
         Ok(Box::new(PyAccumulator::new(attached?)))

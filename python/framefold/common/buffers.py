@@ -349,7 +349,7 @@ def _lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:
         If it is no sequence of whole numbers.
     """
     try:
-        return tuple(index(length) for length in extra_shape)
+        return tuple(map(index, extra_shape))
     except TypeError:
         raise TypeError(
             f"extra_shape is {extra_shape!r}, expected a tuple of whole numbers such as (3,)"

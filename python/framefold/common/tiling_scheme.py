@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class TilingScheme:
         sig = tuple(dataset_shape.sig)
         grid = tuple(-(-length // tile) for length, tile in zip(sig, tile_shape, strict=True))
         self._slices = []
-        for cell in np.ndindex(*grid):
+        for cell in product(*map(range, grid)):
             origin = tuple(i * tile for i, tile in zip(cell, tile_shape, strict=True))
             extent = tuple(
                 min(tile, length - start)

@@ -7,7 +7,6 @@ frame is done by the engine itself, which sets views through ``PartitionTask.bin
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import threading
@@ -23,8 +22,6 @@ from framefold.common import _memory
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import (
     ArrayWithMask,
-    BufferDeclaration,
-    BufferWrapper,
     OverScan,
 )
 from framefold.common.shape import Shape
@@ -238,6 +235,8 @@ class Bridge:
 
     def aux_for(self, start: int, stop: int) -> Arrays:
         """AUX data for the selected frames ``start`` to ``stop``."""
+        if not self.aux:
+            return {}
         part: Any = slice(start, stop)
         if self.positions is not None:
             part = self.positions[part]
@@ -269,10 +268,20 @@ class RunDescription:
         self.bridge = bridge
         self.n_partitions = n_partitions
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
+        #: What partitions know of the run, by the array format that they get.
+        self._metas: dict[str, UDFMeta] = {}
         self.slice_shapes: list[tuple[int, ...]] = []
         if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
+
+    def meta(self, array_backend: str, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
+        """What the worker for the selected frames ``start`` to ``stop`` knows."""
+        meta = self._metas.get(array_backend)
+        if meta is None:
+            meta = self.bridge.meta(tiling_scheme=self.tiling_scheme, array_backend=array_backend)
+            self._metas[array_backend] = meta
+        return meta._for_partition(start, stop, cursor)
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
         """The worker for the selected frames ``start`` to ``stop``."""
@@ -293,23 +302,15 @@ class PartitionTask:
         format_ = bridge.array_backend
         if self.device is not None:
             format_ = self.device.array_backend
-        meta = bridge.meta(
-            tiling_scheme=run.tiling_scheme,
-            partition=(start, stop),
-            cursor=self.cursor,
-            array_backend=format_,
-        )
         kinds = bridge.aux
         aux = bridge.aux_for(start, stop)
-        self.udf = bridge.copy_with(meta, aux)
+        self.udf = bridge.copy_with(run.meta(format_, start, stop, self.cursor), aux)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)
         self.udf.results = UDFData("result buffer", self.arrays, bridge.warned)
-        self.udf.results._declare(
-            {name: functools.partial(_wrapped, decl) for name, decl in self.buffers.items()}
-        )
+        self.udf.results._declare(self.buffers)
         n_references = {name: sys.getrefcount(array) for name, array in self.arrays.items()}
         self.udf.task_data = UDFData("task data", self.udf.get_task_data(), bridge.warned)
         self.udf.preprocess()
@@ -321,7 +322,7 @@ class PartitionTask:
         )
         if self.device is not None:
             self.device.held = held
-        self.method = processing_method(self.udf)
+        self.method = processing_method(self.udf, bridge.method)
         process = getattr(self.udf, PROCESS_METHODS[self.method])
         frames = self.method == "frame"
         if format_ == NUMPY_MATRIX:
@@ -393,17 +394,10 @@ class MergeTask:
         self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.warned)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
-        so_far = {"dataset_shape": bridge.shape, "roi": roi, "valid": self.merged}
         self.udf.results._declare(
-            {
-                name: functools.partial(_wrapped, decl, **so_far)
-                for name, decl in self.buffers.items()
-            }
+            self.buffers, dataset_shape=bridge.shape, roi=roi, valid=self.merged
         )
-        # By name wherever that works, so that the order of the arguments does not matter.
-        parameters = inspect.signature(self.udf.merge).parameters
-        only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
-        self._merge_by_name = only_names or parameters.keys() >= {"dest", "src"}
+        self._merge_by_name = _takes_names(self.udf.merge)
         if main_state is None:
             self.udf.preprocess()
             bridge.ending = self.udf._at_end()
@@ -474,10 +468,14 @@ def _device_partition(run: RunDescription, start: int) -> DevicePartition | None
     return None if current_worker() is None else DevicePartition(run, gets, start)
 
 
-def _wrapped(decl: BufferDeclaration, array: Any, **place: Any) -> BufferWrapper:
-    return BufferWrapper(
-        decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use, raw=array, **place
-    )
+def _takes_names(merge: Callable[..., None]) -> bool:
+    """Whether arguments can be passed by name, so that their order does not matter."""
+    code = getattr(getattr(merge, "__func__", None), "__code__", None)
+    if code is not None and {"dest", "src"}.issubset(code.co_varnames[: code.co_argcount]):
+        return True  # `signature` says the same, and takes longer than all else that begins a run
+    parameters = inspect.signature(merge).parameters
+    only_names = {"VAR_KEYWORD"} == {each.kind.name for each in parameters.values()}
+    return only_names or parameters.keys() >= {"dest", "src"}
 
 
 def _views(arrays: Arrays) -> Arrays:

@@ -59,7 +59,7 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         wrong = f"where={decl.where!r}; use None or 'device'"
     elif prod(decl.extra_shape) > MOST:
         wrong = f"extra_shape={decl.extra_shape}; there cannot be so many elements"
-    elif any(length < 0 for length in decl.extra_shape):
+    elif min(decl.extra_shape, default=0) < 0:
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
     if wrong is not None:
         raise InvalidResultError(f"{udf} declares buffer {key!r} with {wrong}")
@@ -74,10 +74,24 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
     return decl
 
 
-def processing_method(udf: UDF) -> str:
-    """The name of the method that processes the data: ``tile``, ``frame`` or ``partition``."""
+#: What has to do its work when it is called.
+_CALLED = frozenset((*PROCESS_METHODS.values(), "preprocess", "postprocess", "merge"))
+
+
+def processing_method(udf: UDF, known: str | None = None) -> str:
+    """The name of the method that processes the data: ``tile``, ``frame`` or ``partition``.
+
+    Parameters
+    ----------
+    udf
+        Any.
+    known
+        The method of another copy, with which the functions of the class were checked.
+    """
     name, chosen = type(udf).__name__, udf.get_method()
     method = str(getattr(chosen, "value", chosen))
+    if method == known and _CALLED.isdisjoint(vars(udf)):
+        return method
     if method not in PROCESS_METHODS:
         raise UDFError(
             f"{name}.get_method returned {method!r}, "

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 from warnings import warn
 
 import numpy as np
 
-from framefold.common.buffers import BufferWrapper
+from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.warnings import UseDiscouragedWarning
+
+_NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class UDFData:
@@ -20,29 +23,37 @@ class UDFData:
     name that holds an array writes into the array.
     """
 
-    __slots__ = ("__declared", "__dict__", "__said", "__what")
+    __slots__ = ("__declared", "__dict__", "__place", "__said", "__what")
     __what: str
     __said: set[str]
-    __declared: Mapping[str, Callable[[Any], BufferWrapper]]
+    __declared: Mapping[str, BufferDeclaration]
+    __place: Mapping[str, Any]
 
     def __init__(
         self, what: str, values: Mapping[str, Any] | None = None, said: set[str] | None = None
     ) -> None:
-        object.__setattr__(self, "_UDFData__what", what)
-        self._share(set() if said is None else said)
-        self._declare({})
-        self.__dict__.update(values or {})
+        _set_what(self, what)
+        _set_said(self, set() if said is None else said)
+        _set_declared(self, _NOTHING)
+        if values:
+            self.__dict__.update(values)
 
     def _share(self, said: set[str]) -> None:
         """Warn of nothing that others have warned of who know the same set."""
-        object.__setattr__(self, "_UDFData__said", said)
+        _set_said(self, said)
 
-    def _declare(self, buffers: Mapping[str, Callable[[Any], BufferWrapper]]) -> None:
-        """Know all declared buffers; each comes with what makes a result of its array, or of None.
+    def _declare(self, buffers: Mapping[str, BufferDeclaration], **place: Any) -> None:
+        """Know all declared buffers; those that have no array yet read as None.
 
-        Those that have no array yet read as None.
+        Parameters
+        ----------
+        buffers
+            The declarations.
+        place
+            What else :class:`BufferWrapper` takes: where in a data set the arrays belong.
         """
-        object.__setattr__(self, "_UDFData__declared", buffers)
+        _set_declared(self, buffers)
+        _set_place(self, place)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -73,7 +84,10 @@ class UDFData:
     def __getitem__(self, name: str) -> Any:
         self._discourage(name)
         if name in self.__declared:
-            return _Item.of(self.__dict__.get(name), self.__declared[name])
+            array = self.__dict__.get(name)
+            if isinstance(array, np.ndarray):  # there are arrays that NumPy does not know
+                return _Item.of(array, self.get_buffer(name))
+            return array
         try:
             return self.__dict__[name]
         except KeyError:
@@ -122,7 +136,9 @@ class UDFData:
         if name not in self.__declared:
             known = ", ".join(self.__declared) or "none"
             raise KeyError(f"there is no {self.__what} {name!r}; there are: {known}")
-        return self.__declared[name](self.__dict__.get(name))
+        decl = self.__declared[name]
+        about = decl.kind, decl.extra_shape, decl.dtype, decl.where, decl.use
+        return BufferWrapper(*about, raw=self.__dict__.get(name), **self.__place)
 
     def keys(self) -> Any:
         """The names."""
@@ -144,18 +160,22 @@ class UDFData:
         return f"<UDFData: {self.__dict__}>"
 
 
+# Assigning to an attribute assigns to an array; these are quicker than `object.__setattr__`.
+_set_what, _set_said, _set_declared, _set_place = (
+    UDFData.__dict__[f"_UDFData__{name}"].__set__ for name in ("what", "said", "declared", "place")
+)
+
+
 class _Item(np.ndarray[Any, Any]):
     """What item access gives of a result buffer: its array, which is the buffer, too."""
 
     _wrapped: BufferWrapper | None = None
 
     @classmethod
-    def of(cls, array: Any, wrap: Callable[[Any], BufferWrapper]) -> Any:
-        """``array``, if NumPy has no such arrays."""
-        if not isinstance(array, np.ndarray):
-            return array
+    def of(cls, array: np.ndarray[Any, Any], wrapped: BufferWrapper) -> _Item:
+        """``array``, of which ``wrapped`` knows where it belongs."""
         item = array.view(cls)
-        item._wrapped = wrap(array)
+        item._wrapped = wrapped
         return item
 
     @property

@@ -52,6 +52,14 @@ class UDFMeta:
         #: Shapes of slices by number of frames and of the signal slice: few, and asked for often.
         self._shapes: dict[tuple[int, int], Shape] = {}
 
+    def _for_partition(self, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
+        """The same for a partition of the run."""
+        made = UDFMeta.__new__(UDFMeta)
+        made.__dict__.update(self.__dict__)
+        made._partition = (start, stop)
+        made._cursor = cursor
+        return made
+
     @property
     def dataset_shape(self) -> Shape:
         """The shape of the data set, for example ``(16, 16, 128, 128)``."""

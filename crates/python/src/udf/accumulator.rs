@@ -6,18 +6,18 @@ use super::binding::Binding;
 use super::cursor::TileCursor;
 use super::pixels::Pixels;
 use super::rows::Rows;
-use crate::arrays::descr;
 use crate::errors::{OrRaise, from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use crate::words::Word;
 use framefold::core::{
-    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, RunMeta, Scratch, Tile,
+    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, Scratch, Tile,
     TilePosition,
 };
 use framefold::{Cancel, Error, Result};
 use numpy::PyArrayDescr;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 use std::ptr::null_mut;
@@ -78,7 +78,9 @@ impl Accumulator for PyAccumulator {
         let PyAccumulator { task, attached } = *self;
         let finished = attached.end(|py| {
             let mut task = task;
-            let finished = task.write_back(py).and_then(|()| task.task.call_method0(py, "finish"));
+            let finished = task
+                .write_back(py)
+                .and_then(|()| task.task.call_method0(py, intern!(py, "finish")));
             let finished = finished.map_err(|exception| task.failed(py, exception, "postprocess"));
             // What the partition held is released here, while that can be done at once.
             drop(task);
@@ -122,18 +124,19 @@ pub(super) struct Task {
 impl Task {
     pub(super) fn try_new(
         run: &Bound<'_, PyAny>,
-        meta: &RunMeta,
+        descr: Py<PyArrayDescr>,
         partition: &Partition,
         cancel: Cancel,
         writes: Arc<AtomicBool>,
     ) -> PyResult<Self> {
         let py = run.py();
         let frames = &partition.frames;
-        let task = run.call_method1("partition", (partition.index, frames.start, frames.end))?;
-        let method = task.getattr("method")?.extract::<String>()?;
+        let arguments = (partition.index, frames.start, frames.end);
+        let task = run.call_method1(intern!(py, "partition"), arguments)?;
+        let method = task.getattr(intern!(py, "method"))?.extract::<String>()?;
         let method = Method::parse(&method).or_raise(py)?;
         let mut bindings = Vec::new();
-        for description in task.getattr("bindings")?.cast::<PyList>()? {
+        for description in task.getattr(intern!(py, "bindings"))?.cast::<PyList>()? {
             let binding = Binding::try_new(description.cast::<PyTuple>()?)?;
             // What is the same for all frames is shown from the start.
             if method != Method::Frame || binding.kind() == BufferKind::Nav {
@@ -141,13 +144,13 @@ impl Task {
             }
         }
         Ok(Task {
-            process: task.getattr("process")?.unbind(),
-            give: task.getattr("give")?.unbind(),
-            cursor: task.getattr("cursor")?.cast_into::<TileCursor>()?.unbind(),
+            process: task.getattr(intern!(py, "process"))?.unbind(),
+            give: task.getattr(intern!(py, "give"))?.unbind(),
+            cursor: task.getattr(intern!(py, "cursor"))?.cast_into::<TileCursor>()?.unbind(),
             task: task.unbind(),
             method,
             bindings,
-            descr: descr(py, meta.job.input_dtype)?.unbind(),
+            descr,
             cancel,
             own: writes.load(Ordering::Relaxed).then(Scratch::new),
             packed: Scratch::new(),

@@ -5,6 +5,7 @@ use crate::ending::attached;
 use crate::errors::from_python;
 use framefold::core::{Array, Merger, Partial, Partition};
 use framefold::{Error, Result};
+use pyo3::intern;
 use pyo3::prelude::*;
 
 /// Wraps a `framefold.udf._bridge.MergeTask`.
@@ -26,7 +27,7 @@ impl Merger for PyMerger {
         attached(|py| {
             let frames = &partition.frames;
             let arguments = (frames.start, frames.end, buffers.into_inner());
-            self.0.call_method1(py, "merge", arguments).map(drop)
+            self.0.call_method1(py, intern!(py, "merge"), arguments).map(drop)
         })
         .map_err(|exception| from_python(exception, "merge"))
     }
