@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
+from framefold import _planning
 from framefold.exceptions import UDFRunCancelled
 from framefold.udf import UDF
 
@@ -108,6 +109,42 @@ def test_a_signal_ends_a_tile_of_very_many_chunks(tmp_path):
         signal.signal(signal.SIGALRM, before)
     assert "run_udf" in places
     assert "process_frame" not in places
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as Linux does")
+def test_a_signal_ends_setting_up_results(monkeypatch):
+    """While rows for very many frames are filled: most of them are never touched."""
+
+    class Stopped(Exception):
+        pass
+
+    def resident():
+        with open("/proc/self/statm") as file:
+            return os.sysconf("SC_PAGE_SIZE") * int(file.read().split()[1])
+
+    def stop(_signal, _frame):
+        touched.append(resident() - at_first[0])
+        raise Stopped
+
+    def driver(*args):
+        at_first.append(resident())
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        return original(*args)
+
+    n_frames = 6 * 10**7
+    at_first, touched = [], []
+    original = _planning.Run.driver
+    monkeypatch.setattr(_planning.Run, "driver", driver)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=np.broadcast_to(np.float32(1), (n_frames, 1, 1)))
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        with pytest.raises(Stopped):
+            ctx.run_udf(dataset, ff.CoMUDF.with_params(cy=0, cx=0))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert touched[0] < 16 * n_frames * 3 / 4
 
 
 def test_cancel_from_another_thread():

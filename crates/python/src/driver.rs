@@ -60,10 +60,12 @@ impl PyDriver {
         let scope = plan.needs_python().then_some(places);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
         let flag = cancel.clone();
-        let made = detached(py, || match crew {
+        let make = || match crew {
             Some(crew) => Driver::with_crew(&plan, Box::new(PyCrew(crew)), flag),
             None => Driver::try_new(&plan, executor, flag, scope),
-        });
+        };
+        // Results are set up: there may be a row for each of very many frames.
+        let made = detached(py, || watched(&cancel, make));
         let (driver, user) = (Mutex::new(made.or_raise(py)?), Mutex::new(None));
         let (n_merged, process) = (AtomicUsize::new(0), std::process::id());
         Ok(PyDriver { driver, user, cancel, callback, n_merged, process })
