@@ -55,7 +55,7 @@ def detect(path: str) -> tuple[str, str]: ...
 def known_extensions() -> dict[str, list[str]]: ...
 def known_formats() -> list[str]: ...
 def known_metadata() -> list[tuple[str, str, str]]: ...
-def native_reductions() -> list[tuple[str, str, list[str]]]: ...
+def native_reductions() -> list[dict[str, Any]]: ...
 def load(
     filetype: str, path: str, options: dict[str, Any], stamps: bytes | None = None
 ) -> Dataset: ...
@@ -123,7 +123,7 @@ class WholeFile:
 
 @final
 class ShiftedMasks:
-    def __new__(cls, parameters: dict[str, Any]) -> ShiftedMasks: ...
+    def __new__(cls, parameters: dict[str, Any], sig_shape: tuple[int, ...]) -> ShiftedMasks: ...
     def products(
         self,
         values: npt.NDArray[Any],
@@ -192,7 +192,24 @@ class Corrections:
 
 @final
 class NativeUdf:
-    def __new__(cls, kernel: str, name: str, parameters: dict[str, Any]) -> NativeUdf: ...
+    def __new__(
+        cls, kernel: str, name: str, parameters: dict[str, Any], sig_shape: tuple[int, ...]
+    ) -> NativeUdf: ...
+    def buffers(
+        self,
+        nav_shape: tuple[int, ...],
+        sig_shape: tuple[int, ...],
+        dtype: str,
+        roi: npt.NDArray[np.bool_] | None = None,
+    ) -> list[
+        tuple[
+            str,
+            Literal["nav", "sig", "single"],
+            list[int],
+            str,
+            Literal["private", "result_only"] | None,
+        ]
+    ]: ...
 
 @final
 class TileCursor:

@@ -26,11 +26,12 @@ def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
         return None
-    if kernel == "com" and dataset.dtype.kind == "c":
+    parameters = udf._native_parameters(dataset.dtype)
+    if parameters is None:
         return None
     if udf._native_finish:
         _main_side(udf, dataset, None, None)
-    return _engine.NativeUdf(kernel, type(udf).__name__, _parameters(kernel, udf, dataset))
+    return _engine.NativeUdf(kernel, type(udf).__name__, parameters, tuple(dataset.shape.sig))
 
 
 def finish_native(
@@ -152,14 +153,3 @@ def _overrides(udf: UDF) -> bool:
         for name in names
         if not name.startswith("__") or name in ("__init__", "__new__")
     )
-
-
-def _parameters(kernel: str, udf: UDF, dataset: DataSet) -> dict[str, Any]:
-    if kernel == "sum":
-        return {"dtype": np.dtype(udf.params.dtype).name}
-    if kernel == "masks":
-        parameters: dict[str, Any] = udf.kernel_masks()  # type: ignore[attr-defined]
-        return parameters
-    if kernel == "com":
-        return {name: getattr(udf.params.com_params, name) for name in ("cy", "cx", "r", "ri")}
-    return {}

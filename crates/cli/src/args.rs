@@ -10,7 +10,7 @@ mod run;
 pub(crate) use convert::{ConvertArgs, ConvertTo};
 pub(crate) use data::DataArgs;
 pub(crate) use picture::PictureArgs;
-pub(crate) use reduction::{ComArgs, Detector, MasksArgs, ReductionArgs};
+pub(crate) use reduction::ReductionArgs;
 pub(crate) use run::RunArgs;
 
 use clap::{Args, Parser, Subcommand};
@@ -93,7 +93,7 @@ mod tests {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             let Command::Run(command) = cli.command else { panic!("{line}") };
             assert_eq!(command.data.nav_shape.as_deref(), Some(&[4, 5][..]));
-            assert_eq!(command.reduction.files().len(), 2);
+            assert_eq!(command.reduction.files.len(), 2);
             assert!(command.run.output.is_some());
         }
     }

@@ -4,19 +4,9 @@ use crate::numbers::{components, reals};
 use crate::render::Plane;
 use framefold::core::{BufferKind, NativeArray, TypedVec};
 use framefold::exec::{ResultBuffer, expand_nav};
+use framefold::kernels::Look;
 use framefold::{Error, Result, RunResults, Shape};
 use std::borrow::Cow;
-
-/// What the extra axes of a buffer mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Look {
-    /// Numbers; extra axes count channels, such as masks.
-    Values,
-    /// The last axis holds the y and x components of vectors.
-    Vectors,
-    /// Frames: extra axes are those of a frame.
-    Frames,
-}
 
 /// A result buffer with all that is needed to write and draw it.
 #[derive(Clone, Debug)]

@@ -23,7 +23,6 @@ mod npy_input;
 mod numbers;
 mod output;
 mod progress;
-mod reduction;
 pub mod render;
 mod roi;
 mod summary;

@@ -12,7 +12,8 @@
 //! The loops over pixels are free functions on slices, written so that the compiler turns them
 //! into vector instructions; they allocate nothing.
 //!
-//! [`REDUCTIONS`] lists what there is.
+//! [`REDUCTIONS`] lists what there is: a row for each reduction, from which the command line, the
+//! Python package and the documentation derive its parameters.
 //!
 //! ```
 //! use framefold_core::{DType, JobMeta, Shape, Udf};
@@ -32,30 +33,21 @@
 #![deny(unsafe_code)]
 
 mod cell;
-mod com;
 mod dispatch;
 mod entries;
 mod layout;
 mod ln;
-mod logsum;
 mod loops;
-mod masks;
-mod max;
 mod nav;
-mod pick;
+mod parameters;
 mod reductions;
-mod stddev;
-mod sum;
-mod sum_sig;
+mod row;
 mod sums;
 mod total;
 
-pub use com::Com;
-pub use logsum::LogSum;
-pub use masks::{FrameCells, Masks, ShiftedMasks, disk, ring};
-pub use max::Max;
-pub use pick::Pick;
-pub use reductions::{REDUCTIONS, Reduction};
-pub use stddev::StdDev;
-pub use sum::Sum;
-pub use sum_sig::SumSig;
+pub use parameters::{GivenArray, Parameters, Value};
+pub use reductions::{
+    Com, FrameCells, LogSum, Masks, Max, Pick, REDUCTIONS, ShiftedMasks, StdDev, Sum, SumSig, disk,
+    reduction, ring,
+};
+pub use row::{DefaultValue, Detector, Look, Parameter, ParameterKind, Reduction};

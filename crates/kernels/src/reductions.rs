@@ -1,83 +1,41 @@
-//! The table of all native reductions.
+//! The reductions, one file each, and the table of them.
 
-/// One native reduction, as the command line lists it.
-#[derive(Clone, Copy, Debug)]
-pub struct Reduction {
-    /// The name of its UDF.
-    pub name: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// The names of its result buffers, in the order of its results.
-    pub buffers: &'static [&'static str],
-}
+mod com;
+mod logsum;
+mod masks;
+mod max;
+mod pick;
+mod stddev;
+mod sum;
+mod sum_sig;
+
+pub use com::Com;
+pub use logsum::LogSum;
+pub use masks::{FrameCells, Masks, ShiftedMasks, disk, ring};
+pub use max::Max;
+pub use pick::Pick;
+pub use stddev::StdDev;
+pub use sum::Sum;
+pub use sum_sig::SumSig;
+
+use crate::row::Reduction;
+use framefold_core::{Error, Result};
 
 /// All native reductions, in the order in which they are listed: simple ones first.
-pub const REDUCTIONS: &[Reduction] = &[
-    Reduction {
-        name: "sum",
-        summary: "sum of all frames, pixel by pixel",
-        buffers: &["intensity"],
-    },
-    Reduction { name: "sum_sig", summary: "sum of each frame", buffers: &["intensity"] },
-    Reduction {
-        name: "max",
-        summary: "largest value of each pixel over all frames",
-        buffers: &["intensity"],
-    },
-    Reduction {
-        name: "stddev",
-        summary: "mean, variance and standard deviation of each pixel",
-        buffers: &["varsum", "num_frames", "sum", "var", "std", "mean"],
-    },
-    Reduction {
-        name: "com",
-        summary: "centre of mass of each frame, and the field of its shifts",
-        buffers: &["raw_com", "raw_shifts", "field", "field_y", "field_x", "magnitude"],
-    },
-    Reduction {
-        name: "masks",
-        summary: "product of each frame with masks, such as disk or ring detectors",
-        buffers: &["intensity"],
-    },
-    Reduction {
-        name: "logsum",
-        summary: "sum of all frames on a logarithmic scale",
-        buffers: &["logsum"],
-    },
-    Reduction { name: "pick", summary: "the selected frames themselves", buffers: &["intensity"] },
-];
+///
+/// The command line, the Python package, the reference page of the guide and the contract suite go
+/// through this table: a reduction that is in it is in all of them.
+pub const REDUCTIONS: &[Reduction] =
+    &[sum::ROW, sum_sig::ROW, max::ROW, stddev::ROW, com::ROW, masks::ROW, logsum::ROW, pick::ROW];
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Com, LogSum, Masks, Max, Pick, StdDev, Sum, SumSig};
-    use framefold_core::{DType, JobMeta, NativeArray, Shape, Udf};
-
-    #[test]
-    fn the_table_says_what_the_reductions_declare() {
-        let job = JobMeta {
-            shape: Shape::try_new(&[2, 3], &[4, 5]).unwrap(),
-            native_dtype: DType::U16,
-            input_dtype: DType::U16,
-            roi: None,
-        };
-        let masks = NativeArray::zeros(DType::F32, &[1, 4, 5]);
-        let udfs: [Box<dyn Udf>; 8] = [
-            Box::new(Sum::default()),
-            Box::new(SumSig),
-            Box::new(Max),
-            Box::new(StdDev::default()),
-            Box::new(Com::default()),
-            Box::new(Masks::try_new(masks).unwrap()),
-            Box::new(LogSum),
-            Box::new(Pick::default()),
-        ];
-        assert_eq!(udfs.len(), REDUCTIONS.len());
-        for (udf, reduction) in udfs.iter().zip(REDUCTIONS) {
-            assert_eq!(udf.name(), reduction.name);
-            let declared = udf.buffers(&job).unwrap();
-            let names: Vec<&str> = declared.iter().map(|decl| decl.name.as_str()).collect();
-            assert_eq!(names, reduction.buffers, "{}", reduction.name);
-        }
-    }
+/// The reduction of this name.
+///
+/// # Errors
+/// `InvalidArgument` if there is none.
+pub fn reduction(name: &str) -> Result<&'static Reduction> {
+    REDUCTIONS.iter().find(|row| row.name == name).ok_or_else(|| {
+        let names: Vec<&str> = REDUCTIONS.iter().map(|row| row.name).collect();
+        Error::invalid(format!("there is no reduction '{name}'"))
+            .with_hint(format!("choose one of {}", names.join(", ")))
+    })
 }

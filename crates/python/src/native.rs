@@ -1,16 +1,20 @@
-//! Native kernels for the UDFs that come with framefold.
+//! Native kernels for the UDFs that come with framefold, built by their rows.
 
 use crate::arrays::native_from_numpy;
 use crate::errors::OrRaise;
 use framefold::core::{
-    Accumulator, BufferDecl, DType, JobMeta, Merger, NativeArray, Partition, Requirements, RunMeta,
-    SourceInfo, StoredDType, Udf,
+    Accumulator, BufferDecl, BufferUse, JobMeta, Merger, Partition, Requirements, RunMeta,
+    SourceInfo, StoredDType, Udf, memory,
 };
-use framefold::kernels::{Com, LogSum, Masks, Max, Pick, REDUCTIONS, StdDev, Sum, SumSig};
-use framefold::{Error, Result};
+use framefold::kernels::{
+    DefaultValue, GivenArray, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction, Value,
+    reduction,
+};
+use framefold::{Result, Roi, Shape};
 use framefold_python_macros::caught;
+use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyString};
 use std::sync::Arc;
 
 /// A native kernel with its parameters, under the name of the Python class it stands for.
@@ -26,99 +30,153 @@ impl NativeUdf {
 #[caught]
 #[pymethods]
 impl NativeUdf {
-    /// The kernel `kernel` with `parameters`, shown to users as `name`.
+    /// The reduction of that name with `parameters` of its row, for frames of shape `sig_shape`,
+    /// shown to users as `name`.
     #[new]
     fn new(
         py: Python<'_>,
         kernel: &str,
         name: String,
         parameters: &Bound<'_, PyDict>,
+        sig_shape: Vec<usize>,
     ) -> PyResult<Self> {
-        let kernel = build(kernel, parameters)?.or_raise(py)?;
+        let given = given(reduction(kernel).or_raise(py)?, parameters)?;
+        let kernel = given.reduction().build(given, &sig_shape).or_raise(py)?;
         Ok(NativeUdf(Arc::new(Renamed { name, kernel })))
+    }
+
+    /// The result buffers of a run: name, kind, extra shape, dtype, and what they are used for, in
+    /// the words of the Python interface.
+    #[pyo3(signature = (nav_shape, sig_shape, dtype, roi=None))]
+    fn buffers(
+        &self,
+        py: Python<'_>,
+        nav_shape: Vec<usize>,
+        sig_shape: Vec<usize>,
+        dtype: &str,
+        roi: Option<PyReadonlyArray1<'_, bool>>,
+    ) -> PyResult<Vec<Described>> {
+        let dtype = StoredDType::parse(dtype).or_raise(py)?.dtype;
+        let roi = match roi {
+            Some(roi) => {
+                let mask = memory::collected(roi.as_slice()?.iter().copied());
+                Some(Arc::new(mask.and_then(Roi::from_mask).or_raise(py)?))
+            }
+            None => None,
+        };
+        let shape = Shape::try_new(&nav_shape, &sig_shape).or_raise(py)?;
+        let job = JobMeta { shape, native_dtype: dtype, input_dtype: dtype, roi };
+        let described = |decl: BufferDecl| {
+            let usage = match decl.usage {
+                BufferUse::Public => None,
+                BufferUse::Private => Some("private"),
+                BufferUse::ResultOnly => Some("result_only"),
+            };
+            (decl.name, decl.kind.name(), decl.extra_shape, decl.dtype.to_string(), usage)
+        };
+        Ok(self.0.buffers(&job).or_raise(py)?.into_iter().map(described).collect())
     }
 }
 
-/// A kernel's name, summary and result buffers.
-type Summary = (&'static str, &'static str, Vec<&'static str>);
+/// Name, kind, extra shape, dtype and use of a buffer.
+type Described = (String, &'static str, Vec<usize>, String, Option<&'static str>);
 
-/// Names, summaries and result buffers of all native kernels.
+/// The rows of all native reductions.
 #[caught]
 #[pyfunction]
-pub(crate) fn native_reductions() -> PyResult<Vec<Summary>> {
-    Ok(REDUCTIONS.iter().map(|r| (r.name, r.summary, r.buffers.to_vec())).collect())
+pub(crate) fn native_reductions(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
+    let rows = REDUCTIONS.iter().map(|row| {
+        let described = PyDict::new(py);
+        described.set_item("name", row.name)?;
+        described.set_item("summary", row.summary)?;
+        described.set_item("buffers", row.buffers)?;
+        described.set_item("example", row.example)?;
+        let parameters = row.parameters.iter().map(|parameter| {
+            let described = PyDict::new(py);
+            described.set_item("name", parameter.name)?;
+            described.set_item("kind", parameter.kind.name())?;
+            described.set_item("unit", parameter.unit)?;
+            described.set_item(
+                "default",
+                match parameter.default {
+                    DefaultValue::Is(text) | DefaultValue::Found(text) => Some(text),
+                    DefaultValue::Nothing | DefaultValue::OneOfThese => None,
+                },
+            )?;
+            described.set_item("help", parameter.help)?;
+            Ok(described)
+        });
+        described.set_item("parameters", parameters.collect::<PyResult<Vec<_>>>()?)?;
+        Ok(described)
+    });
+    rows.collect()
 }
 
-fn build(kernel: &str, parameters: &Bound<'_, PyDict>) -> PyResult<Result<Arc<dyn Udf>>> {
-    let given = |name: &str| parameters.get_item(name).map(|item| item.filter(|v| !v.is_none()));
-    let number = |name: &str| given(name)?.map(|value| value.extract::<f64>()).transpose();
-    let udf: Arc<dyn Udf> = match kernel {
-        "sum" => match dtype(given("dtype")?)? {
-            Ok(dtype) => Arc::new(Sum { dtype: dtype.unwrap_or(DType::F32) }),
-            Err(error) => return Ok(Err(error)),
-        },
-        "sum_sig" => Arc::new(SumSig),
-        "max" => Arc::new(Max),
-        "stddev" => Arc::new(StdDev::default()),
-        "logsum" => Arc::new(LogSum),
-        "pick" => Arc::new(Pick::default()),
-        "com" => Arc::new(Com {
-            cy: number("cy")?,
-            cx: number("cx")?,
-            r: number("r")?.unwrap_or(f64::INFINITY),
-            ri: number("ri")?.unwrap_or(0.0),
-            // All else is the same for native and Python runs, and comes of the shifts.
-            shifts_only: true,
-            ..Com::default()
-        }),
-        "masks" => match masks(parameters)? {
-            Ok(masks) => Arc::new(masks),
-            Err(error) => return Ok(Err(error)),
-        },
-        other => return Ok(Err(Error::bug(format!("there is no native kernel '{other}'")))),
-    };
-    Ok(Ok(udf))
+/// The parameters in a dictionary, each checked against its row; None stands for the default.
+///
+/// # Errors
+/// `InvalidArgumentError` that names the parameter, what was found and what was expected.
+pub(crate) fn given(
+    row: &'static Reduction,
+    parameters: &Bound<'_, PyDict>,
+) -> PyResult<Parameters> {
+    let py = parameters.py();
+    let mut given = Parameters::new(row);
+    for (name, found) in parameters {
+        let name = name.extract::<String>()?;
+        let parameter = row.parameter(&name).or_raise(py)?;
+        if found.is_none() {
+            continue;
+        }
+        let value = match parameter.kind {
+            // What is no dtype, its own error says best.
+            ParameterKind::DType if found.is_instance_of::<PyString>() => {
+                let stored = StoredDType::parse(&found.extract::<String>()?).or_raise(py)?;
+                Some(Value::DType(stored.dtype))
+            }
+            _ => value(parameter, &found),
+        };
+        let Some(value) = value else {
+            return Err(row.refuses(parameter, &found.repr()?)).or_raise(py);
+        };
+        given.set(&name, value).or_raise(py)?;
+    }
+    Ok(given)
 }
 
-/// A stack of masks, as `kernel_masks` of the Python class gives it.
-pub(crate) fn masks(parameters: &Bound<'_, PyDict>) -> PyResult<Result<Masks>> {
-    let given = |name: &str| parameters.get_item(name).map(|item| item.filter(|v| !v.is_none()));
-    let Some(stack) = given("masks")? else {
-        return Ok(Err(Error::bug("masks without a stack")));
-    };
-    let stack = native_from_numpy(&stack)?;
-    let Some(pixels) = given("pixels")? else { return Ok(Masks::try_new(stack)) };
-    let (sig, starts) = (given("sig_shape")?, given("starts")?);
-    let (Some(sig), Some(starts)) = (sig, starts) else {
-        return Ok(Err(Error::bug("sparse masks without a shape or rows")));
-    };
-    Ok(sparse_masks(
-        &native_from_numpy(&sig)?,
-        &native_from_numpy(&starts)?,
-        &native_from_numpy(&pixels)?,
-        stack,
-    ))
-}
-
-/// A stack of compressed rows, whose parts are arrays of int64.
-fn sparse_masks(
-    sig_shape: &NativeArray,
-    starts: &NativeArray,
-    pixels: &NativeArray,
-    values: NativeArray,
-) -> Result<Masks> {
-    let numbers = |array: &NativeArray| {
-        let count =
-            |&number: &i64| usize::try_from(number).map_err(|e| Error::invalid(e.to_string()));
-        array.as_slice::<i64>()?.iter().map(count).collect::<Result<Vec<usize>>>()
-    };
-    Masks::try_new_sparse(&numbers(sig_shape)?, &numbers(starts)?, &numbers(pixels)?, values)
-}
-
-fn dtype(value: Option<Bound<'_, PyAny>>) -> PyResult<Result<Option<DType>>> {
-    let Some(value) = value else { return Ok(Ok(None)) };
-    let name = value.extract::<String>()?;
-    Ok(StoredDType::parse(&name).map(|stored| Some(stored.dtype)))
+/// A parameter's value; None if it is not of its kind. Whatever can be written can be text.
+fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
+    let kind = parameter.kind;
+    if let Ok(text) = found.cast::<PyString>() {
+        return kind.parse(&text.to_cow().ok()?).ok();
+    }
+    match kind {
+        ParameterKind::DType => None,
+        ParameterKind::Number | ParameterKind::Radius => {
+            found.extract::<f64>().ok().map(Value::Number)
+        }
+        ParameterKind::Switch => found.extract::<bool>().ok().map(Value::Switch),
+        ParameterKind::Disks | ParameterKind::Rings => {
+            let one = found.extract::<f64>().ok().map(|radius| vec![vec![radius]]);
+            let one = one.or_else(|| found.extract::<Vec<f64>>().ok().map(|numbers| vec![numbers]));
+            let all = one.or_else(|| found.extract::<Vec<Vec<f64>>>().ok())?;
+            all.into_iter()
+                .map(|numbers| kind.detector(numbers))
+                .collect::<Option<_>>()
+                .map(Value::Detectors)
+        }
+        ParameterKind::Arrays => {
+            let array = native_from_numpy(found).ok()?;
+            Some(Value::Arrays(vec![GivenArray { array, path: None }]))
+        }
+        ParameterKind::Counts if found.is_instance_of::<PyUntypedArray>() => {
+            let array = native_from_numpy(found).ok()?;
+            let count = |&number: &i64| usize::try_from(number).ok();
+            let counts = array.as_slice::<i64>().ok()?.iter().map(count).collect::<Option<_>>();
+            counts.map(Value::Counts)
+        }
+        ParameterKind::Counts => found.extract::<Vec<usize>>().ok().map(Value::Counts),
+    }
 }
 
 /// A kernel under another name: messages name the class that the user knows.

@@ -2,9 +2,9 @@
 
 use crate::ending::detached;
 use crate::errors::OrRaise;
-use crate::native::masks;
+use crate::native::given;
 use framefold::core::{Complex64, Complex128};
-use framefold::kernels::{FrameCells, ShiftedMasks};
+use framefold::kernels::{FrameCells, Masks, ShiftedMasks, reduction};
 use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::exceptions::PyTypeError;
@@ -20,10 +20,16 @@ type Read<'py, T> = PyReadonlyArray1<'py, T>;
 #[caught]
 #[pymethods]
 impl PyShiftedMasks {
-    /// From what `kernel_masks` gives.
+    /// From parameters of the reduction `masks`, for frames of shape `sig_shape`.
     #[new]
-    fn new(py: Python<'_>, parameters: &Bound<'_, PyDict>) -> PyResult<Self> {
-        Ok(PyShiftedMasks(ShiftedMasks::new(masks(parameters)?.or_raise(py)?)))
+    fn new(
+        py: Python<'_>,
+        parameters: &Bound<'_, PyDict>,
+        sig_shape: Vec<usize>,
+    ) -> PyResult<Self> {
+        let mut given = given(reduction("masks").or_raise(py)?, parameters)?;
+        let masks = Masks::from_parameters(&mut given, &sig_shape).or_raise(py)?;
+        Ok(PyShiftedMasks(ShiftedMasks::new(masks)))
     }
 
     /// Complex products of a flat frame, float32 to complex128, with each mask; of entries in

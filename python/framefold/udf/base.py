@@ -104,7 +104,7 @@ class UDF(BackendConstants):
 
     UDF_METHOD = UDFMethod
 
-    #: Name of the native kernel that computes the same, for the UDFs that come with framefold.
+    #: Name of the engine's reduction that computes the same, for the UDFs that come with framefold.
     _native_kernel: ClassVar[str | None] = None
     #: Whether the kernel computes the merged buffers only, and :meth:`get_results` the rest.
     _native_finish: ClassVar[bool] = False
@@ -191,6 +191,10 @@ class UDF(BackendConstants):
             is only computed in :meth:`get_results`.
         """
         return BufferDeclaration(kind, extra_shape, dtype, where, use)
+
+    def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:
+        """Parameters in the reduction's row, for data of ``dtype``; None if it cannot take them."""
+        return {}
 
     def get_method(self) -> UDFMethod | str:
         """Which method processes the data: ``'tile'``, ``'frame'`` or ``'partition'``."""

@@ -153,6 +153,15 @@ class CoMUDF(UDF):
         """
         return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
 
+    def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:
+        params: CoMParams = self.params.com_params
+        # Complex data, and disks without a radius, are left to the methods below.
+        if dtype.kind == "c" or params.r <= 0:
+            return None
+        # What comes of the shifts is the same for both, and computed here.
+        inner = {"ri": params.ri} if params.ri is not None and params.ri > 0 else {}
+        return {"cy": params.cy, "cx": params.cx, "r": params.r, **inner, "shifts_only": True}
+
     def get_backends(self) -> tuple[str, ...]:
         """All."""
         return self.BACKEND_ALL

@@ -168,19 +168,23 @@ class ApplyMasksUDF(UDF):
         -------
         dict
             ``masks``: a dense array, shape ``(n_masks, *sig)``; or, if they are sparse, the
-            values that are stored, with ``starts`` and ``pixels`` as of compressed rows, and
-            ``sig_shape``, as arrays of int64.
+            values that are stored, with ``starts`` and ``pixels`` as of compressed rows, as
+            arrays of int64. ``sig_shape``: the shape of a mask.
         """
         masks = self._checked_masks()
+        shape = {"sig_shape": tuple(masks.sig_shape)}
         if masks.use_sparse is False:
-            return {"masks": self._widened(masks.computed_masks)}
+            return {"masks": self._widened(masks.computed_masks), **shape}
         rows = masks.compressed_rows()
         return {
             "masks": self._widened(rows.data),
             "starts": rows.indptr.astype(np.int64),
             "pixels": rows.indices.astype(np.int64),
-            "sig_shape": np.array(masks.sig_shape, dtype=np.int64),
+            **shape,
         }
+
+    def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any]:
+        return self.kernel_masks()
 
     def _widened(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # The kernel takes the data as they are; a preference for wider results is met here.
@@ -298,7 +302,9 @@ class ApplyMasksUDF(UDF):
         with _SHIFTED_LOCK:
             kernel = _SHIFTED.get(masks)
             if kernel is None:
-                kernel = _SHIFTED[masks] = _engine.ShiftedMasks(self.kernel_masks())
+                kernel = _SHIFTED[masks] = _engine.ShiftedMasks(
+                    self.kernel_masks(), tuple(masks.sig_shape)
+                )
         return kernel
 
     def _shifted_products(

@@ -37,6 +37,9 @@ class SumUDF(UDF):
     def __init__(self, dtype: npt.DTypeLike = "float32") -> None:
         super().__init__(dtype=dtype)
 
+    def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any]:
+        return {"dtype": np.dtype(self.params.dtype).name}
+
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The ``dtype`` parameter."""
         dtype: np.dtype[Any] = np.dtype(self.params.dtype)

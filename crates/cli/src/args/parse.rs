@@ -48,14 +48,6 @@ pub(super) fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A length: a number that is not negative; `inf` is allowed.
-pub(super) fn radius(text: &str) -> Result<f64, String> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if value >= 0.0 => Ok(value),
-        _ => Err("expected a radius in pixels, 0 or more".into()),
-    }
-}
-
 /// Numbers separated by commas.
 pub(super) fn numbers(text: &str) -> Result<Vec<f64>, String> {
     text.split(',').map(finite).collect()
@@ -83,11 +75,5 @@ mod tests {
         for bad in ["99,1", "0", "0,101", "-1,5", "nan,5", "0,50,100"] {
             assert!(percentiles(bad).is_err(), "{bad}");
         }
-    }
-
-    #[test]
-    fn radii_may_be_infinite_but_not_negative() {
-        assert_eq!(radius("inf"), Ok(f64::INFINITY));
-        assert!(radius("-1").is_err() && radius("nan").is_err());
     }
 }

@@ -1,168 +1,182 @@
-//! The reductions and the options that only one of them has.
+//! The reductions and their parameters, as the table of reductions has them.
 
-use super::parse;
-use clap::{Args, Subcommand};
-use framefold::core::StoredDType;
+use crate::npy_input::read_npy;
+use clap::builder::ValueParser;
+use clap::error::ErrorKind;
+use clap::{
+    Arg, ArgAction, ArgGroup, ArgMatches, Command, FromArgMatches, Subcommand, value_parser,
+};
+use framefold::core::Udf;
+use framefold::kernels::{
+    DefaultValue, GivenArray, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction, Value,
+};
+use framefold::{Dataset, Result};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A reduction with its parameters and the files to run it over.
-#[derive(Debug, Subcommand)]
-#[command(subcommand_value_name = "REDUCTION", subcommand_help_heading = "Reductions")]
-pub(crate) enum ReductionArgs {
-    /// Sum over the scan: one frame
-    Sum(SumArgs),
-    /// Sum over each frame: one number per scan position
-    #[command(name = "sum_sig", visible_alias = "sumsig")]
-    SumSig(PlainArgs),
-    /// Largest value over the scan: one frame
-    Max(PlainArgs),
-    /// Standard deviation, variance and mean over the scan: one frame each
-    #[command(name = "stddev")]
-    StdDev(SumArgs),
-    /// Centre of mass of each frame: a vector field over the scan
-    Com(ComArgs),
-    /// Virtual detectors: the weighted sum of each frame under masks
-    Masks(MasksArgs),
-    /// Sum over the scan of the logarithm of each frame
-    #[command(name = "logsum")]
-    LogSum(PlainArgs),
-    /// Frames as they are; choose them with --roi
-    Pick(PlainArgs),
+#[derive(Clone, Debug)]
+pub(crate) struct ReductionArgs {
+    /// Its row in the table.
+    pub reduction: &'static Reduction,
+    /// The files to run over.
+    pub files: Vec<PathBuf>,
+    parameters: Parameters,
+    /// Files with further parameters, and the parameters that they hold.
+    arrays: Vec<(&'static str, PathBuf)>,
 }
+
+/// The name of the files to run over, among the arguments.
+const FILES: &str = "files";
 
 impl ReductionArgs {
-    /// The files to run over.
-    pub(crate) fn files(&self) -> &[PathBuf] {
-        match self {
-            ReductionArgs::Sum(args) | ReductionArgs::StdDev(args) => &args.files,
-            ReductionArgs::Com(args) => &args.files,
-            ReductionArgs::Masks(args) => &args.files,
-            ReductionArgs::SumSig(args)
-            | ReductionArgs::Max(args)
-            | ReductionArgs::LogSum(args)
-            | ReductionArgs::Pick(args) => &args.files,
+    /// The reduction for a data set: virtual detectors depend on its frames' shape.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if parameters do not fit; errors of files with parameters.
+    pub(crate) fn udf(&self, dataset: &Dataset) -> Result<Arc<dyn Udf>> {
+        let mut parameters = self.parameters.clone();
+        for (name, path) in &self.arrays {
+            let given = GivenArray { array: read_npy(path)?, path: Some(path.clone()) };
+            parameters.set(name, Value::Arrays(vec![given]))?;
+        }
+        self.reduction.build(parameters, dataset.shape().sig())
+    }
+
+    fn of(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {
+        let mut parameters = Parameters::new(row);
+        let mut arrays = Vec::new();
+        for parameter in row.parameters.iter().filter(|parameter| parameter.option.is_some()) {
+            let name = parameter.name;
+            match parameter.kind {
+                ParameterKind::Switch if matches.get_flag(name) => {
+                    parameters.set(name, Value::Switch(true))?;
+                }
+                ParameterKind::Switch => {}
+                ParameterKind::Arrays => {
+                    let paths = matches.get_many::<PathBuf>(name).into_iter().flatten();
+                    arrays.extend(paths.map(|path| (name, path.clone())));
+                }
+                ParameterKind::DType
+                | ParameterKind::Number
+                | ParameterKind::Radius
+                | ParameterKind::Disks
+                | ParameterKind::Rings
+                | ParameterKind::Counts => {
+                    for value in matches.get_many::<Value>(name).into_iter().flatten() {
+                        parameters.set(name, value.clone())?;
+                    }
+                }
+            }
+        }
+        let files = matches.get_many(FILES).into_iter().flatten().cloned().collect();
+        Ok(ReductionArgs { reduction: row, files, parameters, arrays })
+    }
+}
+
+impl FromArgMatches for ReductionArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
+        let found = matches.subcommand().and_then(|(name, matches)| {
+            Some((REDUCTIONS.iter().find(|row| row.name == name)?, matches))
+        });
+        let Some((row, matches)) = found else {
+            return Err(clap::Error::raw(ErrorKind::MissingSubcommand, "there is no reduction"));
+        };
+        Self::of(row, matches)
+            .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error.to_string()))
+    }
+
+    fn update_from_arg_matches(
+        &mut self,
+        matches: &ArgMatches,
+    ) -> std::result::Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Subcommand for ReductionArgs {
+    fn augment_subcommands(command: Command) -> Command {
+        command
+            .subcommand_value_name("REDUCTION")
+            .subcommand_help_heading("Reductions")
+            .subcommand_required(true)
+            .subcommands(REDUCTIONS.iter().map(subcommand))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        REDUCTIONS.iter().any(|row| row.name == name || row.alias == Some(name))
+    }
+}
+
+fn subcommand(row: &'static Reduction) -> Command {
+    let files = Arg::new(FILES)
+        .required(true)
+        .num_args(1..)
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("The files to run over, one after the other");
+    let command = Command::new(row.name)
+        .about(sentence(row.summary))
+        .visible_aliases(row.alias)
+        .arg(files)
+        .args(row.parameters.iter().filter_map(argument));
+    let one_of = row.parameters.iter().filter(|p| p.default == DefaultValue::OneOfThese);
+    let names: Vec<&str> = one_of.filter(|p| p.option.is_some()).map(|p| p.name).collect();
+    match names.is_empty() {
+        true => command,
+        false => {
+            command.group(ArgGroup::new("one of these").args(names).required(true).multiple(true))
         }
     }
 }
 
-/// A reduction without parameters.
-#[derive(Debug, Args)]
-pub(crate) struct PlainArgs {
-    /// The files to run over, one after the other
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
+fn argument(parameter: &'static Parameter) -> Option<Arg> {
+    let help = sentence(parameter.help);
+    let argument = Arg::new(parameter.name).long(parameter.option?);
+    if parameter.kind == ParameterKind::Switch {
+        return Some(argument.action(ArgAction::SetTrue).help(help));
+    }
+    let argument = match parameter.default {
+        DefaultValue::Is(text) => argument.default_value(text).help(help),
+        DefaultValue::Found(words) => argument.help(format!("{help} [default: {words}]")),
+        DefaultValue::Nothing | DefaultValue::OneOfThese => argument.help(help),
+    };
+    let kind = parameter.kind;
+    let parser = match kind {
+        ParameterKind::Arrays => value_parser!(PathBuf).into(),
+        _ => ValueParser::new(move |text: &str| kind.parse(text)),
+    };
+    Some(
+        argument
+            .value_name(value_name(parameter))
+            .value_parser(parser)
+            .allow_negative_numbers(kind == ParameterKind::Number)
+            .action(if kind.is_list() { ArgAction::Append } else { ArgAction::Set }),
+    )
 }
 
-/// A reduction whose result dtype can be chosen.
-#[derive(Debug, Args)]
-pub(crate) struct SumArgs {
-    /// The files to run over, one after the other
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// The dtype of the result [default: float32 for sums, float64 for deviations]; sums get a
-    /// wider one where the pixels need it
-    #[arg(long, value_parser = parse::dtype, value_name = "DTYPE")]
-    pub result_dtype: Option<StoredDType>,
-}
-
-/// Parameters of the centre of mass.
-#[derive(Debug, Args)]
-pub(crate) struct ComArgs {
-    /// The files to run over, one after the other
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// Row of the reference point, in pixels [default: the middle of the frame]
-    #[arg(long, value_parser = parse::finite, allow_negative_numbers = true, value_name = "PX")]
-    pub cy: Option<f64>,
-    /// Column of the reference point, in pixels [default: the middle of the frame]
-    #[arg(long, value_parser = parse::finite, allow_negative_numbers = true, value_name = "PX")]
-    pub cx: Option<f64>,
-    /// Only pixels up to this distance from the reference point count
-    #[arg(long = "radius", value_parser = parse::radius, default_value = "inf", value_name = "PX")]
-    pub r: f64,
-    /// Only pixels from this distance on count
-    #[arg(long = "inner-radius", value_parser = parse::radius, default_value = "0", value_name = "PX")]
-    pub ri: f64,
-    /// Angle between the scan and the detector, in degrees
-    #[arg(
-        long,
-        value_parser = parse::finite,
-        allow_negative_numbers = true,
-        default_value = "0",
-        value_name = "DEGREES"
-    )]
-    pub scan_rotation: f64,
-    /// Whether the detector's rows run against the scan's
-    #[arg(long)]
-    pub flip_y: bool,
-}
-
-/// Parameters of virtual detectors.
-#[derive(Debug, Args)]
-#[command(group(clap::ArgGroup::new("geometry").required(true).multiple(true)))]
-pub(crate) struct MasksArgs {
-    /// The files to run over, one after the other
-    #[arg(required = true, value_name = "FILE")]
-    pub files: Vec<PathBuf>,
-    /// A disk: its radius in pixels, or centre and radius: CY,CX,R; may be repeated
-    #[arg(long, group = "geometry", value_parser = disk, value_name = "[CY,CX,]R")]
-    pub disk: Vec<Detector>,
-    /// A ring: its inner and outer radius, or centre and radii: CY,CX,RI,RO; may be repeated
-    #[arg(long, group = "geometry", value_parser = ring, value_name = "[CY,CX,]RI,RO")]
-    pub ring: Vec<Detector>,
-    /// An array of masks: NAME.npy of shape (masks, frame axes) or of a frame's shape
-    #[arg(long, group = "geometry", value_name = "NAME.npy")]
-    pub masks: Vec<PathBuf>,
-}
-
-/// A round virtual detector.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Detector {
-    /// Row and column of the centre; the middle of the frame if not given.
-    pub centre: Option<(f64, f64)>,
-    /// Inner radius, for a ring.
-    pub inner: Option<f64>,
-    /// Outer radius.
-    pub outer: f64,
-}
-
-fn disk(text: &str) -> Result<Detector, String> {
-    match *parse::numbers(text)?.as_slice() {
-        [r] if r >= 0.0 => Ok(Detector { centre: None, inner: None, outer: r }),
-        [cy, cx, r] if r >= 0.0 => Ok(Detector { centre: Some((cy, cx)), inner: None, outer: r }),
-        _ => Err("expected R or CY,CX,R in pixels, for example 20 or 63.5,64,20".into()),
+/// What stands for the value in the help.
+fn value_name(parameter: &Parameter) -> &'static str {
+    match (parameter.kind, parameter.unit) {
+        (ParameterKind::DType, _) => "DTYPE",
+        (ParameterKind::Number | ParameterKind::Radius, Some("px")) => "PX",
+        (ParameterKind::Number | ParameterKind::Radius, Some("degrees")) => "DEGREES",
+        (ParameterKind::Number | ParameterKind::Radius, _) => "NUMBER",
+        (ParameterKind::Switch, _) => "SWITCH",
+        (ParameterKind::Disks, _) => "[CY,CX,]R",
+        (ParameterKind::Rings, _) => "[CY,CX,]RI,RO",
+        (ParameterKind::Arrays, _) => "NAME.npy",
+        (ParameterKind::Counts, _) => "N,…",
     }
 }
 
-fn ring(text: &str) -> Result<Detector, String> {
-    match *parse::numbers(text)?.as_slice() {
-        [ri, ro] if 0.0 <= ri && ri < ro => {
-            Ok(Detector { centre: None, inner: Some(ri), outer: ro })
-        }
-        [cy, cx, ri, ro] if 0.0 <= ri && ri < ro => {
-            Ok(Detector { centre: Some((cy, cx)), inner: Some(ri), outer: ro })
-        }
-        _ => Err("expected RI,RO or CY,CX,RI,RO in pixels with RI smaller than RO".into()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn detectors_with_and_without_centre() {
-        let whole = Detector { centre: None, inner: None, outer: 20.0 };
-        assert_eq!(disk("20"), Ok(whole));
-        assert_eq!(disk("1,2,20"), Ok(Detector { centre: Some((1.0, 2.0)), ..whole }));
-        let annulus = Detector { centre: None, inner: Some(5.0), outer: 20.0 };
-        assert_eq!(ring("5,20"), Ok(annulus));
-        assert_eq!(ring("1,2,5,20"), Ok(Detector { centre: Some((1.0, 2.0)), ..annulus }));
-        for bad in ["", "1,2", "-1", "a", "inf"] {
-            assert!(disk(bad).is_err(), "{bad}");
-        }
-        for bad in ["5", "20,5", "5,5", "1,2,3"] {
-            assert!(ring(bad).is_err(), "{bad}");
-        }
-    }
+/// With a capital, as other lines of the help begin.
+fn sentence(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

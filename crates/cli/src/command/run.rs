@@ -2,16 +2,16 @@
 
 use super::{for_each_file, tuple};
 use crate::args::{RunArgs, RunCommand};
-use crate::field::{Field, Look};
+use crate::field::Field;
 use crate::interrupt::cancel_on_interrupt;
 use crate::output::{Extra, Target};
 use crate::progress::Progress;
-use crate::reduction::Reduction;
 use crate::roi::parse_roi;
 use crate::summary::{self, Stats, probe};
 use crate::terminal;
-use framefold::core::{Bool8, NativeArray};
+use framefold::core::{Bool8, NativeArray, Udf};
 use framefold::exec::Explanation;
+use framefold::kernels::{Look, Reduction};
 use framefold::{
     Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults, open_as,
 };
@@ -22,7 +22,7 @@ use std::time::Instant;
 
 /// Runs the reduction over each file.
 pub(crate) fn run(command: &RunCommand) -> Result<u8> {
-    let all_files = command.reduction.files();
+    let all_files = &command.reduction.files[..];
     let files = command.data.inputs(all_files);
     let args = &command.run;
     let mut targets = match &args.output {
@@ -34,8 +34,8 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     for_each_file(files, |file| {
         let target = targets.next();
         let dataset = open_as(&command.data.format, file, &command.data.open_options(all_files))?;
-        let reduction = Reduction::try_new(&command.reduction, &dataset)?;
-        let plan = Arc::new(plan(args, &dataset, &reduction)?);
+        let udf = command.reduction.udf(&dataset)?;
+        let plan = Arc::new(plan(args, &dataset, udf)?);
         if args.explain {
             let explanation = plan.explain();
             return terminal::print(&if args.json {
@@ -48,16 +48,16 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
             target.check_not_input(&dataset.source().info().paths)?;
         }
         warn_about(args, &dataset, &plan);
-        let job = Job { command, file, reduction, plan, target };
+        let job = Job { command, file, reduction: command.reduction.reduction, plan, target };
         let running = cancel_on_interrupt();
         running.run(|| job.run(&running.cancel))
     })
 }
 
-fn plan(args: &RunArgs, dataset: &Dataset, reduction: &Reduction) -> Result<Plan> {
+fn plan(args: &RunArgs, dataset: &Dataset, udf: Arc<dyn Udf>) -> Result<Plan> {
     let roi = args.roi.as_deref().map(|text| parse_roi(text, dataset.shape().nav()));
     let roi = roi.transpose()?.map(Arc::new);
-    Plan::try_new(dataset, vec![reduction.udf.clone()], roi, &PlanOptions::default())
+    Plan::try_new(dataset, vec![udf], roi, &PlanOptions::default())
 }
 
 /// Says what is odd about the data before time is spent on it.
@@ -81,7 +81,7 @@ fn warn_about(args: &RunArgs, dataset: &Dataset, plan: &Plan) {
 struct Job<'a> {
     command: &'a RunCommand,
     file: &'a Path,
-    reduction: Reduction,
+    reduction: &'static Reduction,
     plan: Arc<Plan>,
     target: Option<Target>,
 }
@@ -175,7 +175,7 @@ impl Job<'_> {
         Ok(json!({
             "file": self.file.display().to_string(),
             "format": info.format,
-            "reduction": self.reduction.udf.name(),
+            "reduction": self.reduction.name,
             "nav_shape": dataset.shape().nav(),
             "sig_shape": dataset.shape().sig(),
             "dtype": info.dtype.dtype.name(),

@@ -1,10 +1,11 @@
 //! Laying a result out as one picture.
 
-use crate::field::{Channel, Field, Look, Page};
+use crate::field::{Channel, Field, Page};
 use crate::render::{
     Center, Colormap, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale, bar,
     draw_line, draw_scalars, draw_vectors, montage, wheel,
 };
+use framefold::kernels::Look;
 use framefold::{Error, Result};
 use std::num::NonZeroUsize;
 

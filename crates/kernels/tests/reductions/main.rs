@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod com;
 #[cfg(test)]
+mod guide;
+#[cfg(test)]
 mod logsum;
 #[cfg(test)]
 mod masks;
@@ -20,3 +22,5 @@ mod sum;
 mod sum_sig;
 #[cfg(test)]
 mod support;
+#[cfg(test)]
+mod table;

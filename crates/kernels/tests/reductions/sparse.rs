@@ -1,11 +1,15 @@
 //! Sparse tiles as no dense tile could be turned into: with zeros among their entries, or wrong.
 
+use crate::table::example;
 use framefold_core::{
-    ArrayFormat, Complex128, CsrTile, DType, ErrorKind, JobMeta, NativeArray, Partition, Result,
-    RunMeta, Scratch, Shape, Tile, TilePosition, TilingScheme, TypedSlice, TypedVec, Udf, densify,
+    ArrayFormat, Complex128, CsrTile, DType, DataSource, ErrorKind, JobMeta, NativeArray,
+    Partition, Result, RunMeta, Scratch, Shape, Tile, TilePosition, TilingScheme, TypedSlice,
+    TypedVec, Udf, densify,
 };
-use framefold_kernels::{Com, LogSum, Masks, Max, Pick, StdDev, Sum, SumSig};
-use framefold_testkit::{Expected, Random, Values, assert_same, random_values};
+use framefold_kernels::{Com, Masks, REDUCTIONS};
+use framefold_testkit::{
+    Expected, MemoryOptions, MemorySource, Random, Values, assert_same, random_values,
+};
 use std::sync::Arc;
 
 const SIG: [usize; 2] = [7, 9];
@@ -13,30 +17,28 @@ const N_PIXELS: usize = 63;
 const N_FRAMES: usize = 40;
 
 /// All reductions that take data of this dtype, masks of all kinds among them.
-fn udfs(dtype: DType) -> Vec<Box<dyn Udf>> {
-    let mut udfs: Vec<Box<dyn Udf>> = vec![
-        Box::new(Sum::default()),
-        Box::new(SumSig),
-        Box::new(StdDev::default()),
-        Box::new(Pick::default()),
-    ];
+fn udfs(dtype: DType) -> Vec<Arc<dyn Udf>> {
+    let frames = NativeArray::zeros(dtype, &[1, SIG[0], SIG[1]]);
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    let mut udfs: Vec<Arc<dyn Udf>> = REDUCTIONS
+        .iter()
+        .map(|row| example(row, &SIG).unwrap())
+        .filter(|udf| udf.requirements(source.info()).is_ok())
+        .collect();
     if !dtype.is_complex() {
-        udfs.push(Box::new(Max));
-        udfs.push(Box::new(LogSum));
-        udfs.push(Box::new(Com::default()));
-        udfs.push(Box::new(Com { r: 3.5, ri: 1.0, cy: Some(2.0), ..Com::default() }));
+        udfs.push(Arc::new(Com { r: 3.5, ri: 1.0, cy: Some(2.0), ..Com::default() }));
     }
     for dtype in [DType::U8, DType::F32, DType::F64, DType::C64, DType::I64] {
         for n_masks in [1, 3, 5, 8, 20] {
             let cells = random_values(dtype, n_masks * N_PIXELS, Values::Counts, 5);
             let masks = NativeArray::try_new(&[&[n_masks], &SIG[..]].concat(), cells).unwrap();
-            udfs.push(Box::new(Masks::try_new(masks).unwrap()));
+            udfs.push(Arc::new(Masks::try_new(masks).unwrap()));
         }
         let starts = [0, 20, 20, 50];
         let pixels: Vec<usize> = (5..25).chain((0..60).step_by(2)).collect();
         let values = random_values(dtype, 50, Values::Full, 6);
         let values = NativeArray::try_new(&[50], values).unwrap();
-        udfs.push(Box::new(Masks::try_new_sparse(&SIG, &starts, &pixels, values).unwrap()));
+        udfs.push(Arc::new(Masks::try_new_sparse(&SIG, &starts, &pixels, values).unwrap()));
     }
     udfs
 }
@@ -155,13 +157,9 @@ fn columns_outside_of_the_frame_are_errors() {
 fn masks_that_make_zeros_count_want_dense_tiles() {
     let formats = |weight: f32| {
         let masks = NativeArray::try_new(&[1, 7, 9], vec![weight; N_PIXELS]).unwrap();
-        let case = framefold_testkit::MemorySource::try_new(
-            NativeArray::zeros(DType::U8, &[1, 7, 9]),
-            framefold_testkit::MemoryOptions::default(),
-        );
-        let source = case.unwrap();
-        let info = framefold_core::DataSource::info(&source);
-        Masks::try_new(masks).unwrap().requirements(info).unwrap().formats
+        let frames = NativeArray::zeros(DType::U8, &[1, 7, 9]);
+        let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+        Masks::try_new(masks).unwrap().requirements(source.info()).unwrap().formats
     };
     assert_eq!(formats(1.0), [ArrayFormat::Dense, ArrayFormat::Csr]);
     assert_eq!(formats(f32::NAN), [ArrayFormat::Dense]);

@@ -9,8 +9,9 @@ mod sparse;
 
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
-use crate::masks::geometry::{RowSpans, row_spans};
 use crate::nav::NavRows;
+use crate::reductions::masks::geometry::{RowSpans, row_spans};
+use crate::row::{DefaultValue, Look, Parameter, ParameterKind, Reduction};
 use columns::{Band, Columns, FrameSums};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, JobMeta, Merger,
@@ -22,6 +23,72 @@ use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
 use rectangles::{Rectangle, rectangles};
 use region::Region;
 use sparse::Moments;
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction = Reduction::new(
+    "com",
+    "centre of mass of each frame, and the field of its shifts",
+    &["raw_com", "raw_shifts", "field", "field_y", "field_x", "magnitude"],
+    |parameters, _| {
+        Ok(Arc::new(Com {
+            cy: parameters.number("cy")?,
+            cx: parameters.number("cx")?,
+            r: parameters.number("r")?.unwrap_or(f64::INFINITY),
+            ri: parameters.number("ri")?.unwrap_or(0.0),
+            scan_rotation: parameters.number("scan_rotation")?.unwrap_or(0.0),
+            flip_y: parameters.switch("flip_y")?,
+            shifts_only: parameters.switch("shifts_only")?,
+        }))
+    },
+)
+.with_main_buffer("field")
+.with_look(Look::Vectors)
+.with_parameters(&[
+    Parameter::new("cy", ParameterKind::Number, MIDDLE, "row of the reference point")
+        .with_unit("px"),
+    Parameter::new("cx", ParameterKind::Number, MIDDLE, "column of the reference point")
+        .with_unit("px"),
+    Parameter::new(
+        "r",
+        ParameterKind::Radius,
+        DefaultValue::Is("inf"),
+        "only pixels up to this distance from the reference point count",
+    )
+    .with_option("radius")
+    .with_unit("px"),
+    Parameter::new(
+        "ri",
+        ParameterKind::Radius,
+        DefaultValue::Is("0"),
+        "only pixels farther away than this count; all inner ones if it is 0",
+    )
+    .with_option("inner-radius")
+    .with_unit("px"),
+    Parameter::new(
+        "scan_rotation",
+        ParameterKind::Number,
+        DefaultValue::Is("0"),
+        "angle between the scan and the detector",
+    )
+    .with_option("scan-rotation")
+    .with_unit("degrees"),
+    Parameter::new(
+        "flip_y",
+        ParameterKind::Switch,
+        DefaultValue::Is("false"),
+        "whether the detector's rows run against the scan's",
+    )
+    .with_option("flip-y"),
+    Parameter::new(
+        "shifts_only",
+        ParameterKind::Switch,
+        DefaultValue::Is("false"),
+        "whether to give raw_com and raw_shifts alone",
+    )
+    .without_option(),
+]);
+
+const MIDDLE: DefaultValue = DefaultValue::Found("the middle of the frame");
 
 /// Finds the centre of mass of each selected frame, whole or within a disk or ring.
 ///

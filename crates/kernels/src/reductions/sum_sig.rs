@@ -5,12 +5,22 @@ use crate::dispatch::dispatch_dtype;
 use crate::entries::{Entries, dense_or_sparse};
 use crate::loops::{sum_cells, sum_few};
 use crate::nav::NavRows;
+use crate::row::Reduction;
 use crate::total::round;
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger, NativeArray, Partial,
     Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf, memory,
 };
 use framefold_simd::{Simd, run};
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction = Reduction::new(
+    "sum_sig",
+    "sum of each frame: one number per scan position",
+    &[INTENSITY],
+    |_, _| Ok(Arc::new(SumSig)),
+)
+.with_alias("sumsig");
 
 /// Sums all pixels of each selected frame into the buffer `intensity` (nav).
 ///

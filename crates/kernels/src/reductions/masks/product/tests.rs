@@ -1,8 +1,8 @@
 //! Every instruction set gives the same bits, integers are exact, and the rest is within bounds.
 
 use super::{EXACT, Product, TERMS, in_single};
-use crate::masks::rows::Pixel;
-use crate::masks::stack::MaskStack;
+use crate::reductions::masks::rows::Pixel;
+use crate::reductions::masks::stack::MaskStack;
 use framefold_core::{Complex64, DType, FramesView, NativeArray, TypedVec};
 use framefold_simd::Simd;
 

@@ -7,12 +7,29 @@ use crate::cell::{Cell, check_terms};
 use crate::dispatch::dispatch_dtype;
 use crate::entries::dense_or_sparse;
 use crate::layout::SigLayout;
+use crate::row::{DefaultValue, Parameter, ParameterKind, Reduction};
 use crate::total::{Total, Value, convert, round};
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, JobMeta, Merger,
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Udf,
     memory,
 };
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction = Reduction::new(
+    "stddev",
+    "mean, variance and standard deviation of each pixel",
+    &["varsum", NUM_FRAMES, "sum", "var", "std", "mean"],
+    |parameters, _| Ok(Arc::new(StdDev { dtype: parameters.dtype("dtype")? })),
+)
+.with_main_buffer("std")
+.with_parameters(&[Parameter::new(
+    "dtype",
+    ParameterKind::DType,
+    DefaultValue::Is("float64"),
+    "the dtype of the results, float or complex",
+)
+.with_option("result-dtype")]);
 
 /// Statistics of each pixel over the selected frames.
 ///

@@ -63,7 +63,7 @@ impl Region {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masks::geometry::row_spans;
+    use crate::reductions::masks::geometry::row_spans;
 
     #[test]
     fn every_pixel_has_its_row_and_column() {

@@ -1,6 +1,6 @@
 //! A disk or ring, cut into rectangles.
 
-use crate::masks::geometry::RowSpans;
+use crate::reductions::masks::geometry::RowSpans;
 use framefold_core::{Result, memory};
 use std::ops::Range;
 
@@ -88,7 +88,7 @@ fn clip(span: &Range<usize>, columns: &Range<usize>) -> Range<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::masks::geometry::row_spans;
+    use crate::reductions::masks::geometry::row_spans;
 
     #[test]
     fn a_frame_is_read_in_several_places() {

@@ -191,7 +191,7 @@ mod tests {
     use super::super::mass::BAND_ROWS;
     use super::super::rectangles::rectangles;
     use super::*;
-    use crate::masks::geometry::row_spans;
+    use crate::reductions::masks::geometry::row_spans;
     use framefold_simd::{Simd, run};
     use std::fmt::Debug;
 

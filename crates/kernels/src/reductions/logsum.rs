@@ -7,6 +7,7 @@ use crate::dispatch::dispatch_dtype;
 use crate::entries::dense_or_sparse;
 use crate::ln::ln;
 use crate::loops::{GROUP, STRIP, smallest, strip};
+use crate::row::Reduction;
 use crate::total::{add_all, convert, pack};
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, DType, Error, FramesView, JobMeta,
@@ -16,6 +17,12 @@ use framefold_core::{
 use framefold_simd::{Simd, run};
 use sparse::SparseWorker;
 use std::ops::Range;
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction =
+    Reduction::new("logsum", "sum of all frames on a logarithmic scale", &["logsum"], |_, _| {
+        Ok(Arc::new(LogSum))
+    });
 
 /// Sums `ln(frame - min(frame) + 1)` over the selected frames: the buffer `logsum` (sig,
 /// float32).

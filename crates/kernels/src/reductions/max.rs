@@ -7,6 +7,7 @@ use crate::dispatch::dispatch_dtype;
 use crate::entries::dense_or_sparse;
 use crate::layout::{SigLayout, filled};
 use crate::loops::{raise, raise_frames};
+use crate::row::Reduction;
 use framefold_core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, Error, JobMeta, Merger, NativeArray,
     Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf, memory,
@@ -14,6 +15,12 @@ use framefold_core::{
 use framefold_simd::Simd;
 use sparse::SparseTops;
 use std::borrow::Cow;
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction =
+    Reduction::new("max", "largest value of each pixel over all frames", &["intensity"], |_, _| {
+        Ok(Arc::new(Max))
+    });
 
 /// Finds the largest value of each pixel over the selected frames: the buffer `intensity` (sig),
 /// in the dtype of the data.

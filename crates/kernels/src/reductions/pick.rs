@@ -3,12 +3,21 @@
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse, scatter};
 use crate::nav::NavRows;
+use crate::row::{Look, Reduction};
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, CsrTile, Element, Error, JobMeta, Merger, NativeArray,
     Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition,
     TilingScheme, Udf,
 };
 use std::sync::Arc;
+
+pub(super) const ROW: Reduction = Reduction::new(
+    "pick",
+    "the selected frames themselves; choose few with a ROI",
+    &[INTENSITY],
+    |_, _| Ok(Arc::new(Pick::default())),
+)
+.with_look(Look::Frames);
 
 /// Copies the selected frames: the buffer `intensity` (single, extra shape
 /// `(n_selected, *sig)`), in the dtype of the data.

@@ -5,12 +5,27 @@ use crate::dispatch::dispatch_dtype;
 use crate::entries::{Entries, dense_or_sparse, scatter};
 use crate::layout::SigLayout;
 use crate::loops::add_frames;
+use crate::row::{DefaultValue, Parameter, ParameterKind, Reduction};
 use crate::sums::{MergedSums, PixelSums};
 use framefold_core::{
     Accumulator, Array, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger, Partial,
     Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition, Udf,
 };
 use framefold_simd::Simd;
+use std::sync::Arc;
+
+pub(super) const ROW: Reduction =
+    Reduction::new("sum", "sum of all frames, pixel by pixel", &["intensity"], |parameters, _| {
+        let dtype = parameters.dtype("dtype")?.unwrap_or(Sum::default().dtype);
+        Ok(Arc::new(Sum { dtype }))
+    })
+    .with_parameters(&[Parameter::new(
+        "dtype",
+        ParameterKind::DType,
+        DefaultValue::Is("float32"),
+        "the dtype of the result; it gets a wider one where the pixels need it",
+    )
+    .with_option("result-dtype")]);
 
 /// Sums each pixel over the selected frames into the buffer `intensity` (sig).
 ///

@@ -4,6 +4,7 @@ mod columns;
 mod entries;
 mod few;
 pub(crate) mod geometry;
+mod given;
 mod lanes;
 mod many;
 mod number;
@@ -19,6 +20,7 @@ pub use shifted::{FrameCells, ShiftedMasks};
 use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
 use crate::nav::NavRows;
+use crate::row::{DefaultValue, Parameter, ParameterKind, Reduction};
 use crate::total::convert;
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, Complex128, CsrTile, DType, Error, JobMeta, Merger,
@@ -31,6 +33,57 @@ use rows::{Pixel, rows_per_frame};
 use stack::{MaskStack, Weights};
 use std::marker::PhantomData;
 use std::sync::Arc;
+
+pub(super) const ROW: Reduction = Reduction::new(
+    "masks",
+    "virtual detectors: the weighted sum of each frame under masks",
+    &[INTENSITY],
+    |parameters, sig_shape| Ok(Arc::new(Masks::from_parameters(parameters, sig_shape)?)),
+)
+.with_example(&[("disk", "2"), ("ring", "1,1,0,2")])
+.with_parameters(&[
+    Parameter::new(
+        "disk",
+        ParameterKind::Disks,
+        DefaultValue::OneOfThese,
+        "a disk: its radius, or centre and radius CY,CX,R; may be repeated",
+    )
+    .with_unit("px"),
+    Parameter::new(
+        "ring",
+        ParameterKind::Rings,
+        DefaultValue::OneOfThese,
+        "a ring: its inner and outer radius, or centre and radii CY,CX,RI,RO; may be repeated",
+    )
+    .with_unit("px"),
+    Parameter::new(
+        "masks",
+        ParameterKind::Arrays,
+        DefaultValue::OneOfThese,
+        "an array of masks, of shape (masks, frame axes) or of a frame's shape; may be repeated",
+    ),
+    Parameter::new(
+        "starts",
+        ParameterKind::Counts,
+        DefaultValue::Nothing,
+        "where the values of each sparse mask begin in an array of all, and where the last ones end",
+    )
+    .without_option(),
+    Parameter::new(
+        "pixels",
+        ParameterKind::Counts,
+        DefaultValue::Nothing,
+        "the pixel of the flattened frame for each value of sparse masks",
+    )
+    .without_option(),
+    Parameter::new(
+        "sig_shape",
+        ParameterKind::Counts,
+        DefaultValue::Nothing,
+        "the shape of the masks, for one array of all of them",
+    )
+    .without_option(),
+]);
 
 /// Multiplies each selected frame with each mask of a stack and sums the products: the buffer
 /// `intensity` (nav, extra shape `(n_masks,)`).
