@@ -1,6 +1,9 @@
 //! Where the cells of a frame lie in a grid of chunks.
 
-use framefold_core::{Error, Result, SigSlice};
+use framefold_core::{Error, Result, SigSlice, interrupt, memory};
+
+/// After so many parts of a slice, or rows of a part, it is asked whether the tile is still wanted.
+const CHECK: usize = 4096;
 
 /// All that makes a [`Geometry`]: an array in C order, and which of its axes are which.
 #[derive(Clone, Debug)]
@@ -176,7 +179,11 @@ impl Geometry {
     }
 
     /// Cuts a slice of the frame along the chunks.
-    pub(crate) fn parts(&self, slice: &SigSlice) -> Vec<Part> {
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for so many parts; `Cancelled` if nobody waits for them any
+    /// more.
+    pub(crate) fn parts(&self, slice: &SigSlice) -> Result<Vec<Part>> {
         let mut parts = vec![];
         let bounds: Vec<(usize, usize)> =
             slice.origin().iter().zip(slice.shape()).map(|(&o, &n)| (o, o + n)).collect();
@@ -186,11 +193,14 @@ impl Geometry {
             bounds.iter().zip(&self.sig).map(|(b, axis)| (b.1 - 1) / axis.chunk).collect();
         let mut at = first.clone();
         loop {
-            parts.push(self.part(&at, &bounds));
+            if parts.len() % CHECK == CHECK - 1 {
+                interrupt::check()?;
+            }
+            memory::push(&mut parts, self.part(&at, &bounds)?)?;
             let mut axis = at.len();
             loop {
                 if axis == 0 {
-                    return parts;
+                    return Ok(parts);
                 }
                 axis -= 1;
                 if at[axis] < last[axis] {
@@ -220,7 +230,7 @@ impl Geometry {
     }
 
     /// What of the slice lies in the chunk at that place of the grid.
-    fn part(&self, at: &[usize], bounds: &[(usize, usize)]) -> Part {
+    fn part(&self, at: &[usize], bounds: &[(usize, usize)]) -> Result<Part> {
         let mut grid_offset = 0;
         let mut whole = self.in_order;
         // Of each axis: first element in the chunk, first cell in the slice, how many.
@@ -235,15 +245,21 @@ impl Geometry {
         }
         let lens: Vec<usize> = bounds.iter().map(|(start, end)| end - start).collect();
         let step = self.sig.last().map_or(1, |axis| axis.stride);
-        Part { grid_offset, whole, rows: self.rows(&spans, &lens), step }
+        Ok(Part { grid_offset, whole, rows: self.rows(&spans, &lens)?, step })
     }
 
     /// The rows of a box of cells, joined where they follow each other.
-    fn rows(&self, spans: &[(usize, usize, usize)], lens: &[usize]) -> Vec<Row> {
-        let Some(((_, _, n), outer)) = spans.split_last() else { return vec![] };
+    fn rows(&self, spans: &[(usize, usize, usize)], lens: &[usize]) -> Result<Vec<Row>> {
+        let Some(((_, _, n), outer)) = spans.split_last() else { return Ok(vec![]) };
         let mut rows: Vec<Row> = vec![];
         let mut at = vec![0; outer.len()];
+        let mut done = 0usize;
         loop {
+            // Of those that are joined, too.
+            done += 1;
+            if done.is_multiple_of(CHECK) {
+                interrupt::check()?;
+            }
             let (mut from, mut to) = (0, 0);
             for (i, ((span, axis), len)) in spans.iter().zip(&self.sig).zip(lens).enumerate() {
                 let offset = at.get(i).copied().unwrap_or(0);
@@ -253,12 +269,12 @@ impl Geometry {
             let step = self.sig.last().map_or(1, |axis| axis.stride);
             match rows.last_mut() {
                 Some(row) if row.to + row.n == to && row.from + row.n * step == from => row.n += n,
-                _ => rows.push(Row { from, to, n: *n }),
+                _ => memory::push(&mut rows, Row { from, to, n: *n })?,
             }
             let mut axis = outer.len();
             loop {
                 if axis == 0 {
-                    return rows;
+                    return Ok(rows);
                 }
                 axis -= 1;
                 at[axis] += 1;

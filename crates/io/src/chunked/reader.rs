@@ -86,7 +86,7 @@ impl<'s> ChunkedReader<'s> {
                 if len_bytes > LARGE {
                     check_memory(len_bytes)?;
                 }
-                *parts = Some(segment.geometry.parts(sig));
+                *parts = Some(segment.geometry.parts(sig)?);
             }
             self.inner.push(inner);
             match self.runs.last_mut() {
