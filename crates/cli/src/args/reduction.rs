@@ -148,7 +148,7 @@ fn argument(parameter: &'static Parameter) -> Option<Arg> {
     };
     let kind = parameter.kind;
     let parser = match kind {
-        ParameterKind::Arrays => value_parser!(PathBuf).into(),
+        ParameterKind::Arrays => value_parser!(PathBuf),
         _ => ValueParser::new(move |text: &str| kind.parse(text)),
     };
     Some(

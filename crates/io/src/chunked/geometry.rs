@@ -286,3 +286,29 @@ impl Geometry {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::ErrorKind;
+
+    #[test]
+    fn cutting_a_slice_can_be_stopped() {
+        // Very many chunks, and one chunk of which very many rows are wanted.
+        for (sig, chunk, wanted) in
+            [([128, 128], [1, 1], [128, 128]), ([9999, 2], [9999, 2], [9999, 1])]
+        {
+            let spec = GeometrySpec {
+                shape: [&[1], &sig[..]].concat(),
+                chunk: [&[1], &chunk[..]].concat(),
+                nav_axes: vec![0],
+                sig_axes: vec![1, 2],
+            };
+            let geometry = Geometry::try_new(&spec).unwrap();
+            let slice = SigSlice::try_within(vec![0, 0], wanted.to_vec(), &sig).unwrap();
+            let stopped = interrupt::watched(|| Err(Error::cancelled()), || geometry.parts(&slice));
+            assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
+            assert!(geometry.parts(&slice).is_ok());
+        }
+    }
+}
