@@ -93,8 +93,8 @@ def test_few_tasks_are_taken_back():
             self.n_there -= len(futures)
 
     resources = Things()
-    told = Demand(resources)
+    demanded = Demand(resources)
     for n_tasks, n_there in [(0, 0), (10, 10), (9, 10), (6, 10), (5, 5), (7, 7), (0, 0)]:
-        told.tell(n_tasks)
+        demanded.set_n_tasks(n_tasks)
         assert resources.n_there == n_there
     assert resources.n_made == 12

@@ -87,11 +87,12 @@ def calls(tmp_path):
     path = tmp_path / "data.npy"
     np.save(path, np.ones((4, 2, 2), dtype=np.uint8))
     data = dataset()
-    kernel = _engine.NativeUdf("sum", "SumUDF", {})
+    kernel = _engine.NativeUdf("sum", "SumUDF", {}, [2, 2])
     plan = _engine.Plan(data, [kernel])
     results = plan.results()
     rows = [np.array(part, dtype=t) for part, t in (([0, 1], "i8"), ([0], "i4"), ([1], "u1"))]
     # Each with a plan of its own: what ends one run does not end others.
+    plans = iter([_engine.Plan(data, [kernel]) for _ in range(3)])
     drivers = iter([_engine.Driver(_engine.Plan(data, [kernel]), 0) for _ in range(6)])
     return {
         "load": lambda: _engine.load("npy", path, {}),
@@ -102,11 +103,11 @@ def calls(tmp_path):
         "metadata": lambda: data.metadata,
         "Corrections": lambda: _engine.Corrections([2, 2]),
         "with_corrections": lambda: data.with_corrections(_engine.Corrections([2, 2])),
-        "NativeUdf": lambda: _engine.NativeUdf("sum", "SumUDF", {}),
+        "NativeUdf": lambda: _engine.NativeUdf("sum", "SumUDF", {}, [2, 2]),
         "Plan": lambda: _engine.Plan(data, [kernel]),
         "explain": plan.explain,
         "run_partition": lambda: plan.run_partition(0),
-        "Driver": lambda: _engine.Driver(plan, 0),
+        "Driver": lambda: _engine.Driver(next(plans), 0),
         "run": lambda: next(drivers).run(),
         "step": lambda: next(drivers).step(),
         "results": plan.results,

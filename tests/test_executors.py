@@ -107,7 +107,7 @@ def of_processes(name):
         script="ff.Context.make_with('processes', cpus=2)" if name == "processes" else None,
         script_workers="ctx.executor.worker_ids",
         says_how={
-            "kill": "signal 9 (SIGKILL): somebody ended it, or memory ran out",
+            "kill": "signal 9 (SIGKILL): it was killed, or memory ran out",
             "crash": "signal 11 (SIGSEGV)",
             "leave": "ended with exit code 3",
         },

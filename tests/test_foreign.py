@@ -121,8 +121,9 @@ def test_clusters_call_what_is_overridden() -> None:
             calls.append(f"left {address}")
             return True
 
-    address = {"host": "127.0.0.1", "dashboard": False, "port": 0}
-    workers = {0: {"cls": Worker, "options": {"nthreads": 1, "host": "127.0.0.1"}}}
+    address = {"host": "127.0.0.1", "dashboard": False, "port": 0, "dashboard_address": ":0"}
+    options = {"nthreads": 1, "host": "127.0.0.1", "dashboard_address": ":0"}
+    workers = {0: {"cls": Worker, "options": options}}
     scheduler = {"cls": Scheduler, "options": address}
     with Cluster(workers, scheduler=scheduler, silence_logs=50) as cluster:
         cluster.scale(1)

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold import _planning
 from framefold.exceptions import UDFRunCancelled
+from framefold.run.plan import Run
 from framefold.udf import UDF
 
 if sys.platform == "win32":
@@ -133,8 +133,8 @@ def test_a_signal_ends_setting_up_results(monkeypatch):
 
     n_frames = 6 * 10**7
     at_first, touched = [], []
-    original = _planning.Run.driver
-    monkeypatch.setattr(_planning.Run, "driver", driver)
+    original = Run.driver
+    monkeypatch.setattr(Run, "driver", driver)
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("memory", data=np.broadcast_to(np.float32(1), (n_frames, 1, 1)))
     before = signal.signal(signal.SIGALRM, stop)

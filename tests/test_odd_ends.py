@@ -244,7 +244,7 @@ def test_a_killed_worker_is_noticed_though_its_forks_live(ctx):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no such signals")
 @pytest.mark.parametrize(
-    "function", [threading.Thread.start, Connection.send_bytes, Pool.begin, Pool.end, Pool.wake]
+    "function", [threading.Thread.start, Connection.send_bytes, Pool.submit, Pool.end, Pool.wake]
 )
 def test_ctrl_c_in_the_pool_leaves_it_usable(ctx, function):
     done = []

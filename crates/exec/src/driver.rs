@@ -197,6 +197,7 @@ impl Driver {
     fn try_advance(&mut self, observer: &mut dyn Observer, pause: bool) -> Result<()> {
         self.merging.start(observer)?;
         if !self.merging.is_complete() {
+            self.merging.cancel.check()?;
             let Some(crew) = self.crew.as_mut() else { return Err(Error::cancelled()) };
             crew.work(&mut Step { merging: &mut self.merging, observer, pause })?;
         }

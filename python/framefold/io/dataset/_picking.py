@@ -97,7 +97,8 @@ def _plan(
     dataset._check_files()
     nav = tuple(dataset.shape.nav)
     _, frames = dataset._corrected(corrections, None if roi is None else roi.reshape(nav))
-    return _engine.Plan(frames, [_engine.NativeUdf("pick", "PickUDF", {})], roi)
+    pick = _engine.NativeUdf("pick", "PickUDF", {}, tuple(dataset.shape.sig))
+    return _engine.Plan(frames, [pick], roi)
 
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:
