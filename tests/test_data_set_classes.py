@@ -190,3 +190,12 @@ def test_backends_as_objects(ctx, files, counts):
             total = ctx.run_udf(dataset, ff.SumUDF())["intensity"].data
             assert np.array_equal(total, counts.sum(axis=(0, 1)))
             assert pickle.loads(pickle.dumps(dataset)).get_cache_key() == dataset.get_cache_key()
+
+
+@pytest.mark.parametrize("value", ["no", "False", "", 2, [False]])
+def test_texts_and_other_numbers_do_not_turn_anything_on(files, value):
+    path, _ = files["mib"]
+    with pytest.raises(InvalidArgumentError, match=r"disable_glob=.* is not True or False"):
+        ff.Context.make_with("inline").load("mib", path, disable_glob=value)
+    for fine in (True, np.False_, 0, 1):
+        ff.Context.make_with("inline").load("mib", path, disable_glob=fine)

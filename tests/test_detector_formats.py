@@ -123,7 +123,7 @@ def test_big_endian_blockfiles(ctx, tmp_path):
     dataset = ctx.load("blo", tmp_path / "scan.blo", endianess="<")
     assert tuple(dataset.shape.nav) == NAV
     with pytest.raises(InvalidArgumentError, match="'<' for little endian"):
-        ctx.load("blo", tmp_path / "scan.blo", endianess="little")
+        ctx.load("blo", tmp_path / "scan.blo", endianess="middle")
 
 
 def test_mrc_pixels_with_and_without_sign(ctx, tmp_path):

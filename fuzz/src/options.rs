@@ -2,8 +2,8 @@
 
 use crate::{Input, Target};
 use framefold::core::{ByteOrder, DType, StoredDType};
-use framefold::io::{Backend, OpenOptions, QuadGap};
-use std::path::Path;
+use framefold::io::{Backend, OpenOptions};
+use std::path::{Path, PathBuf};
 
 const DS_PATHS: &[&str] = &["data", "entry/data", "entry/data/data", "a", "Experiments/a/data", ""];
 
@@ -43,15 +43,17 @@ impl Choices {
             axes.map(usize::from).collect()
         };
         let mut options = OpenOptions::default();
-        if flag(0) && uses("backend") {
+        if flag(0) && uses("io_backend") {
             options.backend = Backend::Buffered;
         }
-        options.same_offset = flag(2) && uses("same_offset");
-        options.force_c_order = flag(3) && uses("force_c_order");
-        options.disable_glob = flag(4) && uses("disable_glob");
+        for (bit, name) in [(2, "same_offset"), (3, "force_c_order"), (4, "disable_glob")] {
+            if flag(bit) && uses(name) {
+                options = options.with(name, true);
+            }
+        }
         options.fixed_sync = flag(5);
         if flag(6) && uses("enable_corrections") {
-            options.enable_corrections = Some(flag(7));
+            options = options.with("enable_corrections", flag(7));
         }
         if given(0) && uses("nav_shape") {
             options.nav_shape = Some(shape(2));
@@ -60,55 +62,65 @@ impl Choices {
             options.sig_shape = Some(shape(4));
         }
         if given(2) && uses("sig_dims") {
-            options.sig_dims = Some(usize::from(bytes[6]));
+            options = options.with("sig_dims", usize::from(bytes[6]));
         }
         if given(3) && uses("dtype") {
             let n = DType::all().count();
             let dtype = DType::all().nth(usize::from(bytes[7] & 0x7F) % n).unwrap_or(DType::U8);
             let order = if bytes[7] & 0x80 == 0 { ByteOrder::Little } else { ByteOrder::Big };
-            options.dtype = Some(StoredDType { dtype, order });
+            options = options.with("dtype", StoredDType { dtype, order });
         }
         if uses("sync_offset") {
             options.sync_offset = i64::from(bytes[8].cast_signed());
         }
         if given(4) && uses("file_header") {
             let len = |at: usize| u64::from(bytes[at]);
-            options.file_header = len(9);
-            options.file_footer = len(10);
-            options.frame_header = len(11);
-            options.frame_footer = len(12);
+            options = options
+                .with("file_header", len(9))
+                .with("file_footer", len(10))
+                .with("frame_header", len(11))
+                .with("frame_footer", len(12));
         }
         if given(5) && uses("endianess") {
             let big = bytes[13] & 1 == 1;
-            options.byte_order = Some(if big { ByteOrder::Big } else { ByteOrder::Little });
+            let order = if big { ByteOrder::Big } else { ByteOrder::Little };
+            options = options.with("endianess", order);
         }
         if given(6) {
-            self.files(&uses, input, main, &mut options);
+            options = self.files(&uses, input, main, options);
         }
         if given(7) && uses("quad_gap") {
-            options.quad_gap = QuadGap::Insert;
+            options = options.with("quad_gap", "insert");
         }
         options
     }
 
     /// Options that name a part of the data set, or other files.
-    fn files(self, uses: &dyn Fn(&str) -> bool, input: &Input, main: &Path, to: &mut OpenOptions) {
+    fn files(
+        self,
+        uses: &dyn Fn(&str) -> bool,
+        input: &Input,
+        main: &Path,
+        mut to: OpenOptions,
+    ) -> OpenOptions {
         let which = usize::from(self.0[13] >> 1);
         if uses("dataset_index") {
-            to.dataset_index = Some(which);
+            to = to.with("dataset_index", which);
         }
         if uses("ds_path") {
-            to.ds_path = DS_PATHS.get(which % DS_PATHS.len()).map(|&path| path.to_owned());
+            to = to.with_some("ds_path", DS_PATHS.get(which % DS_PATHS.len()).copied());
         }
         let beside = |part: &crate::Part| main.with_file_name(&part.name);
         let mut others = input.parts.iter().skip(1).map(beside);
         if uses("files") {
             to.files = std::iter::once(main.to_path_buf()).chain(others).collect();
         } else if uses("gain_map_path") {
-            to.gain_map_path = others.find(|path| path.extension().is_some_and(|e| e == "csv"));
+            let is_map = |path: &PathBuf| path.extension().is_some_and(|e| e == "csv");
+            to = to.with_some("gain_map_path", others.find(is_map));
         } else if uses("emipath") {
-            to.emipath = others.next();
+            to = to.with_some("emipath", others.next());
         }
+        to
     }
 
     /// How long the file of so many bytes is after it shrank, if it does.

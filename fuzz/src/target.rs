@@ -41,8 +41,10 @@ impl Target {
     }
 
     /// The names of the options that mean something to it.
-    pub(crate) fn options(self) -> &'static [&'static str] {
-        FORMATS.iter().find(|format| format.name == self.name).map_or(&[], |format| format.options)
+    pub(crate) fn options(self) -> Vec<&'static str> {
+        let found = FORMATS.iter().find(|format| format.name == self.name);
+        let specs = found.map_or(&[][..], |format| format.options);
+        specs.iter().map(|spec| spec.name).collect()
     }
 }
 

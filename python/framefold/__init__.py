@@ -20,6 +20,7 @@ from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold._as_libertem import install_as_libertem
+    from framefold.io.dataset._own import register_format
     from framefold.udf.auto import AutoUDF
     from framefold.udf.com import CoMUDF
     from framefold.udf.logsum import LogsumUDF
@@ -44,6 +45,7 @@ __all__ = [
     "SumUDF",
     "__version__",
     "install_as_libertem",
+    "register_format",
 ]
 
 
@@ -59,6 +61,7 @@ _LAZY = {
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
     "install_as_libertem": "framefold._as_libertem",
+    "register_format": "framefold.io.dataset._own",
 }
 
 

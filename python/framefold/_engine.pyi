@@ -24,6 +24,7 @@ __all__ = [
     "cli_main",
     "detect",
     "end_threads",
+    "format_table",
     "from_array",
     "from_csr",
     "from_pieces",
@@ -34,6 +35,7 @@ __all__ = [
     "native_reductions",
     "panic_in_next_call",
     "part_of",
+    "register_format",
     "threads_left",
     "vector_colours",
     "write_dataset",
@@ -54,6 +56,22 @@ def threads_left() -> bool: ...
 def detect(path: str) -> tuple[str, str]: ...
 def known_extensions() -> dict[str, list[str]]: ...
 def known_formats() -> list[str]: ...
+def format_table() -> list[
+    tuple[
+        str,
+        str,
+        list[str],
+        list[tuple[str, str | None, str, list[str], str | None, Any, str]],
+    ]
+]: ...
+def register_format(
+    name: str,
+    title: str,
+    extensions: list[str],
+    options: list[tuple[str, str, list[str], str | None, str | None, str]],
+    detect: Callable[[Path, bytes], str | None],
+    open: Callable[[Path, dict[str, Any]], tuple[Any, ...]],
+) -> None: ...
 def known_metadata() -> list[tuple[str, str, str]]: ...
 def native_reductions() -> list[dict[str, Any]]: ...
 def load(

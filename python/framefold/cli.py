@@ -6,10 +6,12 @@ import signal
 import sys
 
 from framefold import _engine
+from framefold.io.dataset._table import known_formats
 
 
 def main() -> None:
     """Run the command line; exits with its code."""
     # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    known_formats()  # those of packages, too
     sys.exit(_engine.cli_main(sys.argv))

@@ -92,7 +92,8 @@ mod tests {
         ] {
             let cli = Cli::try_parse_from(line.split(' ')).unwrap();
             let Command::Run(command) = cli.command else { panic!("{line}") };
-            assert_eq!(command.data.nav_shape.as_deref(), Some(&[4, 5][..]));
+            let options = command.data.open_options(&[]);
+            assert_eq!(options.nav_shape.as_deref(), Some(&[4, 5][..]));
             assert_eq!(command.reduction.files.len(), 2);
             assert!(command.run.output.is_some());
         }

@@ -13,7 +13,7 @@ pub(crate) fn read_npy(path: &Path) -> Result<NativeArray> {
 }
 
 fn read(path: &Path) -> Result<NativeArray> {
-    let options = OpenOptions { sig_dims: Some(1), ..OpenOptions::default() };
+    let options = OpenOptions::default().with("sig_dims", 1usize);
     let dataset = open_as("npy", path, &options)?;
     let info = dataset.source().info();
     let shape = [&info.nav_shape[..], &info.sig_shape[..]].concat();

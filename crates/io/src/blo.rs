@@ -30,20 +30,35 @@ mod header;
 use crate::fields::{Fields, read_header};
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
+use crate::options::{self, OptionKind, OptionSpec};
 use crate::{FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, Result, StoredDType};
 use header::{FRAME_HEADER, Header, MAGIC};
 use std::path::Path;
 use std::sync::Arc;
 
+const ENDIANESS: OptionSpec = OptionSpec::new(
+    // The spelling is that of the reference.
+    "endianess",
+    OptionKind::ByteOrder,
+    "The byte order of a file that does not say so itself",
+)
+.with_flag("byte-order");
+
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
     name: "blo",
     title: "a NanoMEGAS blockfile (BLO)",
     extensions: &["blo"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "endianess"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        ENDIANESS,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -56,7 +71,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let storage = Storage::open(path, options.backend)?;
-    let header = Header::read(&storage, options.byte_order)?;
+    let header = Header::read(&storage, options.byte_order(&ENDIANESS))?;
     let stored = StoredDType { dtype: header.dtype, order: header.order };
     let count = FrameCount::try_new(
         storage.len(),

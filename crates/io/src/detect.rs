@@ -1,14 +1,15 @@
 //! The formats, finding out which one a file is, and opening it.
 
 use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
+use crate::registry::formats;
 use crate::{
-    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy, prz,
-    raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
+    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy,
+    options, prz, raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
 };
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
 
-/// Every format, in the order in which detection asks them.
+/// Every format that is built in, in the order in which detection asks them.
 ///
 /// Formats with the longest signature come first, so that a chance match of a short one cannot
 /// shadow them; `raw`, which any file could be, comes last and never detects.
@@ -65,7 +66,7 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     let len = storage.len();
     let mut bytes = vec![0; usize::try_from(len).map_or(PREFIX_LEN, |len| len.min(PREFIX_LEN))];
     storage.read_at(0, &mut bytes)?;
-    detect_in(FORMATS, &Prefix { path, bytes: &bytes, len })
+    detect_in(&formats(), &Prefix { path, bytes: &bytes, len })
 }
 
 /// Formats of which a folder of files is taken for a stack, one frame or more to a file.
@@ -73,6 +74,13 @@ const IN_FOLDERS: &[&str] = &["tiff", "dm", "npy", "mrc", "prz", "spe"];
 
 /// A folder is Zarr, or the files in it are a stack, if they are all of one format.
 fn detect_folder(folder: &Prefix<'_>) -> Result<Detection> {
+    for format in
+        formats().into_iter().filter(|format| !FORMATS.iter().any(|f| f.name == format.name))
+    {
+        if let Verdict::Match(reason) = (format.detect)(folder) {
+            return Ok(Detection { format, reason });
+        }
+    }
     let no_zarr = match (zarr::FORMAT.detect)(folder) {
         Verdict::Match(reason) => return Ok(Detection { format: &zarr::FORMAT, reason }),
         Verdict::No(reason) => reason,
@@ -126,10 +134,10 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
     if format == "auto" {
         return open(path, options);
     }
-    match FORMATS.iter().find(|known| known.name == format) {
+    match formats().into_iter().find(|known| known.name == format) {
         Some(known) => open_with(known, path, options),
         None => {
-            let known: Vec<&str> = FORMATS.iter().map(|format| format.name).collect();
+            let known: Vec<&str> = formats().into_iter().map(|format| format.name).collect();
             Err(Error::invalid(format!("unknown format '{format}'"))
                 .with_hint(format!("use 'auto' or one of {}", known.join(", "))))
         }
@@ -158,14 +166,14 @@ fn is_store(format: &Format, path: &Path) -> bool {
 }
 
 fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let stacked = !options.files.is_empty() && !format.options.contains(&"files");
-    let used = [format.options, if stacked { &["files"] } else { &[] }].concat();
-    options.refuse_unused(format.name, &used)?;
+    let stacked = !options.files.is_empty() && !format.takes(options::FILES.name);
+    let used = [format.options, if stacked { &[options::FILES] } else { &[] }].concat();
+    options.check(format.name, &used)?;
     if stacked { stack::open(format, options) } else { (format.open)(path, options) }
 }
 
 /// Asks the formats whose extension fits first, then the others, each in the table's order.
-fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detection> {
+fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detection> {
     if prefix.len == 0 {
         return Err(Error::bad_file("the file is empty")
             .with_path(prefix.path)
@@ -175,8 +183,9 @@ fn detect_in(formats: &'static [Format], prefix: &Prefix<'_>) -> Result<Detectio
         return Err(error.with_path(prefix.path));
     }
     let extension = prefix.extension();
-    let fits = |format: &&Format| format.extensions.contains(&extension.as_str());
-    let in_order = formats.iter().filter(fits).chain(formats.iter().filter(|f| !fits(f)));
+    let fits = |format: &&'static Format| format.extensions.contains(&extension.as_str());
+    let (first, others): (Vec<_>, Vec<_>) = formats.iter().copied().partition(fits);
+    let in_order = first.into_iter().chain(others);
     let mut reasons = Vec::new();
     for format in in_order {
         match (format.detect)(prefix) {

@@ -35,8 +35,22 @@ pub(crate) use single::COLOURS;
 
 use crate::OpenOptions;
 use crate::format::{Format, Prefix, Verdict};
+use crate::options::{self, OptionKind, OptionSpec};
 use framefold_core::{ByteOrder, Dataset, Error, Result};
 use std::path::Path;
+
+const SAME_OFFSET: OptionSpec = OptionSpec::new(
+    "same_offset",
+    OptionKind::Flag,
+    "Take the pixels of all files of a stack to begin where those of the first one do, and to be \
+     as many, without looking",
+);
+
+const FORCE_C_ORDER: OptionSpec = OptionSpec::new(
+    "force_c_order",
+    OptionKind::Flag,
+    "Take axes to be in the order scan, detector, whatever the file says or leaves open",
+);
 
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
@@ -44,17 +58,17 @@ pub(crate) const FORMAT: Format = Format {
     title: "a DigitalMicrograph file (DM3, DM4)",
     extensions: &["dm3", "dm4"],
     options: &[
-        "nav_shape",
-        "sig_shape",
-        "sync_offset",
-        "backend",
-        "files",
-        "same_offset",
-        "force_c_order",
-        "dataset_index",
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::FILES,
+        SAME_OFFSET,
+        FORCE_C_ORDER,
+        options::DATASET_INDEX,
     ],
-    detect,
-    open,
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -77,7 +91,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     if options.files.is_empty() {
-        if options.same_offset {
+        if options.is_on(&SAME_OFFSET) {
             return Err(Error::invalid("same_offset is for a list of files")
                 .with_hint("leave it out, or give the list as 'files'"));
         }

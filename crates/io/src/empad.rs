@@ -16,6 +16,7 @@ mod sidecar;
 use crate::fields::read_small;
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
+use crate::options;
 use crate::xml;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{ByteOrder, DType, Dataset, Error, MetadataList, Result, StoredDType};
@@ -28,9 +29,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "empad",
     title: "EMPAD, an XML file with a .raw file beside it",
     extensions: &["xml", "raw"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend"],
-    detect,
-    open,
+    options: &[options::NAV_SHAPE, options::SIG_SHAPE, options::SYNC_OFFSET, options::IO_BACKEND],
+    detect: &detect,
+    open: &open,
 };
 
 const EDGE: usize = 128;

@@ -2,7 +2,7 @@
 //! a way to open. The table of all of them is in `detect`, which knows every format; the formats
 //! know what is here.
 
-use crate::OpenOptions;
+use crate::{OpenOptions, OptionSpec};
 use framefold_core::{Dataset, Result};
 use std::path::Path;
 
@@ -14,13 +14,27 @@ pub struct Format {
     pub title: &'static str,
     /// Its usual file extensions: lower case, without the dot.
     pub extensions: &'static [&'static str],
-    /// The fields of [`OpenOptions`] that mean something to it.
-    pub options: &'static [&'static str],
+    /// Its options, all of them: others are refused.
+    pub options: &'static [OptionSpec],
     /// Says whether a file is of this format, from its first bytes and its path. Called once per
-    /// detection. Reads little more itself: a mark that lies elsewhere, what is in a folder.
-    pub detect: fn(&Prefix<'_>) -> Verdict,
+    /// detection. Reads little more itself: a mark that lies elsewhere, what is in a folder. Of a
+    /// folder, there are no first bytes, and `len` is 0.
+    pub detect: &'static DetectFn,
     /// Opens a file as this format. Called after options without use were refused.
-    pub open: fn(&Path, &OpenOptions) -> Result<Dataset>,
+    pub open: &'static OpenFn,
+}
+
+/// See [`Format::detect`].
+pub type DetectFn = dyn Fn(&Prefix<'_>) -> Verdict + Send + Sync;
+
+/// See [`Format::open`].
+pub type OpenFn = dyn Fn(&Path, &OpenOptions) -> Result<Dataset> + Send + Sync;
+
+impl Format {
+    /// Whether it has an option of that name.
+    pub fn takes(&self, option: &str) -> bool {
+        self.options.iter().any(|spec| spec.name == option)
+    }
 }
 
 /// The number of bytes from the start of a file that detection looks at.

@@ -28,6 +28,7 @@ mod set;
 
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{sig_shape, square_or_line};
+use crate::options::{self, OptionKind, OptionSpec};
 use crate::{Backend, LinearSource, LinearSpec, OpenOptions, Pixels};
 use decode::UnfoldDecoder;
 use framefold_core::{Corrections, DType, Dataset, Error, Result, StoredDType};
@@ -36,21 +37,28 @@ use set::FileSet;
 use std::path::Path;
 use std::sync::Arc;
 
+const GAIN_MAP_PATH: OptionSpec = OptionSpec::new(
+    "gain_map_path",
+    OptionKind::Path,
+    "A text file with a gain map, for formats that do not bring one",
+)
+.with_flag("gain-map");
+
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
     name: "frms6",
     title: "FRMS6 of a pnCCD camera",
     extensions: &["frms6", "hdr"],
     options: &[
-        "nav_shape",
-        "sig_shape",
-        "sync_offset",
-        "backend",
-        "enable_corrections",
-        "gain_map_path",
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::ENABLE_CORRECTIONS,
+        GAIN_MAP_PATH,
     ],
-    detect,
-    open,
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -77,7 +85,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let files = set.first_frames(hdr.n_frames, &mut warnings);
     let n_frames = files.last().map_or(0, |file| file.frames.end);
     let mut corrections = None;
-    if options.enable_corrections != Some(false) {
+    if options.switch(&options::ENABLE_CORRECTIONS) != Some(false) {
         match &set.dark {
             Some(file) => corrections = Some(dark::mean(file, &decoder, &sig_shape)?),
             None => warnings.push(format!(
@@ -85,7 +93,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             )),
         }
     }
-    let gain = match &options.gain_map_path {
+    let gain = match options.path(&GAIN_MAP_PATH) {
         Some(path) => Some(gain::read(path, native, &sig_shape)?),
         None => None,
     };

@@ -45,6 +45,7 @@ mod virtual_set;
 pub(crate) use axes::{check_sig_shape, sig_axes};
 
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, Result};
 use frames::Frames;
@@ -61,17 +62,17 @@ pub(crate) const FORMAT: Format = Format {
     title: "HDF5",
     extensions: &["h5", "hdf5", "hspy", "nxs", "emd", "de5", "app5", "he5", "hdf", "dm5"],
     options: &[
-        "ds_path",
-        "nav_shape",
-        "sig_shape",
-        "sig_dims",
-        "sync_offset",
-        "backend",
-        "allow_external_links",
-        "enable_corrections",
+        options::DS_PATH,
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SIG_DIMS,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::ALLOW_EXTERNAL_LINKS,
+        options::ENABLE_CORRECTIONS,
     ],
-    detect,
-    open,
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -111,7 +112,8 @@ pub(crate) fn older(bytes: &[u8]) -> Option<Error> {
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let (source, mask) = library::contained(|| {
-        let library = Library::open(path, options.backend, options.allow_external_links)?;
+        let library =
+            Library::open(path, options.backend, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
         let found = find::find(&library, options).map_err(|error| library.main.locate(error))?;
         let mut frames = Frames::read(&library, &found, options)?;
         let sig_shape = frames.sig_shape.clone();
@@ -119,7 +121,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             &library,
             &found,
             &sig_shape,
-            options.enable_corrections,
+            options.switch(&options::ENABLE_CORRECTIONS),
             &mut frames.warnings,
         )?;
         let source = frames.source(&library)?;

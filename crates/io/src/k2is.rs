@@ -43,6 +43,7 @@ mod unpack;
 
 use crate::dm::tags;
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::{OpenOptions, dm};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use set::FileSet;
@@ -58,9 +59,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "k2is",
     title: "raw data of a K2 IS (gtg, bin)",
     extensions: &["gtg", "bin"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend"],
-    detect,
-    open,
+    options: &[options::NAV_SHAPE, options::SIG_SHAPE, options::SYNC_OFFSET, options::IO_BACKEND],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {

@@ -13,7 +13,8 @@
 //! the rest through a [`FrameDecoder`], one tile at a time.
 //!
 //! To add a format, write a module that begins with its byte table, let it end in a
-//! [`LinearSource`] if it can, and add its line to [`FORMATS`].
+//! [`LinearSource`] if it can, and add its line to [`FORMATS`]; formats of other crates are added by
+//! [`register`] when a program runs.
 //!
 //! ```
 //! use framefold_core::{FrameIndices, TilingScheme};
@@ -70,6 +71,7 @@ mod prz;
 mod raw;
 mod raw_csr;
 mod recut;
+mod registry;
 mod seq;
 mod ser;
 mod spe;
@@ -86,13 +88,14 @@ mod zarr;
 
 pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use detect::{Detection, FORMATS, detect, open, open_as};
-pub use format::{Format, PREFIX_LEN, Prefix, Verdict};
+pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
 pub use linear::{
     FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,
     PlainDecoder, Unit,
 };
 pub use memory::{MemoryArray, MemorySource};
-pub use options::{Backend, OpenOptions, QuadGap};
+pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
+pub use registry::{formats, register, replace};
 pub use storage::{SharedBytes, Storage, check_same, check_unchanged, open_again, pack};
 pub use whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

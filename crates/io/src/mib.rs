@@ -53,9 +53,8 @@ mod set;
 mod sidecar;
 
 use crate::format::{Format, Prefix, Verdict};
-use crate::{
-    FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, QuadGap, Storage,
-};
+use crate::options::{self, OptionKind, OptionSpec};
+use crate::{FrameMark, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use decode::RawDecoder;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
 use layout::{Geometry, PixelKind, SensorLayout};
@@ -63,14 +62,33 @@ use set::FileSet;
 use std::path::Path;
 use std::sync::Arc;
 
+const QUAD_GAP: OptionSpec = OptionSpec::new(
+    "quad_gap",
+    OptionKind::Choice(&["omit", "insert"]),
+    "What to do about the gap between the chips of a quad detector where the file has no pixels \
+     for it: let the chips touch, or insert empty rows and columns",
+)
+.with_default("omit");
+
+fn inserts_gap(options: &OpenOptions) -> bool {
+    options.text(&QUAD_GAP) == Some("insert")
+}
+
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
     name: "mib",
     title: "Merlin MIB",
     extensions: &["mib", "hdr"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "disable_glob", "quad_gap"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::DISABLE_GLOB,
+        QUAD_GAP,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -178,7 +196,7 @@ fn useless_gap(set: &FileSet, options: &OpenOptions) -> Option<String> {
     let fits = header.kind == PixelKind::Raw
         && header.n_chips == 4
         && header.layout == SensorLayout::Quad { gap: true };
-    (options.quad_gap == QuadGap::Insert && !fits).then(|| {
+    (inserts_gap(options) && !fits).then(|| {
         format!(
             "quad_gap changes nothing here: it is for raw frames (R64) of layout 2x2G, and these \
              are {} of layout {}",

@@ -32,6 +32,7 @@ mod header;
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape};
 use crate::linear::swap_in_place;
+use crate::options;
 use crate::{Backend, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, NativeArray, Result, TypedVec};
 use header::Header;
@@ -43,9 +44,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "mrc",
     title: "MRC images",
     extensions: &["mrc", "mrcs", "map", "st", "rec", "ali"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "dtype"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::DTYPE,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -71,7 +78,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let storage = Storage::open(path, options.backend)?;
     let mut header = Header::read(&storage)?;
-    header.use_dtype(options.dtype)?;
+    header.use_dtype(options.dtype(&options::DTYPE))?;
     let (first_pixel, frame) = (header.first_pixel(), header.frame_bytes());
     let count = FrameCount::try_new(storage.len(), first_pixel, frame, frame)?;
     let (n_frames, warning) = count.promised(header.n_images, frame);

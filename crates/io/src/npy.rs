@@ -17,6 +17,7 @@ mod header;
 
 use crate::format::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
+use crate::options;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
@@ -32,9 +33,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "npy",
     title: "a NumPy array (NPY)",
     extensions: &["npy"],
-    options: &["nav_shape", "sig_shape", "sig_dims", "sync_offset", "backend"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SIG_DIMS,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -99,7 +106,7 @@ pub(crate) fn open_stored(
 /// How many trailing axes are signal axes.
 fn sig_dims(shape: &[usize], options: &OpenOptions) -> Result<usize> {
     let given = options.sig_shape.as_ref().map(Vec::len);
-    if let (Some(of_shape), Some(asked)) = (given, options.sig_dims)
+    if let (Some(of_shape), Some(asked)) = (given, options.count(&options::SIG_DIMS))
         && of_shape != asked
     {
         return Err(Error::invalid(format!(
@@ -111,7 +118,7 @@ fn sig_dims(shape: &[usize], options: &OpenOptions) -> Result<usize> {
         // The array is cut anew; its own axes need not be as many.
         return Ok(given.unwrap_or(0).min(shape.len()));
     }
-    let asked = options.sig_dims.unwrap_or(2);
+    let asked = options.count(&options::SIG_DIMS).unwrap_or(2);
     if asked == 0 || asked > shape.len() {
         return Err(Error::invalid(format!(
             "the array has {} axes ({shape:?}), of which {asked} cannot be signal axes",

@@ -1,7 +1,17 @@
 //! What a caller may say about a file beyond its path.
 
+mod common;
+mod spec;
+
+pub(crate) use common::{
+    ALLOW_EXTERNAL_LINKS, DATASET_INDEX, DISABLE_GLOB, DS_PATH, DTYPE, ENABLE_CORRECTIONS, FILES,
+    IO_BACKEND, NAV_SHAPE, SIG_DIMS, SIG_SHAPE, SYNC_OFFSET,
+};
+pub use spec::{OptionKind, OptionSpec, OptionValue};
+
 use framefold_core::{ByteOrder, Error, Result, StoredDType};
-use std::path::PathBuf;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 /// How the bytes of a file are brought into memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -23,124 +33,186 @@ impl Backend {
     }
 }
 
-/// What to do about the gap between the chips of a quad detector where the file has no pixels
-/// for it (MIB raw modes with layout `2x2G`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum QuadGap {
-    /// The chips touch: 512 × 512 pixels.
-    #[default]
-    Omit,
-    /// Two empty rows and columns between the chips: 514 × 514 pixels.
-    Insert,
-}
-
 /// What a caller may say about a file beyond its path; the default says nothing.
 ///
-/// An option given to a format that has no use for it is an error, never ignored.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The fields are what opening itself goes by. All else belongs to a format: it is declared in the
+/// format's row ([`OptionSpec`]), given by name with [`with`](Self::with) or [`set`](Self::set), and
+/// checked against the row when a file is opened. An option given to a format that has no use for
+/// it is an error, never ignored.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct OpenOptions {
     /// The scan shape. Its product may differ from the number of frames: surplus frames are
     /// left out, positions without a frame have no data. `None` takes what the file suggests.
     pub nav_shape: Option<Vec<usize>>,
     /// The shape of a frame. `None` takes what the file says.
     pub sig_shape: Option<Vec<usize>>,
-    /// The data set within a file that holds many, or the group that holds its parts.
-    pub ds_path: Option<String>,
-    /// How many trailing axes of an array file are signal axes; 2 if neither this nor
-    /// `sig_shape` is given.
-    pub sig_dims: Option<usize>,
-    /// The dtype of the pixels in a file that does not say so itself.
-    pub dtype: Option<StoredDType>,
     /// Scan position `p` shows frame `p + sync_offset`.
     pub sync_offset: i64,
     /// Whether `sync_offset` is what the caller wants even where it is 0. Formats that know
     /// themselves where the scan begins (`tvips`, `k2is`) go by the file otherwise.
     pub fixed_sync: bool,
-    /// Bytes before the first frame of each file.
-    pub file_header: u64,
-    /// Bytes after the last frame of each file.
-    pub file_footer: u64,
-    /// Bytes before the pixels of each frame.
-    pub frame_header: u64,
-    /// Bytes after the pixels of each frame.
-    pub frame_footer: u64,
     /// How the bytes are brought into memory.
     pub backend: Backend,
-    /// Reads only the file that is named, not the other members of its set.
-    pub disable_glob: bool,
-    /// What to do about the gap between chips where the file has no pixels for it.
-    pub quad_gap: QuadGap,
-    /// Whether dark frames, gain maps and lists of bad pixels that come with the file are applied;
-    /// they are if nothing is said, but for the masks of HDF5, of which a sentence tells.
-    pub enable_corrections: Option<bool>,
-    /// The byte order of a file that does not say so itself, or says it wrongly.
-    pub byte_order: Option<ByteOrder>,
-    /// A file with a gain map, for formats that do not bring one.
-    pub gain_map_path: Option<PathBuf>,
     /// The files of a stack, in the order of its frames; empty for a single file or a set that is
     /// found by itself. The path that is opened is then that of the first one.
     pub files: Vec<PathBuf>,
-    /// Takes the pixels of all files of a stack to begin where those of the first one do, and to
-    /// be as many, without looking.
-    pub same_offset: bool,
-    /// Takes axes to be in the order scan, detector, whatever the file says or leaves open.
-    pub force_c_order: bool,
-    /// Which of several data sets in a file to read, thumbnails counted.
-    pub dataset_index: Option<usize>,
-    /// The file of meta data that belongs to a series.
-    pub emipath: Option<PathBuf>,
-    /// Follows links and names to files outside of the folder of the file that is opened.
-    pub allow_external_links: bool,
+    /// The options of the format, by name; see [`with`](Self::with).
+    pub own: BTreeMap<String, OptionValue>,
 }
 
 impl OpenOptions {
-    /// The names of all options, as callers spell them, and whether they differ from the default.
-    fn given(&self) -> Vec<(&'static str, bool)> {
-        vec![
-            ("nav_shape", self.nav_shape.is_some()),
-            ("sig_shape", self.sig_shape.is_some()),
-            ("ds_path", self.ds_path.is_some()),
-            ("sig_dims", self.sig_dims.is_some()),
-            ("dtype", self.dtype.is_some()),
-            ("sync_offset", self.sync_offset != 0),
-            ("file_header", self.file_header != 0),
-            ("file_footer", self.file_footer != 0),
-            ("frame_header", self.frame_header != 0),
-            ("frame_footer", self.frame_footer != 0),
-            ("backend", self.backend != Backend::default()),
-            ("disable_glob", self.disable_glob),
-            ("quad_gap", self.quad_gap != QuadGap::default()),
-            ("enable_corrections", self.enable_corrections.is_some()),
-            // The spelling is that of the reference.
-            ("endianess", self.byte_order.is_some()),
-            ("gain_map_path", self.gain_map_path.is_some()),
-            ("files", !self.files.is_empty()),
-            ("same_offset", self.same_offset),
-            ("force_c_order", self.force_c_order),
-            ("dataset_index", self.dataset_index.is_some()),
-            ("emipath", self.emipath.is_some()),
-            ("allow_external_links", self.allow_external_links),
-        ]
+    /// These options with one more, by its name in the format's row. Checked when a file is opened.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<OptionValue>) -> Self {
+        self.put(name, value.into());
+        self
     }
 
-    /// The names of all options.
-    #[cfg(test)]
-    pub(crate) fn names(&self) -> Vec<&'static str> {
-        self.given().into_iter().map(|(name, _)| name).collect()
+    /// The same if there is a value.
+    #[must_use]
+    pub fn with_some(self, name: &str, value: Option<impl Into<OptionValue>>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
     }
 
-    /// Refuses options that `format` has no use for; `used` are those that it has.
+    /// Sets what a caller gave for an option; its default says nothing.
     ///
     /// # Errors
-    /// `InvalidArgument` that names the option and the format.
-    pub(crate) fn refuse_unused(&self, format: &'static str, used: &[&str]) -> Result<()> {
-        match self.given().iter().find(|(name, given)| *given && !used.contains(name)) {
-            None => Ok(()),
-            Some((name, _)) => Err(Error::invalid(format!(
-                "the option '{name}' has no meaning for the format '{format}'"
-            ))
-            .with_hint(format!("leave it out; '{format}' takes {}", used.join(", ")))),
+    /// `InvalidArgument` that names option, value and what was expected.
+    pub fn set(&mut self, spec: &OptionSpec, value: OptionValue) -> Result<()> {
+        let value = spec.check(value)?;
+        // Zero is an offset, too, where the file has another.
+        if spec.name == SYNC_OFFSET.name || spec.default_value().as_ref() != Some(&value) {
+            self.put(spec.name, value);
         }
+        Ok(())
+    }
+
+    /// The value of an option, if it was given.
+    pub fn get(&self, name: &str) -> Option<OptionValue> {
+        let backend = (self.backend != Backend::default()).then(|| self.backend.name());
+        match name {
+            "nav_shape" => self.nav_shape.clone().map(OptionValue::Shape),
+            "sig_shape" => self.sig_shape.clone().map(OptionValue::Shape),
+            "sync_offset" => (self.sync_offset != 0 || self.fixed_sync)
+                .then_some(OptionValue::Integer(self.sync_offset)),
+            "io_backend" => backend.map(|name| OptionValue::Text(name.to_owned())),
+            "files" => (!self.files.is_empty()).then(|| OptionValue::Paths(self.files.clone())),
+            _ => self.own.get(name).cloned(),
+        }
+    }
+
+    fn put(&mut self, name: &str, value: OptionValue) {
+        match (name, value) {
+            ("nav_shape", OptionValue::Shape(shape)) => self.nav_shape = Some(shape),
+            ("sig_shape", OptionValue::Shape(shape)) => self.sig_shape = Some(shape),
+            ("sync_offset", OptionValue::Integer(offset)) => {
+                self.sync_offset = offset;
+                self.fixed_sync = true;
+            }
+            ("io_backend", OptionValue::Text(name)) if name == Backend::Buffered.name() => {
+                self.backend = Backend::Buffered;
+            }
+            ("io_backend", OptionValue::Text(name)) if name == Backend::Mmap.name() => {
+                self.backend = Backend::Mmap;
+            }
+            ("files", OptionValue::Paths(files)) => self.files = files,
+            (name, value) => {
+                self.own.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    /// Whether a switch is on.
+    pub(crate) fn is_on(&self, spec: &OptionSpec) -> bool {
+        self.switch(spec).unwrap_or(false)
+    }
+
+    /// Whether a switch is on or off, if anything was said.
+    pub(crate) fn switch(&self, spec: &OptionSpec) -> Option<bool> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::Switch(on)) => Some(*on),
+            _ => None,
+        }
+    }
+
+    /// A number of things.
+    pub(crate) fn count(&self, spec: &OptionSpec) -> Option<usize> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::Count(count)) => usize::try_from(*count).ok(),
+            _ => None,
+        }
+    }
+
+    /// A number of bytes, 0 if nothing was said.
+    pub(crate) fn bytes(&self, spec: &OptionSpec) -> u64 {
+        match self.own.get(spec.name) {
+            Some(OptionValue::Count(count)) => *count,
+            _ => 0,
+        }
+    }
+
+    /// A name or one of several words.
+    pub(crate) fn text(&self, spec: &OptionSpec) -> Option<&str> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::Text(text)) => Some(text),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn path(&self, spec: &OptionSpec) -> Option<&Path> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::Path(path)) => Some(path),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn dtype(&self, spec: &OptionSpec) -> Option<StoredDType> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::DType(dtype)) => Some(*dtype),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn byte_order(&self, spec: &OptionSpec) -> Option<ByteOrder> {
+        match self.own.get(spec.name) {
+            Some(OptionValue::ByteOrder(order)) => Some(*order),
+            _ => None,
+        }
+    }
+
+    /// The names of what was given.
+    fn given(&self) -> impl Iterator<Item = &str> {
+        let shared = [NAV_SHAPE, SIG_SHAPE, SYNC_OFFSET, IO_BACKEND, FILES];
+        let shared = shared.into_iter().map(|spec| spec.name).filter(|name| match *name {
+            // That the caller means 0 is nothing that a format could refuse.
+            "sync_offset" => self.sync_offset != 0,
+            name => self.get(name).is_some(),
+        });
+        shared.chain(self.own.keys().map(String::as_str))
+    }
+
+    /// Refuses options that `format` has no use for, and values that are of another kind than its
+    /// row says; `used` are the options that it has.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names the option and the format, or what was expected.
+    pub(crate) fn check(&self, format: &'static str, used: &[OptionSpec]) -> Result<()> {
+        for name in self.given() {
+            let Some(spec) = used.iter().find(|spec| spec.name == name) else {
+                let names: Vec<&str> = used.iter().map(|spec| spec.name).collect();
+                return Err(Error::invalid(format!(
+                    "the option '{name}' has no meaning for the format '{format}'"
+                ))
+                .with_hint(format!("leave it out; '{format}' takes {}", names.join(", "))));
+            };
+            if let Some(value) = self.own.get(name) {
+                spec.check(value.clone())?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -149,46 +221,72 @@ mod tests {
     use super::*;
     use framefold_core::DType;
 
+    fn every_option() -> (Vec<OptionSpec>, OpenOptions) {
+        let mut specs: Vec<OptionSpec> = Vec::new();
+        let mut options = OpenOptions::default();
+        for spec in crate::FORMATS.iter().flat_map(|format| format.options) {
+            if specs.iter().all(|known| known.name != spec.name) {
+                specs.push(*spec);
+            }
+        }
+        for spec in &specs {
+            let value = match spec.kind {
+                OptionKind::Shape => OptionValue::Shape(vec![1]),
+                OptionKind::Count | OptionKind::Bytes => OptionValue::Count(1),
+                OptionKind::Integer => OptionValue::Integer(1),
+                OptionKind::Number => OptionValue::Number(1.5),
+                OptionKind::Text => OptionValue::Text("entry/data".into()),
+                OptionKind::Choice(choices) => {
+                    OptionValue::Text((*choices.last().unwrap()).to_owned())
+                }
+                OptionKind::DType => OptionValue::DType(DType::U8.into()),
+                OptionKind::ByteOrder => OptionValue::ByteOrder(ByteOrder::Big),
+                OptionKind::Flag | OptionKind::Switch { .. } => OptionValue::Switch(true),
+                OptionKind::Path => OptionValue::Path("gain.csv".into()),
+                OptionKind::Paths => OptionValue::Paths(vec!["a".into()]),
+            };
+            options.set(spec, value.clone()).unwrap();
+            assert_eq!(options.get(spec.name), Some(value));
+        }
+        (specs, options)
+    }
+
     #[test]
-    fn the_default_gives_no_option() {
-        assert!(OpenOptions::default().given().iter().all(|(_, given)| !given));
-        assert!(OpenOptions::default().refuse_unused("npy", &[]).is_ok());
+    fn defaults_are_of_their_kind_and_say_nothing() {
+        let (specs, _) = every_option();
+        let mut options = OpenOptions::default();
+        for spec in specs {
+            assert!(spec.default.is_none() == spec.default_value().is_none(), "{spec:?}");
+            assert!(!spec.help.is_empty() && !spec.help.ends_with('.'), "{spec:?}");
+            if let Some(value) = spec.default_value().filter(|_| spec.name != "sync_offset") {
+                options.set(&spec, value).unwrap();
+            }
+        }
+        assert_eq!(options, OpenOptions::default());
+        assert!(options.check("npy", &[]).is_ok());
     }
 
     #[test]
     fn an_option_without_use_is_named() {
-        let every_option = OpenOptions {
-            nav_shape: Some(vec![1]),
-            sig_shape: Some(vec![1]),
-            ds_path: Some("entry/data".into()),
-            sig_dims: Some(1),
-            dtype: Some(DType::U8.into()),
-            sync_offset: 1,
-            fixed_sync: true,
-            file_header: 1,
-            file_footer: 1,
-            frame_header: 1,
-            frame_footer: 1,
-            backend: Backend::Buffered,
-            disable_glob: true,
-            quad_gap: QuadGap::Insert,
-            enable_corrections: Some(true),
-            byte_order: Some(ByteOrder::Big),
-            gain_map_path: Some(PathBuf::from("gain.csv")),
-            files: vec![PathBuf::from("a")],
-            same_offset: true,
-            force_c_order: true,
-            dataset_index: Some(0),
-            emipath: Some(PathBuf::from("a")),
-            allow_external_links: true,
-        };
-        let names = every_option.names();
-        assert!(every_option.given().iter().all(|(_, given)| *given));
-        for unused in &names {
-            let used: Vec<&str> = names.iter().copied().filter(|name| name != unused).collect();
-            let error = every_option.refuse_unused("npy", &used).unwrap_err().to_string();
-            assert!(error.contains(&format!("'{unused}'")) && error.contains("'npy'"), "{error}");
+        let (specs, options) = every_option();
+        assert!(options.check("npy", &specs).is_ok());
+        for unused in &specs {
+            let name = unused.name;
+            let used: Vec<OptionSpec> =
+                specs.iter().copied().filter(|spec| spec.name != name).collect();
+            let error = options.check("npy", &used).unwrap_err().to_string();
+            assert!(error.contains(&format!("'{name}'")) && error.contains("'npy'"), "{error}");
         }
-        assert!(every_option.refuse_unused("npy", &names).is_ok());
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_named() {
+        let (specs, _) = every_option();
+        let odd = OpenOptions::default().with("same_offset", "yes");
+        let error = odd.check("dm", &specs).unwrap_err().to_string();
+        assert!(error.contains("same_offset='yes'") && error.contains("True or False"), "{error}");
+        let gap = OpenOptions::default().with("quad_gap", "wide");
+        let error = gap.check("mib", &specs).unwrap_err().to_string();
+        assert!(error.contains("quad_gap='wide'") && error.contains("'insert'"), "{error}");
     }
 }

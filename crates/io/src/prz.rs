@@ -13,6 +13,7 @@
 
 use crate::archive::{Archive, MAGIC};
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::{OpenOptions, Storage, npy};
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result};
 use serde_json::Value;
@@ -24,9 +25,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "prz",
     title: "a Panta Rhei file (PRZ)",
     extensions: &["prz"],
-    options: &["nav_shape", "sig_shape", "sig_dims", "sync_offset", "backend"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SIG_DIMS,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 /// Pixels beyond this have to be stored without compression.

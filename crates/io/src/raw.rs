@@ -15,10 +15,20 @@
 
 use crate::format::{Format, Prefix, Verdict};
 use crate::linear::frame_bytes;
+use crate::options::{self, OptionKind, OptionSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage, files};
 use framefold_core::{Dataset, Error, MetadataList, Result};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+const FILE_HEADER: OptionSpec = around("file_header", "Bytes before the first frame of each file");
+const FILE_FOOTER: OptionSpec = around("file_footer", "Bytes after the last frame of each file");
+const FRAME_HEADER: OptionSpec = around("frame_header", "Bytes before the pixels of each frame");
+const FRAME_FOOTER: OptionSpec = around("frame_footer", "Bytes after the pixels of each frame");
+
+const fn around(name: &'static str, help: &'static str) -> OptionSpec {
+    OptionSpec::new(name, OptionKind::Bytes, help).with_unit("bytes").with_default("0")
+}
 
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
@@ -26,19 +36,19 @@ pub(crate) const FORMAT: Format = Format {
     title: "raw binary",
     extensions: &["raw", "bin", "dat"],
     options: &[
-        "dtype",
-        "nav_shape",
-        "sig_shape",
-        "sync_offset",
-        "file_header",
-        "file_footer",
-        "frame_header",
-        "frame_footer",
-        "backend",
-        "files",
+        options::DTYPE,
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        FILE_HEADER,
+        FILE_FOOTER,
+        FRAME_HEADER,
+        FRAME_FOOTER,
+        options::IO_BACKEND,
+        options::FILES,
     ],
-    detect,
-    open,
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(_: &Prefix<'_>) -> Verdict {
@@ -48,9 +58,10 @@ fn detect(_: &Prefix<'_>) -> Verdict {
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let one = [path.to_path_buf()];
     let paths: &[PathBuf] = if options.files.is_empty() { &one } else { &options.files };
-    let (Some(stored), Some(sig_shape)) = (options.dtype, &options.sig_shape) else {
+    let (Some(stored), Some(sig_shape)) = (options.dtype(&options::DTYPE), &options.sig_shape)
+    else {
         Storage::open(path, options.backend)?;
-        let missing = if options.dtype.is_none() { "dtype" } else { "sig_shape" };
+        let missing = if options.dtype(&options::DTYPE).is_none() { "dtype" } else { "sig_shape" };
         return Err(Error::invalid(format!("raw files need the option '{missing}'"))
             .with_hint("give dtype, nav_shape and sig_shape: the file itself holds pixels only"));
     };
@@ -116,13 +127,14 @@ struct Geometry {
 
 impl Geometry {
     fn try_new(options: &OpenOptions, frame: u64, len: u64) -> Result<Self> {
-        let around = options.file_header.checked_add(options.file_footer);
+        let around = options.bytes(&FILE_HEADER).checked_add(options.bytes(&FILE_FOOTER));
         let body = around.and_then(|around| len.checked_sub(around));
         let stride = options
-            .frame_header
+            .bytes(&FRAME_HEADER)
             .checked_add(frame)
-            .and_then(|bytes| bytes.checked_add(options.frame_footer));
-        match (body, stride, options.file_header.checked_add(options.frame_header)) {
+            .and_then(|bytes| bytes.checked_add(options.bytes(&FRAME_FOOTER)));
+        match (body, stride, options.bytes(&FILE_HEADER).checked_add(options.bytes(&FRAME_HEADER)))
+        {
             (Some(body), Some(stride), Some(first_pixel)) if body >= stride => Ok(Geometry {
                 n_frames: body / stride,
                 first_pixel,
@@ -132,10 +144,10 @@ impl Geometry {
             _ => Err(Error::bad_file(format!(
                 "the file is {len} bytes long, which is less than one frame: {frame} bytes of \
                  pixels, {} + {} bytes around each frame and {} + {} around all of them",
-                options.frame_header,
-                options.frame_footer,
-                options.file_header,
-                options.file_footer,
+                options.bytes(&FRAME_HEADER),
+                options.bytes(&FRAME_FOOTER),
+                options.bytes(&FILE_HEADER),
+                options.bytes(&FILE_FOOTER),
             ))
             .with_hint("check dtype, sig_shape and the header and footer options")),
         }

@@ -17,6 +17,7 @@ mod descriptor;
 
 use crate::enclosure::Enclosure;
 use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
+use crate::options;
 use crate::{Backend, CsrArray, CsrSource, CsrSpec, OpenOptions, Storage};
 use descriptor::ArrayFile;
 pub(crate) use descriptor::{Descriptor, descriptor_text};
@@ -29,9 +30,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "raw_csr",
     title: "sparse frames (raw_csr)",
     extensions: &["toml"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "allow_external_links"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::ALLOW_EXTERNAL_LINKS,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 /// No descriptor is anywhere near this size.
@@ -62,7 +69,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let sig_shape = sig_shape(&descriptor, options)?;
     let nav_shape = options.nav_shape.clone().map_or_else(|| descriptor.nav_shape(), Ok)?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    let around = Enclosure::new(folder, options.allow_external_links)?;
+    let around = Enclosure::new(folder, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
     let array = |file: &ArrayFile| {
         let path = folder.join(&file.name);
         around.check(&path)?;

@@ -31,6 +31,7 @@ mod time_stamps;
 use crate::fields::{Fields, read_header};
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::{FrameCount, sig_shape, square_or_line};
+use crate::options;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{
     ByteOrder, DType, Dataset, Error, MetadataList, Quantity, Result, StoredDType,
@@ -45,9 +46,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "seq",
     title: "Norpix SEQ",
     extensions: &["seq"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "enable_corrections"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::ENABLE_CORRECTIONS,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 const MAGIC: &[u8] = &[0xED, 0xFE, 0, 0];
@@ -119,7 +126,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut details = header.details.clone();
     header.add_times(&storage, n_frames, &mut metadata, &mut details)?;
     let mut corrections = None;
-    if options.enable_corrections != Some(false) {
+    if options.switch(&options::ENABLE_CORRECTIONS) != Some(false) {
         let found = sidecars::find(path, header.sig_shape()).map_err(|error| {
             error.with_hint("repair the file, or open the data with enable_corrections=False")
         })?;

@@ -36,6 +36,7 @@ mod header;
 
 use crate::calibration::add_steps;
 use crate::format::{Format, Prefix, Verdict};
+use crate::options::{self, OptionKind, OptionSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use decode::ElementDecoder;
 use framefold_core::{Dataset, Error, MetadataList, Result, checked_product};
@@ -43,14 +44,26 @@ use header::{Element, Header};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+const EMIPATH: OptionSpec = OptionSpec::new(
+    "emipath",
+    OptionKind::Path,
+    "The file of meta data that belongs to a series, where it is not named like it",
+);
+
 /// The registry's entry.
 pub(crate) const FORMAT: Format = Format {
     name: "ser",
     title: "a TIA series (SER)",
     extensions: &["ser", "emi"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "emipath"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        EMIPATH,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -127,14 +140,14 @@ fn build(
     };
     let mut details = header.details();
     let mut metadata = MetadataList::new();
-    match emi::find(path, options.emipath.as_deref()) {
+    match emi::find(path, options.path(&EMIPATH)) {
         Ok(Some((emi_path, found))) => {
             details.push(("EMI file".into(), emi_path.display().to_string()));
             metadata = emi::facts(&found);
             details.extend(found);
         }
         Ok(None) => details.push(("EMI file".into(), "none".into())),
-        Err(error) if options.emipath.is_some() => return Err(error),
+        Err(error) if options.path(&EMIPATH).is_some() => return Err(error),
         Err(error) => warnings.push(format!("the .emi file is not used: {error}")),
     }
     if sig_shape == *own {

@@ -22,6 +22,7 @@ use crate::fields::{Fields, read_header};
 use crate::format::{Format, Prefix, Verdict};
 use crate::geometry::FrameCount;
 use crate::linear::frame_bytes;
+use crate::options;
 use crate::xml::{self, Element};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage, geometry};
 use framefold_core::{
@@ -35,9 +36,9 @@ pub(crate) const FORMAT: Format = Format {
     name: "spe",
     title: "an SPE file of WinView or LightField",
     extensions: &["spe"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend"],
-    detect,
-    open,
+    options: &[options::NAV_SHAPE, options::SIG_SHAPE, options::SYNC_OFFSET, options::IO_BACKEND],
+    detect: &detect,
+    open: &open,
 };
 
 const HEADER: usize = 4100;

@@ -4,7 +4,7 @@
 //! worker holds that of one file at a time.
 
 use crate::format::Format;
-use crate::{OpenOptions, files};
+use crate::{OpenOptions, files, options};
 use framefold_core::{
     ArrayFormat, DataSource, Dataset, DenseTile, Error, FrameIndices, FrameReader, Presence,
     Result, Scratch, SigSlice, SourceInfo, TileFrames,
@@ -18,7 +18,7 @@ const STACKED: &[&str] =
 
 /// Whether files of this format can be opened together.
 pub(crate) fn is_possible(format: &Format) -> bool {
-    format.options.contains(&"files") || STACKED.contains(&format.name)
+    format.takes(options::FILES.name) || STACKED.contains(&format.name)
 }
 
 /// Opens the files of a list one by one.
@@ -34,12 +34,12 @@ pub(crate) fn open(format: &'static Format, options: &OpenOptions) -> Result<Dat
         ))
         .with_hint("open one of the files; what belongs to it is found"));
     }
-    let alone = OpenOptions {
-        nav_shape: None,
-        sync_offset: 0,
-        files: Vec::new(),
-        disable_glob: format.options.contains(&"disable_glob"),
-        ..options.clone()
+    let alone =
+        OpenOptions { nav_shape: None, sync_offset: 0, files: Vec::new(), ..options.clone() };
+    let alone = if format.takes(options::DISABLE_GLOB.name) {
+        alone.with(options::DISABLE_GLOB.name, true)
+    } else {
+        alone
     };
     let mut parts: Vec<Part> = Vec::with_capacity(options.files.len());
     let mut info: Option<SourceInfo> = None;

@@ -24,6 +24,7 @@ mod series;
 mod source;
 
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::{OpenOptions, Storage, files};
 use describe::Description;
 use framefold_core::{Dataset, Error, Result};
@@ -38,9 +39,16 @@ pub(crate) const FORMAT: Format = Format {
     name: "tiff",
     title: "a TIFF stack",
     extensions: &["tif", "tiff", "btf", "tf8"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "files", "dataset_index"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::FILES,
+        options::DATASET_INDEX,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {
@@ -58,7 +66,7 @@ fn detect(prefix: &Prefix<'_>) -> Verdict {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let mut stack = Stack { wanted: options.dataset_index, ..Stack::default() };
+    let mut stack = Stack { wanted: options.count(&options::DATASET_INDEX), ..Stack::default() };
     if options.files.is_empty() {
         let storage = Storage::open(path, options.backend)?;
         stack.add(storage).map_err(|error| error.with_path(path))?;

@@ -35,6 +35,7 @@ mod scan;
 mod set;
 
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels};
 use framefold_core::{Dataset, Error, Result, checked_product};
 use header::Header;
@@ -46,9 +47,15 @@ pub(crate) const FORMAT: Format = Format {
     name: "tvips",
     title: "a TVIPS series",
     extensions: &["tvips"],
-    options: &["nav_shape", "sig_shape", "sync_offset", "backend", "disable_glob"],
-    detect,
-    open,
+    options: &[
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SYNC_OFFSET,
+        options::IO_BACKEND,
+        options::DISABLE_GLOB,
+    ],
+    detect: &detect,
+    open: &open,
 };
 
 fn detect(prefix: &Prefix<'_>) -> Verdict {

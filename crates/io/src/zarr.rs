@@ -21,6 +21,7 @@ use crate::archive::{Archive, MAGIC};
 use crate::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
 use crate::enclosure::Enclosure;
 use crate::format::{Format, Prefix, Verdict};
+use crate::options;
 use crate::write::zarr as written;
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
@@ -37,15 +38,15 @@ pub(crate) const FORMAT: Format = Format {
     title: "Zarr",
     extensions: &["zarr", "zspy"],
     options: &[
-        "ds_path",
-        "nav_shape",
-        "sig_shape",
-        "sig_dims",
-        "sync_offset",
-        "allow_external_links",
+        options::DS_PATH,
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SIG_DIMS,
+        options::SYNC_OFFSET,
+        options::ALLOW_EXTERNAL_LINKS,
     ],
-    detect,
-    open,
+    detect: &detect,
+    open: &open,
 };
 
 /// Folders within folders beyond this are not looked into.
@@ -96,8 +97,8 @@ fn described(folder: &Path) -> Option<&'static str> {
 }
 
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let (root, place) = root(path, options.allow_external_links)?;
-    let found = match &options.ds_path {
+    let (root, place) = root(path, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
+    let found = match options.text(&options::DS_PATH) {
         Some(name) => named(&place, name)?,
         None => largest(&place)?,
     };

@@ -249,14 +249,14 @@ pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<(&'static str, S
 #[caught]
 #[pyfunction]
 pub(crate) fn known_formats() -> Vec<&'static str> {
-    io::FORMATS.iter().map(|format| format.name).collect()
+    io::formats().into_iter().map(|format| format.name).collect()
 }
 
 /// The endings of the names of files of each format, without a dot.
 #[caught]
 #[pyfunction]
 pub(crate) fn known_extensions() -> BTreeMap<&'static str, Vec<&'static str>> {
-    io::FORMATS.iter().map(|format| (format.name, format.extensions.to_vec())).collect()
+    io::formats().into_iter().map(|format| (format.name, format.extensions.to_vec())).collect()
 }
 
 /// A data set that reads `array` in place.

@@ -22,6 +22,7 @@ mod moving_view;
 mod native;
 mod observer;
 mod options;
+mod own_formats;
 mod parts;
 mod plan;
 mod schedule;
@@ -62,6 +63,10 @@ mod _engine {
     use super::memory::check_memory;
     #[pymodule_export]
     use super::native::{NativeUdf, native_reductions};
+    #[pymodule_export]
+    use super::options::format_table;
+    #[pymodule_export]
+    use super::own_formats::register_format;
     #[pymodule_export]
     use super::plan::PyPlan;
     #[pymodule_export]

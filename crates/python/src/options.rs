@@ -1,144 +1,218 @@
-//! Keyword arguments of `Context.load` as the engine's options.
+//! Keyword arguments of `Context.load` as the engine's options, and the options of the formats.
 
 use crate::errors::OrRaise;
-use framefold::core::{ByteOrder, Error, StoredDType};
-use framefold::io::{Backend, OpenOptions, QuadGap};
+use framefold::Result;
+use framefold::core::{ByteOrder, Error};
+use framefold::io::{self, OpenOptions, OptionKind, OptionSpec, OptionValue};
+use framefold_python_macros::caught;
+use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 
-/// The names that [`open_options`] understands.
-const KNOWN: &[&str] = &[
-    "nav_shape",
-    "sig_shape",
-    "ds_path",
-    "sig_dims",
-    "dtype",
-    "sync_offset",
-    "io_backend",
+/// What the engine takes for all formats, beside the options in their rows.
+const NUM_PARTITIONS: OptionSpec = OptionSpec::new(
     "num_partitions",
-    "file_header",
-    "file_footer",
-    "frame_header",
-    "frame_footer",
-    "disable_glob",
-    "quad_gap",
-    "enable_corrections",
-    "enable_offset_correction",
-    "gain_map_path",
-    "endianess",
-    "files",
-    "same_offset",
-    "force_c_order",
-    "dataset_index",
-    "emipath",
-    "allow_external_links",
-];
+    OptionKind::Count,
+    "How many partitions to process the data in; by default as the planner sees fit",
+);
 
 /// The engine's options, and the number of partitions, if it was given.
 pub(crate) fn open_options(given: &Bound<'_, PyDict>) -> PyResult<(OpenOptions, Option<usize>)> {
     let py = given.py();
     let mut options = OpenOptions::default();
     let mut num_partitions = None;
+    let specs: Vec<OptionSpec> = specs();
     for (name, value) in given {
         let name: String = name.extract()?;
-        if value.is_none() && KNOWN.contains(&name.as_str()) {
+        let known = |spec: &&OptionSpec| spec.name == name || spec.alias == Some(name.as_str());
+        let Some(spec) = specs.iter().find(known) else {
+            let names: Vec<&str> = specs.iter().map(|spec| spec.name).collect();
+            let error = Error::invalid(format!("there is no option '{name}'"));
+            return Err(error.with_hint(format!("there are {}", names.join(", ")))).or_raise(py);
+        };
+        if value.is_none() {
             continue;
         }
-        let wrong =
-            |expected: &str| Error::invalid(format!("{name}={} is not {expected}", shown(&value)));
-        let shape = || value.extract::<Vec<usize>>().map_err(|_| wrong("a tuple of lengths"));
-        let count = || value.extract::<usize>().map_err(|_| wrong("a whole number from 0 up"));
-        let bytes = || value.extract::<u64>().map_err(|_| wrong("a number of bytes from 0 up"));
-        match name.as_str() {
-            "nav_shape" => options.nav_shape = Some(shape().or_raise(py)?),
-            "sig_shape" => options.sig_shape = Some(shape().or_raise(py)?),
-            "ds_path" => {
-                let path = value.extract::<String>().map_err(|_| wrong("the name of a data set"));
-                options.ds_path = Some(path.or_raise(py)?);
-            }
-            "sig_dims" => options.sig_dims = Some(count().or_raise(py)?),
-            "dtype" => options.dtype = Some(stored_dtype(&value)?),
-            "sync_offset" => {
-                let offset = value.extract::<i64>().map_err(|_| wrong("a whole number"));
-                options.sync_offset = offset.or_raise(py)?;
-                options.fixed_sync = true;
-            }
-            "io_backend" => options.backend = backend(&value).or_raise(py)?,
-            "num_partitions" => num_partitions = Some(count().or_raise(py)?),
-            "file_header" => options.file_header = bytes().or_raise(py)?,
-            "file_footer" => options.file_footer = bytes().or_raise(py)?,
-            "frame_header" => options.frame_header = bytes().or_raise(py)?,
-            "frame_footer" => options.frame_footer = bytes().or_raise(py)?,
-            "disable_glob" => options.disable_glob = value.is_truthy()?,
-            // The reference's name, which it has for FRMS6 alone.
-            "enable_corrections" | "enable_offset_correction" => {
-                options.enable_corrections = Some(value.is_truthy()?);
-            }
-            "endianess" => options.byte_order = Some(byte_order(&value).or_raise(py)?),
-            "gain_map_path" => {
-                let path = value.extract().map_err(|_| wrong("a path"));
-                options.gain_map_path = Some(path.or_raise(py)?);
-            }
-            "quad_gap" => options.quad_gap = quad_gap(&value).or_raise(py)?,
-            "files" => {
-                let files = value.extract().map_err(|_| wrong("a list of paths"));
-                options.files = files.or_raise(py)?;
-            }
-            "emipath" => {
-                let path = value.extract().map_err(|_| wrong("a path"));
-                options.emipath = Some(path.or_raise(py)?);
-            }
-            "allow_external_links" => options.allow_external_links = value.is_truthy()?,
-            "same_offset" => options.same_offset = value.is_truthy()?,
-            "force_c_order" => options.force_c_order = value.is_truthy()?,
-            "dataset_index" => options.dataset_index = Some(count().or_raise(py)?),
-            _ => {
-                let error = Error::invalid(format!("there is no option '{name}'"))
-                    .with_hint(format!("there are {}", KNOWN.join(", ")));
-                return Err(error).or_raise(py);
-            }
+        // By the name that was given, which may be the other one.
+        let name = if spec.name == name { spec.name } else { spec.alias.unwrap_or(spec.name) };
+        let mut told = *spec;
+        told.name = name;
+        let value = told_value(&told, &value).or_raise(py)?;
+        if spec.name == NUM_PARTITIONS.name {
+            num_partitions = match value {
+                OptionValue::Count(count) => usize::try_from(count).ok(),
+                _ => None,
+            };
+        } else {
+            options.set(spec, value).or_raise(py)?;
         }
     }
     Ok((options, num_partitions))
 }
 
+/// The options of all formats, each once.
+fn specs() -> Vec<OptionSpec> {
+    let mut specs = vec![NUM_PARTITIONS];
+    for spec in io::formats().into_iter().flat_map(|format| format.options) {
+        if specs.iter().all(|known| known.name != spec.name) {
+            specs.push(*spec);
+        }
+    }
+    specs
+}
+
+/// The value of an option that a caller gave.
+fn told_value(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue> {
+    let wrong = || spec.wrong(&shown(value));
+    let wrong_of = |_: PyErr| wrong();
+    let text = || value.extract::<String>().map_err(wrong_of);
+    match spec.kind {
+        OptionKind::Shape => value.extract().map(OptionValue::Shape).map_err(wrong_of),
+        OptionKind::Count | OptionKind::Bytes => {
+            value.extract().map(OptionValue::Count).map_err(wrong_of)
+        }
+        OptionKind::Integer => value.extract().map(OptionValue::Integer).map_err(wrong_of),
+        OptionKind::Number => match value.extract::<f64>() {
+            Ok(number) if number.is_finite() => Ok(OptionValue::Number(number)),
+            _ => Err(wrong()),
+        },
+        OptionKind::Text => text().map(OptionValue::Text),
+        OptionKind::Choice(choices) => match text() {
+            Ok(word) if choices.contains(&word.as_str()) => Ok(OptionValue::Text(word)),
+            _ => Err(wrong()),
+        },
+        OptionKind::DType => stored_dtype(spec, value),
+        OptionKind::ByteOrder => spec.parse(&text()?).map_err(|_| wrong()),
+        OptionKind::Flag | OptionKind::Switch { .. } => {
+            // 0 and 1, too; but no texts, of which "no" would be true.
+            let number = || value.extract::<u8>().ok().filter(|number| *number < 2);
+            let on = value.extract::<bool>().ok().or_else(|| number().map(|number| number == 1));
+            on.map(OptionValue::Switch).ok_or_else(wrong)
+        }
+        OptionKind::Path => value.extract().map(OptionValue::Path).map_err(wrong_of),
+        OptionKind::Paths => value.extract().map(OptionValue::Paths).map_err(wrong_of),
+        _ => Err(Error::bug(format!("options like '{}' cannot be given in Python", spec.name))),
+    }
+}
+
 /// A dtype as NumPy understands it: a name, a type string, a class, a dtype.
-fn stored_dtype(value: &Bound<'_, PyAny>) -> PyResult<StoredDType> {
-    let py = value.py();
-    let dtype = match py.import("numpy")?.call_method1("dtype", (value,)) {
-        Ok(dtype) => dtype.getattr("str")?.extract::<String>()?,
-        Err(_) => shown(value),
-    };
-    StoredDType::parse(&dtype).or_raise(py)
-}
-
-fn backend(value: &Bound<'_, PyAny>) -> framefold::Result<Backend> {
-    match value.extract::<String>().as_deref() {
-        Ok("mmap") => Ok(Backend::Mmap),
-        Ok("buffered") => Ok(Backend::Buffered),
-        _ => Err(Error::invalid(format!("there is no I/O backend {}", shown(value)))
-            .with_hint("use 'mmap' or 'buffered'")),
-    }
-}
-
-fn byte_order(value: &Bound<'_, PyAny>) -> framefold::Result<ByteOrder> {
-    match value.extract::<String>().as_deref() {
-        Ok("<") => Ok(ByteOrder::Little),
-        Ok(">") => Ok(ByteOrder::Big),
-        _ => Err(Error::invalid(format!("endianess={} has no meaning", shown(value)))
-            .with_hint("use '<' for little endian or '>' for big endian")),
-    }
-}
-
-fn quad_gap(value: &Bound<'_, PyAny>) -> framefold::Result<QuadGap> {
-    match value.extract::<String>().as_deref() {
-        Ok("omit") => Ok(QuadGap::Omit),
-        Ok("insert") => Ok(QuadGap::Insert),
-        _ => Err(Error::invalid(format!("quad_gap={} has no meaning", shown(value)))
-            .with_hint("use 'omit' or 'insert'")),
+fn stored_dtype(spec: &OptionSpec, value: &Bound<'_, PyAny>) -> Result<OptionValue> {
+    let numpy = value.py().import("numpy");
+    let dtype = numpy.and_then(|numpy| numpy.call_method1("dtype", (value,)));
+    match dtype.and_then(|dtype| dtype.getattr("str")?.extract::<String>()) {
+        Ok(text) => spec.parse(&text),
+        Err(_) => spec.parse(&shown(value)),
     }
 }
 
 fn shown(value: &Bound<'_, PyAny>) -> String {
     value.repr().map_or_else(|_| "?".to_owned(), |repr| repr.to_string())
+}
+
+/// The value of an option as Python has it.
+pub(crate) fn to_python<'py>(py: Python<'py>, value: &OptionValue) -> PyResult<Bound<'py, PyAny>> {
+    match value {
+        OptionValue::Shape(shape) => Ok(PyTuple::new(py, shape)?.into_any()),
+        OptionValue::Count(count) => count.into_bound_py_any(py),
+        OptionValue::Integer(number) => number.into_bound_py_any(py),
+        OptionValue::Number(number) => number.into_bound_py_any(py),
+        OptionValue::Text(text) => text.into_bound_py_any(py),
+        OptionValue::DType(dtype) => dtype.to_string().into_bound_py_any(py),
+        OptionValue::ByteOrder(ByteOrder::Little) => "<".into_bound_py_any(py),
+        OptionValue::ByteOrder(ByteOrder::Big) => ">".into_bound_py_any(py),
+        OptionValue::Switch(on) => on.into_bound_py_any(py),
+        OptionValue::Path(path) => path.into_bound_py_any(py),
+        OptionValue::Paths(paths) => paths.into_bound_py_any(py),
+        _ => Err(Error::bug("an option of a kind that Python does not know")).or_raise(py),
+    }
+}
+
+/// The word for what an option takes.
+fn kind_name(kind: OptionKind) -> &'static str {
+    match kind {
+        OptionKind::Shape => "shape",
+        OptionKind::Count => "count",
+        OptionKind::Bytes => "bytes",
+        OptionKind::Integer => "integer",
+        OptionKind::Number => "number",
+        OptionKind::Text => "text",
+        OptionKind::Choice(_) => "choice",
+        OptionKind::DType => "dtype",
+        OptionKind::ByteOrder => "byte_order",
+        OptionKind::Flag => "flag",
+        OptionKind::Switch { .. } => "switch",
+        OptionKind::Path => "path",
+        OptionKind::Paths => "paths",
+        _ => "other",
+    }
+}
+
+/// What takes a word of [`kind_name`]; `choices` are those of `choice`.
+pub(crate) fn kind_of(name: &str, choices: &'static [&'static str]) -> Option<OptionKind> {
+    let kinds = [
+        OptionKind::Shape,
+        OptionKind::Count,
+        OptionKind::Bytes,
+        OptionKind::Integer,
+        OptionKind::Number,
+        OptionKind::Text,
+        OptionKind::Choice(choices),
+        OptionKind::DType,
+        OptionKind::ByteOrder,
+        OptionKind::Flag,
+        OptionKind::Switch { off: "Turn it off" },
+        OptionKind::Path,
+        OptionKind::Paths,
+    ];
+    kinds.into_iter().find(|kind| kind_name(*kind) == name)
+}
+
+/// An option of a format: name, other name, kind, choices, unit, default, help.
+type Row<'py> = (
+    &'static str,
+    Option<&'static str>,
+    &'static str,
+    Vec<&'static str>,
+    Option<&'static str>,
+    Option<Bound<'py, PyAny>>,
+    &'static str,
+);
+
+/// The formats: name, title, extensions, options.
+#[caught]
+#[pyfunction]
+pub(crate) fn format_table(
+    py: Python<'_>,
+) -> PyResult<Vec<(&'static str, &'static str, Vec<&'static str>, Vec<Row<'_>>)>> {
+    let rows = io::formats().into_iter().map(|format| {
+        let options = format.options.iter().chain([&NUM_PARTITIONS]).map(|spec| row(py, spec));
+        let options = options.collect::<PyResult<Vec<Row<'_>>>>()?;
+        Ok((format.name, format.title, format.extensions.to_vec(), options))
+    });
+    rows.collect()
+}
+
+fn row<'py>(py: Python<'py>, spec: &OptionSpec) -> PyResult<Row<'py>> {
+    let choices = match spec.kind {
+        OptionKind::Choice(choices) => choices.to_vec(),
+        _ => Vec::new(),
+    };
+    let default = spec.default_value().map(|value| to_python(py, &value)).transpose()?;
+    Ok((spec.name, spec.alias, kind_name(spec.kind), choices, spec.unit, default, spec.help))
+}
+
+/// What was given for the options in the row of a format of Python's, but for those that the
+/// engine goes by itself.
+pub(crate) fn keywords<'py>(
+    py: Python<'py>,
+    specs: &[OptionSpec],
+    options: &OpenOptions,
+) -> PyResult<Bound<'py, PyDict>> {
+    let keywords = PyDict::new(py);
+    for spec in specs.iter().filter(|spec| !["nav_shape", "sync_offset"].contains(&spec.name)) {
+        if let Some(value) = options.get(spec.name) {
+            keywords.set_item(spec.name, to_python(py, &value)?)?;
+        }
+    }
+    Ok(keywords)
 }

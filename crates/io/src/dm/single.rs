@@ -1,10 +1,11 @@
 //! One image of one file, in either order of its axes.
 
-use super::FORMAT;
 use super::images::{self, Image};
 use super::tags::Tags;
+use super::{FORCE_C_ORDER, FORMAT};
 use crate::calibration::add_steps;
 use crate::linear::frame_bytes;
+use crate::options::DATASET_INDEX;
 use crate::recut::{Axis, recut, suggested_nav_shape};
 use crate::strided::{StridedLayout, StridedSource, StridedSpec};
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
@@ -19,12 +20,12 @@ use std::sync::Arc;
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let storage = Storage::open(path, options.backend)?;
     let tags = Tags::read(&storage)?;
-    let (image, mut warnings) =
-        images::choose(&tags, options.dataset_index).map_err(|error| storage.locate(error))?;
+    let (image, mut warnings) = images::choose(&tags, options.count(&DATASET_INDEX))
+        .map_err(|error| storage.locate(error))?;
     if image.is_colour {
         warnings.push(COLOURS.to_owned());
     }
-    let order = Order::of(&image, options.force_c_order);
+    let order = Order::of(&image, options.is_on(&FORCE_C_ORDER));
     warnings.extend(order.doubt(&image));
     let mut details =
         vec![("DM version".to_owned(), tags.version.to_string()), order.detail(&image)];

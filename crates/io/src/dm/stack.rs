@@ -2,11 +2,12 @@
 //!
 //! Frames are in the order of the list, which is the caller's: names are not sorted.
 
-use super::FORMAT;
 use super::images::{self, Image};
 use super::single::{COLOURS, Order};
 use super::tags::Tags;
+use super::{FORCE_C_ORDER, FORMAT, SAME_OFFSET};
 use crate::calibration::add_steps;
+use crate::options::DATASET_INDEX;
 use crate::{LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels, Storage};
 use framefold_core::{Dataset, Error, Result, StoredDType, checked_product};
 use std::path::PathBuf;
@@ -26,11 +27,12 @@ pub(super) fn open(paths: &[PathBuf], options: &OpenOptions) -> Result<Dataset> 
         let storage = Storage::open(path, options.backend)?;
         let locate = |error: Error| error.with_path(path).with_format(FORMAT.name);
         let frames = match &first {
-            Some((frames, ..)) if options.same_offset => frames.clone(),
+            Some((frames, ..)) if options.is_on(&SAME_OFFSET) => frames.clone(),
             _ => {
                 let tags = Tags::read(&storage)?;
-                let (image, odd) = images::choose(&tags, options.dataset_index).map_err(locate)?;
-                let frames = Frames::of(&image, options.force_c_order).map_err(locate)?;
+                let (image, odd) =
+                    images::choose(&tags, options.count(&DATASET_INDEX)).map_err(locate)?;
+                let frames = Frames::of(&image, options.is_on(&FORCE_C_ORDER)).map_err(locate)?;
                 if first.is_none() {
                     warnings = odd;
                     if image.is_colour {

@@ -1,6 +1,7 @@
 //! Which axes of an array are those of a frame.
 
 use crate::OpenOptions;
+use crate::options::SIG_DIMS;
 use framefold_core::{Error, Result};
 
 /// The axes of a frame.
@@ -13,7 +14,7 @@ pub(crate) fn sig_axes(
     options: &OpenOptions,
 ) -> Result<Vec<usize>> {
     let given = options.sig_shape.as_ref().map(Vec::len);
-    if let (Some(of_shape), Some(asked)) = (given, options.sig_dims)
+    if let (Some(of_shape), Some(asked)) = (given, options.count(&SIG_DIMS))
         && of_shape != asked
     {
         return Err(Error::invalid(format!(
@@ -21,7 +22,7 @@ pub(crate) fn sig_axes(
         ))
         .with_hint("leave sig_dims out"));
     }
-    let asked = options.sig_dims.or(given);
+    let asked = options.count(&SIG_DIMS).or(given);
     let fits = |axes: &&[usize]| {
         asked.is_none_or(|n| n == axes.len()) && axes.iter().all(|&axis| axis < shape.len())
     };

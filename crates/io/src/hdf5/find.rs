@@ -7,6 +7,7 @@ use super::library::{COPY, Library, translate};
 use super::values::attribute_text;
 use super::{dm5, links, nion, velox};
 use crate::OpenOptions;
+use crate::options::{DS_PATH, SIG_DIMS};
 use framefold_core::{Error, Result, checked_product};
 use hdf5_reader::group::Group;
 use hdf5_reader::{Attribute, Dataset};
@@ -50,7 +51,7 @@ impl Found {
 /// # Errors
 /// `InvalidArgument` or `Unsupported` that lists what there is; `BadFile` if a link leads nowhere.
 pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
-    if let Some(path) = options.ds_path.as_deref() {
+    if let Some(path) = options.text(&DS_PATH) {
         let path = path.trim_matches('/');
         return match library.group(path).map(|group| numbered(&group, path)).transpose()? {
             Some(Some(found)) => Ok(found),
@@ -84,7 +85,7 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
         return listing_others(library, Found::one("NeXus", path.clone()));
     }
     let all = Listing::of(library)?;
-    let fewest = if options.sig_dims == Some(1) { 1 } else { 2 };
+    let fewest = if options.count(&SIG_DIMS) == Some(1) { 1 } else { 2 };
     let chosen = if let Some(stack) = all.largest(3) {
         Found::one(dialect(library, &stack), stack)
     } else if let Some(frames) = all.frame_by_frame()? {

@@ -5,9 +5,11 @@
 //! numbers in the headers do, as they count on through all files of one acquisition.
 
 use super::file::MibFile;
+use super::inserts_gap;
 use super::layout::Depth;
 use super::sidecar::{self, Sidecar};
-use crate::{Backend, OpenOptions, QuadGap, Storage};
+use crate::options::DISABLE_GLOB;
+use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Error, Result};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -56,10 +58,10 @@ pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     };
     let probe = Probe {
         depth: sidecar.as_ref().and_then(|(_, sidecar)| sidecar.depth),
-        insert_gap: options.quad_gap == QuadGap::Insert,
+        insert_gap: inserts_gap(options),
     };
     let mut neighbours = Vec::new();
-    if !options.disable_glob {
+    if !options.is_on(&DISABLE_GLOB) {
         match candidates(path, opened_sidecar) {
             Ok(found) => neighbours = found,
             Err(error) => warnings

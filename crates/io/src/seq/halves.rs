@@ -22,6 +22,7 @@ use crate::composed::{Blocks, ComposedSource, ComposedSpec, Piece};
 use crate::fields::read_small;
 use crate::geometry::square_or_line;
 use crate::linear::{copy_pixels, full_row};
+use crate::options::ENABLE_CORRECTIONS;
 use crate::xml::{self, Element};
 use crate::{FrameDecoder, LinearFile, LinearSource, LinearSpec, OpenOptions, Pixels};
 use framefold_core::{
@@ -174,7 +175,7 @@ impl Halves {
         details.push(("frames in each image".into(), per_image.to_string()));
         add_times(root, &bottom, n_images, &mut metadata, &mut details)?;
         let mut corrections = None;
-        if options.enable_corrections != Some(false) {
+        if options.switch(&ENABLE_CORRECTIONS) != Some(false) {
             let found = sidecars::find(&self.movie, sig_shape).map_err(|error| {
                 error.with_hint("repair the file, or open the data with enable_corrections=False")
             })?;

@@ -1,6 +1,7 @@
 //! The files of a series.
 
 use super::header::{self, Header};
+use crate::options::DISABLE_GLOB;
 use crate::{Backend, OpenOptions, Storage};
 use framefold_core::{Error, Result};
 use std::ops::Range;
@@ -72,7 +73,7 @@ fn split_stem(path: &Path) -> Option<(&str, u64)> {
 /// not tell how many frames it had; `Io`.
 pub(super) fn find(path: &Path, options: &OpenOptions) -> Result<FileSet> {
     let mut members = vec![(number(path).unwrap_or(0), path.to_path_buf())];
-    if !options.disable_glob && number(path).is_some() {
+    if !options.is_on(&DISABLE_GLOB) && number(path).is_some() {
         members = neighbours(path)?;
     }
     let Some((_, first_path)) = members.first() else {

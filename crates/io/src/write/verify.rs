@@ -4,6 +4,7 @@ use super::checksum::Checksums;
 use super::frames::Frames;
 use super::pool::{Link, share};
 use super::{Cast, Job, hdf5};
+use crate::options::{DS_PATH, SIG_DIMS};
 use crate::{OpenOptions, WriteFormat, open_as};
 use framefold_core::{Error, ErrorKind, Result, memory};
 use std::path::Path;
@@ -18,14 +19,13 @@ pub(super) fn verify(
     expected: &Checksums,
     tick: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<()> {
-    let options = OpenOptions {
-        ds_path: match job.format {
-            WriteFormat::Hdf5 | WriteFormat::Hspy => Some(hdf5::data_path(job)),
-            WriteFormat::Npy | WriteFormat::Zarr => None,
-        },
-        sig_dims: Some(job.dataset.shape().sig().len()),
-        ..OpenOptions::default()
+    let ds_path = match job.format {
+        WriteFormat::Hdf5 | WriteFormat::Hspy => Some(hdf5::data_path(job)),
+        WriteFormat::Npy | WriteFormat::Zarr => None,
     };
+    let options = OpenOptions::default()
+        .with_some(DS_PATH.name, ds_path)
+        .with(SIG_DIMS.name, job.dataset.shape().sig().len());
     let written = open_as(job.format.reader(), path, &options)?;
     let (shape, dtype) = (written.shape(), written.pixel_dtype());
     let same_shape = shape.nav() == job.selection.nav && shape.sig() == job.dataset.shape().sig();

@@ -8,7 +8,8 @@ from typing import Any
 from framefold import _engine
 from framefold._submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
-from framefold.io.dataset._file import CLASSES, of_format
+from framefold.io.dataset._file import CLASSES, Place, of_format
+from framefold.io.dataset._table import known_formats
 from framefold.io.dataset.base import DataSet, DataSetException
 
 __all__ = [
@@ -24,10 +25,10 @@ __all__ = [
 #: The dotted name of the class of each file type.
 filetypes = {
     filetype: f"framefold.io.dataset.{module}.{name}"
-    for filetype, (module, name) in {
+    for filetype, (module, name, _) in {
         **CLASSES,
-        "dask": ("dask", "DaskDataSet"),
-        "memory": ("memory", "MemoryDataSet"),
+        "dask": Place("dask", "DaskDataSet"),
+        "memory": Place("memory", "MemoryDataSet"),
     }.items()
 }
 
@@ -60,6 +61,7 @@ def detect(path: str | PathLike[str], executor: Any = None) -> dict[str, Any]:
     -------
     ``{"type": …, "parameters": {"path": …, "nav_shape": …, "sig_shape": …}, "info": …}``
     """
+    known_formats()  # those of packages, too
     try:
         filetype, _ = _engine.detect(fspath(path))
     except FramefoldError:
@@ -70,7 +72,7 @@ def detect(path: str | PathLike[str], executor: Any = None) -> dict[str, Any]:
 
 def get_extensions() -> set[str]:
     """Endings of the names of files that some format reads, without a dot."""
-    return {ending for endings in _engine.known_extensions().values() for ending in endings}
+    return {ending for row in known_formats().values() for ending in row.extensions}
 
 
 def get_dataset_cls(filetype: str | type[DataSet]) -> type[DataSet]:
@@ -92,10 +94,10 @@ def get_dataset_cls(filetype: str | type[DataSet]) -> type[DataSet]:
         from framefold.io.dataset.dask import DaskDataSet
 
         return DaskDataSet
-    if filetype not in _engine.known_formats():
+    if filetype not in known_formats(filetype):
         raise InvalidArgumentError(
             f"there is no file type {filetype!r}; there are memory, dask, "
-            f"{', '.join(_engine.known_formats())}"
+            f"{', '.join(known_formats())}"
         )
     return of_format(filetype)
 

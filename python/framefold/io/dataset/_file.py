@@ -7,40 +7,113 @@ from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike, fsdecode
 from os.path import abspath, isfile
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from framefold import _engine
-from framefold.exceptions import FramefoldError, InvalidArgumentError
+from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
+from framefold.io.dataset._table import known_formats
 from framefold.io.dataset.base import DataSet
 
-#: The module and class of each format.
+
+class Place(NamedTuple):
+    """Where the reference has the class of a format, and in which order that takes values."""
+
+    module: str
+    name: str
+    order: str = "path"
+
+
+#: The class of each format. Types, defaults and help are in the engine's table; an option that the
+#: reference does not have has a name only, so that positions are those of the reference.
 CLASSES = {
-    "blo": ("blo", "BloDataSet"),
-    "dm": ("dm", "DMDataSet"),
-    "empad": ("empad", "EMPADDataSet"),
-    "frms6": ("frms6", "FRMS6DataSet"),
-    "hdf5": ("hdf5", "H5DataSet"),
-    "k2is": ("k2is", "K2ISDataSet"),
-    "mib": ("mib", "MIBDataSet"),
-    "mrc": ("mrc", "MRCDataSet"),
-    "npy": ("npy", "NPYDataSet"),
-    "prz": ("prz", "PRZDataSet"),
-    "raw": ("raw", "RawFileDataSet"),
-    "raw_csr": ("raw_csr", "RawCSRDataSet"),
-    "seq": ("seq", "SEQDataSet"),
-    "ser": ("ser", "SERDataSet"),
-    "spe": ("spe", "SPEDataSet"),
-    "tiff": ("tiff", "TIFFDataSet"),
-    "tvips": ("tvips", "TVIPSDataSet"),
-    "zarr": ("zarr", "ZarrDataSet"),
+    "blo": Place(
+        "blo",
+        "BloDataSet",
+        "path tileshape endianess nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "dm": Place("dm", "DMDataSet"),
+    "empad": Place(
+        "empad",
+        "EMPADDataSet",
+        "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "frms6": Place(
+        "frms6",
+        "FRMS6DataSet",
+        "path enable_offset_correction gain_map_path dest_dtype nav_shape sig_shape sync_offset "
+        "io_backend num_partitions",
+    ),
+    "hdf5": Place(
+        "hdf5",
+        "H5DataSet",
+        "path ds_path tileshape nav_shape sig_shape target_size min_num_partitions sig_dims "
+        "io_backend sync_offset num_partitions",
+    ),
+    "k2is": Place(
+        "k2is",
+        "K2ISDataSet",
+        "path nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "mib": Place(
+        "mib",
+        "MIBDataSet",
+        "path tileshape scan_size disable_glob nav_shape sig_shape sync_offset io_backend "
+        "num_partitions",
+    ),
+    "mrc": Place(
+        "mrc", "MRCDataSet", "path nav_shape sig_shape sync_offset io_backend num_partitions"
+    ),
+    "npy": Place(
+        "npy",
+        "NPYDataSet",
+        "path sig_dims nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "prz": Place("prz", "PRZDataSet"),
+    "raw": Place(
+        "raw",
+        "RawFileDataSet",
+        "path dtype scan_size detector_size enable_direct detector_size_raw crop_detector_to "
+        "tileshape nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "raw_csr": Place(
+        "raw_csr",
+        "RawCSRDataSet",
+        "path nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "seq": Place(
+        "seq",
+        "SEQDataSet",
+        "path scan_size nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "ser": Place(
+        "ser",
+        "SERDataSet",
+        "path emipath nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
+    "spe": Place("spe", "SPEDataSet"),
+    "tiff": Place("tiff", "TIFFDataSet"),
+    "tvips": Place(
+        "tvips", "TVIPSDataSet", "path nav_shape sig_shape sync_offset io_backend num_partitions"
+    ),
+    "zarr": Place(
+        "zarr",
+        "ZarrDataSet",
+        "path ds_path sig_dims nav_shape sig_shape sync_offset io_backend num_partitions",
+    ),
 }
 #: Taken for the sake of scripts, and of no effect: how data are cut is the engine's choice.
 NO_EFFECT = ("tileshape", "target_size", "min_num_partitions", "enable_direct")
 #: Former names of options.
 FORMER = {"scan_size": "nav_shape", "detector_size": "sig_shape"}
-#: Options that are paths.
-PATHS = ("gain_map_path", "emipath")
+#: Options that the reference refuses, too, or that have another way here.
+REFUSED = {
+    "detector_size_raw": "pass sig_shape, and frame_header or frame_footer for what is before or "
+    "after the pixels of a frame",
+    "crop_detector_to": "pass sig_shape, and frame_header or frame_footer for what is before or "
+    "after the pixels of a frame",
+    "dest_dtype": "each function says which dtype it wants",
+}
 
 Path = str | PathLike[str]
 
@@ -53,11 +126,32 @@ class FileDataSet(DataSet):
 
     #: The name of the format, as :meth:`framefold.Context.load` takes it.
     filetype: ClassVar[str] = "auto"
+    #: The names of what may be given without one.
+    _order: ClassVar[tuple[str, ...]] = ("path",)
 
-    def __init__(self, path: Path | Sequence[Path], **options: Any) -> None:
-        engine, how = open_files(self.filetype, path, options)
+    def __init__(self, *values: Any, **options: Any) -> None:
+        options = self._by_name(values, options)
+        first = self._order[0]
+        if options.get(first) is None:
+            raise ArgumentTypeError(f"{type(self).__name__}(…) takes {first}, got none")
+        path = options.pop(first)
+        engine, how = open_files(self.filetype, list(path) if first == "files" else path, options)
         super().__init__(engine)
         self._opened_with = how
+
+    @classmethod
+    def _by_name(cls, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+        """All values by their names."""
+        if len(values) > len(cls._order):
+            raise ArgumentTypeError(
+                f"{cls.__name__}(…) takes {len(cls._order)} values without names "
+                f"({', '.join(cls._order)}), got {len(values)}"
+            )
+        named = dict(zip(cls._order, values, strict=False))
+        for name in named:
+            if name in options:
+                raise ArgumentTypeError(f"{cls.__name__}(…) got {name} twice")
+        return {**named, **options}
 
     @classmethod
     def detect_params(cls, path: Path, executor: Any = None) -> dict[str, Any] | bool:
@@ -111,13 +205,18 @@ def open_files(
     backend = options.get("io_backend")
     if isinstance(backend, IOBackend):
         options["io_backend"] = backend.name
-    for option in PATHS:
+    known = known_formats(filetype)
+    for option in {each for row in known.values() for each in row.paths}:
         if options.get(option) is not None:
             # Worker processes may run in another folder.
             options[option] = abspath(fsdecode(options[option]))
     name = fsdecode(cast("Path", path))
     engine = _engine.load(filetype, name, options)
-    if "files" not in options and engine.format != "zarr" and not isfile(name):
+    if engine.format not in CLASSES:
+        # Of formats that are added, whoever opens it again knows this one alone.
+        filetype = engine.format if engine.format in known else filetype
+    is_set = engine.format in CLASSES and engine.format != "zarr" and not isfile(name)
+    if "files" not in options and is_set:
         # Whoever opens it again gets the same files, even if the folder has others by then.
         options = {**options, "files": [abspath(file) for file in engine.paths]}
         name = options["files"][0]
@@ -126,16 +225,24 @@ def open_files(
 
 def of_format(filetype: str) -> type[FileDataSet]:
     """The class of a format."""
-    if filetype not in CLASSES:
-        return FileDataSet
-    module, name = CLASSES[filetype]
-    found: type[FileDataSet] = getattr(import_module(f"framefold.io.dataset.{module}"), name)
-    return found
+    if filetype in CLASSES:
+        module, name, _ = CLASSES[filetype]
+        found: type[FileDataSet] = getattr(import_module(f"framefold.io.dataset.{module}"), name)
+        return found
+    own = import_module("framefold.io.dataset._own")
+    made: type[FileDataSet] | None = own.class_of_own(filetype)
+    return made or FileDataSet
 
 
 def _without_former(filetype: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options by the names that the engine knows, without those of no effect."""
-    options = {name: value for name, value in options.items() if name not in NO_EFFECT}
+    for name in REFUSED:
+        if options.get(name) is not None:
+            raise InvalidArgumentError(
+                f"{name} is {options[name]!r}, which is not taken: {REFUSED[name]}"
+            )
+    left_out = {*NO_EFFECT, *REFUSED}
+    options = {name: value for name, value in options.items() if name not in left_out}
     for former, name in FORMER.items():
         value = options.pop(former, None)
         if value is None:

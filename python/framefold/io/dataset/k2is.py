@@ -1,34 +1,5 @@
 """The class of K2 IS sets of files."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
-from framefold.io.dataset._backends import IOBackend
-from framefold.io.dataset._file import FileDataSet, Path
+from framefold.io.dataset._classes import K2ISDataSet
 
 __all__ = ["K2ISDataSet"]
-
-
-class K2ISDataSet(FileDataSet):
-    """K2 IS sets of files; options are those of :meth:`framefold.Context.load`."""
-
-    filetype: ClassVar[str] = "k2is"
-
-    def __init__(
-        self,
-        path: Path,
-        nav_shape: tuple[int, ...] | None = None,
-        sig_shape: tuple[int, ...] | None = None,
-        sync_offset: int | None = None,
-        io_backend: str | IOBackend | None = None,
-        num_partitions: int | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            nav_shape=nav_shape,
-            sig_shape=sig_shape,
-            sync_offset=sync_offset,
-            io_backend=io_backend,
-            num_partitions=num_partitions,
-        )

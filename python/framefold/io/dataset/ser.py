@@ -1,36 +1,5 @@
 """The class of SER files."""
 
-from __future__ import annotations
-
-from typing import ClassVar
-
-from framefold.io.dataset._backends import IOBackend
-from framefold.io.dataset._file import FileDataSet, Path
+from framefold.io.dataset._classes import SERDataSet
 
 __all__ = ["SERDataSet"]
-
-
-class SERDataSet(FileDataSet):
-    """SER files; options are those of :meth:`framefold.Context.load`."""
-
-    filetype: ClassVar[str] = "ser"
-
-    def __init__(
-        self,
-        path: Path,
-        emipath: Path | None = None,
-        nav_shape: tuple[int, ...] | None = None,
-        sig_shape: tuple[int, ...] | None = None,
-        sync_offset: int = 0,
-        io_backend: str | IOBackend | None = None,
-        num_partitions: int | None = None,
-    ) -> None:
-        super().__init__(
-            path,
-            emipath=emipath,
-            nav_shape=nav_shape,
-            sig_shape=sig_shape,
-            sync_offset=sync_offset,
-            io_backend=io_backend,
-            num_partitions=num_partitions,
-        )

@@ -166,13 +166,12 @@ fn options() {
         nav_shape: Some(vec![6]),
         sig_shape: Some(vec![2, 8]),
         sync_offset: 2,
-        byte_order: Some(ByteOrder::Big),
-        ..OpenOptions::default()
+        ..OpenOptions::default().with("endianess", ByteOrder::Big)
     };
     let dataset = open(given).unwrap();
     assert_eq!(dataset.shape().dims(), [6, 2, 8]);
     assert_eq!(dataset.positions_with_data(), std::slice::from_ref(&(0..4)));
-    let wrong = OpenOptions { byte_order: Some(ByteOrder::Little), ..OpenOptions::default() };
+    let wrong = OpenOptions::default().with("endianess", ByteOrder::Little);
     let error = open(wrong).unwrap_err();
     assert!(error.to_string().contains("version 0x0301") && error.offset() == Some(6), "{error}");
     let wrong = OpenOptions { sig_shape: Some(vec![3, 3]), ..OpenOptions::default() };

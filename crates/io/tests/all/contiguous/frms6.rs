@@ -140,17 +140,17 @@ fn dark_frames_are_averaged() {
         };
         assert_eq!(mean, ((at(0) + at(1) + at(2)) / 3.0) as f32);
     }
-    let off = OpenOptions { enable_corrections: Some(false), ..OpenOptions::default() };
+    let off = OpenOptions::default().with("enable_corrections", false);
     assert!(open_as("frms6", &path, &off).unwrap().corrections().is_none());
     let map = dir.path().join("gain.csv");
     std::fs::write(&map, "1;2;3;4;5;6;7;8\n".repeat(3)).unwrap();
-    let with_gain = OpenOptions { gain_map_path: Some(map.clone()), ..off };
+    let with_gain = off.with("gain_map_path", map.clone());
     let dataset = open_as("frms6", &path, &with_gain).unwrap();
     let corrections = dataset.corrections().unwrap();
     assert!(corrections.dark().is_none());
     let gain = corrections.gain().unwrap().as_slice::<f64>().unwrap();
     assert_eq!(gain[..4], [1.0, 1.0, 1.0, 2.0]);
-    let mat = OpenOptions { gain_map_path: Some(dir.path().join("gain.mat")), ..with_gain.clone() };
+    let mat = with_gain.clone().with("gain_map_path", dir.path().join("gain.mat"));
     assert_eq!(open_as("frms6", &path, &mat).unwrap_err().kind(), ErrorKind::Unsupported);
     std::fs::write(&map, "1;2\n").unwrap();
     let error = open_as("frms6", &path, &with_gain).unwrap_err();

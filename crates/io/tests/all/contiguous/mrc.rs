@@ -105,7 +105,7 @@ fn pixels_of_8_bits_have_a_sign_unless_something_says_otherwise() {
     assert_eq!(dtype(&write(dir.path(), "b.mrc", &imod)), DType::U8);
     imod[156] = 1;
     assert_eq!(dtype(&write(dir.path(), "b.mrc", &imod)), DType::I8);
-    let option = |dtype: DType| OpenOptions { dtype: Some(dtype.into()), ..OpenOptions::default() };
+    let option = |dtype: DType| OpenOptions::default().with("dtype", dtype);
     let dataset = open_as("mrc", &path, &option(DType::U8)).unwrap();
     assert_eq!(dataset.source().info().dtype.dtype, DType::U8);
     let error = open_as("mrc", &path, &option(DType::U16)).unwrap_err();

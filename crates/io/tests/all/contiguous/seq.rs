@@ -143,7 +143,7 @@ fn files_beside_it_bring_corrections() {
     let options = |sig_shape| OpenOptions { sig_shape, ..OpenOptions::default() };
     let reshaped = open_as("seq", &path, &options(Some(vec![30]))).unwrap();
     assert_eq!(reshaped.corrections().unwrap().sig_shape(), [30]);
-    let off = OpenOptions { enable_corrections: Some(false), ..OpenOptions::default() };
+    let off = OpenOptions::default().with("enable_corrections", false);
     assert!(open_as("seq", &path, &off).unwrap().corrections().is_none());
 }
 
@@ -160,7 +160,7 @@ fn corrections_that_do_not_fit_are_errors_that_name_the_way_out() {
             assert_eq!(error.kind(), ErrorKind::BadFile, "{error}");
             assert_eq!(error.path(), Some(dark.as_path()));
             assert!(error.to_string().contains("enable_corrections=False"), "{error}");
-            let off = OpenOptions { enable_corrections: Some(false), ..options };
+            let off = options.with("enable_corrections", false);
             assert!(open_as("seq", &path, &off).is_ok());
         }
     }
@@ -326,7 +326,7 @@ fn halves_bring_what_belongs_to_whole_frames() {
         let rate = info.metadata.get(Quantity::FrameTime);
         assert_eq!(rate, Some(&MetadataValue::Number(1.0 / 80.0)));
     }
-    let off = OpenOptions { enable_corrections: Some(false), ..OpenOptions::default() };
+    let off = OpenOptions::default().with("enable_corrections", false);
     assert!(open_as("seq", &xml, &off).unwrap().corrections().is_none());
     let reshaped = OpenOptions { sig_shape: Some(vec![30]), ..OpenOptions::default() };
     assert_eq!(open_as("seq", &top, &reshaped).unwrap_err().kind(), ErrorKind::InvalidArgument);

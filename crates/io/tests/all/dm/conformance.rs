@@ -30,7 +30,8 @@ fn every_reading_of_every_file() {
         let readings = entry["readings"].as_array().unwrap();
         for backend in [Backend::Mmap, Backend::Buffered] {
             // Other readers give arrays as they lie in the file.
-            let as_stored = OpenOptions { backend, force_c_order: true, ..OpenOptions::default() };
+            let as_stored =
+                OpenOptions { backend, ..OpenOptions::default() }.with("force_c_order", true);
             let first = open(&path, &as_stored).unwrap();
             let is_picture = first.source().info().warnings.iter().any(|w| w.contains("colour"));
             for (i, reading) in readings.iter().enumerate() {
@@ -39,7 +40,7 @@ fn every_reading_of_every_file() {
                     continue;
                 }
                 let index = image_of(readings, i) + n_thumbnails(&path);
-                let options = OpenOptions { dataset_index: Some(index), ..as_stored.clone() };
+                let options = as_stored.clone().with("dataset_index", index);
                 let dataset = open(&path, &options).unwrap();
                 let dtype = dataset.source().info().dtype.dtype.name();
                 let shape = numbers(&reading["shape"]);
@@ -66,7 +67,9 @@ fn spectrum_images_have_a_spectrum_at_each_position() {
     }
     let path = data_dir().join("DM/rosettasciio/3D/EELS_SI.dm4");
     for backend in [Backend::Mmap, Backend::Buffered] {
-        let with = |force_c_order| OpenOptions { backend, force_c_order, ..OpenOptions::default() };
+        let with = |force_c_order: bool| {
+            OpenOptions { backend, ..OpenOptions::default() }.with("force_c_order", force_c_order)
+        };
         let spectra = open(&path, &with(false)).unwrap();
         assert_eq!(spectra.shape().to_string(), "(2, 2) + (2048,)");
         let stored = bytes_of(&open(&path, &with(true)).unwrap());

@@ -107,7 +107,7 @@ fn shapes_follow_from_axes_and_tags() {
         let bytes = counting(lengths.iter().product());
         let image = Image { format, swapped, ..Image::new(U16, lengths, &bytes) };
         let bytes = file(4, ByteOrder::Little, &[image], 0);
-        let options = OpenOptions { force_c_order, ..OpenOptions::default() };
+        let options = OpenOptions::default().with("force_c_order", force_c_order);
         open_bytes(&bytes, &options).unwrap().shape().to_string()
     };
     let spectra = Some("Spectrum image");
@@ -129,7 +129,9 @@ fn one_of_several_images() {
     let image = |n: usize| Image::new(U16, &[n, 1], &counting(n));
     let fourier = Image { code: Some(27), ..image(7) };
     let bytes = file(4, ByteOrder::Little, &[image(2), fourier, image(3), image(4)], 1);
-    let with = |dataset_index| OpenOptions { dataset_index, ..OpenOptions::default() };
+    let with = |dataset_index: Option<usize>| {
+        OpenOptions::default().with_some("dataset_index", dataset_index)
+    };
     let dataset = open_bytes(&bytes, &with(None)).unwrap();
     assert_eq!(dataset.shape().sig(), [1, 3]);
     let warnings = &dataset.source().info().warnings;
@@ -154,7 +156,7 @@ fn scan_shapes_and_offsets() {
     let dataset = open_bytes(&bytes, &options).unwrap();
     assert_eq!(dataset.shape().to_string(), "(2, 4) + (2, 2)");
     assert!(dataset.positions_with_data().into_iter().flatten().eq(1..7));
-    let error = open_bytes(&bytes, &OpenOptions { same_offset: true, ..OpenOptions::default() });
+    let error = open_bytes(&bytes, &OpenOptions::default().with("same_offset", true));
     assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidArgument);
     let error =
         open_bytes(&bytes, &OpenOptions { sig_shape: Some(vec![5, 5]), ..OpenOptions::default() });

@@ -55,7 +55,7 @@ proptest! {
         let same_size = lengths.iter().all(|n| *n == lengths[0]);
         for backend in [Backend::Mmap, Backend::Buffered] {
             for same_offset in [false, true].into_iter().take(1 + usize::from(same_size)) {
-                let options = OpenOptions { backend, same_offset, ..OpenOptions::default() };
+                let options = OpenOptions { backend, ..OpenOptions::default() }.with("same_offset", same_offset);
                 let dataset = open(&files, options).unwrap();
                 prop_assert_eq!(dataset.shape().nav(), &[n_frames]);
                 prop_assert_eq!(&dataset.source().info().paths, &files);
@@ -117,7 +117,7 @@ fn files_that_do_not_belong_together_are_refused() {
     let files = write(&dir, &[good.clone(), good]);
     std::fs::write(&files[1], b"\0\0\0\x04").unwrap();
     for same_offset in [false, true] {
-        let options = OpenOptions { same_offset, ..OpenOptions::default() };
+        let options = OpenOptions::default().with("same_offset", same_offset);
         let error = open(&files, options).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::BadFile, "{error}");
         assert_eq!(error.path(), Some(files[1].as_path()), "{error}");

@@ -78,7 +78,8 @@ fn every_data_set_of_every_file() {
             let shape = numbers(&reading["shape"]);
             for backend in [Backend::Mmap, Backend::Buffered] {
                 let ds_path = Some(named.to_owned());
-                let options = OpenOptions { backend, ds_path, ..OpenOptions::default() };
+                let options =
+                    OpenOptions { backend, ..OpenOptions::default() }.with_some("ds_path", ds_path);
                 let dataset = open_as("hdf5", &path, &options).unwrap();
                 let info = dataset.source().info();
                 let velox = named.starts_with("/Data/Image/") && shape.len() == 3;

@@ -126,7 +126,7 @@ fn detection_goes_by_content() {
 fn options_without_meaning_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let path = file(&dir, &quad().file(1, &quad().noise(1, 1)));
-    let options = OpenOptions { frame_header: 384, ..OpenOptions::default() };
+    let options = OpenOptions::default().with("frame_header", 384u64);
     let error = open(path, &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("'frame_header'"), "{error}");

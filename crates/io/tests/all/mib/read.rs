@@ -12,7 +12,7 @@ pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> framefold_core::Re
 
 /// Opens a file without its neighbours.
 pub fn alone() -> OpenOptions {
-    OpenOptions { disable_glob: true, ..OpenOptions::default() }
+    OpenOptions::default().with("disable_glob", true)
 }
 
 /// A tiling with a single slice.

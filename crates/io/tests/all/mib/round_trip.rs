@@ -3,7 +3,7 @@
 use super::read::{alone, open, read, read_all};
 use super::writer::Mode;
 use framefold_core::{DType, FrameIndices, TilingScheme};
-use framefold_io::{Backend, OpenOptions, QuadGap};
+use framefold_io::{Backend, OpenOptions};
 use proptest::prelude::*;
 
 const BACKENDS: [Backend; 2] = [Backend::Mmap, Backend::Buffered];
@@ -69,11 +69,8 @@ proptest! {
             wanted.into_iter().filter(|&frame| frame < n_frames as u64).collect();
         let scheme = TilingScheme::try_new(&shape, &[tile.0, tile.1], 2).unwrap();
         for backend in BACKENDS {
-            let options = OpenOptions {
-                backend,
-                quad_gap: if insert { QuadGap::Insert } else { QuadGap::Omit },
-                ..OpenOptions::default()
-            };
+            let options = OpenOptions { backend, ..OpenOptions::default() }
+                .with("quad_gap", if insert { "insert" } else { "omit" });
             let dataset = open(&path, &options).unwrap();
             let info = dataset.source().info();
             prop_assert_eq!(info.n_frames, n_frames as u64);
@@ -180,7 +177,7 @@ fn a_frame_may_be_given_another_shape_of_the_same_size() {
 fn a_gap_that_cannot_be_inserted_is_mentioned() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("data.mib");
-    let insert = OpenOptions { quad_gap: QuadGap::Insert, ..alone() };
+    let insert = alone().with("quad_gap", "insert");
     let warned = |mode: &Mode| {
         std::fs::write(&path, mode.file(1, &mode.noise(1, 3))).unwrap();
         let dataset = open(&path, &insert).unwrap();

@@ -108,7 +108,7 @@ fn meta_data_come_from_the_emi_file() {
     std::fs::write(&other, text(300)).unwrap();
     let number = |n: f64| Some(MetadataValue::Number(n));
     assert_eq!(voltage(&first, &default), (number(200.0), 0));
-    let named = OpenOptions { emipath: Some(other.clone()), ..OpenOptions::default() };
+    let named = OpenOptions::default().with("emipath", other.clone());
     assert_eq!(voltage(&first, &named), (number(300.0), 0));
     // The .emi file itself opens the first of its series.
     assert_eq!(detect(&emi).unwrap().format.name, "ser");
@@ -121,8 +121,8 @@ fn meta_data_come_from_the_emi_file() {
     // A file that is not what it should be: an error if it was asked for, otherwise a warning.
     std::fs::write(&emi, "nothing").unwrap();
     assert_eq!(voltage(&first, &default), (None, 1));
-    let named = OpenOptions { emipath: Some(emi), ..OpenOptions::default() };
+    let named = OpenOptions::default().with("emipath", emi);
     assert_eq!(open(&first, &named).unwrap_err().kind(), ErrorKind::BadFile);
-    let named = OpenOptions { emipath: Some(dir.path().join("none")), ..OpenOptions::default() };
+    let named = OpenOptions::default().with("emipath", dir.path().join("none"));
     assert_eq!(open(&first, &named).unwrap_err().kind(), ErrorKind::Io);
 }

@@ -96,11 +96,10 @@ fn a_tile_outlives_its_source_through_its_owner() {
     std::fs::write(&path, &frames.bytes).unwrap();
     for backend in [Backend::Mmap, Backend::Buffered] {
         let options = OpenOptions {
-            dtype: Some(frames.stored),
             sig_shape: Some(vec![4, 6]),
             nav_shape: Some(vec![8]),
             backend,
-            ..OpenOptions::default()
+            ..OpenOptions::default().with("dtype", frames.stored)
         };
         let dataset = open_as("raw", &path, &options).unwrap();
         assert_eq!(dataset.source().info().lends, backend == Backend::Mmap);

@@ -85,7 +85,7 @@ proptest! {
         write(&frames, &nav, fortran, version, padding, &path);
         for backend in [Backend::Mmap, Backend::Buffered] {
             let sig_dims = Some(frames.sig_shape.len());
-            let options = OpenOptions { backend, sig_dims, ..OpenOptions::default() };
+            let options = OpenOptions { backend, ..OpenOptions::default() }.with_some("sig_dims", sig_dims);
             let dataset = open_as("npy", &path, &options).unwrap();
             prop_assert_eq!(dataset.shape().nav(), &nav);
             prop_assert!(dataset.source().info().warnings.is_empty());
@@ -141,7 +141,7 @@ fn array_file(shape: &[usize], fortran: bool) -> Vec<u8> {
 #[test]
 fn axes_are_dealt_out() {
     let shape = |dims: &[usize], sig_dims: Option<usize>| {
-        let options = OpenOptions { sig_dims, ..OpenOptions::default() };
+        let options = OpenOptions::default().with_some("sig_dims", sig_dims);
         open_bytes(&array_file(dims, false), &options).map(|dataset| dataset.shape().to_string())
     };
     assert_eq!(shape(&[2, 3, 4, 5], None).unwrap(), "(2, 3) + (4, 5)");
@@ -166,11 +166,11 @@ fn shapes_of_the_caller_win() {
     let dataset = open(options.clone()).unwrap();
     assert_eq!(dataset.shape().to_string(), "(7, 6) + (16,)");
     assert_eq!(dataset.positions_with_data(), std::slice::from_ref(&(0..36)));
-    let error = open(OpenOptions { sig_dims: Some(2), ..options }).unwrap_err();
+    let error = open(options.with("sig_dims", 2usize)).unwrap_err();
     assert!(error.to_string().contains("sig_dims is 2"), "{error}");
     let keeps_scan = OpenOptions { sig_shape: Some(vec![2, 8]), ..OpenOptions::default() };
     assert_eq!(open(keeps_scan).unwrap().shape().to_string(), "(6, 6) + (2, 8)");
-    let no_dtype = OpenOptions { dtype: Some(DType::U8.into()), ..OpenOptions::default() };
+    let no_dtype = OpenOptions::default().with("dtype", DType::U8);
     assert!(open(no_dtype).unwrap_err().to_string().contains("'dtype'"));
 }
 

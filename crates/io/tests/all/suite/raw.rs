@@ -7,25 +7,25 @@ use proptest::prelude::*;
 use std::path::Path;
 
 /// Writes frames with noise in the gaps, which must never show up.
-fn write(frames: &Frames, options: &OpenOptions, surplus: usize, path: &Path) {
+fn write(frames: &Frames, around: [u64; 4], surplus: usize, path: &Path) {
+    let [file_header, file_footer, frame_header, frame_footer] = around;
     let noise = |n: u64| vec![0xA5u8; usize::try_from(n).unwrap()];
-    let mut bytes = noise(options.file_header);
+    let mut bytes = noise(file_header);
     for frame in 0..frames.n_frames {
-        bytes.extend(noise(options.frame_header));
+        bytes.extend(noise(frame_header));
         bytes.extend(frames.frame(frame));
-        bytes.extend(noise(options.frame_footer));
+        bytes.extend(noise(frame_footer));
     }
     bytes.extend(vec![0xA5; surplus]);
-    bytes.extend(noise(options.file_footer));
+    bytes.extend(noise(file_footer));
     std::fs::write(path, bytes).unwrap();
 }
 
 fn options(frames: &Frames) -> OpenOptions {
     OpenOptions {
-        dtype: Some(frames.stored),
         sig_shape: Some(frames.sig_shape.clone()),
         nav_shape: Some(vec![frames.n_frames]),
-        ..OpenOptions::default()
+        ..OpenOptions::default().with("dtype", frames.stored)
     }
 }
 
@@ -41,12 +41,14 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("scan.raw");
         let [file_header, file_footer, frame_header, frame_footer] = sizes;
-        let options = OpenOptions {
-            file_header, file_footer, frame_header, frame_footer, ..options(&frames)
-        };
+        let options = options(&frames)
+            .with("file_header", file_header)
+            .with("file_footer", file_footer)
+            .with("frame_header", frame_header)
+            .with("frame_footer", frame_footer);
         let stride = frames.frame_bytes() as u64 + frame_header + frame_footer;
         let surplus = surplus.min(usize::try_from(stride).unwrap() - 1);
-        write(&frames, &options, surplus, &path);
+        write(&frames, sizes, surplus, &path);
         for backend in [Backend::Mmap, Backend::Buffered] {
             let options = OpenOptions { backend, ..options.clone() };
             let dataset = open_as("raw", &path, &options).unwrap();
@@ -69,8 +71,13 @@ fn of_bytes(len: usize, options: &OpenOptions) -> Result<Dataset> {
 fn what_must_be_said_is_asked_for() {
     let frames = Frames::random(DType::U16.into(), 6, &[4, 4], 1);
     let full = options(&frames);
+    let no_dtype = OpenOptions {
+        sig_shape: full.sig_shape.clone(),
+        nav_shape: full.nav_shape.clone(),
+        ..OpenOptions::default()
+    };
     for (incomplete, name) in [
-        (OpenOptions { dtype: None, ..full.clone() }, "dtype"),
+        (no_dtype, "dtype"),
         (OpenOptions { sig_shape: None, ..full.clone() }, "sig_shape"),
         (OpenOptions { nav_shape: None, ..full.clone() }, "nav_shape"),
     ] {
@@ -81,7 +88,7 @@ fn what_must_be_said_is_asked_for() {
             assert!(error.hint().unwrap().contains("6 frames"), "{error}");
         }
     }
-    let with_sig_dims = OpenOptions { sig_dims: Some(2), ..full };
+    let with_sig_dims = full.with("sig_dims", 2usize);
     let error = of_bytes(6 * 32, &with_sig_dims).unwrap_err();
     assert!(error.to_string().contains("'sig_dims'") && error.to_string().contains("'raw'"));
 }
@@ -94,14 +101,8 @@ fn sizes_that_do_not_fit() {
     let error = of_bytes(31, &full).unwrap_err();
     assert!(error.to_string().contains("31 bytes") && error.to_string().contains("32 bytes"));
     for huge in [u64::MAX, u64::MAX / 2, 1 << 40] {
-        for which in 0..4 {
-            let mut options = full.clone();
-            *[
-                &mut options.file_header,
-                &mut options.file_footer,
-                &mut options.frame_header,
-                &mut options.frame_footer,
-            ][which] = huge;
+        for name in ["file_header", "file_footer", "frame_header", "frame_footer"] {
+            let options = full.clone().with(name, huge);
             assert_eq!(of_bytes(192, &options).unwrap_err().kind(), ErrorKind::BadFile);
         }
     }

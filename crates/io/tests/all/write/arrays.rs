@@ -41,10 +41,9 @@ fn write(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<Datas
         _ => "hdf5",
     };
     let sig_dims = dataset.shape().sig().len();
-    let ds_path =
-        (path.extension().unwrap() == "hspy").then(|| "Experiments/__unnamed__/data".into());
-    let ds_path = ds_path.or((name == "hdf5").then(|| "data".into()));
-    let options = OpenOptions { sig_dims: Some(sig_dims), ds_path, ..OpenOptions::default() };
+    let ds_path = (path.extension().unwrap() == "hspy").then_some("Experiments/__unnamed__/data");
+    let ds_path = ds_path.or((name == "hdf5").then_some("data"));
+    let options = OpenOptions::default().with("sig_dims", sig_dims).with_some("ds_path", ds_path);
     open_as(name, path, &options)
 }
 

@@ -1,0 +1,314 @@
+"""Formats of one's own: Python classes that read frames, as rows of the engine's table."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from os import PathLike, fsdecode
+from pathlib import Path
+from threading import RLock
+from types import NoneType, UnionType
+from typing import Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
+from warnings import warn
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold import _engine
+from framefold._loading import lengths
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._factory import class_from
+from framefold.io.dataset._file import FileDataSet
+from framefold.io.dataset._table import known_formats
+
+__all__ = ["class_of_own", "register_format"]
+
+Class = TypeVar("Class", bound=type)
+
+#: What all formats of one's own take, without `open` being asked.
+OF_ALL = {
+    "nav_shape": ("shape", "The scan shape, where it is not that of the source"),
+    "sync_offset": ("integer", "Scan position p shows frame p + N"),
+}
+#: What the engine takes itself.
+OF_ENGINE = ("nav_shape", "sync_offset", "num_partitions", "files")
+
+#: The kind of an option by the type of its annotation.
+KINDS = {
+    bool: "flag",
+    int: "integer",
+    float: "number",
+    str: "text",
+    tuple: "shape",
+    Path: "path",
+    PathLike: "path",
+    np.dtype: "dtype",
+}
+
+_lock = RLock()
+#: The class of a format by its name, and that of its data sets.
+_own: dict[str, tuple[type, type[FileDataSet]]] = {}
+
+
+def register_format(cls: Class) -> Class:
+    """Add a format that a Python class reads; its files open like those of any other format.
+
+    Can be used as a decorator. A class of the same name that was registered before is replaced;
+    data sets that are open stay as they are. A package registers its formats by entry points of
+    the group ``framefold.formats``.
+
+    Parameters
+    ----------
+    cls
+        A class with these members:
+
+        ``name`` : str
+            What :meth:`framefold.Context.load` takes: small letters, digits and ``_``.
+        ``extensions`` : sequence of str
+            Usual endings of the names of its files: small letters, without the dot.
+        ``title`` : str, optional
+            What it is, in a few words.
+        ``detect(path, head)``, optional
+            Whether a file is of the format, and why: a sentence such as ``"it starts with 'ABC'"``,
+            or None. ``head`` are the first 4096 bytes; empty for a folder. Without it, files are
+            opened by the name of the format only.
+        ``open(path, **options)``
+            Opens a file, and returns a source. Its parameters with annotations and defaults are
+            the options of the format: ``bool``, ``int``, ``float``, ``str``, ``tuple[int, ...]``,
+            ``pathlib.Path``, ``numpy.dtype`` or ``Literal`` of texts, each with ``| None`` if it
+            need not be given. An option of a name that another format has takes what it takes
+            there.
+        ``option_help`` : dict of str, optional
+            A sentence for each option, without its full stop.
+
+        A source has
+
+        ``shape``, ``sig`` : tuple of int
+            The shapes of the scan and of a frame.
+        ``dtype``
+            That of the pixels.
+        ``read(frames, out)``
+            Fills ``out``, an array of shape ``(len(frames), *sig)`` in the dtype and native byte
+            order, with the frames of these numbers: a ``range``, or an array of ascending ``int64``
+            for some of them. Numbers count the positions of ``shape`` in C order. It is called by
+            several threads at a time, with the interpreter's lock.
+        ``paths`` : list of paths, optional
+            The files that it reads, if there are more than the one that was opened.
+        ``details`` : dict of str, optional
+            More about the file for people to read.
+
+    Returns
+    -------
+    The class itself.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something is missing, or another format has the name, or uses that of an option for
+        something else.
+    """
+    name = getattr(cls, "name", None)
+    if not isinstance(cls, type) or not isinstance(name, str):
+        raise InvalidArgumentError(
+            f"a format is a class with a `name` in text, such as name = 'abc', not {cls!r}"
+        )
+    if not callable(getattr(cls, "open", None)):
+        raise InvalidArgumentError(f"the format {name!r} has no open(path, **options)")
+    extensions = getattr(cls, "extensions", None)
+    if isinstance(extensions, str) or not isinstance(extensions, Iterable):
+        raise InvalidArgumentError(
+            f"the format {name!r} has extensions={extensions!r}; a tuple was expected, such as "
+            f"('abc',), or ()"
+        )
+    title = str(getattr(cls, "title", name))
+    with _lock:
+        rows = {row: each for row, each in _table().items() if row != name}
+        options = _options(cls, name, rows)
+        _engine.register_format(
+            name,
+            title,
+            [str(extension) for extension in extensions],
+            options,
+            _Detect(cls),
+            _Open(cls),
+        )
+        made = class_from(
+            _table()[name],
+            f"{cls.__name__}DataSet",
+            cls.__module__,
+            "path",
+            f"Data sets of {title} files, which :class:`{cls.__name__}` reads.",
+            _OwnDataSet,
+            _format=cls,
+        )
+        _own[name] = (cls, made)
+    return cls
+
+
+def class_of_own(filetype: str) -> type[FileDataSet] | None:
+    """The class of data sets of a format; None if it is none of a Python class."""
+    known_formats(filetype)
+    _, found = _own.get(filetype, (None, None))
+    return found
+
+
+def _table() -> dict[str, Any]:
+    # Without looking for packages: that is what may be going on.
+    return known_formats("raw")
+
+
+class _OwnDataSet(FileDataSet):
+    """Base of the classes of data sets that Python classes read."""
+
+    _format: ClassVar[type]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles hold the class of the format, and the path."""
+        return _open_own_again, (self._format, self._opened_with, self._engine.stamps)
+
+
+def _open_own_again(cls: type, how: tuple[str, str, dict[str, Any]], stamps: bytes) -> FileDataSet:
+    from framefold.io.dataset.base import _open_again
+
+    filetype: str = cls.name  # type: ignore[attr-defined]
+    with _lock:
+        known, made = _own.get(filetype, (None, None))
+        if known is not cls or made is None:
+            register_format(cls)
+            made = _own[filetype][1]
+        dataset = _open_again(made, (filetype, *how[1:]), stamps)
+    assert isinstance(dataset, FileDataSet)
+    return dataset
+
+
+class _Detect:
+    """What the engine asks about a file."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls: Any = cls
+
+    def __call__(self, path: Path, head: bytes) -> str | None:
+        if not callable(getattr(self._cls, "detect", None)):
+            return None
+        try:
+            reason = self._cls.detect(path, head)
+        except Exception as error:  # files of other formats must still open
+            warn(
+                f"the format {self._cls.name!r} could not say whether it knows '{path}': "
+                f"{type(error).__name__}: {error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        if reason is not None and not isinstance(reason, str):
+            warn(
+                f"detect of the format {self._cls.name!r} returned {reason!r} for '{path}', which "
+                f"counts as no; a reason in text or None was expected",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+            return None
+        return reason
+
+
+class _Open:
+    """What the engine calls to open a file."""
+
+    def __init__(self, cls: type) -> None:
+        self._cls: Any = cls
+
+    def __call__(self, path: Path, options: dict[str, Any]) -> tuple[Any, ...]:
+        name = self._cls.name
+        source = self._cls.open(path, **options)
+        missing = [each for each in ("shape", "sig", "dtype", "read") if not hasattr(source, each)]
+        if missing:
+            raise InvalidArgumentError(
+                f"open of the format {name!r} returned {source!r}, which has no "
+                f"{', '.join(missing)}"
+            )
+        dtype: npt.DTypeLike = np.dtype(source.dtype).newbyteorder("=")
+        paths = [Path(each) for each in getattr(source, "paths", None) or [path]]
+        details = dict(getattr(source, "details", None) or {})
+        return (
+            source.read,
+            np.dtype(dtype).name,
+            lengths("shape", source.shape),
+            lengths("sig", source.sig),
+            paths,
+            [(str(key), str(value)) for key, value in details.items()],
+        )
+
+
+def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """The options of a format: name, kind, choices, unit, default, help."""
+    known = {option.name: option for row in rows.values() for option in row.options}
+    found: list[tuple[Any, ...]] = [
+        (option, kind, [], None, None, help_) for option, (kind, help_) in OF_ALL.items()
+    ]
+    helps = getattr(cls, "option_help", {})
+    try:
+        signature = inspect.signature(cls.open, eval_str=True)
+    except NameError as error:
+        raise InvalidArgumentError(
+            f"the annotations of open of the format {name!r} cannot be read: {error}"
+        ) from None
+    for parameter in list(signature.parameters.values())[1:]:
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise InvalidArgumentError(
+                f"open of the format {name!r} takes {parameter}; name its options, so that others "
+                f"can be refused"
+            )
+        option = parameter.name
+        if option in OF_ENGINE:
+            raise InvalidArgumentError(
+                f"open of the format {name!r} takes {option}, which framefold sees to itself; "
+                f"leave it out"
+            )
+        same = known.get(option)
+        default = None if parameter.default is parameter.empty else parameter.default
+        if same is not None:
+            kind, choices, unit = same.kind, same.choices, same.unit
+        else:
+            kind, choices = _kind(name, parameter)
+            unit = None
+        about = helps.get(option) or (same.help if same else f"An option of {name} files")
+        found.append((option, kind, choices, unit, _text(default), about))
+    return found
+
+
+def _kind(name: str, parameter: inspect.Parameter) -> tuple[str, list[str]]:
+    """What an option takes, by its annotation or default."""
+    told = parameter.annotation
+    if told is parameter.empty and parameter.default not in (parameter.empty, None):
+        told = type(parameter.default)
+    parts = [told]
+    if get_origin(told) in (Union, UnionType):
+        parts = [part for part in get_args(told) if part is not NoneType]
+    if len(parts) == 1 and get_origin(parts[0]) is Literal:
+        choices = get_args(parts[0])
+        if all(isinstance(choice, str) for choice in choices):
+            return "choice", list(choices)
+    # str | PathLike is a path.
+    kinds = {KINDS.get(get_origin(part) or part) for part in parts}
+    kinds = {"path"} if kinds == {"text", "path"} else kinds
+    kind = kinds.pop() if len(kinds) == 1 else None
+    if kind is None:
+        raise InvalidArgumentError(
+            f"the option {parameter} of the format {name!r} is not of a type that options can "
+            f"have: bool, int, float, str, tuple[int, ...], pathlib.Path, numpy.dtype, or Literal "
+            f"of texts, each with '| None' if it need not be given"
+        )
+    if kind == "flag" and parameter.default is not False:
+        kind = "switch"
+    return kind, []
+
+
+def _text(default: Any) -> str | None:
+    """A default as the command line spells it."""
+    if default is None:
+        return None
+    if isinstance(default, bool):
+        return str(default).lower()
+    if isinstance(default, tuple):
+        return ",".join(map(str, default))
+    return fsdecode(default) if isinstance(default, PathLike) else str(default)

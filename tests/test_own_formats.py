@@ -1,0 +1,320 @@
+"""Formats that Python classes read: on every executor, with the bits of the same data in memory."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError
+from framefold.io import dataset as data_sets
+
+SHAPE = (6, 7, 9, 11)
+MAGIC = b"FEDFRAME"
+
+
+class FedSource:
+    def __init__(self, path, skip):
+        self.path = path
+        self.sig = SHAPE[2:]
+        n_frames = (path.stat().st_size - len(MAGIC)) // (2 * 9 * 11) - skip
+        self.shape = SHAPE[:2] if n_frames == 42 else (n_frames,)
+        self.dtype = ">u2"
+        self.skip = skip
+        self.details = {"skipped": skip}
+
+    def read(self, frames, out):
+        assert out.shape == (len(frames), *self.sig)
+        assert isinstance(frames, range | np.ndarray)
+        data = np.memmap(self.path, ">u2", "r", offset=len(MAGIC)).reshape(-1, *self.sig)
+        for i, frame in enumerate(frames):
+            out[i] = data[frame + self.skip]
+
+
+class Fed:
+    name = "fed"
+    title = "fed frames"
+    extensions = ("fed",)
+    option_help: ClassVar = {"skip_frames": "How many frames to leave out"}
+
+    @staticmethod
+    def detect(path: Path, head: bytes) -> str | None:
+        return "it starts with FEDFRAME" if head.startswith(MAGIC) else None
+
+    @staticmethod
+    def open(path: Path, skip_frames: int = 0) -> FedSource:
+        return FedSource(path, skip_frames)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def registered():
+    ff.register_format(Fed)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return np.random.default_rng(3).integers(0, 4000, SHAPE).astype(np.uint16)
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory, data):
+    path = tmp_path_factory.mktemp("fed") / "scan.fed"
+    path.write_bytes(MAGIC + data.astype(">u2").tobytes())
+    return path
+
+
+class Own(ff.UDF):
+    def get_result_buffers(self):
+        return {
+            "std": self.buffer(kind="nav", dtype=np.float64),
+            "total": self.buffer(kind="sig", dtype=np.float32),
+        }
+
+    def process_frame(self, frame):
+        self.results.std[:] = np.std(frame)
+        self.results.total[:] += frame / 3
+
+    def merge(self, dest, src):
+        dest.std[:] = src.std
+        dest.total[:] += src.total
+
+
+UDFS = [ff.SumUDF, ff.StdDevUDF, Own]
+
+
+def runs(ctx, dataset, roi):
+    return ctx.run_udf(dataset, [udf() for udf in UDFS], roi=roi)
+
+
+def assert_same_bits(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        for name in one:
+            np.testing.assert_array_equal(one[name].raw_data, other[name].raw_data)
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto", "dask", "delayed"])
+def test_the_bits_are_those_of_memory_on_every_executor(executor, path, data):
+    if executor == "dask":
+        pytest.importorskip("distributed")
+    options = {} if executor == "inline" else {"cpus": 2}
+    if executor in ("auto", "delayed"):
+        options = {}
+    roi = np.zeros(SHAPE[:2], dtype=bool)
+    roi[1::2, ::3] = True
+    with ff.Context.make_with(executor, **options) as ctx:
+        fed = ctx.open(path, num_partitions=5)
+        assert (fed.format, tuple(fed.shape)) == ("fed", SHAPE)
+        memory = ctx.load("memory", data, num_partitions=5)
+        for region in (None, roi):
+            found, wanted = runs(ctx, fed, region), runs(ctx, memory, region)
+            if executor == "delayed":
+                import dask
+
+                keys = [name for result in found for name in result]
+                assert keys
+                found = dask.compute([{n: r[n].delayed_raw_data for n in r} for r in found])[0]
+                wanted = dask.compute([{n: r[n].delayed_raw_data for n in r} for r in wanted])[0]
+                for one, other in zip(found, wanted, strict=True):
+                    for name in one:
+                        np.testing.assert_array_equal(one[name], other[name])
+            else:
+                assert_same_bits(found, wanted)
+
+
+def test_threads_with_a_python_function_and_a_python_source_do_not_wait_for_each_other(path, data):
+    code = f"""
+        import sys
+        sys.path[:0] = [{str(Path(__file__).parent)!r}]
+        import framefold as ff, numpy as np
+        from test_own_formats import Fed, Own
+        ff.register_format(Fed)
+        with ff.Context.make_with("threads", cpus=4) as ctx:
+            dataset = ctx.open({str(path)!r}, num_partitions=21)
+            for _ in range(5):
+                ctx.run_udf(dataset, [Own(), ff.SumUDF()])
+        print("done")
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.strip() == "done", done.stderr
+
+
+def test_options_come_from_the_signature_of_open(path, data):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("fed", path, skip_frames=12, nav_shape=(5, 6), sync_offset=1)
+    picked = ctx.run_udf(dataset, ff.PickUDF(), roi=dataset.roi[0, 0])["intensity"].data
+    np.testing.assert_array_equal(picked[0], data.reshape(-1, 9, 11)[13])
+    assert dataset.meta["skipped"] == "12"
+    cls = data_sets.get_dataset_cls("fed")
+    parameters = inspect.signature(cls).parameters
+    assert next(iter(parameters)) == "path"
+    assert {"skip_frames", "nav_shape", "sync_offset", "num_partitions"} <= set(parameters)
+    assert "How many frames to leave out" in cls.__doc__
+    assert type(dataset) is cls
+    with pytest.raises(InvalidArgumentError, match=r"skip_frames='a' is not a whole number"):
+        ctx.load("fed", path, skip_frames="a")
+    with pytest.raises(
+        InvalidArgumentError, match="'quad_gap' has no meaning for the format 'fed'"
+    ):
+        ctx.load("fed", path, quad_gap="insert")
+
+
+def test_it_is_known_like_any_other(path):
+    assert "fed" in ff._engine.known_formats()
+    assert "fed" in data_sets.get_extensions()
+    found = data_sets.detect(path)
+    assert (found["type"], found["info"]["image_count"]) == ("fed", 42)
+    reason = ff._engine.detect(str(path))
+    assert reason == ("fed", "it starts with FEDFRAME")
+    dataset = ff.Context.make_with("inline").open(path)
+    again = pickle.loads(pickle.dumps(dataset))
+    assert tuple(again.shape) == SHAPE
+    path.touch()
+
+
+class Broken(Exception):
+    pass
+
+
+class BrokenSource(FedSource):
+    def read(self, frames, out):
+        raise Broken("no frame today")
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_exceptions_come_back_as_themselves_with_the_name_of_the_file(executor, path):
+    class BrokenFormat:
+        name = "broken_fed"
+        extensions = ()
+
+        @staticmethod
+        def open(path, when: str = "read"):
+            if when == "open":
+                raise Broken("it does not open")
+            return BrokenSource(path, 0)
+
+    ff.register_format(BrokenFormat)
+    options = {} if executor == "inline" else {"cpus": 2}
+    with ff.Context.make_with(executor, **options) as ctx:
+        with pytest.raises(Broken, match="does not open") as caught:
+            ctx.load("broken_fed", path, when="open")
+        assert "scan.fed" in "".join(caught.value.__notes__)
+        dataset = ctx.load("broken_fed", path)
+        with pytest.raises(Exception, match="no frame today") as caught:
+            ctx.run_udf(dataset, Own())
+        assert type(caught.value).__name__ == "Broken"
+        assert "scan.fed" in "".join(caught.value.__notes__)
+
+
+def test_what_breaks_the_contract_is_named(path):
+    ctx = ff.Context.make_with("inline")
+    for members, part in [
+        ({}, "a format is a class with a `name`"),
+        ({"name": "x1", "extensions": ()}, r"has no open\(path"),
+        ({"name": "x1", "extensions": "abc", "open": lambda path: None}, "a tuple was expected"),
+        ({"name": "mib", "extensions": (), "open": lambda path: None}, "'mib' already"),
+        ({"name": "x1", "extensions": (), "open": lambda path, **o: None}, "name its options"),
+        ({"name": "x1", "extensions": (), "open": lambda path, nav_shape=None: 0}, "leave it out"),
+        ({"name": "x1", "extensions": (), "open": lambda path, a=1j: 0}, "not of a type"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=part):
+            ff.register_format(type("X", (), members))
+
+    class Returns(FedSource):
+        def read(self, frames, out):
+            return np.zeros_like(out)
+
+    returns = type(
+        "R", (), {"name": "x2", "extensions": (), "open": staticmethod(lambda p: Returns(p, 0))}
+    )
+    ff.register_format(returns)
+    with pytest.raises(InvalidArgumentError, match="it has to fill `out`"):
+        ctx.run_udf(ctx.load("x2", path), ff.SumUDF())
+    nothing = type("N", (), {"name": "x3", "extensions": (), "open": staticmethod(lambda p: 3)})
+    ff.register_format(nothing)
+    with pytest.raises(InvalidArgumentError, match="has no shape, sig, dtype, read"):
+        ctx.load("x3", path)
+
+
+def test_an_array_that_is_kept_is_not_what_is_lent(path, data):
+    kept = []
+
+    class Keeps(FedSource):
+        def read(self, frames, out):
+            for array in kept:
+                array[:] = 9999  # from a thread of its own, at any time
+            super().read(frames, out)
+            kept.append(out[:])
+
+    keeps = type(
+        "K", (), {"name": "x4", "extensions": (), "open": staticmethod(lambda p: Keeps(p, 0))}
+    )
+    ff.register_format(keeps)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("x4", path, num_partitions=3)
+    result = ctx.run_udf(dataset, ff.PickUDF())["intensity"].data
+    np.testing.assert_array_equal(result.reshape(SHAPE), data)
+
+
+def test_detect_that_fails_keeps_no_other_file_closed(tmp_path, data):
+    def detect(path, head):
+        raise Broken("what is this")
+
+    class Odd:
+        name = "x5"
+        extensions = ("npy",)
+        open = staticmethod(lambda path: None)
+
+    Odd.detect = staticmethod(detect)
+    ff.register_format(Odd)
+    np.save(tmp_path / "a.npy", data)
+    try:
+        with pytest.warns(RuntimeWarning, match=r"'x5' could not say .* Broken: what is this"):
+            assert ff.Context.make_with("inline").open(tmp_path / "a.npy").format == "npy"
+    finally:
+        del Odd.detect
+
+
+def test_formats_of_packages_are_found(tmp_path, path):
+    package = tmp_path / "site"
+    (package / "fed_pkg-1.0.dist-info").mkdir(parents=True)
+    (package / "fed_pkg.py").write_text(
+        textwrap.dedent(
+            f"""
+            import sys
+            sys.path[:0] = [{str(Path(__file__).parent)!r}]
+            from test_own_formats import Fed as Base
+            class Fed(Base):
+                name = "fed_of_package"
+            """
+        )
+    )
+    info = package / "fed_pkg-1.0.dist-info"
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fed-pkg\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[framefold.formats]\nfed_of_package = fed_pkg:Fed\nlost = fed_pkg:Nothing\n"
+    )
+    code = f"""
+        import sys
+        sys.path[:0] = [{str(package)!r}]
+        import warnings
+        import framefold as ff
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            dataset = ff.Context.make_with("inline").open({str(path)!r})
+        print(dataset.format, [str(each.message)[:44] for each in caught])
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=300
+    )
+    assert done.stdout.startswith("fed_of_package"), done.stderr
+    assert "the format 'lost' of the package fed-pkg" in done.stdout
