@@ -167,6 +167,9 @@ pub(crate) fn kind_of(name: &str, choices: &'static [&'static str]) -> Option<Op
     kinds.into_iter().find(|kind| kind_name(*kind) == name)
 }
 
+/// Name, title and extensions of a format, and its options.
+type FormatRow<'py> = (&'static str, &'static str, Vec<&'static str>, Vec<Row<'py>>);
+
 /// An option of a format: name, other name, kind, choices, unit, default, help.
 type Row<'py> = (
     &'static str,
@@ -181,9 +184,7 @@ type Row<'py> = (
 /// The formats: name, title, extensions, options.
 #[caught]
 #[pyfunction]
-pub(crate) fn format_table(
-    py: Python<'_>,
-) -> PyResult<Vec<(&'static str, &'static str, Vec<&'static str>, Vec<Row<'_>>)>> {
+pub(crate) fn format_table(py: Python<'_>) -> PyResult<Vec<FormatRow<'_>>> {
     let rows = io::formats().into_iter().map(|format| {
         let options = format.options.iter().chain([&NUM_PARTITIONS]).map(|spec| row(py, spec));
         let options = options.collect::<PyResult<Vec<Row<'_>>>>()?;

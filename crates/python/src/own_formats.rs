@@ -95,7 +95,7 @@ fn opened(
 ) -> Result<Dataset> {
     let opened: PyResult<Opened> = attached(|py| {
         let keywords = keywords(py, options, given)?;
-        open.bind(py).call1((path, keywords))?.extract().map_err(PyErr::from)
+        open.bind(py).call1((path, keywords))?.extract()
     });
     let opened = opened.map_err(|exception| {
         from_python(exception, format!("the format '{format}' on '{}'", path.display()))

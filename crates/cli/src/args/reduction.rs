@@ -46,15 +46,16 @@ impl ReductionArgs {
     fn of(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {
         let mut parameters = Parameters::new(row);
         let mut arrays = Vec::new();
-        for parameter in row.parameters.iter().filter(|parameter| parameter.option.is_some()) {
-            let name = parameter.name;
+        for parameter in row.parameters {
+            // Options of data sets may have the same names as parameters, but not as options.
+            let (name, Some(option)) = (parameter.name, parameter.option) else { continue };
             match parameter.kind {
-                ParameterKind::Switch if matches.get_flag(name) => {
+                ParameterKind::Switch if matches.get_flag(option) => {
                     parameters.set(name, Value::Switch(true))?;
                 }
                 ParameterKind::Switch => {}
                 ParameterKind::Arrays => {
-                    let paths = matches.get_many::<PathBuf>(name).into_iter().flatten();
+                    let paths = matches.get_many::<PathBuf>(option).into_iter().flatten();
                     arrays.extend(paths.map(|path| (name, path.clone())));
                 }
                 ParameterKind::DType
@@ -63,7 +64,7 @@ impl ReductionArgs {
                 | ParameterKind::Disks
                 | ParameterKind::Rings
                 | ParameterKind::Counts => {
-                    for value in matches.get_many::<Value>(name).into_iter().flatten() {
+                    for value in matches.get_many::<Value>(option).into_iter().flatten() {
                         parameters.set(name, value.clone())?;
                     }
                 }
@@ -126,7 +127,7 @@ fn subcommand(row: &'static Reduction) -> Command {
         .arg(files)
         .args(row.parameters.iter().filter_map(argument));
     let one_of = row.parameters.iter().filter(|p| p.default == DefaultValue::OneOfThese);
-    let names: Vec<&str> = one_of.filter(|p| p.option.is_some()).map(|p| p.name).collect();
+    let names: Vec<&str> = one_of.filter_map(|parameter| parameter.option).collect();
     match names.is_empty() {
         true => command,
         false => {
@@ -137,7 +138,8 @@ fn subcommand(row: &'static Reduction) -> Command {
 
 fn argument(parameter: &'static Parameter) -> Option<Arg> {
     let help = sentence(parameter.help);
-    let argument = Arg::new(parameter.name).long(parameter.option?);
+    let option = parameter.option?;
+    let argument = Arg::new(option).long(option);
     if parameter.kind == ParameterKind::Switch {
         return Some(argument.action(ArgAction::SetTrue).help(help));
     }

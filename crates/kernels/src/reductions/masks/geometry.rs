@@ -51,7 +51,7 @@ fn paint(sig_shape: &[usize], cy: f64, cx: f64, ro: f64, ri: Option<f64>) -> Res
             ri.unwrap_or(0.0)
         )));
     }
-    let mut mask = memory::zeros(rows.saturating_mul(columns))?;
+    let mut mask: Vec<f32> = memory::zeros(rows.saturating_mul(columns))?;
     let spans = row_spans([rows, columns], [cy, cx], ro, ri)?;
     for (row, spans) in mask.chunks_exact_mut(columns.max(1)).zip(spans) {
         for span in spans {
