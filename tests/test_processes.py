@@ -12,6 +12,7 @@ import pytest
 from executor_cases import load
 from process_cases import (
     PerFrame,
+    eventually,
     frames,
     hard_limit,  # noqa: F401 - a fixture
 )
@@ -138,7 +139,7 @@ def test_workers_are_set_up(inline, tmp_path):
         pids = ctx.run_udf(frames(ctx), PerFrame(look))["pid"].data
         ctx.run_udf(frames(ctx), PerFrame(look))
         assert {str(pid) for pid in pids} <= {path.name for path in seen.iterdir()}
-        assert len(list(seen.iterdir())) == len(executor.worker_ids)
+        assert eventually(lambda: len(list(seen.iterdir())) == len(executor.worker_ids))
     assert "FRAMEFOLD_TEST_SET_UP" not in os.environ
 
 

@@ -104,8 +104,7 @@ class DaskCrew:
                 ended.result(LEAVING)
 
     def stop(self, reason: str) -> None:
-        """Stop the run, from any thread."""
-        self._run.plan.cancel()
+        """Stop the run, from any thread: the thread that merges ends it, and says why."""
         self._tasks.fail(None, UDFRunCancelled(reason))
 
     @property
