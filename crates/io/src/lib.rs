@@ -37,7 +37,7 @@
 //! let whole_frames = TilingScheme::try_new(&[5, 6], &[5, 6], 12)?;
 //! let mut reader = dataset.source().reader()?;
 //! let tile = reader.read(FrameIndices::Run(0..12), &whole_frames.slices()[0])?;
-//! assert_eq!(tile.frames.depth(), 12);
+//! assert_eq!(tile.frames().depth(), 12);
 //! reader.verify()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -51,16 +51,18 @@ static ADDED: RwLock<Vec<&'static Format>> = RwLock::new(Vec::new());
 ///     Dataset::try_new(source, options.nav_shape.as_deref(), options.sync_offset)
 /// }
 ///
+/// const OPTIONS: &[OptionSpec] = &[
+///     OptionSpec::new("nav_shape", OptionKind::Shape, "The scan shape"),
+///     OptionSpec::new("skip", OptionKind::Count, "How many frames to leave out at the start")
+///         .with_unit("frames")
+///         .with_default("0"),
+/// ];
+///
 /// register(Format {
 ///     name: "tiny",
 ///     title: "tiny frames",
 ///     extensions: &["tiny"],
-///     options: &[
-///         OptionSpec::new("nav_shape", OptionKind::Shape, "The scan shape"),
-///         OptionSpec::new("skip", OptionKind::Count, "How many frames to leave out at the start")
-///             .with_unit("frames")
-///             .with_default("0"),
-///     ],
+///     options: OPTIONS,
 ///     detect: &is_tiny,
 ///     open: &open_tiny,
 /// })?;
