@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -151,3 +152,37 @@ def test_results_over_a_scan_that_nobody_has_memory_for_are_refused():
     result = BufferWrapper("nav", raw=raw, dataset_shape=shape, roi=roi, valid=valid)
     with pytest.raises(ff.exceptions.LimitError, match="there is no memory"):
         _ = result.data
+
+
+FEW_BYTES = """
+import resource, sys
+import framefold as ff
+
+ctx = ff.Context.make_with(sys.argv[2], cpus=1)
+dataset = ctx.open(sys.argv[1])
+try:
+    ctx.run_udf(dataset, [ff.SumUDF(), ff.SumSigUDF()])
+except ff.exceptions.BadFileError as error:
+    print(error)
+# In kibibytes.
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the unit of memory is another one")
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_what_few_bytes_cannot_become_takes_no_memory(tmp_path, executor):
+    h5py = pytest.importorskip("h5py", reason="h5py writes the file")
+    shape, path = (2, 16384, 16384), tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        how = {"dtype": "u2", "chunks": (1, *shape[1:]), "compression": "gzip"}
+        data = file.create_dataset("x", shape, **how)
+        for frame in range(2):
+            data.id.write_direct_chunk((frame, 0, 0), zlib.compress(b"0" * 1000))
+    command = [sys.executable, "-c", FEW_BYTES, str(path), executor]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    said, peak = done.stdout.splitlines()
+    assert "cannot become the 536870912 that the chunk's shape needs" in said
+    # Frames of 512 MiB, sums of 1 GiB.
+    assert int(peak) < 300 << 10

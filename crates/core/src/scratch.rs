@@ -4,14 +4,38 @@ use crate::{Error, Owner, Result, SharedBytes};
 use bytemuck::{Pod, Zeroable};
 use std::sync::Arc;
 
-/// The unit of allocation: one cache line, aligned as one.
-#[derive(Clone, Copy, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct Line([u8; 64]);
+/// As an allocation begins on a cache line.
+const ALIGNMENT: usize = 64;
 
-impl SharedBytes for Vec<Line> {
+/// The unit of allocation. Aligned no further, since the standard library writes zeros into memory of
+/// a larger alignment, where the system would clear pages when they are first touched.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C, align(16))]
+struct Unit([u8; 16]);
+
+/// Memory, of which the bytes from the first cache line on are used.
+#[derive(Default)]
+struct Units(Vec<Unit>);
+
+impl Units {
+    /// Room for `len_bytes` bytes, cleared by the system page by page.
+    fn zeros(len_bytes: usize) -> Result<Self> {
+        let n_units = len_bytes.saturating_add(ALIGNMENT).div_ceil(size_of::<Unit>());
+        crate::memory::zeros(n_units).map(Units)
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut self.0);
+        let skipped = bytes.as_ptr().align_offset(ALIGNMENT).min(bytes.len());
+        &mut bytes[skipped..]
+    }
+}
+
+impl SharedBytes for Units {
     fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self)
+        let bytes: &[u8] = bytemuck::cast_slice(&self.0);
+        let skipped = bytes.as_ptr().align_offset(ALIGNMENT).min(bytes.len());
+        &bytes[skipped..]
     }
 }
 
@@ -21,7 +45,7 @@ impl SharedBytes for Vec<Line> {
 /// [`Scratch::prepare`] then takes fresh memory instead of overwriting what is still in use.
 #[derive(Default)]
 pub struct Scratch {
-    lines: Arc<Vec<Line>>,
+    units: Arc<Units>,
 }
 
 impl Scratch {
@@ -35,30 +59,27 @@ impl Scratch {
     /// # Errors
     /// `Limit` if there is no memory for so many.
     pub fn prepare(&mut self, len_bytes: usize) -> Result<&mut [u8]> {
-        let n_lines = len_bytes.div_ceil(64);
-        let kept = Arc::get_mut(&mut self.lines).is_some_and(|lines| lines.len() >= n_lines);
+        let kept = Arc::get_mut(&mut self.units).is_some_and(|u| u.bytes_mut().len() >= len_bytes);
         if !kept {
             // Memory without another owner is freed first.
-            self.lines = Arc::default();
-            // Zeroed by the system page by page, when a page is first written: a damaged file may
-            // claim far more than there will be.
-            let lines = crate::memory::zeros(n_lines).map_err(|_| too_large(len_bytes))?;
-            self.lines = Arc::new(lines);
+            self.units = Arc::default();
+            // A damaged file may claim far more than there will be: nothing is touched here.
+            self.units = Arc::new(Units::zeros(len_bytes).map_err(|_| too_large(len_bytes))?);
         }
-        match Arc::get_mut(&mut self.lines) {
-            Some(lines) => Ok(&mut bytemuck::cast_slice_mut(lines.as_mut_slice())[..len_bytes]),
+        match Arc::get_mut(&mut self.units) {
+            Some(units) => Ok(&mut units.bytes_mut()[..len_bytes]),
             None => Err(Error::bug("a buffer that was made just now is shared")),
         }
     }
 
     /// The bytes last prepared and written (the whole buffer, which may be longer).
     pub fn bytes(&self) -> &[u8] {
-        bytemuck::cast_slice(self.lines.as_slice())
+        self.units.bytes()
     }
 
     /// A handle that keeps the present contents alive and unchanged.
     pub fn owner(&self) -> Owner {
-        self.lines.clone()
+        self.units.clone()
     }
 }
 
@@ -94,6 +115,20 @@ mod tests {
         assert_eq!(error.kind(), crate::ErrorKind::Limit);
         assert!(error.message().contains("9223372036854775807 bytes"), "{error}");
         assert_eq!(scratch.prepare(100).unwrap().len(), 100);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_is_claimed_is_not_touched() {
+        let resident = || {
+            let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
+            pages.split(' ').nth(1).unwrap().parse::<usize>().unwrap() * 4096
+        };
+        let before = resident();
+        let mut scratch = Scratch::new();
+        let bytes = scratch.prepare(1 << 30).unwrap();
+        assert_eq!((bytes.len(), bytes[0], bytes[(1 << 30) - 1]), (1 << 30, 0, 0));
+        assert!(resident() < before + (256 << 20), "the memory was touched");
     }
 
     #[test]

@@ -88,25 +88,13 @@ impl<'p> Worker<'p> {
     /// From a UDF.
     pub fn absent(&mut self, index: usize) -> Result<PartialResult> {
         let (partition, band) = self.plan.partition(index)?;
-        let partials = self.finished(self.accumulators(partition, band)?);
+        let partials = accumulators_of(self.plan, partition, band);
+        let partials = partials.and_then(|accumulators| self.finished(accumulators));
         let partials = partials.map_err(|error| error.with_partition(index))?;
         Ok(PartialResult { partition: index, partials, absent: true })
     }
 
-    fn accumulators(
-        &self,
-        partition: &Partition,
-        band: usize,
-    ) -> Result<Vec<Box<dyn Accumulator>>> {
-        let mut accumulators = Vec::with_capacity(self.plan.udfs.len());
-        for planned in &self.plan.udfs {
-            let accumulator = planned.udf.accumulator(&planned.metas[band], partition);
-            accumulators.push(accumulator.map_err(|error| error.with_udf(planned.udf.name()))?);
-        }
-        Ok(accumulators)
-    }
-
-    fn finished(&self, accumulators: Vec<Box<dyn Accumulator>>) -> Result<Vec<Partial>> {
+    fn finished(&self, accumulators: Accumulators) -> Result<Vec<Partial>> {
         let mut partials = Vec::with_capacity(accumulators.len());
         for (accumulator, planned) in accumulators.into_iter().zip(&self.plan.udfs) {
             let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
@@ -122,7 +110,9 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let plan = self.plan;
-        let mut accumulators = self.accumulators(partition, band)?;
+        // Made when the first tile was read: what a damaged file claims takes no memory for results.
+        let mut accumulators = None;
+        let make = || accumulators_of(plan, partition, band);
         let band = &plan.bands[band];
         // Slice by slice: what the frames of a slice are added to stays in the cache.
         for (slice, sig) in band.slices.clone().zip(band.tiling.slices()) {
@@ -134,12 +124,12 @@ impl<'p> Worker<'p> {
                     frames,
                     sig,
                 };
-                self.process_tile(position, slice, &mut accumulators)?;
+                self.process_tile(position, slice, &mut accumulators, &make)?;
             }
         }
         // Before the result is used: were all bytes really there?
         self.reader.verify()?;
-        self.finished(accumulators)
+        self.finished(accumulators.map_or_else(make, Ok)?)
     }
 
     /// Reads the slice of that number, in the tiling of the whole frame, and passes it on.
@@ -147,13 +137,18 @@ impl<'p> Worker<'p> {
         &mut self,
         position: TilePosition<'_>,
         slice: usize,
-        accumulators: &mut [Box<dyn Accumulator>],
+        accumulators: &mut Option<Accumulators>,
+        make: &dyn Fn() -> Result<Accumulators>,
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
         let corrected = plan.corrected.get(slice);
         let sig = &plan.tiling.slices()[slice];
         let tiles = self.tiles.make(self.reader.as_mut(), frames, sig, corrected)?;
+        let accumulators = match accumulators {
+            Some(accumulators) => accumulators,
+            None => accumulators.insert(make()?),
+        };
         for (accumulator, planned) in accumulators.iter_mut().zip(&plan.udfs) {
             let dtype = planned.input_dtype;
             match planned.format {
@@ -167,6 +162,18 @@ impl<'p> Worker<'p> {
         }
         Ok(())
     }
+}
+
+/// One for each UDF of the plan, for a partition.
+type Accumulators = Vec<Box<dyn Accumulator>>;
+
+fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Accumulators> {
+    let mut accumulators = Vec::with_capacity(plan.udfs.len());
+    for planned in &plan.udfs {
+        let accumulator = planned.udf.accumulator(&planned.metas[band], partition);
+        accumulators.push(accumulator.map_err(|error| error.with_udf(planned.udf.name()))?);
+    }
+    Ok(accumulators)
 }
 
 fn chunks(range: Range<usize>, depth: usize) -> impl Iterator<Item = Range<usize>> {
