@@ -218,11 +218,6 @@ impl Driver {
         self.merging.results
     }
 
-    /// The number of partitions that were under way at the latest merge.
-    pub fn in_progress(&self) -> usize {
-        self.merging.in_progress
-    }
-
     /// Ends the run; returns when no worker processes a partition of it any more.
     ///
     /// # Errors

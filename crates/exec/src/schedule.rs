@@ -6,8 +6,8 @@
 //! - Partitions are handed out in order, those that have to be repeated before all others.
 //! - Results are merged in partition order, so every host gives the same bits.
 //! - No partition is handed out further than a *window* ahead of the merge: as many as workers
-//!   hold, and as many results as fit into [`WAITING_BYTES`]. So the next one to be merged is
-//!   always finished or under way, and memory is bounded.
+//!   hold, and as many again that wait, as far as they fit into [`WAITING_BYTES`], but at least one.
+//!   So the next one to be merged is always finished or under way, and memory is bounded.
 //! - The first error in partition order is the run's, whichever came first in time: partitions
 //!   before it go on, those after it are not handed out any more.
 
@@ -18,8 +18,6 @@ use std::ops::Range;
 pub const WAITING_BYTES: usize = 256 << 20;
 /// How often a partition is handed out whose workers die of it.
 pub const ATTEMPTS: usize = 3;
-/// No more results than this wait for each worker, if a worker holds no more partitions anyway.
-const WAITING_EACH: usize = 4;
 
 /// What to do about the merge.
 #[derive(Debug, PartialEq, Eq)]
@@ -316,7 +314,6 @@ impl<R, E> Schedule<R, E> {
     /// How many partitions may be handed out and not merged.
     fn window(&self) -> usize {
         let in_hand = self.workers.saturating_mul(self.at_hand);
-        let most = self.workers.saturating_mul(self.at_hand.max(WAITING_EACH));
-        in_hand.saturating_add((WAITING_BYTES / self.largest()).clamp(1, most))
+        in_hand.saturating_add((WAITING_BYTES / self.largest()).clamp(1, in_hand))
     }
 }

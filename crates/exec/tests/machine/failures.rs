@@ -218,6 +218,25 @@ fn an_error_in_merge_ends_the_run() {
     }
 }
 
+/// Another UDF has taken the partition in that this one has failed with.
+#[test]
+fn results_of_a_merge_that_failed_are_refused() {
+    let plan = plan(Troubled::new(Trouble::FailInMerge, &[]));
+    let mut results = Results::try_new(plan.clone()).unwrap();
+    let mut worker = Worker::try_new(&plan).unwrap();
+    for index in 0..3 {
+        results.merge(worker.run_partition(index, &mut || Ok(())).unwrap()).unwrap();
+        assert!(results.snapshot().is_ok());
+    }
+    let failed = results.merge(worker.run_partition(3, &mut || Ok(())).unwrap()).unwrap_err();
+    assert_eq!(failed.partition(), Some(3));
+    let refused = results.snapshot().unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument, "{refused}");
+    assert!(refused.message().contains("merging partition 3 failed"), "{refused}");
+    let again = worker.run_partition(3, &mut || Ok(())).unwrap();
+    assert_eq!(results.merge(again).unwrap_err().kind(), ErrorKind::InvalidArgument);
+}
+
 #[test]
 fn workers_stay_within_the_window() {
     for threads in [1, 3, 8] {

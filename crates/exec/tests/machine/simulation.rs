@@ -49,7 +49,7 @@ impl Host {
             held: Vec::new(),
             // Most runs have nothing that goes wrong.
             n_failing: random.below(12).saturating_sub(8),
-            most_ahead: workers * (1 + 4),
+            most_ahead: workers * 2,
             random,
         }
     }
@@ -146,7 +146,7 @@ impl Host {
         let (workers, at_hand) = (1 + self.random.below(6), 1 + self.random.below(3));
         self.schedule.set_workers(workers, at_hand);
         // What is out already stays out when workers leave.
-        self.most_ahead = self.most_ahead.max(workers * (at_hand + 4));
+        self.most_ahead = self.most_ahead.max(workers * at_hand * 2);
     }
 
     fn merge(&mut self) -> Option<End> {
@@ -251,7 +251,7 @@ fn large_results_wait_in_small_numbers() {
 
 #[test]
 fn what_has_not_arrived_is_kept_back() {
-    let mut schedule = Schedule::<(), ()>::new(0..3, 1);
+    let mut schedule = Schedule::<(), ()>::new(0..3, 2);
     assert_eq!(schedule.take_some(2), [0, 1]);
     schedule.not_yet(1);
     schedule.not_yet(0);
