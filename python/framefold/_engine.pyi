@@ -1,6 +1,6 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -290,6 +290,7 @@ class Driver:
 
 @final
 class Schedule:
+    ATTEMPTS: ClassVar[int]
     def __new__(cls, n_partitions: int, n_workers: int, first: int = 0) -> Schedule: ...
     def take(self, n: int) -> list[int]: ...
     def next(self) -> tuple[int, Any] | None: ...

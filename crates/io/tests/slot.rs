@@ -33,7 +33,7 @@ fn the_ends_of_two_mappings_are_never_taken_together() {
             assert!(shared.is_free());
             shared.fill(300, 400);
         });
-        // Between the two: found only by whoever reads the start of one and the end of the other.
+        // Between the two: only a read of the start of one and the end of the other finds it.
         assert_eq!(slot.mark_damaged(250), None);
         writer.join().unwrap();
         assert!(!slot.is_damaged());

@@ -1,6 +1,6 @@
 //! The engine's schedule, for executors written in Python.
 
-use framefold::exec::{Next, Schedule};
+use framefold::exec::{ATTEMPTS, Next, Schedule};
 use framefold_python_macros::caught;
 use pyo3::exceptions::PyBaseException;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -31,6 +31,10 @@ impl PySchedule {
     fn new(n_partitions: usize, n_workers: usize, first: usize) -> Self {
         PySchedule(Mutex::new(Schedule::new(first..n_partitions, n_workers)))
     }
+
+    /// How often a partition is handed out whose workers die of it.
+    #[classattr]
+    const ATTEMPTS: usize = ATTEMPTS;
 
     /// Up to `n` partitions for a worker; fewer if there are fewer for now.
     fn take(&self, n: usize) -> Vec<usize> {

@@ -14,7 +14,7 @@ from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 
 #: How often a partition is tried on workers that die.
-ATTEMPTS = 3
+ATTEMPTS = _engine.Schedule.ATTEMPTS
 #: Where partitions take longer than this, in seconds, a worker gets one at a time.
 SHORT = 0.05
 #: Shorter ones are sent several at a time: work for so many seconds, but no more than so many.

@@ -181,8 +181,8 @@ impl Geometry {
     /// Cuts a slice of the frame along the chunks.
     ///
     /// # Errors
-    /// `Limit` if there is no memory for so many parts; `Cancelled` if nobody waits for them any
-    /// more.
+    /// `Limit` if there is no memory for so many parts; `Cancelled` if the run was
+    /// stopped.
     pub(crate) fn parts(&self, slice: &SigSlice) -> Result<Vec<Part>> {
         let mut parts = vec![];
         let bounds: Vec<(usize, usize)> =

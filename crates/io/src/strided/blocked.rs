@@ -30,7 +30,7 @@ pub(super) struct Run {
 /// Single elements in the order of memory, as runs of at most a block's length.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was stopped.
 pub(super) fn runs(places: &[Place], size: usize) -> Result<Vec<Run>> {
     let mut sorted = memory::copied(places)?;
     // In place, so that no more memory is taken; of repeated elements, the first comes first.
@@ -56,7 +56,7 @@ pub(super) fn runs(places: &[Place], size: usize) -> Result<Vec<Run>> {
 /// Copies, for each single element of `outer`, all `inner` elements relative to it.
 ///
 /// # Errors
-/// `Bug` if one lies outside of `bytes` or `out`; `Cancelled` if nobody waits for them any more.
+/// `Bug` if one lies outside of `bytes` or `out`; `Cancelled` if the run was stopped.
 pub(super) fn gather<const SIZE: usize>(
     bytes: &[u8],
     outer: &[Place],

@@ -65,7 +65,7 @@ pub(super) fn widened(
 ///
 /// # Errors
 /// `Bug` if one lies outside of `bytes` or `out`; `Limit` if there is no memory for a list of the
-/// cells; `Cancelled` if nobody waits for them any more.
+/// cells; `Cancelled` if the run was stopped.
 pub(super) fn gather(
     simd: Simd,
     size: usize,

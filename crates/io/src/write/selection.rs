@@ -92,7 +92,7 @@ impl Selection {
     /// How many positions have no frame.
     ///
     /// # Errors
-    /// `Cancelled` if nobody waits for the answer any more.
+    /// `Cancelled` if the run was stopped.
     pub(super) fn n_missing(&self, dataset: &Dataset) -> Result<usize> {
         const BETWEEN_CHECKS: usize = 1 << 20;
         let Some(positions) = &self.positions else {

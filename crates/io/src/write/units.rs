@@ -105,7 +105,7 @@ impl Units {
     /// The flat positions of a piece, in C order.
     ///
     /// # Errors
-    /// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+    /// `Limit` if there is no memory for them; `Cancelled` if the run was stopped.
     pub(super) fn positions(&self, unit: &Unit<'_>) -> Result<Vec<usize>> {
         let Some((&row_len, rows)) = unit.shape.split_last() else { return Ok(vec![0]) };
         let n_rows = rows.iter().fold(1, |n: usize, &len| n.saturating_mul(len));

@@ -15,7 +15,7 @@ pub fn data_dir() -> PathBuf {
     std::env::var_os("FRAMEFOLD_TEST_DATA").map_or_else(default, PathBuf::from)
 }
 
-/// The same if it is there; nothing, with a word about it, if it is not and nobody named it.
+/// The same if it is there; `None`, and a message, if it is not and the variable is not set.
 pub fn data_directory() -> Option<PathBuf> {
     let path = data_dir();
     if path.join("MANIFEST.json").is_file() {
@@ -37,7 +37,7 @@ pub fn manifest() -> Vec<Value> {
     manifest["entries"].as_array().unwrap().clone()
 }
 
-/// The entries of one format; none, with a word to whoever runs the tests, if there is no folder.
+/// The entries of one format; none, and a message, if there is no folder.
 pub fn entries(format: &str) -> Vec<Value> {
     let all = manifest();
     let some = all.iter().filter(|entry| entry["format"] == format).cloned().collect::<Vec<_>>();

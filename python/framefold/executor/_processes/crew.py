@@ -204,11 +204,6 @@ class AutoCrew(ProcessCrew):
         own = isinstance(result, _engine.Partial)
         return result if own else super().partial(index, result)
 
-    @property
-    def used_workers(self) -> bool:
-        """Whether worker processes were started for the run, and take part."""
-        return self._job is not None and not self._alone
-
     def _is_time(self) -> bool:
         assert self._started_at is not None
         left = self._tasks.schedule.n_left > 1

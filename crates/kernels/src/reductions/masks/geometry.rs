@@ -68,7 +68,7 @@ const ROWS_BETWEEN_CHECKS: usize = 4096;
 /// inner radius, more than that away.
 ///
 /// # Errors
-/// `Limit` if there is no memory for them; `Cancelled` if nobody waits for them any more.
+/// `Limit` if there is no memory for them; `Cancelled` if the run was stopped.
 pub(crate) fn row_spans(
     [rows, columns]: [usize; 2],
     [cy, cx]: [f64; 2],
