@@ -233,16 +233,20 @@ impl Plan {
 
     /// Whether the frames of a partition can be read.
     pub(crate) fn arrival(&self, index: usize) -> Result<Arrival> {
-        let frames = self.partition(index)?.0.frames.clone();
-        let mut list = Vec::new();
-        let run = match self.source_frames(frames, &mut list)? {
-            FrameIndices::Run(run) => run,
-            FrameIndices::List(list) => {
-                let first = list.first().copied().unwrap_or(0);
-                first..list.last().map_or(first, |last| last + 1)
-            }
+        let frames = &self.partition(index)?.0.frames;
+        let (first, last) = (frames.start, frames.end.saturating_sub(1));
+        Ok(self.source().arrival(self.source_frame(first)?..self.source_frame(last)? + 1))
+    }
+
+    /// The frame, in file order, that a selected frame shows.
+    fn source_frame(&self, index: usize) -> Result<u64> {
+        let position = match &self.roi {
+            Some(roi) => roi.positions().get(index).copied(),
+            None => Some(index),
         };
-        Ok(self.dataset.source().arrival(run))
+        position.and_then(|position| self.dataset.frame_at(position)).ok_or_else(|| {
+            Error::bug(format!("selected frame {index} has no data but is in a partition"))
+        })
     }
 
     /// The frames, in file order, that the selected frames `range` show.
@@ -251,23 +255,15 @@ impl Plan {
         range: Range<usize>,
         buffer: &'b mut Vec<u64>,
     ) -> Result<FrameIndices<'b>> {
-        let frame_of = |index: usize| {
-            let position = match &self.roi {
-                Some(roi) => roi.positions().get(index).copied(),
-                None => Some(index),
-            };
-            position.and_then(|position| self.dataset.frame_at(position)).ok_or_else(|| {
-                Error::bug(format!("selected frame {index} has no data but is in a partition"))
-            })
-        };
-        let (first, last) = (frame_of(range.start)?, frame_of(range.end.saturating_sub(1))?);
+        let first = self.source_frame(range.start)?;
+        let last = self.source_frame(range.end.saturating_sub(1))?;
         if last - first == saturating_u64(range.len()) - 1 {
             return Ok(FrameIndices::Run(first..last + 1));
         }
         buffer.clear();
         framefold_core::memory::make_room(buffer, range.len())?;
         for index in range {
-            buffer.push(frame_of(index)?);
+            buffer.push(self.source_frame(index)?);
         }
         Ok(FrameIndices::List(buffer))
     }
