@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import threading
+import time
 import types
 from contextlib import nullcontext
 
@@ -85,6 +86,18 @@ class Sparse(UDF):
     def process_tile(self, tile):
         self.results.sum[:] += np.asarray(tile.sum(axis=1)).reshape(-1)
         self.results.format[:] = self.meta.array_backend
+
+
+class WaitingLevel(Level):
+    """The same; from frame 200 on, it waits for a file."""
+
+    def __init__(self, awaited, offset=1):
+        super(Level, self).__init__(awaited=awaited, offset=offset)
+
+    def process_frame(self, frame):
+        while self.meta.slice.origin[0] >= 200 and not self.params.awaited.exists():
+            time.sleep(0.001)
+        super().process_frame(frame)
 
 
 class WithAux(Level):
@@ -268,11 +281,14 @@ class Results:
         assert [force for _, force, _ in seen] == [False] * 4 + [True]
         assert {thread for _, _, thread in seen} == {threading.current_thread()}
 
-    def test_parameters_change(self, ctx, subject):
+    def test_parameters_change(self, ctx, subject, tmp_path):
         dataset = frames(ctx, n_frames=2000, n_partitions=1000)
-        with ctx.run_udf_iter(dataset=dataset, udf=Level(offset=1)) as steps:
+        changed = tmp_path / "changed"
+        with ctx.run_udf_iter(dataset=dataset, udf=WaitingLevel(changed)) as steps:
             next(steps)
             steps.update_parameters_experimental([{"offset": 7}])
+            # The next step sends them.
+            threading.Timer(0.2, changed.touch).start()
             *_, last = steps
         levels = last[0]["level"].raw_data
         assert levels[0] == 1

@@ -154,9 +154,10 @@ def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkey
 
 def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F811
     scatter = dask_client.scatter_to_workers
-    sent = threading.Event()
+    begun, sent = threading.Event(), threading.Event()
 
     async def late(*arguments):
+        begun.set()
         # Longer than the end of a run waits for what is under way.
         await asyncio.sleep(1.5)
         told = await scatter(*arguments)
@@ -165,7 +166,7 @@ def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F
 
     monkeypatch.setattr(dask_client, "scatter_to_workers", late)
     steps = local.run_udf_iter(frames(local), Sums(offset=np.full(100_000, 3.0)))
-    closer = threading.Timer(0.3, steps.close)
+    closer = threading.Thread(target=lambda: (begun.wait(20), steps.close()))
     closer.start()
     with pytest.raises(UDFRunCancelled):
         next(steps)

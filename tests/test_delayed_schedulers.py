@@ -322,8 +322,11 @@ from delayed_cases import Total
 
 
 def peak():
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    if sys.platform == "darwin":
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # On Linux, `getrusage` counts what the process had before it became this program, too.
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmHWM"))
 
 
 ctx = ff.Context.make_with("delayed")

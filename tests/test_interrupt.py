@@ -72,7 +72,7 @@ def test_ctrl_c(executor):
 
 
 def test_a_signal_ends_a_tile_of_very_many_chunks(tmp_path):
-    """While it is read: the function never gets it."""
+    """While the second tile is read: the function never gets it."""
 
     class Stopped(Exception):
         pass
@@ -87,28 +87,35 @@ def test_a_signal_ends_a_tile_of_very_many_chunks(tmp_path):
         def get_result_buffers(self):
             return {"x": self.buffer(kind="nav")}
 
-        def get_task_data(self):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # when reading begins
-            return {}
+        def get_tiling_preferences(self):
+            return {"depth": 1, "total_size": 1 << 20}
 
-        def process_frame(self, frame):
-            pass
+        def process_tile(self, tile):
+            times.append(time.monotonic())
+            if stopping:
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
 
-    about = {"zarr_format": 2, "shape": [1, 500, 500], "chunks": [1, 1, 1], "dtype": "<u2"}
+    about = {"zarr_format": 2, "shape": [2, 500, 500], "chunks": [1, 1, 1], "dtype": "<u2"}
     about |= {"compressor": None, "fill_value": 0, "filters": None, "order": "C"}
     (tmp_path / ".zarray").write_text(json.dumps(about))
-    places = []
+    places, times, stopping = [], [], False
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("zarr", tmp_path, sig_dims=2)
     before = signal.signal(signal.SIGALRM, stop)
+    ctx.run_udf(dataset, Reads())
+    read_in = times[1] - times[0]
+    times, stopping = [], True
     try:
         with pytest.raises(Stopped):
             ctx.run_udf(dataset, Reads())
+        ended = time.monotonic()
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert "run_udf" in places
-    assert "process_frame" not in places
+    assert "process_tile" not in places
+    assert len(times) == 1
+    assert ended - times[0] < read_in / 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is counted as Linux does")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
+import logging
 import pickle
 import signal
 import sys
@@ -33,11 +34,19 @@ async def _work(startup_data: bytes) -> None:
     if dask.config.get("logging", None) is None:
         dask.config.set({"logging": {"distributed": "warning"}})  # before it is imported
     dask.config.set({"distributed.worker.profile.enabled": False})
+    logging.getLogger("distributed.worker").addFilter(_shorten)
     from framefold.executor._dask import work as dask_work  # noqa: F401 - while there is nothing to do
     from framefold.executor._dask.security import work
 
     given: tuple[Any, ...] = pickle.loads(startup_data)
     await work(*given)
+
+
+def _shorten(record: logging.LogRecord) -> bool:
+    """Report a lost connection, such as to a worker that was replaced, without the traceback."""
+    if record.exc_info and isinstance(record.exc_info[1], OSError):
+        record.exc_info = None
+    return True
 
 
 if __name__ == "__main__":
