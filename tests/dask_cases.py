@@ -28,6 +28,13 @@ def local_processes(executor):
     return [worker._process.pid for worker in workers if worker._process is not None]
 
 
+def ready_processes(executor):
+    """The processes of those that the scheduler knows."""
+    cluster = executor.client.cluster
+    known = set(cluster.scheduler.aliases)
+    return [each._process.pid for each in list(cluster.workers.values()) if each.name in known]
+
+
 def own_threads():
     return {thread.name for thread in threading.enumerate() if not thread.daemon}
 

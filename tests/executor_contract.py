@@ -41,6 +41,8 @@ class Subject:
     make: Callable[[], ff.Context]
     #: The process ids of its workers; None if it has none.
     workers: Callable[[Any], list[int]] | None = None
+    #: Those of them that are ready; all, if None. Who dies before that again and again is given up.
+    ready: Callable[[Any], list[int]] | None = None
     #: Whether functions in Python run in workers, and never in this process.
     has_processes: bool = False
     #: Makes an executor that ends partitions which take longer than so many seconds.
