@@ -449,6 +449,11 @@ class TestUDFInfo:
         explained = ff.Context().explain(self.dataset(), [Cut(bad=False), ff.SumUDF()])
         assert explained.startswith(str(info))
 
+    def test_names_may_have_any_letters(self) -> None:
+        odd = type("Odd: by  nothing", (ff.SumUDF,), {})
+        page = UDFInfo(self.dataset(), odd())._repr_html_()
+        assert "<h4>Odd: by  nothing</h4><p>by " in page
+
     def test_the_page_is_well_formed_and_escaped(self) -> None:
         from xml.etree import ElementTree
 

@@ -30,7 +30,7 @@ mod worker;
 pub use cancel::Cancel;
 pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, guarded, run};
 pub use options::PlanOptions;
-pub use plan::{Explanation, Plan, UdfExplanation};
+pub use plan::{BufferExplanation, Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};
 pub use results::{MergedState, ResultBuffer, Results, RunResults, UdfResults, expand_nav};
 pub use schedule::{ATTEMPTS, Next, Schedule, WAITING_BYTES};

@@ -10,7 +10,7 @@ mod partitions;
 mod pieces;
 mod tiling;
 
-pub use explain::{Explanation, UdfExplanation};
+pub use explain::{BufferExplanation, Explanation, UdfExplanation};
 
 pub(crate) use bands::Band;
 

@@ -10,7 +10,7 @@ use crate::parts::{self, Part};
 use crate::udf::PyUdf;
 use crate::verbs::{Partial, PyResults};
 use framefold::core::{BufferUse, Udf, memory};
-use framefold::exec::{Observer, PartialResult, RunResults, Worker, guarded};
+use framefold::exec::{Explanation, Observer, PartialResult, RunResults, Worker, guarded};
 use framefold::{Cancel, Plan, PlanOptions, Roi};
 use framefold_python_macros::caught;
 use numpy::{PyArray1, PyReadonlyArray1};
@@ -82,13 +82,26 @@ impl PyPlan {
 
     /// What was decided, and why.
     fn explain(&self) -> PyResult<String> {
-        let mut explanation = self.plan.explain();
-        for (udf, format) in explanation.udfs.iter_mut().zip(&self.formats) {
-            if let Some(format) = format {
-                udf.format.clone_from(format);
-            }
-        }
-        Ok(explanation.to_string())
+        Ok(self.explanation().to_string())
+    }
+
+    /// The same, taken apart: what holds for the run, and each UDF with its buffers.
+    fn explained(&self) -> PyResult<Explained> {
+        let explanation = self.explanation();
+        let udfs = explanation.udfs.iter().map(|udf| {
+            let buffers = udf.buffers.iter().map(|buffer| {
+                let (name, shape) = (buffer.name.clone(), buffer.shape.clone());
+                (name, buffer.kind, shape, buffer.dtype.to_string(), buffer.usage)
+            });
+            (udf.name.clone(), udf.how(), buffers.collect())
+        });
+        Ok((explanation.lines(), udfs.collect()))
+    }
+
+    /// How many positions the ROI selects.
+    #[getter]
+    fn n_selected(&self) -> usize {
+        self.plan.n_selected()
     }
 
     /// The compressed frame ranges that are complete after each partition, in merge order.
@@ -207,6 +220,16 @@ impl PyPlan {
         self.plan.clone()
     }
 
+    fn explanation(&self) -> Explanation {
+        let mut explanation = self.plan.explain();
+        for (udf, format) in explanation.udfs.iter_mut().zip(&self.formats) {
+            if let Some(format) = format {
+                udf.format.clone_from(format);
+            }
+        }
+        explanation
+    }
+
     /// Whether any UDF is written in Python.
     pub(crate) fn needs_python(&self) -> bool {
         self.formats.iter().any(Option::is_some)
@@ -237,6 +260,11 @@ fn sorted(mut cuts: Vec<usize>) -> Vec<usize> {
     cuts.sort_unstable();
     cuts
 }
+
+/// Lines about the run, and of each UDF its name, how it runs, and its buffers: name, kind, shape,
+/// dtype, and what is special about it.
+type Explained = (Vec<(&'static str, String)>, Vec<(String, String, Vec<ExplainedBuffer>)>);
+type ExplainedBuffer = (String, &'static str, Vec<usize>, String, &'static str);
 
 /// Name, kind, extra shape and dtype of a result.
 type Described = (String, &'static str, Vec<usize>, String);

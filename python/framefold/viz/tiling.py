@@ -47,6 +47,7 @@ class UDFInfo:
     def __init__(self, dataset: DataSet, udf: UDF | Sequence[UDF], roi: Any = None) -> None:
         plan = plan_run(dataset, udf, roi, threads=0).plan
         self._text = plan.explain()
+        self._general, self._udfs = plan.explained()
         self._sig = tuple(dataset.shape.sig)
         self.partitions = plan.partitions()
         self.tile_depth = plan.tile_depth
@@ -60,15 +61,16 @@ class UDFInfo:
 
     def _repr_html_(self) -> str:
         """The page."""
-        general, udfs = _parse(self._text)
         parts = ["<div>", "<table><tbody>"]
-        parts += [_row(_cell(name, "th"), _cell(text)) for name, text in general]
+        parts += [_row(_cell(name, "th"), _cell(text)) for name, text in self._general]
         parts += ["</tbody></table>", self._picture()]
-        for title, how, buffers in udfs:
+        for title, how, buffers in self._udfs:
             parts.append(f"<h4>{escape(title)}</h4><p>{escape(how)}</p>")
             head = _row(*(_cell(name, "th") for name in ("result", "kind", "shape", "dtype", "")))
             parts.append(f"<table><thead>{head}</thead><tbody>")
-            parts += [_row(*map(_cell, buffer)) for buffer in buffers]
+            for result, kind, shape, dtype, use in buffers:
+                numbers = f"({', '.join(map(str, shape))})"
+                parts.append(_row(*map(_cell, (result, kind, numbers, dtype, use))))
             parts.append("</tbody></table>")
         parts.append("</div>")
         return "\n".join(parts)
@@ -115,31 +117,6 @@ class UDFInfo:
             f"<text x='1' y='{h + 18:.0f}' font-family='sans-serif' font-size='12' "
             f"fill='#808080'>{escape(label)}</text></svg>"
         )
-
-
-def _parse(text: str) -> tuple[list[tuple[str, str]], list[tuple[str, str, list[list[str]]]]]:
-    """The lines about the run, and for each UDF its name, how it runs, and its buffers."""
-    general: list[tuple[str, str]] = []
-    udfs: list[tuple[str, str, list[list[str]]]] = []
-    for line in text.splitlines():
-        key, _, rest = line.partition("  ")
-        if key == "udf":
-            name, _, how = rest.strip().partition(": ")
-            udfs.append((name, how, []))
-        elif key:
-            general.append((key, rest.strip()))
-        elif udfs and line.strip():
-            udfs[-1][2].append(_buffer(line.strip()))
-    return general, udfs
-
-
-def _buffer(line: str) -> list[str]:
-    """``name: kind [shape] dtype, use`` as its parts."""
-    name, _, rest = line.partition(": ")
-    kind, _, rest = rest.partition(" [")
-    shape, _, rest = rest.partition("] ")
-    dtype, _, use = rest.partition(", ")
-    return [name, kind, f"({shape})", dtype, use]
 
 
 def _times(shape: tuple[int, ...]) -> str:

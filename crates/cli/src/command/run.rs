@@ -234,7 +234,7 @@ fn explanation_json(file: &Path, explanation: &Explanation) -> Value {
                 "method": udf.method,
                 "format": udf.format,
                 "dtype": udf.dtype,
-                "buffers": udf.buffers,
+                "buffers": udf.buffers.iter().map(ToString::to_string).collect::<Vec<_>>(),
             })
         })
         .collect();

@@ -1,7 +1,7 @@
 //! A plan in words.
 
 use super::{Plan, Reasons, saturating_u64};
-use framefold_core::{BufferUse, Partition};
+use framefold_core::{BufferDtype, BufferUse, Partition};
 use std::fmt;
 
 /// What was decided, and why.
@@ -48,8 +48,23 @@ pub struct UdfExplanation {
     pub format: String,
     /// The dtype conversion: `uint16 → float32`, or `uint16, as it is`.
     pub dtype: String,
-    /// Its buffers: `intensity: sig (256, 256) float32`.
-    pub buffers: Vec<String>,
+    /// Its buffers.
+    pub buffers: Vec<BufferExplanation>,
+}
+
+/// What a UDF declares of a buffer.
+#[derive(Clone, Debug)]
+pub struct BufferExplanation {
+    /// Its name.
+    pub name: String,
+    /// `nav`, `sig` or `single`.
+    pub kind: &'static str,
+    /// Its shape; the axes of the scan are one, as long as there are selected positions.
+    pub shape: Vec<usize>,
+    /// Its dtype.
+    pub dtype: BufferDtype,
+    /// What is special about it, or nothing.
+    pub usage: &'static str,
 }
 
 pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
@@ -62,10 +77,11 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
             let dims = decl.flat_shape(shape, plan.n_selected());
             let usage = match decl.usage {
                 BufferUse::Public => "",
-                BufferUse::Private => ", private",
-                BufferUse::ResultOnly => ", computed from the merged result",
+                BufferUse::Private => "private",
+                BufferUse::ResultOnly => "computed from the merged result",
             };
-            format!("{}: {} {dims:?} {}{usage}", decl.name, decl.kind.name(), decl.dtype)
+            let (name, kind) = (decl.name.clone(), decl.kind.name());
+            BufferExplanation { name, kind, shape: dims, dtype: decl.dtype.clone(), usage }
         });
         UdfExplanation {
             name: planned.udf.name().to_owned(),
@@ -114,14 +130,14 @@ fn corrections(plan: &Plan) -> String {
     format!("{corrections}, in {}{reading}", plan.dataset.pixel_dtype())
 }
 
-impl fmt::Display for Explanation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "data set    {}", self.dataset)?;
-        write!(f, "read        {} frames, {}", self.n_frames, bytes(self.bytes_to_read))?;
-        match self.n_selected - self.n_frames.min(self.n_selected) {
-            0 => writeln!(f)?,
-            n => writeln!(f, " ({n} of {} selected positions have no data)", self.n_selected)?,
-        }
+impl Explanation {
+    /// What holds for the whole run: what is decided, and how.
+    #[must_use]
+    pub fn lines(&self) -> Vec<(&'static str, String)> {
+        let missing = match self.n_selected - self.n_frames.min(self.n_selected) {
+            0 => String::new(),
+            n => format!(" ({n} of {} selected positions have no data)", self.n_selected),
+        };
         let how = match (&self.corrections, self.zero_copy) {
             (Some(_), _) => "corrected into a buffer",
             (None, true) => "lent as it lies in memory",
@@ -129,30 +145,53 @@ impl fmt::Display for Explanation {
         };
         let (least, most) = self.frames_per_partition;
         let frames = if least == most { format!("{most}") } else { format!("{least} to {most}") };
-        writeln!(
-            f,
-            "partitions  {} of {frames} frames: {}",
-            self.n_partitions, self.why_partitions
-        )?;
-        writeln!(
-            f,
-            "tiles       up to {} frames × {:?} ({} per frame), {how}: {}",
-            self.tile_depth, self.tile_shape, self.n_slices, self.why_tiling
-        )?;
-        if let Some(corrections) = &self.corrections {
-            writeln!(f, "corrections {corrections}")?;
+        let mut lines = vec![
+            ("data set", self.dataset.clone()),
+            ("read", format!("{} frames, {}{missing}", self.n_frames, bytes(self.bytes_to_read))),
+            (
+                "partitions",
+                format!("{} of {frames} frames: {}", self.n_partitions, self.why_partitions),
+            ),
+            (
+                "tiles",
+                format!(
+                    "up to {} frames × {:?} ({} per frame), {how}: {}",
+                    self.tile_depth, self.tile_shape, self.n_slices, self.why_tiling
+                ),
+            ),
+        ];
+        lines.extend(self.corrections.clone().map(|text| ("corrections", text)));
+        lines
+    }
+}
+
+impl UdfExplanation {
+    /// How it runs: method, array format, dtype.
+    #[must_use]
+    pub fn how(&self) -> String {
+        format!("by {}, {}, {}", self.method, self.format, self.dtype)
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (what, how) in self.lines() {
+            writeln!(f, "{what:<12}{how}")?;
         }
         for udf in &self.udfs {
-            writeln!(
-                f,
-                "udf         {}: by {}, {}, {}",
-                udf.name, udf.method, udf.format, udf.dtype
-            )?;
+            writeln!(f, "{:<12}{}: {}", "udf", udf.name, udf.how())?;
             for buffer in &udf.buffers {
                 writeln!(f, "              {buffer}")?;
             }
         }
         Ok(())
+    }
+}
+
+impl fmt::Display for BufferExplanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {} {:?} {}", self.name, self.kind, self.shape, self.dtype)?;
+        if self.usage.is_empty() { Ok(()) } else { write!(f, ", {}", self.usage) }
     }
 }
 
