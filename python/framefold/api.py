@@ -287,12 +287,12 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         later = self.executor.later(run, reporter, plots)
         if later is not None:
             return result_of(later, single) if sync else at_once(later, single)
-        told = RunProgress(reporter, run.partitions)
+        reporting = RunProgress(reporter, run.partitions)
         if not sync:
             from framefold.run.aio import awaited
 
-            return awaited(_async_generator(self._generator(run, told, plots)), single)
-        with self._generator(run, told, plots) as steps:
+            return awaited(_async_generator(self._generator(run, reporting, plots)), single)
+        with self._generator(run, reporting, plots) as steps:
             results = steps.run_to_end()
         return result_of(results, single)
 
@@ -356,8 +356,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             At once, if arguments or declarations do not fit; later, as for :meth:`run_udf`.
         """
         run = self._prepare(dataset, udf, roi, corrections, backends)
-        told = RunProgress(progress_reporter(progress), run.partitions)
-        generator = self._generator(run, told, plots)
+        reporting = RunProgress(progress_reporter(progress), run.partitions)
+        generator = self._generator(run, reporting, plots)
         return generator if sync else _async_generator(generator)
 
     def map(
@@ -543,7 +543,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         run.executor, run.backends = executor, backends
         return run
 
-    def _generator(self, run: Run, told: RunProgress, plots: Any) -> ResultGenerator:
+    def _generator(self, run: Run, reporting: RunProgress, plots: Any) -> ResultGenerator:
         from framefold.run.steps import ResultGenerator
 
         live = None
@@ -551,7 +551,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             from framefold.viz._live import RunPlots
 
             live = RunPlots(run, plots, self.plot_class)
-        return ResultGenerator(run, told, live)
+        return ResultGenerator(run, reporting, live)
 
     def close(self) -> None:
         """Release what the executor holds: worker processes, if it has any."""

@@ -55,7 +55,7 @@ def export(
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     _, frames = dataset._corrected(corrections, mask)
     n_frames = int(dataset.shape.nav.size if mask is None else mask.sum())
-    told = FramesDone(progress_reporter(progress), n_frames)
+    reporting = FramesDone(progress_reporter(progress), n_frames)
     try:
         written = _engine.write_dataset(
             frames,
@@ -69,10 +69,10 @@ def export(
             roi=None if mask is None else np.ascontiguousarray(mask).reshape(-1),
             force=overwrite,
             verify=verify,
-            callback=told.frames,
+            callback=reporting.frames,
         )
     finally:
-        told.end()
+        reporting.end()
     if written["n_missing"]:
         warnings.warn(
             f"{written['n_missing']} of {written['n_frames']} scan positions have no data; in "

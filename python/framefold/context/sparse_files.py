@@ -52,11 +52,11 @@ def write_raw_csr(
     existing = next((output for output in outputs if os.path.lexists(output)), None)
     if existing is not None and not overwrite:
         raise ExistingFileError(f"'{existing}' exists; pass overwrite=True to replace it")
-    told = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
+    reporting = FramesDone(progress_reporter(progress), int(dataset.valid_mask.sum()))
     try:
         paths, *numbers = _engine.write_raw_csr(
-            dataset._engine, os.fspath(target), threshold, overwrite, told.frames
+            dataset._engine, os.fspath(target), threshold, overwrite, reporting.frames
         )
     finally:
-        told.end()
+        reporting.end()
     return ConvertedFiles([os.fspath(path) for path in paths], *numbers)
