@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from typing import overload
 
+import numpy as np
+import numpy.typing as npt
+
 
 class Shape(Sequence[int]):
     """A shape with navigation and signal parts; otherwise behaves like a tuple.
@@ -115,3 +118,8 @@ class Shape(Sequence[int]):
 
     def __reduce__(self) -> tuple[type[Shape], tuple[tuple[int, ...], int]]:
         return (Shape, (self._dims, self.sig_dims))
+
+
+def n_selected(shape: Shape, roi: npt.NDArray[np.bool_] | None) -> int:
+    """How many positions of a scan a ROI selects; all without one."""
+    return shape.nav.size if roi is None else int(np.count_nonzero(roi))

@@ -24,7 +24,7 @@ from framefold.common.buffers import (
     ArrayWithMask,
     OverScan,
 )
-from framefold.common.shape import Shape
+from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError
@@ -88,7 +88,7 @@ class Bridge:
         self.shape = shape
         self.dtype = np.dtype(dtype)
         self.roi = roi
-        self.n_selected = shape.nav.size if roi is None else int(np.count_nonzero(roi))
+        self.n_selected = n_selected(shape, roi)
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
         self.aux = self._laid_out_aux(self.udf)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.common.shape import n_selected
 from framefold.udf.base import UDF
 
 
@@ -33,8 +33,7 @@ class PickUDF(UDF):
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One frame per selected position."""
         shape, roi = self.meta.dataset_shape, self.meta.roi
-        n_selected = shape.nav.size if roi is None else int(np.count_nonzero(roi))
-        extra_shape = (n_selected, *shape.sig)
+        extra_shape = (n_selected(shape, roi), *shape.sig)
         return {
             "intensity": self.buffer(
                 kind="single", extra_shape=extra_shape, dtype=self.meta.input_dtype

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferDeclaration
+from framefold.common.shape import n_selected
 from framefold.exceptions import FileAccessError, FramefoldError
 from framefold.udf._whole_file import WholeFile, part_of
 from framefold.udf.base import UDF
@@ -59,7 +60,7 @@ class RecordUDF(UDF):
         meta = self.meta
         if meta.slice is None:
             shape, roi = meta.dataset_shape, meta.roi
-            nav = tuple(shape.nav) if roi is None else (int(np.count_nonzero(roi)),)
+            nav = tuple(shape.nav) if roi is None else (n_selected(shape, roi),)
             full, dtype = (*nav, *shape.sig), meta.input_dtype
 
             self._file = _file_of(self.params.filename, full, dtype, self.params.overwrite)
