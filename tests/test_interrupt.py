@@ -154,6 +154,97 @@ def test_a_signal_ends_setting_up_results(monkeypatch):
     assert touched[0] < 16 * n_frames * 3 / 4
 
 
+class Stopping:
+    """Frames of ones; reading frame 50 sends SIGINT and waits until it is heeded."""
+
+    name, extensions = "stopping", ()
+
+    class Source:
+        shape, sig, dtype = (12, 10), (64, 64), np.uint16
+
+        def read(self, frames, out):
+            out[:] = 1
+            if 50 in frames and not Stopping.heeded.is_set():
+                signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+                assert Stopping.heeded.wait(60)
+
+    @staticmethod
+    def open(path):
+        return Stopping.Source()
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.zarr", "out.h5", "out.hspy", "out.toml"])
+def test_ctrl_c_leaves_nothing_of_what_is_being_written(tmp_path, monkeypatch, name):
+    def interrupt(*_args):
+        within.extend(path.name for path in target.parent.iterdir())
+        Stopping.heeded.set()
+        raise KeyboardInterrupt
+
+    def write(dataset):
+        if target.suffix == ".toml":
+            ctx.convert(dataset, target)
+        elif target.suffix == ".npy":
+            ctx.export_dataset(dataset, target)
+        else:
+            ctx.export_dataset(dataset, target, chunks=(1, 1, 64, 64))
+
+    (tmp_path / "source").touch()
+    target, within = tmp_path / "written" / name, []
+    target.parent.mkdir()
+    Stopping.heeded = threading.Event()
+    ff.register_format(Stopping)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("stopping", tmp_path / "source")
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write(dataset)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert [entry for entry in within if entry.endswith(".framefold-part")]
+    assert list(target.parent.iterdir()) == []
+    write(dataset)
+    assert tuple(ctx.open(target).shape) == (12, 10, 64, 64)
+    assert ctx.run_udf(ctx.open(target), ff.SumUDF())["intensity"].data.sum() == 120 * 64 * 64
+
+
+def test_a_signal_ends_planning_of_very_many_tiles():
+    """Nothing in Python runs between the declarations of results and the end of planning."""
+
+    class Declares(UDF):
+        def get_result_buffers(self):
+            if stopping:
+                # Of time on processors: others that are at work change nothing.
+                signal.setitimer(signal.ITIMER_PROF, 0.01)
+            began.append(time.thread_time())
+            return {"x": self.buffer(kind="nav")}
+
+        def process_tile(self, tile):
+            raise AssertionError("it was planned")
+
+    def interrupt(*_args):
+        ended.append(time.thread_time())
+        raise KeyboardInterrupt
+
+    began, ended, stopping = [], [], False
+    ctx = ff.Context.make_with("inline")
+    frames = np.broadcast_to(np.float32(1), (4, 1000, 1000))
+    dataset = ctx.load("memory", data=frames, tileshape=(1, 1, 1))
+    before = signal.signal(signal.SIGPROF, interrupt)
+    try:
+        explained = ctx.explain(dataset, Declares())
+        whole = time.thread_time() - began[-1]
+        assert "1000000" in explained
+        stopping = True
+        for plan in (ctx.explain, ctx.run_udf):
+            with pytest.raises(KeyboardInterrupt):
+                plan(dataset, Declares())
+            assert ended[-1] - began[-1] < whole / 2
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
 def test_cancel_from_another_thread():
     from framefold.udf._bridge import Bridge
 
