@@ -6,7 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from math import prod
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -124,7 +126,27 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     bridge = run.bridges[0]
     assert bridge is not None
     buffer = ResultSpec("frames", "nav", sig, wanted or bridge.input_dtype)
-    return graph.blocks(0, buffer, chunks, cuts), _locality(dataset)
+    frames = graph.nav_rows(0, buffer, native=True)
+    return _in_blocks(frames, chunks), _locality(dataset)
+
+
+def _in_blocks(frames: da.Array, chunks: Sequence[tuple[int, ...]]) -> da.Array:
+    """One entry per frame in the shape of the scan; a block for each chunk along its axes."""
+    import dask.array as da
+    from dask.highlevelgraph import HighLevelGraph
+
+    shapes = list(product(*chunks))
+    rows = frames.rechunk({0: tuple(map(prod, shapes))}, method="tasks")
+    sig, behind = rows.shape[1:], (0,) * (rows.ndim - 1)
+    name = f"framefold-blocks-{rows.name}"
+    layer = {
+        (name, *number, *behind): (methodcaller("reshape", (*nav, *sig)), (rows.name, k, *behind))
+        for k, (number, nav) in enumerate(
+            zip(product(*(range(len(lengths)) for lengths in chunks)), shapes, strict=True)
+        )
+    }
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=[rows])
+    return da.Array(graph, name, (*chunks, *rows.chunks[1:]), dtype=rows.dtype)
 
 
 def _converter(array_backend: str | None) -> Callable[[npt.NDArray[Any]], Any] | None:

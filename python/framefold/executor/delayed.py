@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from framefold._cuda.placement import Workers
     from framefold.common.progress import ProgressReporter
-    from framefold.executor._delayed.graph import Graph, ResultSpec
+    from framefold.executor._delayed.graph import DelayedResult, Graph, ResultSpec
     from framefold.executor._delayed.tasks import DelayedRun
     from framefold.run.plan import Run
     from framefold.run.results import UDFResultDict
@@ -163,51 +164,51 @@ def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
 def _results(
     delayed: DelayedRun, specs: Sequence[Sequence[ResultSpec]], progress: ProgressReporter | None
 ) -> tuple[UDFResultDict, ...]:
-    from framefold.executor._delayed.compute import Computing
     from framefold.executor._delayed.graph import Graph
+    from framefold.executor._delayed.progress import computing
     from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
 
     run = delayed.run
     graph = Graph(delayed)
     flat = None if run.roi is None else run.roi.reshape(-1)
-    compute = Computing(delayed, progress)
     results: list[UDFResultDict] = []
     for index, udf_specs in enumerate(specs):
-        arrays = _arrays(graph, index, udf_specs)
-        wrapped = [
-            DaskResultBufferWrapper(
+        found = _delayed_results(graph, index, udf_specs)
+        wrapped = {
+            spec.name: DaskResultBufferWrapper(
                 spec.kind,
                 spec.extra_shape,
                 spec.dtype,
-                delayed_raw=arrays[spec.name][0],
-                delayed_mask=arrays[spec.name][1],
-                delayed_full=graph.over_scan.get((index, spec.name)),
-                compute=compute,
+                delayed_raw=found[spec.name].raw,
+                delayed_mask=found[spec.name].mask,
+                delayed_full=found[spec.name].full,
+                compute=partial(computing, delayed, progress),
                 dataset_shape=run.dataset.shape,
                 roi=flat,
                 valid=delayed.valid,
             )
             for spec in udf_specs
-        ]
-        for each in wrapped:
-            each._siblings = [weakref.ref(other) for other in wrapped]
-        results.append({spec.name: each for spec, each in zip(udf_specs, wrapped, strict=True)})
+        }
+        for each in wrapped.values():
+            each._siblings = [weakref.ref(other) for other in wrapped.values()]
+        results.append(dict(wrapped))
     return tuple(results)
 
 
-def _arrays(
+def _delayed_results(
     graph: Graph, index: int, specs: Sequence[ResultSpec]
-) -> dict[str, tuple[da.Array, Any]]:
-    """The results of a UDF by name, each with its mask if it can have one."""
-    from framefold.executor._delayed.graph import ResultSpec
+) -> dict[str, DelayedResult]:
+    """The results of a UDF by name."""
+    from framefold.executor._delayed.graph import DelayedResult, ResultSpec
 
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
-        if not udf._native_finish and all(spec.kind == "nav" for spec in specs):
-            return {spec.name: (graph.nav_rows(index, spec, native=True), None) for spec in specs}
-        stepwise = all(spec.kind != "nav" for spec in specs)
-        stepwise = stepwise and run.plan.results(index).take_state() is not None
+        kinds = {spec.kind for spec in specs}
+        if kinds == {"nav"} and not udf._native_finish:
+            rows = {spec.name: graph.nav_rows(index, spec, native=True) for spec in specs}
+            return {name: DelayedResult(array) for name, array in rows.items()}
+        stepwise = "nav" not in kinds and run.plan.results(index).take_state() is not None
         return graph.finished_native(index, specs, stepwise=stepwise)
     buffers = [
         ResultSpec(name, decl.kind, decl.extra_shape, decl.dtype)
@@ -221,7 +222,7 @@ def _arrays(
     else:
         merged = graph.merged(index, buffers)
     if type(udf).get_results is UDF.get_results:
-        return {spec.name: (merged[spec.name], None) for spec in specs}
+        return {spec.name: DelayedResult(merged[spec.name]) for spec in specs}
     return graph.finished(index, merged, specs)
 
 
@@ -241,6 +242,7 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> d
     """What the ``merge_all`` of a UDF makes of all partial results."""
     from framefold.common.shape import Shape
     from framefold.common.slice import Slice
+    from framefold.executor._delayed.tasks import noting
 
     run = graph.run
     bridge = run.bridges[index]
@@ -259,11 +261,8 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> d
     if not ordered:
         returned: Any = {}
     else:
-        try:
+        with noting(f"UDF {bridge.name}, merge_all"):
             returned = merge_all(ordered)
-        except Exception as error:
-            error.add_note(f"raised while framefold ran UDF {bridge.name}, merge_all")
-            raise
     if not isinstance(returned, Mapping):
         raise UDFError(
             f"{bridge.name}.merge_all returned {type(returned).__name__}, expected a dict of "

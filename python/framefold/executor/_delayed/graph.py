@@ -7,28 +7,32 @@ a time, as every other executor does it; so the bits are the same.
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common import _memory
 from framefold.common.buffers import BufferKind, _no_value
 from framefold.common.shape import Shape
 from framefold.executor._delayed import tasks
 
 if TYPE_CHECKING:
     import dask.array as da
+    from dask.delayed import Delayed
 
     from framefold.executor._delayed.tasks import DelayedRun
 
 #: How many partitions one task merges.
 MERGED_TOGETHER = 16
 
-Layer = dict[Any, Any]
+#: A function, whose constant arguments Dask does not look into, and the keys of all others.
+Task = tuple[Any, ...]
+Layer = dict[Any, Task | Any]
 
 
 @dataclass(frozen=True)
@@ -49,34 +53,42 @@ class ResultSpec:
         return self.extra_shape or (1,)
 
 
+class DelayedResult(NamedTuple):
+    """A result of a UDF that is not computed yet."""
+
+    raw: da.Array
+    #: The mask that ``get_results`` gives, and what it gives for the whole scan; None if it cannot.
+    mask: Delayed | None = None
+    #: The result in the shape of the scan, if ``get_results`` has a say in that.
+    full: da.Array | None = None
+
+
 class Graph:
     """The tasks that process partitions, and what is made of their results."""
 
     def __init__(self, delayed: DelayedRun) -> None:
-        from dask.highlevelgraph import HighLevelGraph
-
         run = self.run = delayed.run
         self._id = delayed.key
         self._valid = delayed.valid
-        #: What ``get_results`` gives in the shape of the scan, by number of the UDF and name.
-        self.over_scan: dict[tuple[int, str], da.Array] = {}
         self.shape = run.dataset.shape
-        self.n_selected = self.shape.nav.size if run.roi is None else int(np.count_nonzero(run.roi))
+        self.n_selected = len(delayed.valid)
         self.partitions = run.partitions
-        self._run_key = f"framefold-run-{self._id}"
-        self._processed = f"framefold-partition-{self._id}"
-        layers = {self._run_key: {self._run_key: delayed}}
-        needs = {self._run_key: set[str](), self._processed: {self._run_key}}
+        self._run_key = self._name("run")
+        planned = _layer(self._run_key, {self._run_key: delayed})
+        name = self._name("partition")
+        #: The key of each partition's result.
+        self._keys = [(name, index) for index in range(len(run.partitions))]
         array, blocks = run.dataset._blocks(run.partitions, run.roi)
         layer: Layer = {}
-        for index in range(len(run.partitions)):
-            task: tuple[Any, ...] = (tasks.Process(index), self._run_key)
-            layer[self._processed, index] = task if array is None else (*task, blocks[index])
-        layers[self._processed] = layer
-        self._base = HighLevelGraph(layers, needs)
-        if array is not None:
-            self._base = HighLevelGraph.merge(array.__dask_graph__(), self._base)
-            self._base.dependencies[self._processed] |= set(array.__dask_layers__())
+        for index, key in enumerate(self._keys):
+            task: Task = (partial(tasks.process, index), self._run_key)
+            layer[key] = task if array is None else (*task, blocks[index])
+        chunks = [] if array is None else [array]
+        self._processed = [planned, _layer(name, layer, planned, *chunks)]
+
+    def _name(self, what: str, udf: int | None = None, buffer: str = "") -> str:
+        parts = "framefold", what, "" if udf is None else str(udf), buffer, self._id
+        return "-".join(part for part in parts if part)
 
     def chunks(self) -> list[tuple[int, int, int | None]]:
         """The selected frames, cut: start, stop, and the partition that they are."""
@@ -92,225 +104,167 @@ class Graph:
             cut.append((end, self.n_selected, None))
         return cut
 
-    # What is taken out of partial results.
-
-    def picked(self, udf: int, spec: ResultSpec, index: int) -> tuple[Any, ...]:
-        """The task that takes a buffer out of the result of partition ``index``."""
-        start, stop = self.partitions[index]
-        shape = spec.shape(self.shape, stop - start)
-        return (tasks.Pick(udf, spec.name, shape), (self._processed, index))
+    # What needs no merging.
 
     def nav_rows(self, udf: int, spec: ResultSpec, *, native: bool) -> da.Array:
-        """A buffer that needs no merging, one chunk for each partition."""
-        layer: Layer = {}
-        lengths = []
+        """A buffer of kind ``nav``, one chunk for each partition."""
         name = self._name("rows", udf, spec.name)
-        for k, (start, stop, index) in enumerate(self.chunks()):
-            lengths.append(stop - start)
-            key = (name, k, *(0 for _ in spec.extra_shape))
-            if index is not None:
-                layer[key] = self.picked(udf, spec, index)
-            else:
-                layer[key] = self._gap(udf, spec, start, stop, native)
-        chunks = (tuple(lengths), *((length,) for length in spec.extra_shape))
-        return self._array(name, layer, chunks, spec.dtype, {self._processed, self._run_key})
-
-    def _gap(
-        self, udf: int, spec: ResultSpec, start: int, stop: int, native: bool
-    ) -> tuple[Any, ...]:
-        """What a ``nav`` buffer holds for frames without data."""
-        if native:
-            shape = spec.shape(self.shape, stop - start)
-            return (tasks.Fill(shape, spec.dtype, _no_value(spec.dtype)),)
-        return (tasks.Initial(udf, spec.name, start, stop), self._run_key)
-
-    def blocks(
-        self, udf: int, spec: ResultSpec, chunks: Sequence[tuple[int, ...]], firsts: Sequence[int]
-    ) -> da.Array:
-        """A ``nav`` buffer in blocks of the scan, each a run of frames.
-
-        Parameters
-        ----------
-        udf, of
-            Whose buffer it is, and which.
-        chunks
-            The lengths of blocks along each navigation axis.
-        firsts
-            The first frame of each block, in order; a partition starts at each of them.
-        """
-        within: list[list[tuple[int, Any]]] = [[] for _ in firsts]
-        for index, (start, _) in enumerate(self.partitions):
-            block = bisect_right(firsts, start) - 1
-            within[block].append((start - firsts[block], (self._processed, index)))
-        name = self._name("blocks", udf, spec.name)
-        layer: Layer = {}
-        for number, place in zip(
-            product(*(range(len(lengths)) for lengths in chunks)), within, strict=True
-        ):
-            nav = tuple(lengths[k] for lengths, k in zip(chunks, number, strict=True))
-            task = tasks.Block(
-                udf, spec.name, nav, spec.extra_shape, spec.dtype, [at for at, _ in place]
-            )
-            layer[name, *number, *(0 for _ in spec.extra_shape)] = (task, [key for _, key in place])
-        whole = (*chunks, *((length,) for length in spec.extra_shape))
-        return self._array(name, layer, whole, spec.dtype, {self._processed})
+        picked = partial(self._picked, udf, spec)
+        return self._rows(name, udf, spec, picked, self._processed, native=native)
 
     def partial_results(self, udf: int, spec: ResultSpec) -> list[da.Array]:
         """The same buffer of all partitions, one array each."""
-        name = self._name("partials", udf, spec.name)
         arrays = []
         for index, (start, stop) in enumerate(self.partitions):
+            name = self._name("partial", udf, f"{spec.name}-{index}")
             shape = spec.shape(self.shape, stop - start)
-            own = f"{name}-{index}"
-            layer = {(own, *(0 for _ in shape)): self.picked(udf, spec, index)}
-            chunks = tuple((length,) for length in shape)
-            arrays.append(self._array(own, layer, chunks, spec.dtype, {self._processed}))
+            task = self._picked(udf, spec, index)
+            arrays.append(_one_chunk(name, task, shape, spec.dtype, self._processed))
         return arrays
+
+    def _picked(self, udf: int, spec: ResultSpec, index: int) -> Task:
+        """The task that takes a buffer out of the result of partition ``index``."""
+        start, stop = self.partitions[index]
+        shape = spec.shape(self.shape, stop - start)
+        return partial(tasks.pick, udf, spec.name, shape), self._keys[index]
+
+    def _rows(
+        self,
+        name: str,
+        udf: int,
+        spec: ResultSpec,
+        task_of: Callable[[int], Task],
+        needs: Sequence[Any],
+        *,
+        native: bool = False,
+    ) -> da.Array:
+        """A ``nav`` buffer of what there is of each partition, and of frames without data."""
+        cut = self.chunks()
+        layer: Layer = {}
+        for k, (start, stop, index) in enumerate(cut):
+            if index is not None:
+                task = task_of(index)
+            elif native:
+                shape = spec.shape(self.shape, stop - start)
+                task = (partial(_memory.full, shape, _no_value(spec.dtype), spec.dtype),)
+            else:
+                task = partial(tasks.initial, udf, spec.name, start, stop), self._run_key
+            layer[name, k, *(0 for _ in spec.extra_shape)] = task
+        lengths = tuple(stop - start for start, stop, _ in cut)
+        chunks = (lengths, *((length,) for length in spec.extra_shape))
+        return _array(name, layer, chunks, spec.dtype, needs)
 
     # Merging.
 
-    def groups(self) -> Iterator[tuple[int, list[Any]]]:
-        """Partitions that are merged together: the first, and the keys of all."""
-        n = len(self.partitions)
-        for first in range(0, n, MERGED_TOGETHER):
-            stop = min(n, first + MERGED_TOGETHER)
-            yield first, [(self._processed, index) for index in range(first, stop)]
-
     def merged(self, udf: int, buffers: Sequence[ResultSpec]) -> dict[str, da.Array]:
         """The merged buffers of a UDF in Python, by name."""
-        name = self._name("merge", udf)
-        layer: Layer = {}
-        before: Any = None
-        for k, (first, keys) in enumerate([*self.groups()] or [(0, [])]):
-            layer[name, k] = (tasks.Merge(udf, first), self._run_key, before, keys)
-            before = (name, k)
-        steps = self._with(name, layer, {self._processed, self._run_key})
+        steps, last = self._steps(udf, tasks.merge, self._groups())
+        needs = [*self._processed, steps]
         arrays = {}
         for spec in buffers:
-            own = self._name("merged", udf, spec.name)
+            name = self._name("merged", udf, spec.name)
             if spec.kind != "nav":
+                task = partial(tasks.entry, (spec.name,)), last
                 shape = spec.shape(self.shape, 0)
-                taken: Layer = {(own, *(0 for _ in shape)): (tasks.State(spec.name), before)}
-                lengths: tuple[int, ...] = shape[:1]
-                rest = shape[1:]
-            else:
-                taken, rest = {}, spec.extra_shape
-                cut = self.chunks()
-                lengths = tuple(stop - start for start, stop, _ in cut)
-                for k, (start, stop, index) in enumerate(cut):
-                    key = (own, k, *(0 for _ in rest))
-                    if index is None:
-                        taken[key] = self._gap(udf, spec, start, stop, native=False)
-                    else:
-                        group, place = divmod(index, MERGED_TOGETHER)
-                        taken[key] = (tasks.Piece(spec.name, place), (name, group))
-            chunks = (lengths, *((length,) for length in rest))
-            arrays[spec.name] = self._array(
-                own, taken, chunks, spec.dtype, {name, self._run_key}, steps
-            )
+                arrays[spec.name] = _one_chunk(name, task, shape, spec.dtype, needs)
+                continue
+
+            def piece(index: int, buffer: str = spec.name) -> Task:
+                step, place = divmod(index, MERGED_TOGETHER)
+                return partial(tasks.entry, (buffer, place)), (steps.key, step)
+
+            arrays[spec.name] = self._rows(name, udf, spec, piece, needs)
         return arrays
 
     def finished(
         self, udf: int, merged: dict[str, da.Array], specs: Sequence[ResultSpec]
-    ) -> dict[str, tuple[da.Array, Any]]:
+    ) -> dict[str, DelayedResult]:
         """The results of a UDF in Python that computes them from merged buffers."""
-        from dask.highlevelgraph import HighLevelGraph
-
-        whole = {
-            # Chunks of kind ``nav`` are put together by the task.
-            name: array.rechunk(dict.fromkeys(range(1, array.ndim), -1))
-            for name, array in merged.items()
-        }
+        # Chunks of kind ``nav`` are put together by the task.
+        whole = [a.rechunk(dict.fromkeys(range(1, a.ndim), -1)) for a in merged.values()]
         keys = [
-            [(array.name, k, *(0 for _ in array.chunks[1:])) for k in range(array.numblocks[0])]
-            for array in whole.values()
+            [(array.name, k, *(0 for _ in array.shape[1:])) for k in range(array.numblocks[0])]
+            for array in whole
         ]
         name = self._name("finish", udf)
-        layer: Layer = {(name, 0): (tasks.Finish(udf, tuple(whole)), self._run_key, keys)}
-        graphs = [array.__dask_graph__() for array in whole.values()]
-        below = HighLevelGraph.merge(self._base, *graphs)
-        needs = {self._run_key, *(array.name for array in whole.values())}
-        done = self._with(name, layer, needs, below)
-        if self.run.roi is not None:
-            for k, spec in enumerate(specs):
-                if spec.kind == "nav":
-                    self.over_scan[udf, spec.name] = self._whole(udf, k, spec, done, name)
-        return self._items(udf, specs, done, name)
-
-    def _whole(self, udf: int, k: int, spec: ResultSpec, below: Any, finish: str) -> da.Array:
-        """Result number ``k`` in the shape of the scan, with what it has outside of the ROI."""
-        run = self.run
-        assert run.roi is not None
-        shape = (*self.shape.nav, *spec.extra_shape)
-        own = self._name("whole", udf, spec.name)
-        task = tasks.Whole(k, spec, self.shape, run.roi.reshape(-1), self._valid)
-        layer: Layer = {(own, *(0 for _ in shape)): (task, (finish, 0))}
-        chunks = tuple((length,) for length in shape)
-        return self._array(own, layer, chunks, spec.dtype, {finish}, below)
+        task = partial(tasks.finish, udf, tuple(merged)), self._run_key, keys
+        finished = _layer(name, {(name, 0): task}, *self._processed, *whole)
+        roi = self.run.roi
+        results = {}
+        for k, spec in enumerate(specs):
+            raw = self._item(udf, spec, (k, 0), finished)
+            name = self._name("mask", udf, spec.name)
+            mask = _layer(name, {name: (partial(tasks.entry, (k, 1)), (finished.key, 0))}, finished)
+            full = None
+            if spec.kind == "nav" and roi is not None:
+                name = self._name("whole", udf, spec.name)
+                shape = (*self.shape.nav, *spec.extra_shape)
+                over = partial(tasks.over_scan, k, spec, self.shape, roi.reshape(-1), self._valid)
+                full = _one_chunk(name, (over, (finished.key, 0)), shape, spec.dtype, [finished])
+            results[spec.name] = DelayedResult(raw, mask, full)
+        return results
 
     def finished_native(
         self, udf: int, specs: Sequence[ResultSpec], *, stepwise: bool
-    ) -> dict[str, tuple[da.Array, Any]]:
+    ) -> dict[str, DelayedResult]:
         """The results of a native UDF that are merged; in steps, if it can be."""
-        groups = [*self.groups()] or [(0, [])]
-        if not stepwise:
-            groups = [(0, [key for _, keys in groups for key in keys])]
+        *early, (first, keys) = self._groups() if stepwise else [(0, self._keys)]
+        steps, before = self._steps(udf, tasks.merge_native, early)
+        name = self._name("finish", udf)
+        task = partial(tasks.finish_native, udf, first), self._run_key, before, keys
+        finished = _layer(name, {(name, 0): task}, *self._processed, steps)
+        return {
+            spec.name: DelayedResult(self._item(udf, spec, (k,), finished))
+            for k, spec in enumerate(specs)
+        }
+
+    def _groups(self) -> list[tuple[int, list[Any]]]:
+        """Partitions that are merged together: the first, and the keys of all."""
+        firsts = range(0, max(1, len(self._keys)), MERGED_TOGETHER)
+        return [(first, self._keys[first : first + MERGED_TOGETHER]) for first in firsts]
+
+    def _steps(
+        self, udf: int, merge: Callable[..., Any], groups: Sequence[tuple[int, list[Any]]]
+    ) -> tuple[Delayed, Any]:
+        """The tasks that merge a group each into what the one before left; the last one's key."""
         name = self._name("merge", udf)
         layer: Layer = {}
-        before: Any = None
-        for k, (first, keys) in enumerate(groups[:-1]):
-            layer[name, k] = (tasks.MergeNative(udf, first), self._run_key, before, keys)
-            before = (name, k)
-        first, keys = groups[-1]
-        finish = self._name("finish", udf)
-        last: Layer = {(finish, 0): (tasks.FinishNative(udf, first), self._run_key, before, keys)}
-        below = self._with(name, layer, {self._processed, self._run_key})
-        needs = {self._processed, self._run_key, name}
-        return self._items(udf, specs, self._with(finish, last, needs, below), finish)
+        last: Any = None
+        for k, (first, keys) in enumerate(groups):
+            layer[name, k] = (partial(merge, udf, first), self._run_key, last, keys)
+            last = (name, k)
+        return _layer(name, layer, *self._processed), last
 
-    def _items(
-        self, udf: int, specs: Sequence[ResultSpec], below: Any, finish: str
-    ) -> dict[str, tuple[da.Array, Any]]:
-        """Each of the results that the last task gives, and its mask."""
-        from dask.delayed import Delayed
+    def _item(self, udf: int, spec: ResultSpec, path: tuple[int, ...], finished: Any) -> da.Array:
+        """One of the results that the last task gives."""
+        name = self._name("result", udf, spec.name)
+        task = partial(tasks.entry, path), (finished.key, 0)
+        shape = spec.shape(self.shape, self.n_selected)
+        return _one_chunk(name, task, shape, spec.dtype, [finished])
 
-        items = {}
-        for k, spec in enumerate(specs):
-            shape = spec.shape(self.shape, self.n_selected)
-            own = self._name("result", udf, spec.name)
-            layer: Layer = {(own, *(0 for _ in shape)): (tasks.Item(k), (finish, 0))}
-            chunks = tuple((length,) for length in shape)
-            array = self._array(own, layer, chunks, spec.dtype, {finish}, below)
-            own = self._name("mask", udf, spec.name)
-            graph = self._with(own, {own: (tasks.Mask(k), (finish, 0))}, {finish}, below)
-            items[spec.name] = array, Delayed(own, graph, layer=own)
-        return items
 
-    # Layers.
+def _layer(name: str, layer: Layer, *needs: Any) -> Delayed:
+    """Tasks and, below them, what they need: a collection of Dask."""
+    from dask.delayed import Delayed
+    from dask.highlevelgraph import HighLevelGraph
 
-    def _name(self, what: str, udf: int, buffer: str = "") -> str:
-        return "-".join(part for part in ("framefold", what, str(udf), buffer, self._id) if part)
+    graph = HighLevelGraph.from_collections(name, layer, dependencies=needs)
+    return Delayed(name, graph, layer=name)
 
-    def _with(self, name: str, layer: Layer, needs: set[str], below: Any = None) -> Any:
-        from dask.highlevelgraph import HighLevelGraph
 
-        below = self._base if below is None else below
-        layers, dependencies = dict(below.layers), dict(below.dependencies)
-        layers[name], dependencies[name] = layer, needs
-        return HighLevelGraph(layers, dependencies)
+def _array(
+    name: str, layer: Layer, chunks: Any, dtype: np.dtype[Any], needs: Sequence[Any]
+) -> da.Array:
+    import dask.array as da
 
-    def _array(
-        self,
-        name: str,
-        layer: Layer,
-        chunks: tuple[tuple[int, ...], ...],
-        dtype: np.dtype[Any],
-        needs: set[str],
-        below: Any = None,
-    ) -> da.Array:
-        import dask.array as da
+    return da.Array(_layer(name, layer, *needs).dask, name, chunks, dtype=dtype)
 
-        return da.Array(self._with(name, layer, needs, below), name, chunks, dtype=dtype)
+
+def _one_chunk(
+    name: str, task: Task, shape: tuple[int, ...], dtype: np.dtype[Any], needs: Sequence[Any]
+) -> da.Array:
+    layer = {(name, *(0 for _ in shape)): task}
+    return _array(name, layer, tuple((length,) for length in shape), dtype, needs)
 
 
 def over_scan(
@@ -323,9 +277,6 @@ def over_scan(
 
     Positions outside of the ROI or without data hold what stands for no value.
     """
-    import dask.array as da
-    from dask.highlevelgraph import HighLevelGraph
-
     if roi is None and valid.all():
         return raw.reshape((*shape.nav, *raw.shape[1:]))
     n_nav = shape.nav.size
@@ -342,9 +293,8 @@ def over_scan(
         there = valid[part]
         places = positions[part][there] - start
         for rest in product(*(range(n) for n in raw.numblocks[1:])):
-            spread = tasks.Spread(stop - start, places, there, no_value)
+            spread = partial(tasks.spread, stop - start, places, there, no_value)
             layer[name, k, *rest] = (spread, (raw.name, k, *rest))
     lengths = tuple(b - a for a, b in pairwise(firsts))
-    graph = HighLevelGraph.from_collections(name, layer, dependencies=[raw])
-    full = da.Array(graph, name, (lengths, *raw.chunks[1:]), dtype=raw.dtype)
+    full = _array(name, layer, (lengths, *raw.chunks[1:]), raw.dtype, [raw])
     return full.reshape((*shape.nav, *raw.shape[1:]))

@@ -1,4 +1,4 @@
-"""Progress of the computation of a delayed run, on any scheduler of Dask."""
+"""The computation of a delayed run, and its progress, on any scheduler of Dask."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
+from framefold._ending import is_ending
 from framefold._foreign import callbacks_of
+from framefold.run.progress import RunProgress
 
 if TYPE_CHECKING:
+    from framefold.common.progress import ProgressReporter
     from framefold.executor._delayed.tasks import DelayedRun
-    from framefold.run.progress import RunProgress
 
 #: What workers of ``distributed`` send events about. It is one for all runs, since a scheduler
 #: keeps some events of each for good.
@@ -23,6 +25,27 @@ TOPIC = "framefold-progress"
 _lock = threading.Lock()
 #: The listeners of each client, each for one run.
 _listeners: weakref.WeakKeyDictionary[Any, list[Listener]] = weakref.WeakKeyDictionary()
+
+
+def computing(
+    delayed: DelayedRun, progress: ProgressReporter | None, *collections: Any
+) -> Sequence[Any]:
+    """The values of collections of one run, computed in one go on the current scheduler."""
+    import dask
+    import dask.local
+
+    if is_ending() and dask.base.get_scheduler() is not dask.local.get_sync:
+        with dask.config.set(scheduler="synchronous"):
+            return computing(delayed, progress, *collections)
+    if progress is None:
+        return tuple(dask.compute(*collections))
+    run_progress = RunProgress(progress, delayed.run.partitions)
+    run_progress.start()
+    try:
+        with _counting(delayed, run_progress, collections) as options:
+            return tuple(dask.compute(*collections, **options))
+    finally:
+        run_progress.end()
 
 
 def tell_clients(key: str, index: int) -> None:
@@ -37,7 +60,7 @@ def tell_clients(key: str, index: int) -> None:
     worker.log_event(TOPIC, (key, index))
 
 
-def counting(
+def _counting(
     delayed: DelayedRun, run_progress: RunProgress, collections: tuple[Any, ...]
 ) -> AbstractContextManager[dict[str, Any]]:
     """While entered, reports how many partitions are processed on the current scheduler.
