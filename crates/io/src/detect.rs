@@ -1,39 +1,13 @@
-//! The formats, finding out which one a file is, and opening it.
+//! Finding out which format a file is, and opening it.
 
+use crate::access::{Storage, files, storage};
 use crate::format::{Format, PREFIX_LEN, Prefix, Verdict};
+use crate::formats::{FORMATS, hdf5, raw, zarr};
+use crate::options::{self, Backend, OpenOptions};
+use crate::readers::stack;
 use crate::registry::formats;
-use crate::{
-    Backend, OpenOptions, Storage, blo, dm, empad, files, frms6, hdf5, k2is, mib, mrc, npy,
-    options, prz, raw, raw_csr, seq, ser, spe, stack, tiff, tvips, zarr,
-};
 use framefold_core::{Dataset, Error, Result};
 use std::path::Path;
-
-/// Every format that is built in, in the order in which detection asks them.
-///
-/// Formats with the longest signature come first, so that a chance match of a short one cannot
-/// shadow them; `raw`, which any file could be, comes last and never detects.
-pub const FORMATS: &[Format] = &[
-    npy::FORMAT,
-    hdf5::FORMAT,
-    blo::FORMAT,
-    seq::FORMAT,
-    tvips::FORMAT,
-    ser::FORMAT,
-    k2is::FORMAT,
-    dm::FORMAT,
-    tiff::FORMAT,
-    frms6::FORMAT,
-    mib::FORMAT,
-    // Its mark lies at byte 208, and old files have none.
-    mrc::FORMAT,
-    empad::FORMAT,
-    raw_csr::FORMAT,
-    zarr::FORMAT,
-    prz::FORMAT,
-    spe::FORMAT,
-    raw::FORMAT,
-];
 
 /// Which format a file is, and why.
 #[derive(Clone, Debug)]
@@ -68,6 +42,10 @@ pub fn detect(path: impl AsRef<Path>) -> Result<Detection> {
     storage.read_at(0, &mut bytes)?;
     detect_in(&formats(), &Prefix { path, bytes: &bytes, len })
 }
+
+/// Formats of which each file stands for itself, and several are a stack.
+const STACKED: &[&str] =
+    &["npy", "mrc", "blo", "seq", "ser", "empad", "hdf5", "zarr", "prz", "spe"];
 
 /// Formats of which a folder of files is taken for a stack, one frame or more to a file.
 const IN_FOLDERS: &[&str] = &["tiff", "dm", "npy", "mrc", "prz", "spe"];
@@ -146,7 +124,7 @@ pub fn open_as(format: &str, path: impl AsRef<Path>, options: &OpenOptions) -> R
 
 fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let open = || {
-        if options.files.is_empty() && stack::is_possible(format) && !is_store(format, path) {
+        if options.files.is_empty() && can_be_many(format) && !is_store(format, path) {
             files::expand(path, format.extensions).and_then(|found| match found {
                 Some(files) => open_files(format, path, &OpenOptions { files, ..options.clone() }),
                 None => open_files(format, path, options),
@@ -155,9 +133,14 @@ fn open_with(format: &'static Format, path: &Path, options: &OpenOptions) -> Res
             open_files(format, path, options)
         }
     };
-    crate::storage::recorded(open)
+    storage::recorded(open)
         .map(|(dataset, opened)| dataset.with_opened(opened))
         .map_err(|error| error.with_path(path).with_format(format.name))
+}
+
+/// Whether files of this format can be opened together.
+fn can_be_many(format: &Format) -> bool {
+    format.takes(options::FILES.name) || STACKED.contains(&format.name)
 }
 
 /// Whether the folder is itself what the format reads.
@@ -169,7 +152,17 @@ fn open_files(format: &'static Format, path: &Path, options: &OpenOptions) -> Re
     let stacked = !options.files.is_empty() && !format.takes(options::FILES.name);
     let used = [format.options, if stacked { &[options::FILES] } else { &[] }].concat();
     options.check(format.name, &used)?;
-    if stacked { stack::open(format, options) } else { (format.open)(path, options) }
+    if !stacked {
+        return (format.open)(path, options);
+    }
+    if !STACKED.contains(&format.name) {
+        return Err(Error::unsupported(format!(
+            "files of the format '{}' make no stack",
+            format.name
+        ))
+        .with_hint("open one of the files; what belongs to it is found"));
+    }
+    stack::open(format, options)
 }
 
 /// Asks the formats whose extension fits first, then the others, each in the table's order.
@@ -217,12 +210,6 @@ fn detect_in(formats: &[&'static Format], prefix: &Prefix<'_>) -> Result<Detecti
     Err(error.with_path(prefix.path).with_hint(
         "if it holds plain pixels, load it as 'raw' with dtype, nav_shape and sig_shape",
     ))
-}
-
-impl std::fmt::Debug for Format {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

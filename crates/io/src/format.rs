@@ -1,8 +1,7 @@
 //! What a format is to those who look for the one of a file: a name, a look at the first bytes, and
-//! a way to open. The table of all of them is in `detect`, which knows every format; the formats
-//! know what is here.
+//! a way to open. The table of all of them is in `formats`; what is here, the formats know.
 
-use crate::{OpenOptions, OptionSpec};
+use crate::options::{OpenOptions, OptionSpec};
 use framefold_core::{Dataset, Result};
 use std::path::Path;
 
@@ -34,6 +33,12 @@ impl Format {
     /// Whether it has an option of that name.
     pub fn takes(&self, option: &str) -> bool {
         self.options.iter().any(|spec| spec.name == option)
+    }
+}
+
+impl std::fmt::Debug for Format {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Format").field("name", &self.name).finish_non_exhaustive()
     }
 }
 

@@ -42,60 +42,31 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod archive;
-mod blo;
-mod calibration;
-mod chunked;
+mod access;
 mod codec;
-mod composed;
-mod csr;
 mod detect;
-mod dm;
-mod empad;
-mod enclosure;
-mod fields;
-mod files;
 mod format;
-mod frms6;
-mod geometry;
-mod hdf5;
-mod hyperspy;
-mod k2is;
-mod linear;
-mod memory;
-mod mib;
-mod mrc;
-mod npy;
+mod formats;
+mod headers;
 mod options;
-mod prz;
-mod raw;
-mod raw_csr;
-mod recut;
+mod readers;
 mod registry;
-mod seq;
-mod ser;
-mod spe;
-mod stack;
-mod storage;
-mod strided;
-mod tiff;
-mod tvips;
-mod units;
-mod whole;
+mod reopen;
 mod write;
-mod xml;
-mod zarr;
 
-pub use csr::{CsrArray, CsrSource, CsrSpec, CsrWriteOptions, CsrWritten, write_raw_csr};
-pub use detect::{Detection, FORMATS, detect, open, open_as};
+pub use access::{SharedBytes, Storage};
+pub use detect::{Detection, detect, open, open_as};
 pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
-pub use linear::{
+pub use formats::FORMATS;
+pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
+pub use readers::csr::{CsrArray, CsrSource, CsrSpec};
+pub use readers::linear::{
     FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,
     PlainDecoder, Unit,
 };
-pub use memory::{MemoryArray, MemorySource};
-pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
+pub use readers::memory::{MemoryArray, MemorySource};
 pub use registry::{formats, register, replace};
-pub use storage::{SharedBytes, Storage, check_same, check_unchanged, open_again, pack};
-pub use whole::{OutputKind, WholeOutput, output_exists, part_of};
+pub use reopen::{check_same, check_unchanged, open_again, pack};
+pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
+pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};

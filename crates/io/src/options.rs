@@ -224,7 +224,7 @@ mod tests {
     fn every_option() -> (Vec<OptionSpec>, OpenOptions) {
         let mut specs: Vec<OptionSpec> = Vec::new();
         let mut options = OpenOptions::default();
-        for spec in crate::FORMATS.iter().flat_map(|format| format.options) {
+        for spec in crate::formats::FORMATS.iter().flat_map(|format| format.options) {
             if specs.iter().all(|known| known.name != spec.name) {
                 specs.push(*spec);
             }

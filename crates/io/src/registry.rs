@@ -1,7 +1,7 @@
 //! Formats that other crates bring along.
 
-use crate::detect::FORMATS;
 use crate::format::Format;
+use crate::formats::FORMATS;
 use framefold_core::{Error, Result};
 use std::sync::{PoisonError, RwLock};
 
@@ -172,7 +172,8 @@ fn check(format: &Format, added: &[&'static Format]) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{OptionKind, OptionSpec, Verdict};
+    use crate::format::Verdict;
+    use crate::options::{OptionKind, OptionSpec};
 
     fn row(name: &'static str, options: &'static [OptionSpec]) -> Format {
         Format {

@@ -5,7 +5,7 @@
 mod atomics {
     pub(crate) use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 }
-#[path = "../src/storage/registry/slot.rs"]
+#[path = "../src/access/storage/registry/slot.rs"]
 mod slot;
 
 use atomics::{AtomicBool, AtomicUsize};

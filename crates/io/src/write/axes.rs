@@ -1,6 +1,7 @@
 //! Names, steps and units of the axes that are written, from what is known of the experiment.
 
-use crate::calibration::offset_of;
+use crate::headers::axes::axis_name;
+use crate::headers::calibration::offset_of;
 use framefold_core::{MetadataList, Quantity};
 
 /// One axis.
@@ -43,19 +44,6 @@ pub(super) fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec
         axes.push(Axis::new(name, len, false, steps, metadata));
     }
     axes
-}
-
-/// The name of the `axis`-th of `n` axes, of the scan or of frames.
-pub(crate) fn axis_name(axis: usize, n: usize, navigates: bool) -> String {
-    match (navigates, n.saturating_sub(axis + 1), n) {
-        (true, 0, _) => "scan_x".to_owned(),
-        (true, 1, _) => "scan_y".to_owned(),
-        (true, other, _) => format!("scan_{other}"),
-        (false, 0, 1) => "channel".to_owned(),
-        (false, 0, _) => "x".to_owned(),
-        (false, 1, _) => "y".to_owned(),
-        (false, other, _) => format!("frame_{other}"),
-    }
 }
 
 impl Axis {

@@ -1,6 +1,6 @@
 //! Bytes at places in a file.
 
-use crate::whole::failed;
+use crate::write::whole::failed;
 use framefold_core::Result;
 use std::fs::File;
 use std::path::Path;

@@ -5,7 +5,7 @@ use super::bytes::write_at;
 use super::checksum::Checksums;
 use super::frames::Frames;
 use super::pool::{Link, share};
-use crate::whole::WholeOutput;
+use crate::write::whole::WholeOutput;
 use framefold_core::{Error, Result};
 
 /// A file whose pixels begin at some byte.

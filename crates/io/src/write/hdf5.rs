@@ -19,7 +19,8 @@ use super::chunks::{ChunkSpec, Encoded};
 use super::pool::Link;
 use super::units::{Unit, unravel};
 use super::{Job, WriteFormat};
-use crate::whole::WholeOutput;
+use crate::headers::written::{METADATA, UNIT};
+use crate::write::whole::WholeOutput;
 use chunk_tree::StoredChunk;
 use framefold_core::{Error, MetadataValue, Result};
 use message::{Filters, Layout};
@@ -33,10 +34,6 @@ pub(super) const FIRST_PIXEL: u64 = 4096;
 const NOWHERE: u64 = u64::MAX;
 /// The array of plain files.
 const DATA: &str = "data";
-/// The group of meta data in plain files, and its name within HyperSpy's.
-pub(crate) const METADATA: &str = "metadata";
-/// What follows the name of a quantity in that of the attribute with its unit.
-pub(crate) const UNIT: &str = "_unit";
 
 /// The name of the array within the file.
 pub(super) fn data_path(job: &Job<'_>) -> String {

@@ -1,6 +1,6 @@
 //! Which frames of a data set are written, and on what grid.
 
-use crate::calibration::offset_of;
+use crate::headers::calibration::offset_of;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory};
 
 /// The positions that are written, as a grid.

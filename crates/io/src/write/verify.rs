@@ -4,8 +4,10 @@ use super::checksum::Checksums;
 use super::frames::Frames;
 use super::pool::{Link, share};
 use super::{Cast, Job, hdf5};
+use crate::detect::open_as;
+use crate::options::OpenOptions;
 use crate::options::{DS_PATH, SIG_DIMS};
-use crate::{OpenOptions, WriteFormat, open_as};
+use crate::write::WriteFormat;
 use framefold_core::{Error, ErrorKind, Result, memory};
 use std::path::Path;
 

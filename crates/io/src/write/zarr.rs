@@ -5,7 +5,8 @@ use super::chunks::{ChunkSpec, Encoded};
 use super::units::{Unit, unravel};
 use super::{Compression, Job};
 use crate::codec::Step;
-use crate::whole::{WholeOutput, failed};
+use crate::headers::written::{METADATA, SIG_DIMS};
+use crate::write::whole::{WholeOutput, failed};
 use crc32c::crc32c;
 use framefold_core::{ByteOrder, DType, MetadataValue, Result, memory};
 use serde_json::{Map, Value, json};
@@ -13,11 +14,6 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// The attribute that holds meta data.
-pub(crate) const METADATA: &str = "metadata";
-/// The attribute that says how many of the last axes are those of a frame.
-pub(crate) const SIG_DIMS: &str = "sig_dims";
 
 /// The folder of an array whose files hold many chunks each.
 pub(super) struct ShardFolder<'j> {

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
-use crate::hyperspy::{STAGE, TEM, split_names};
+use crate::headers::hyperspy::{STAGE, TEM, split_names};
 use crate::write::axes::axes;
 use framefold_core::{MetadataValue, Quantity};
 

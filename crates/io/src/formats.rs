@@ -1,0 +1,48 @@
+//! The file formats, one module each, and the table of them.
+
+mod blo;
+mod dm;
+mod empad;
+mod frms6;
+pub(crate) mod hdf5;
+mod k2is;
+mod mib;
+mod mrc;
+mod npy;
+mod prz;
+pub(crate) mod raw;
+pub(crate) mod raw_csr;
+mod seq;
+mod ser;
+mod spe;
+mod tiff;
+mod tvips;
+pub(crate) mod zarr;
+
+use crate::format::Format;
+
+/// Every format that is built in, in the order in which detection asks them.
+///
+/// Formats with the longest signature come first, so that a chance match of a short one cannot
+/// shadow them; `raw`, which any file could be, comes last and never detects.
+pub const FORMATS: &[Format] = &[
+    npy::FORMAT,
+    hdf5::FORMAT,
+    blo::FORMAT,
+    seq::FORMAT,
+    tvips::FORMAT,
+    ser::FORMAT,
+    k2is::FORMAT,
+    dm::FORMAT,
+    tiff::FORMAT,
+    frms6::FORMAT,
+    mib::FORMAT,
+    // Its mark lies at byte 208, and old files have none.
+    mrc::FORMAT,
+    empad::FORMAT,
+    raw_csr::FORMAT,
+    zarr::FORMAT,
+    prz::FORMAT,
+    spe::FORMAT,
+    raw::FORMAT,
+];

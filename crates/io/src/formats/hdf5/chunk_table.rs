@@ -1,0 +1,169 @@
+//! Where the chunks of a data set are in the file.
+
+use super::array::is_nowhere;
+use super::library::Opened;
+use crate::access::Storage;
+use crate::readers::chunked::{ChunkStore, Stored};
+use framefold_core::{Error, Result, checked_product, memory};
+use hdf5_reader::chunk_index::ChunkEntry;
+use std::collections::HashMap;
+
+/// The chunks of one data set.
+#[derive(Debug)]
+pub(super) struct ChunkTable {
+    storage: Storage,
+    places: HashMap<u64, Chunk>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Chunk {
+    offset: u64,
+    len: u64,
+    mask: u32,
+}
+
+impl ChunkTable {
+    /// # Errors
+    /// `BadFile` if a chunk is not on the grid, or not in the file.
+    pub(super) fn try_new(
+        entries: &[ChunkEntry],
+        shape: &[usize],
+        chunk: &[usize],
+        size: usize,
+        owner: &Opened,
+    ) -> Result<Self> {
+        let whole = checked_product(chunk).and_then(|n| n.checked_mul(u64::try_from(size).ok()?));
+        let mut places = HashMap::new();
+        places.try_reserve(entries.len()).map_err(|_| {
+            Error::limit(format!("there is no memory for a table of {} chunks", entries.len()))
+        })?;
+        'entries: for entry in entries {
+            let mut number = 0u64;
+            for (axis, (&len, &chunk)) in shape.iter().zip(chunk).enumerate() {
+                let offset = entry.offsets.get(axis).and_then(|&o| usize::try_from(o).ok());
+                let offset =
+                    offset.filter(|offset| offset.is_multiple_of(chunk)).ok_or_else(|| {
+                        let at = &entry.offsets;
+                        Error::bad_file(format!(
+                            "a chunk at {at:?} is not on the grid of {chunk:?}"
+                        ))
+                    })?;
+                if offset >= len {
+                    // Left over from when the array was larger.
+                    continue 'entries;
+                }
+                let n_chunks = u64::try_from(len.div_ceil(chunk)).unwrap_or(u64::MAX);
+                let at = u64::try_from(offset / chunk).unwrap_or(u64::MAX);
+                number = number
+                    .checked_mul(n_chunks)
+                    .and_then(|number| number.checked_add(at))
+                    .ok_or_else(|| Error::bad_file("there are too many chunks"))?;
+            }
+            if is_nowhere(owner, entry.address) {
+                continue;
+            }
+            let len = if entry.size == 0 { whole.unwrap_or(u64::MAX) } else { entry.size };
+            let offset = entry.address.checked_add(owner.base());
+            let end = offset.and_then(|offset| offset.checked_add(len));
+            match (offset, end) {
+                (Some(offset), Some(end)) if end <= owner.storage.len() => {
+                    places.insert(number, Chunk { offset, len, mask: entry.filter_mask });
+                }
+                _ => {
+                    return Err(Error::bad_file(format!(
+                        "the chunk at {:?} should have {len} bytes from byte {} on, but the file \
+                         has {} bytes",
+                        entry.offsets,
+                        entry.address.saturating_add(owner.base()),
+                        owner.storage.len()
+                    ))
+                    .with_hint(super::library::DAMAGED));
+                }
+            }
+        }
+        Ok(ChunkTable { storage: owner.storage.clone(), places })
+    }
+
+    /// Notes that chunks which reach beyond the array went through no filter.
+    pub(super) fn leave_edges(&mut self, shape: &[usize], chunk: &[usize]) {
+        for (&number, place) in &mut self.places {
+            let mut rest = number;
+            let at_edge = shape.iter().zip(chunk).rev().fold(false, |edge, (&len, &chunk)| {
+                let n_chunks = u64::try_from(len.div_ceil(chunk)).unwrap_or(u64::MAX).max(1);
+                let last = rest % n_chunks == n_chunks - 1;
+                rest /= n_chunks;
+                edge || last && !len.is_multiple_of(chunk)
+            });
+            if at_edge {
+                place.mask = u32::MAX;
+            }
+        }
+    }
+
+    /// How many chunks were written.
+    pub(super) fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// The bytes of all of them.
+    pub(super) fn stored_bytes(&self) -> u64 {
+        self.places.values().fold(0, |sum, chunk| sum.saturating_add(chunk.len))
+    }
+}
+
+impl ChunkStore for ChunkTable {
+    fn fetch<'b>(&'b self, index: u64, buffer: &'b mut Vec<u8>) -> Result<Option<Stored<'b>>> {
+        let Some(Chunk { offset, len, mask }) = self.places.get(&index).copied() else {
+            return Ok(None);
+        };
+        if let Some(bytes) = self.storage.bytes(offset..offset.saturating_add(len)) {
+            return Ok(Some(Stored { bytes, mask }));
+        }
+        // The length was checked against that of the file.
+        let len =
+            usize::try_from(len).map_err(|_| Error::limit("a chunk does not fit in memory"))?;
+        if buffer.len() < len {
+            memory::resize(buffer, len, 0)?;
+        }
+        self.storage.read_at(offset, &mut buffer[..len])?;
+        Ok(Some(Stored { bytes: &buffer[..len], mask }))
+    }
+
+    fn locate(&self, index: u64, error: Error) -> Error {
+        let error = self.storage.locate(error);
+        match self.places.get(&index) {
+            Some(chunk) => error.with_offset(chunk.offset),
+            None => error,
+        }
+    }
+
+    fn prepare(&self) -> Result<()> {
+        self.storage.prepare()
+    }
+
+    fn verify(&self) -> Result<()> {
+        self.storage.verify()
+    }
+}
+
+/// Of a data set nothing of which was written.
+#[derive(Debug)]
+pub(super) struct NoChunks;
+
+impl ChunkStore for NoChunks {
+    fn fetch<'b>(&'b self, _: u64, _: &'b mut Vec<u8>) -> Result<Option<Stored<'b>>> {
+        Ok(None)
+    }
+
+    fn locate(&self, _: u64, error: Error) -> Error {
+        error
+    }
+
+    fn prepare(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn verify(&self) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,350 @@
+//! Data sets of a file as frames, and the source that fits where their pixels lie.
+
+use super::array::{Array, Place};
+use super::chunk_table::NoChunks;
+use super::find::Found;
+use super::library::Library;
+use super::{FORMAT, assemble, metadata, topspin, velox};
+use crate::codec::Pipeline;
+use crate::headers::axes::{check_sig_shape, sig_axes};
+use crate::options::OpenOptions;
+use crate::readers::chunked::{ChunkStore, ChunkedSource, Geometry, GeometrySpec, Segment};
+use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
+use crate::readers::recut::Axis;
+use crate::readers::strided::{StridedLayout, StridedSource, StridedSpec};
+use framefold_core::{
+    DataSource, Error, MetadataList, Presence, Result, SourceInfo, StoredDType, checked_product,
+};
+use std::sync::Arc;
+
+/// The arrays of a data set, and how they are frames.
+pub(super) struct Frames {
+    pub(super) arrays: Vec<Array>,
+    /// Which frames each of them holds.
+    pub(super) frames: Vec<std::ops::Range<u64>>,
+    pub(super) nav_axes: Vec<usize>,
+    pub(super) sig_axes: Vec<usize>,
+    pub(super) sig_shape: Vec<usize>,
+    pub(super) nav_shape: Vec<usize>,
+    pub(super) metadata: MetadataList,
+    pub(super) details: Vec<(String, String)>,
+    pub(super) warnings: Vec<String>,
+    /// The dtype in which a virtual data set shows them, if they are virtual themselves.
+    pub(super) shown_as: Option<StoredDType>,
+}
+
+impl Frames {
+    /// # Errors
+    /// Those of opening the arrays; `BadFile` if they do not belong together.
+    pub(super) fn read(library: &Library, found: &Found, options: &OpenOptions) -> Result<Self> {
+        let mut arrays: Vec<Array> = vec![];
+        let mut numbers = vec![];
+        let mut missing = vec![];
+        for (path, number) in &found.parts {
+            let dataset = library.dataset(path).and_then(|(dataset, owner)| {
+                let first = dataset.attribute("image_nr_low").ok();
+                let first = first.and_then(|attribute| attribute.read_as_f64().ok());
+                Ok((Array::try_new(library, &dataset, owner)?, first))
+            });
+            match dataset {
+                Ok((array, first)) => {
+                    numbers.push((*number, first));
+                    arrays.push(array);
+                }
+                // Of a set of files, some may not be there.
+                Err(error) if number.is_some() && error.message().contains("is not there") => {
+                    missing.push((path, error));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let Some(first) = arrays.first() else {
+            return Err(match missing.pop() {
+                Some((_, error)) => error,
+                None => Error::bug("no data set was chosen"),
+            });
+        };
+        let shape = first.shape.clone();
+        let dtype = first.dtype;
+        for array in &arrays {
+            // Of stacks, each may have another number of frames.
+            let same = if shape.len() > 2 { 1 } else { 0 };
+            let fits =
+                array.shape.len() == shape.len() && array.shape.get(same..) == shape.get(same..);
+            if !fits || array.dtype != dtype {
+                return Err(array.owner.locate(Error::bad_file(format!(
+                    "this file of the set holds an array of shape {:?} and dtype {}, but the first \
+                     one {shape:?} and {dtype}",
+                    array.shape, array.dtype
+                ))));
+            }
+        }
+        let sig_axes = sig_axes(&shape, found.sig_axes.as_deref(), options)?;
+        let mut nav_axes: Vec<usize> =
+            (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+        if found.dialect == "Velox" {
+            velox::order(&mut nav_axes, &sig_axes);
+        }
+        let lens = |axes: &[usize]| -> Vec<usize> {
+            axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
+        };
+        let sig_shape = lens(&sig_axes);
+        check_sig_shape(options, &shape, &sig_shape)?;
+        let frames = places(&arrays, &numbers, &nav_axes)?;
+        let n_frames = frames.last().map_or(0, |frames| frames.end);
+        let nav_shape = if found.parts.len() == 1 && found.parts[0].1.is_none() {
+            Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
+        } else {
+            let scan =
+                (found.dialect == "TopSpin").then(|| topspin::scan(library, found)).flatten();
+            scan.map_or_else(|| square(n_frames), |(shape, _)| shape)
+        };
+        let mut warnings = vec![];
+        if !missing.is_empty() {
+            let names: Vec<&str> = missing.iter().map(|(path, _)| path.as_str()).collect();
+            warnings.push(format!(
+                "{} files of the set are not there ({}): their frames are missing",
+                names.len(),
+                names.join(", ")
+            ));
+        }
+        let said = metadata::read(library, found, &nav_axes, &sig_axes);
+        let mut details = details(found, &arrays);
+        details.extend(said.others);
+        warnings.extend(said.warning);
+        Ok(Frames {
+            arrays,
+            frames,
+            nav_axes,
+            sig_axes,
+            sig_shape,
+            nav_shape,
+            metadata: said.metadata,
+            details,
+            warnings,
+            shown_as: None,
+        })
+    }
+
+    /// All of one array; of which axes are not those of a frame, each counts frames.
+    ///
+    /// # Errors
+    /// `BadFile` if there are too many frames.
+    pub(super) fn of_one(array: Array, sig_axes: Vec<usize>) -> Result<Self> {
+        let nav_axes: Vec<usize> =
+            (0..array.shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+        let lens = |axes: &[usize]| -> Vec<usize> {
+            axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect()
+        };
+        let (nav, sig_shape) = (lens(&nav_axes), lens(&sig_axes));
+        let n_frames = checked_product(&nav)
+            .ok_or_else(|| array.owner.locate(Error::bad_file("there are too many frames")))?;
+        Ok(Frames {
+            arrays: vec![array],
+            #[expect(clippy::single_range_in_vec_init, reason = "one array, one range of frames")]
+            frames: vec![0..n_frames],
+            nav_shape: if nav.is_empty() { vec![1] } else { nav },
+            nav_axes,
+            sig_axes,
+            sig_shape,
+            metadata: MetadataList::new(),
+            details: vec![],
+            warnings: vec![],
+            shown_as: None,
+        })
+    }
+
+    /// # Errors
+    /// `BadFile` or `Unsupported` if pixels are not where they should be.
+    pub(super) fn source(self, library: &Library) -> Result<Arc<dyn DataSource>> {
+        let in_order = self.nav_axes.iter().chain(&self.sig_axes).is_sorted();
+        let is_run = |array: &Array| matches!(array.pixels, Place::Run { .. });
+        let is_virtual = |array: &Array| matches!(array.pixels, Place::Virtual(_));
+        let n_runs = self.arrays.iter().filter(|array| is_run(array)).count();
+        let all = self.arrays.len();
+        match (n_runs == all, in_order) {
+            _ if self.arrays.iter().any(is_virtual) => assemble::source(library, self),
+            (true, true) => self.linear(),
+            (true, false) if all == 1 => self.strided(),
+            (false, _) if n_runs == 0 => self.chunked(),
+            _ => assemble::source(library, self),
+        }
+    }
+
+    /// Every frame in one run of bytes.
+    fn linear(self) -> Result<Arc<dyn DataSource>> {
+        let stored = self.arrays[0].dtype;
+        let stride = crate::readers::linear::frame_bytes(&self.sig_shape, stored)?;
+        let files = self.arrays.into_iter().zip(self.frames).filter_map(|(array, frames)| {
+            let Place::Run { storage, first_byte } = array.pixels else { return None };
+            Some(LinearFile { storage, frames, first_pixel: first_byte, stride })
+        });
+        Ok(Arc::new(LinearSource::try_new(LinearSpec {
+            format: FORMAT.name,
+            files: files.collect(),
+            pixels: Pixels::Plain { stored, trusted: false },
+            sig_shape: self.sig_shape,
+            nav_shape: self.nav_shape,
+            metadata: self.metadata,
+            details: self.details,
+            warnings: self.warnings,
+        })?))
+    }
+
+    /// Frames that are spread over the array.
+    fn strided(mut self) -> Result<Arc<dyn DataSource>> {
+        let Some(Array { shape, dtype, pixels: Place::Run { storage, first_byte }, .. }) =
+            self.arrays.pop()
+        else {
+            return Err(Error::bug("an array without pixels"));
+        };
+        let mut stride = u64::try_from(dtype.dtype.size()).unwrap_or(u64::MAX);
+        let mut axes = Vec::with_capacity(shape.len());
+        for &len in shape.iter().rev() {
+            axes.push(Axis { len, stride });
+            stride = stride.saturating_mul(u64::try_from(len).unwrap_or(u64::MAX));
+        }
+        axes.reverse();
+        let pick = |numbers: &[usize]| -> Vec<Axis> {
+            numbers.iter().filter_map(|&axis| axes.get(axis).copied()).collect()
+        };
+        Ok(Arc::new(StridedSource::try_new(StridedSpec {
+            format: FORMAT.name,
+            storage,
+            layout: StridedLayout {
+                stored: dtype,
+                first_byte,
+                nav_axes: pick(&self.nav_axes),
+                sig_axes: pick(&self.sig_axes),
+                trusted: false,
+            },
+            sig_shape: self.sig_shape,
+            nav_shape: self.nav_shape,
+            metadata: self.metadata,
+            details: self.details,
+            warnings: self.warnings,
+        })?))
+    }
+
+    fn chunked(self) -> Result<Arc<dyn DataSource>> {
+        let dtype = self.arrays[0].dtype;
+        let paths = self.arrays.iter().filter_map(|a| Some(a.owner.storage.path()?.to_path_buf()));
+        let mut paths: Vec<_> = paths.collect();
+        paths.dedup();
+        let presence = if self.frames.windows(2).all(|pair| pair[0].end == pair[1].start)
+            && self.frames.first().is_none_or(|first| first.start == 0)
+        {
+            Presence::All
+        } else {
+            Presence::Ranges(self.frames.clone())
+        };
+        let mut segments = Vec::with_capacity(self.arrays.len());
+        for (array, frames) in self.arrays.into_iter().zip(self.frames.clone()) {
+            let whole_frame = || -> Vec<usize> {
+                let numbered = array.shape.iter().enumerate();
+                numbered.map(|(i, &n)| if self.sig_axes.contains(&i) { n } else { 1 }).collect()
+            };
+            let (chunk, pipeline, store): (_, _, Box<dyn ChunkStore>) = match array.pixels {
+                Place::Chunks { shape, pipeline, store } => (shape, pipeline, Box::new(store)),
+                Place::Nowhere => (whole_frame(), Pipeline::default(), Box::new(NoChunks)),
+                Place::Run { .. } | Place::Virtual(_) => {
+                    return Err(Error::bug("an array that is not in chunks"));
+                }
+            };
+            let geometry = Geometry::try_new(&GeometrySpec {
+                shape: array.shape,
+                chunk,
+                nav_axes: self.nav_axes.clone(),
+                sig_axes: self.sig_axes.clone(),
+            })?;
+            segments.push(Segment { frames, geometry, pipeline, fill: array.fill, store });
+        }
+        let info = SourceInfo {
+            format: FORMAT.name,
+            paths,
+            n_frames: self.frames.last().map_or(0, |frames| frames.end),
+            presence,
+            base_shape: self.sig_shape.clone(),
+            sig_shape: self.sig_shape,
+            nav_shape: self.nav_shape,
+            dtype,
+            preferred_depth: 1,
+            lends: false,
+            metadata: self.metadata,
+            details: self.details,
+            warnings: self.warnings,
+        };
+        Ok(Arc::new(ChunkedSource::try_new(info, segments)?))
+    }
+}
+
+/// Which frames each array holds: one after the other, unless they say themselves.
+fn places(
+    arrays: &[Array],
+    numbers: &[(Option<u64>, Option<f64>)],
+    nav_axes: &[usize],
+) -> Result<Vec<std::ops::Range<u64>>> {
+    let too_many = || Error::bad_file("there are too many frames");
+    let mut frames: Vec<std::ops::Range<u64>> = vec![];
+    let mut longest = 0;
+    for (array, (number, low)) in arrays.iter().zip(numbers) {
+        let lens: Vec<usize> =
+            nav_axes.iter().filter_map(|&axis| array.shape.get(axis).copied()).collect();
+        let n = checked_product(&lens).ok_or_else(too_many)?;
+        longest = longest.max(n);
+        let end = frames.last().map_or(0, |last| last.end);
+        // Files count from 1, and so do images.
+        let in_place = number.and_then(|number| number.checked_sub(1)?.checked_mul(longest));
+        let start = match low {
+            Some(low) if number.is_some() && *low >= 1.0 && *low < 9e15 => *low as u64 - 1,
+            _ => in_place.unwrap_or(end).max(end),
+        };
+        if start < end {
+            return Err(array.owner.locate(Error::bad_file(format!(
+                "the file says that its first frame is {start}, but other files of the set hold \
+                 those before {end}"
+            ))));
+        }
+        frames.push(start..start.checked_add(n).ok_or_else(too_many)?);
+    }
+    Ok(frames)
+}
+
+/// The scan shape for frames without one: a square, if there are so many.
+fn square(n_frames: u64) -> Vec<usize> {
+    let n_frames = usize::try_from(n_frames).unwrap_or(usize::MAX);
+    let side = n_frames.isqrt();
+    if side * side == n_frames { vec![side, side] } else { vec![n_frames] }
+}
+
+fn details(found: &Found, arrays: &[Array]) -> Vec<(String, String)> {
+    let mut details = vec![("HDF5 dialect".into(), found.dialect.into())];
+    let (Some((path, _)), Some(first)) = (found.parts.first(), arrays.first()) else {
+        return details;
+    };
+    let name = if found.parts.len() == 1 {
+        format!("/{path}")
+    } else {
+        format!("/{path} and {} more", found.parts.len() - 1)
+    };
+    details.push(("data set".into(), name));
+    if let Some(others) = &found.others {
+        details.push(("other data sets".into(), others.clone()));
+    }
+    details.push(("array shape".into(), format!("{:?}", first.shape)));
+    match &first.pixels {
+        Place::Run { .. } => details.push(("layout".into(), "contiguous".into())),
+        Place::Virtual(set) => {
+            let n = set.members.len();
+            details.push(("layout".into(), format!("virtual, of {n} parts of other data sets")));
+        }
+        Place::Nowhere => details.push(("layout".into(), "nothing was written".into())),
+        Place::Chunks { shape, pipeline, store } => {
+            details.push(("chunk shape".into(), format!("{shape:?}")));
+            details.push(("chunks written".into(), format!("{}", store.len())));
+            details.push(("stored bytes".into(), format!("{}", store.stored_bytes())));
+            details.push(("filters".into(), pipeline.to_string()));
+        }
+    }
+    details
+}

@@ -1,0 +1,192 @@
+//! What programs write into the description of the first page: ImageJ, OME and tifffile.
+
+use super::ifd::{Directory, tag};
+use crate::headers::units::convert;
+use crate::headers::xml::Element;
+use framefold_core::{MetadataList, Quantity, checked_product};
+
+/// Texts beyond this are not looked into.
+const LONGEST: usize = 16 << 20;
+
+/// What the first page says about the stack.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Description {
+    /// Who wrote it.
+    pub(super) kind: Option<&'static str>,
+    /// How many frames there are, where it says so.
+    pub(super) n_frames: Option<u64>,
+    pub(super) metadata: MetadataList,
+    /// The axes of the stack, slowest first, with those of a frame or without them.
+    axes: Option<Axes>,
+}
+
+#[derive(Clone, Debug)]
+enum Axes {
+    Nav(Vec<usize>),
+    All(Vec<usize>),
+}
+
+impl Description {
+    pub(super) fn read(directory: &Directory<'_>) -> Self {
+        let mut found = Description::default();
+        let text = directory.text(tag::DESCRIPTION).unwrap_or_default();
+        found.metadata.text(Quantity::Software, directory.text(tag::SOFTWARE).as_deref());
+        found.metadata.text(Quantity::RecordedAt, directory.text(tag::DATE_TIME).as_deref());
+        if text.len() > LONGEST {
+            return found;
+        }
+        if text.starts_with("ImageJ=") {
+            let steps = [tag::X_RESOLUTION, tag::Y_RESOLUTION].map(|tag| {
+                directory.fraction(tag).filter(|&n| n > 0.0).map(|per_unit| 1.0 / per_unit)
+            });
+            found.imagej(&text, steps);
+        } else if text.starts_with('{') {
+            found.tifffile(&text);
+        } else if text.contains("<OME") {
+            found.ome(&text);
+        }
+        found
+    }
+
+    /// The scan shape, of frames of this shape.
+    pub(super) fn nav_shape(&self, sig_shape: &[usize]) -> Option<Vec<usize>> {
+        match self.axes.as_ref()? {
+            Axes::Nav(nav) => Some(nav.clone()),
+            Axes::All(all) => all.strip_suffix(sig_shape).map(<[usize]>::to_vec),
+        }
+        .filter(|nav| !nav.is_empty())
+    }
+
+    /// Lines of `name=value`.
+    fn imagej(&mut self, text: &str, [x, y]: [Option<f64>; 2]) {
+        self.kind = Some("ImageJ");
+        let value = |name: &str| {
+            let mut values = text.lines().filter_map(|line| line.split_once('='));
+            values.find(|(key, _)| key.trim() == name).map(|(_, value)| value.trim())
+        };
+        let count = |name: &str| value(name).and_then(|n| n.parse::<usize>().ok());
+        self.n_frames = count("images").and_then(|n| u64::try_from(n).ok());
+        let axes: Vec<usize> =
+            ["frames", "slices", "channels"].into_iter().filter_map(count).collect();
+        self.axes = Some(Axes::Nav(axes.into_iter().filter(|&n| n > 1).collect()));
+        let numbers = |name: &str| value(name).and_then(|n| n.parse::<f64>().ok());
+        self.metadata.positive(Quantity::FrameTime, numbers("finterval"));
+        let unit = value("unit").unwrap_or_default();
+        self.steps(x, unit, y, value("yunit").unwrap_or(unit));
+    }
+
+    /// `{"shape": [3, 4, 128, 128]}`
+    fn tifffile(&mut self, text: &str) {
+        let Ok(json) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let Some(shape) = json["shape"].as_array() else { return };
+        let shape: Option<Vec<usize>> =
+            shape.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect();
+        let Some(shape) = shape.filter(|shape| shape.len() > 2) else { return };
+        self.kind = Some("tifffile");
+        if json["truncated"] == true {
+            // One page stands for all: which axes are its own shows only in its tags.
+            let nav = shape.get(..shape.len() - 2).unwrap_or_default();
+            self.n_frames = checked_product(nav);
+        }
+        self.axes = Some(Axes::All(shape));
+    }
+
+    /// `OME/Image/Pixels`, if there is one image whose planes are in order.
+    fn ome(&mut self, text: &str) {
+        let Ok(root) = Element::parse(text.as_bytes()) else { return };
+        let images: Vec<&Element> =
+            root.children.iter().filter(|child| child.name.ends_with("Image")).collect();
+        let pixels = |image: &&Element| {
+            image.children.iter().find(|child| child.name.ends_with("Pixels")).cloned()
+        };
+        let Some(pixels) = images.first().and_then(pixels) else { return };
+        self.kind = Some("OME");
+        self.metadata
+            .text(Quantity::Title, images.first().and_then(|image| image.attribute("Name")));
+        let number = |name: &str| pixels.attribute(name).and_then(|n| n.parse::<f64>().ok());
+        let unit = |name: &str| pixels.attribute(name).unwrap_or("µm").to_owned();
+        self.steps(
+            number("PhysicalSizeX"),
+            &unit("PhysicalSizeXUnit"),
+            number("PhysicalSizeY"),
+            &unit("PhysicalSizeYUnit"),
+        );
+        if pixels.attribute("TimeIncrementUnit").is_none_or(|unit| unit == "s") {
+            self.metadata.positive(Quantity::FrameTime, number("TimeIncrement"));
+        }
+        let planes: Vec<&Element> =
+            pixels.children.iter().filter(|child| child.name.ends_with("TiffData")).collect();
+        let in_order = planes.iter().enumerate().all(|(i, plane)| {
+            let ifd = plane.attribute("IFD").map_or(Some(0), |n| n.parse::<usize>().ok());
+            ifd == Some(i)
+                && (planes.len() == 1 || !plane.children.iter().any(|c| c.name.ends_with("UUID")))
+        });
+        if images.len() != 1 || !in_order {
+            return;
+        }
+        // From fastest to slowest, after X and Y.
+        let order = pixels.attribute("DimensionOrder").unwrap_or("XYZCT");
+        let colours = pixels.children.iter().find(|child| child.name.ends_with("Channel"));
+        let samples = colours.and_then(|c| c.attribute("SamplesPerPixel")?.parse::<usize>().ok());
+        let nav =
+            order.chars().rev().filter(|axis| !matches!(axis, 'X' | 'Y')).filter_map(|axis| {
+                let n = pixels.attribute(&format!("Size{axis}"))?.parse::<usize>().ok()?;
+                Some(if axis == 'C' { n / samples.unwrap_or(1).max(1) } else { n })
+            });
+        self.axes = Some(Axes::Nav(nav.filter(|&n| n > 1).collect()));
+    }
+
+    /// Width and height of a pixel, if they are lengths or inverse lengths.
+    fn steps(&mut self, x: Option<f64>, x_unit: &str, y: Option<f64>, y_unit: &str) {
+        use Quantity::{DiffractionStepX, DiffractionStepY, ImageStepX, ImageStepY};
+        for (step, unit, image, diffraction) in
+            [(x, x_unit, ImageStepX, DiffractionStepX), (y, y_unit, ImageStepY, DiffractionStepY)]
+        {
+            let unit = unit.replace("\\u00B5", "µ");
+            for quantity in [image, diffraction] {
+                let step = step.and_then(|step| convert(step, &unit, quantity));
+                self.metadata.positive(quantity, step);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn imagej_says_how_many_frames_and_how_wide_pixels_are() {
+        let mut found = Description::default();
+        let text = "ImageJ=1.52\nimages=6\nslices=3\nframes=2\nunit=\\u00B5m\nfinterval=0.5\n";
+        found.imagej(text, [Some(0.25), Some(0.5)]);
+        assert_eq!((found.n_frames, found.nav_shape(&[9, 9])), (Some(6), Some(vec![2, 3])));
+        let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
+        assert_eq!(facts, ["0.5 s", "250 nm", "500 nm"]);
+    }
+
+    #[test]
+    fn tifffile_says_the_shape() {
+        let mut found = Description::default();
+        found.tifffile(r#"{"shape": [3, 4, 5, 6]}"#);
+        assert_eq!(found.nav_shape(&[5, 6]), Some(vec![3, 4]));
+        assert_eq!(found.nav_shape(&[6, 5]), None);
+        assert_eq!(found.n_frames, None);
+    }
+
+    #[test]
+    fn ome_says_the_axes() {
+        let mut found = Description::default();
+        found.ome(
+            r#"<?xml version="1.0"?><OME><Image Name="a"><Pixels DimensionOrder="XYCZT" SizeX="7"
+            SizeY="8" SizeZ="4" SizeC="1" SizeT="3" PhysicalSizeX="2" PhysicalSizeXUnit="nm"><TiffData
+            IFD="0" PlaneCount="12"/></Pixels></Image></OME>"#,
+        );
+        assert_eq!(found.nav_shape(&[8, 7]), Some(vec![3, 4]));
+        let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
+        assert_eq!(facts, ["2 nm", "a"]);
+        let mut other = Description::default();
+        other.ome("<OME><Image><Pixels SizeZ='4'><TiffData IFD='3'/></Pixels></Image></OME>");
+        assert_eq!(other.nav_shape(&[8, 7]), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Zarr, versions 2 and 3, and HyperSpy's `.zspy`: folders or archives, with a file for each chunk.
+//!
+//! | file in the folder of an array | what |
+//! |---|---|
+//! | `.zarray` (version 2), `zarr.json` (3) | JSON: shape, dtype, shape of chunks, codecs, fill value |
+//! | `0.0.0`, `0/0/0` (2), `c/0/0/0` (3) | chunks, each compressed by itself; with shards, several in a file |
+//! | `.zattrs` (2) | attributes |
+//!
+//! Folders around it hold `.zgroup` or `zarr.json`. Endianness: as the dtype or the `bytes` codec
+//! says. All of it may be in one zip archive instead, whose members are read where they lie. Known
+//! writers: zarr-python, HyperSpy. Limits: of codecs, those in `codecs`. A chunk without a file is made of fill values; that is no damage.
+
+mod about;
+mod codecs;
+mod meta;
+mod place;
+mod shard;
+mod store;
+
+use crate::access::Storage;
+use crate::access::archive::{Archive, MAGIC};
+use crate::access::enclosure::Enclosure;
+use crate::format::{Format, Prefix, Verdict};
+use crate::headers::axes::{check_sig_shape, sig_axes};
+use crate::headers::written;
+use crate::options;
+use crate::options::{Backend, OpenOptions};
+use crate::readers::chunked::{ChunkedSource, Geometry, GeometrySpec, Segment};
+use framefold_core::{Dataset, Error, Presence, Result, SourceInfo};
+use meta::Meta;
+use place::Place;
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use store::Folder;
+
+/// The registry's entry.
+pub(crate) const FORMAT: Format = Format {
+    name: "zarr",
+    title: "Zarr",
+    extensions: &["zarr", "zspy"],
+    options: &[
+        options::DS_PATH,
+        options::NAV_SHAPE,
+        options::SIG_SHAPE,
+        options::SIG_DIMS,
+        options::SYNC_OFFSET,
+        options::ALLOW_EXTERNAL_LINKS,
+    ],
+    detect: &detect,
+    open: &open,
+};
+
+/// Folders within folders beyond this are not looked into.
+const DEEPEST: usize = 16;
+/// Nor is anything after so many of them.
+const MOST_FOLDERS: usize = 100_000;
+/// Names of arrays that a message lists.
+const MOST_NAMED: usize = 8;
+/// The files that say what a folder is.
+const DESCRIPTIONS: [&str; 3] = ["zarr.json", ".zarray", ".zgroup"];
+
+fn detect(prefix: &Prefix<'_>) -> Verdict {
+    match described(prefix.path) {
+        Some(name) => Verdict::Match(format!("the folder holds '{name}'")),
+        None if prefix.path.is_dir() => Verdict::No("the folder holds no 'zarr.json'".into()),
+        None if DESCRIPTIONS.iter().any(|name| prefix.path.ends_with(name)) => {
+            Verdict::Match("it describes a folder".into())
+        }
+        None if prefix.bytes.starts_with(MAGIC) => match archived(prefix) {
+            true => Verdict::Match("it is a zip archive of such a folder".into()),
+            false => Verdict::No("it is an archive, but not by its name or first member".into()),
+        },
+        None => Verdict::No("it is not a folder".into()),
+    }
+}
+
+/// Whether an archive is Zarr: its name says so, or its first member describes a folder.
+fn archived(prefix: &Prefix<'_>) -> bool {
+    let name = prefix.path.file_name().map(|n| n.to_string_lossy().to_lowercase());
+    let by_name = name.is_some_and(|name| {
+        [".zarr.zip", ".zspy.zip", ".zarr", ".zspy"].iter().any(|end| name.ends_with(end))
+    });
+    let first = || {
+        let header = crate::headers::fields::Fields::little(prefix.bytes);
+        let len = usize::from(header.u16(26)?);
+        prefix.bytes.get(30..)?.get(..len)
+    };
+    let describes = |name: &[u8]| DESCRIPTIONS.iter().any(|known| name.ends_with(known.as_bytes()));
+    by_name || first().is_some_and(describes)
+}
+
+fn described(folder: &Path) -> Option<&'static str> {
+    let there = |name: &&str| folder.join(name).is_file();
+    DESCRIPTIONS.into_iter().find(there).or_else(|| {
+        // Folders of version 2 need not be described themselves.
+        folder.join("Experiments").is_dir().then_some("Experiments")
+    })
+}
+
+fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
+    let (root, place) = root(path, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
+    let found = match options.text(&options::DS_PATH) {
+        Some(name) => named(&place, name)?,
+        None => largest(&place)?,
+    };
+    let meta = found.meta;
+    let shape = meta.shape.clone();
+    let attributes = about::attributes(&found.folder)?;
+    let told = about::signal_axes(&found.folder).or_else(|| last_axes(&attributes, shape.len()));
+    let sig_axes = sig_axes(&shape, told.as_deref(), options)?;
+    let nav_axes: Vec<usize> = (0..shape.len()).filter(|axis| !sig_axes.contains(axis)).collect();
+    let lens = |axes: &[usize]| -> Vec<usize> {
+        axes.iter().filter_map(|&axis| shape.get(axis).copied()).collect()
+    };
+    let sig_shape = lens(&sig_axes);
+    check_sig_shape(options, &shape, &sig_shape)?;
+    let nav_shape = Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1]);
+
+    // Chunks are those of an array that has its axes in the order of the chunk.
+    let turned = |axes: &[usize]| -> Vec<usize> {
+        axes.iter().filter_map(|axis| meta.order.iter().position(|other| other == axis)).collect()
+    };
+    let order = |lens: &[usize]| -> Vec<usize> {
+        meta.order.iter().filter_map(|&axis| lens.get(axis).copied()).collect()
+    };
+    let geometry = Geometry::try_new(&GeometrySpec {
+        shape: order(&shape),
+        chunk: order(&meta.chunk),
+        nav_axes: turned(&nav_axes),
+        sig_axes: turned(&sig_axes),
+    })?;
+    let mut details = vec![
+        ("Zarr version".into(), meta.version.to_string()),
+        ("array".into(), format!("/{}", found.name)),
+        ("array shape".into(), format!("{shape:?}")),
+        ("chunk shape".into(), format!("{:?}", meta.chunk)),
+        ("codecs".into(), meta.pipeline.to_string()),
+    ];
+    let (metadata, others) = about::read(&found.folder, &attributes);
+    details.extend(others);
+    if let Some(shards) = &meta.shards {
+        details.push(("shard shape".into(), format!("{:?}", shards.shape)));
+    }
+    let info = SourceInfo {
+        format: FORMAT.name,
+        paths: vec![root.to_path_buf()],
+        n_frames: geometry.n_frames(),
+        presence: Presence::All,
+        base_shape: sig_shape.clone(),
+        sig_shape,
+        nav_shape,
+        dtype: meta.dtype,
+        preferred_depth: 1,
+        lends: false,
+        metadata,
+        details,
+        warnings: Vec::new(),
+    };
+    let segment = Segment {
+        frames: 0..geometry.n_frames(),
+        geometry,
+        pipeline: meta.pipeline.clone(),
+        fill: meta.fill.clone(),
+        store: Box::new(Folder::new(&found.folder, meta)),
+    };
+    let source = ChunkedSource::try_new(info, vec![segment])?;
+    Dataset::try_new(Arc::new(source), options.nav_shape.as_deref(), options.sync_offset)
+}
+
+/// The folder or archive that a path belongs to, and what it stands for.
+fn root(path: &Path, anywhere: bool) -> Result<(&Path, Place)> {
+    let describes = DESCRIPTIONS.iter().any(|name| path.ends_with(name));
+    if path.is_dir() || describes {
+        let folder = if path.is_dir() { path } else { path.parent().unwrap_or(path) };
+        let around = Enclosure::new(folder, anywhere)?;
+        return Ok((folder, Place::Folder(folder.to_path_buf(), around)));
+    }
+    let archive = Archive::open(Storage::open(path, Backend::Mmap)?)?;
+    Ok((path, Place::Archive(Arc::new(archive), String::new())))
+}
+
+/// An array of a folder.
+struct Found {
+    /// From the folder that was opened.
+    name: String,
+    folder: Place,
+    meta: Meta,
+}
+
+fn named(root: &Place, name: &str) -> Result<Found> {
+    let name = name.trim_matches('/');
+    let leaves =
+        Path::new(name).components().any(|c| !matches!(c, std::path::Component::Normal(_)));
+    let folder = root.join(name);
+    match if leaves { None } else { Meta::read(&folder)? } {
+        Some(meta) => Ok(Found { name: name.to_owned(), folder, meta }),
+        None => Err(Error::invalid(format!("there is no array '{name}' in the folder"))),
+    }
+}
+
+/// HyperSpy's data, or the array with the most elements of those with three or more axes.
+fn largest(root: &Place) -> Result<Found> {
+    if let Some(meta) = Meta::read(root)? {
+        return Ok(Found { name: String::new(), folder: root.clone(), meta });
+    }
+    let mut all = Vec::new();
+    let mut refused = None;
+    let mut seen = 0;
+    walk(root, "", 0, &mut seen, &mut |found| match found {
+        Ok(found) => all.push(found),
+        Err(error) => refused = Some(error),
+    });
+    let hyperspy =
+        |found: &Found| found.name.starts_with("Experiments/") && found.name.ends_with("/data");
+    let is_stack = |found: &Found| found.meta.shape.len() >= 3 || hyperspy(found);
+    all.sort_by_key(|found| {
+        (!hyperspy(found), std::cmp::Reverse(found.meta.n_cells()), found.name.clone())
+    });
+    if let Some(best) = all.iter().position(is_stack) {
+        return Ok(all.swap_remove(best));
+    }
+    let names = all.iter().take(MOST_NAMED);
+    let names: Vec<_> = names.map(|f| format!("'{}' {:?}", f.name, f.meta.shape)).collect();
+    Err(match (refused, names.is_empty()) {
+        (Some(error), true) => error,
+        (_, true) => Error::unsupported("the folder holds no array of numbers"),
+        _ => Error::unsupported("the folder has no array of numbers with three or more axes")
+            .with_hint(format!("name another one by ds_path; there are {}", names.join(", "))),
+    })
+}
+
+/// Passes on every array below a folder.
+fn walk(
+    folder: &Place,
+    name: &str,
+    depth: usize,
+    seen: &mut usize,
+    each: &mut impl FnMut(Result<Found>),
+) {
+    for leaf in folder.folders(MOST_FOLDERS) {
+        *seen += 1;
+        if *seen > MOST_FOLDERS || depth >= DEEPEST {
+            return;
+        }
+        let place = folder.join(&leaf);
+        let name = format!("{name}{leaf}");
+        match Meta::read(&place) {
+            Ok(Some(meta)) => each(Ok(Found { name, folder: place, meta })),
+            Ok(None) => walk(&place, &format!("{name}/"), depth + 1, seen, each),
+            Err(error) => each(Err(error)),
+        }
+    }
+}
+
+/// The axes of a frame, where framefold wrote how many they are.
+fn last_axes(attributes: &Value, n_axes: usize) -> Option<Vec<usize>> {
+    let n = usize::try_from(attributes[written::SIG_DIMS].as_u64()?).ok()?;
+    Some((n_axes.checked_sub(n)?..n_axes).collect())
+}

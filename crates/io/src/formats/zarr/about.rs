@@ -1,0 +1,75 @@
+//! What attributes say about an array: framefold's own, and HyperSpy's.
+
+use super::place::Place;
+use crate::headers::hyperspy::{self, Signal};
+use crate::headers::written;
+use framefold_core::{MetadataList, Quantity, Result};
+use serde_json::Value;
+
+/// The attributes of an array or a group, in version 2 or 3; null if there are none.
+///
+/// # Errors
+/// Those of [`Place::json`]: attributes may say which axes are those of a frame.
+pub(super) fn attributes(of: &Place) -> Result<Value> {
+    if let Some(attributes) = of.json(".zattrs")? {
+        return Ok(attributes);
+    }
+    let description = of.json("zarr.json")?.unwrap_or_default();
+    Ok(description["attributes"].clone())
+}
+
+/// The axes that HyperSpy does not navigate.
+pub(super) fn signal_axes(array: &Place) -> Option<Vec<usize>> {
+    let signal = signal(array)?;
+    let navigates = |axis: &usize| signal.truth(&format!("axis-{axis}"), "navigate");
+    let n_axes = (0..).take_while(|axis| signal.has(&format!("axis-{axis}"))).count();
+    let axes: Vec<usize> = (0..n_axes).filter(|axis| navigates(axis) == Some(false)).collect();
+    (!axes.is_empty()).then_some(axes)
+}
+
+/// What is known of the experiment; and what has a unit that is not known, in the words of the file.
+pub(super) fn read(array: &Place, attributes: &Value) -> (MetadataList, Vec<(String, String)>) {
+    let mut list = MetadataList::new();
+    let others = signal(array).map(|signal| hyperspy::add(&signal, &mut list));
+    for &quantity in Quantity::ALL {
+        let fact = &attributes[written::METADATA][quantity.name()];
+        if fact["unit"].as_str().unwrap_or_default() == quantity.unit() {
+            list.text(quantity, fact["value"].as_str());
+            list.number(quantity, fact["value"].as_f64());
+        }
+    }
+    (list, others.unwrap_or_default())
+}
+
+/// The group of HyperSpy's signal that an array belongs to.
+fn signal(array: &Place) -> Option<InFolder> {
+    let signal = array.is_called("data").then(|| array.parent()).flatten().map(InFolder)?;
+    signal.has("axis-0").then_some(signal)
+}
+
+/// The groups of a signal.
+struct InFolder(Place);
+
+impl InFolder {
+    fn attribute(&self, group: &str, name: &str) -> Value {
+        attributes(&self.0.join(group)).map(|all| all[name].clone()).unwrap_or_default()
+    }
+}
+
+impl Signal for InFolder {
+    fn has(&self, group: &str) -> bool {
+        attributes(&self.0.join(group)).is_ok_and(|all| all.is_object())
+    }
+
+    fn number(&self, group: &str, name: &str) -> Option<f64> {
+        self.attribute(group, name).as_f64()
+    }
+
+    fn text(&self, group: &str, name: &str) -> Option<String> {
+        self.attribute(group, name).as_str().map(str::to_owned)
+    }
+
+    fn truth(&self, group: &str, name: &str) -> Option<bool> {
+        self.attribute(group, name).as_bool()
+    }
+}

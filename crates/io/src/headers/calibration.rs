@@ -1,0 +1,222 @@
+//! How far apart neighbours on an axis are, as files tell it.
+
+use crate::headers::units::convert;
+use framefold_core::{MetadataList, Quantity};
+
+/// One axis: the unit is spelled as in the file.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Calibration {
+    /// From one position to the next: below 0 where the axis counts down.
+    pub(crate) step: f64,
+    /// Where the axis begins, if that is known.
+    pub(crate) offset: Option<f64>,
+    pub(crate) unit: String,
+}
+
+impl Calibration {
+    /// The axis with these values at its positions; `None` if they are not equally far apart.
+    pub(crate) fn of_values(values: &[f64], unit: &str) -> Option<Self> {
+        let (&[first, second], &last) = (values.first_chunk()?, values.last()?);
+        let step = (last - first) / (values.len() - 1) as f64;
+        let even = |pair: &[f64]| match pair {
+            [a, b] => (b - a - step).abs() <= 1e-3 * step.abs(),
+            _ => false,
+        };
+        let known = step.is_finite() && (second - first).is_finite() && step != 0.0;
+        let even = known && values.windows(2).all(even);
+        even.then(|| Calibration { step, offset: Some(first), unit: unit.to_owned() })
+    }
+}
+
+/// The axes of a scan and those of its frames, slowest first, as far as they are known.
+pub(crate) struct Steps {
+    pub(crate) nav: Vec<Option<Calibration>>,
+    pub(crate) sig: Vec<Option<Calibration>>,
+}
+
+impl Steps {
+    /// That the axes seem to be in the other order: those of frames are lengths, as of a scan, and
+    /// those of the scan are inverse ones, as of diffraction patterns.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let units = |axes: &[Option<Calibration>], quantity| -> Option<String> {
+            let fits = |Calibration { step, unit, .. }: &Calibration| {
+                convert(*step, unit, quantity).map(|_| unit.trim().to_owned())
+            };
+            let units: Option<Vec<_>> =
+                axes.iter().map(|axis| axis.as_ref().and_then(fits)).collect();
+            Some(units.filter(|units| units.len() == 2)?.join(", "))
+        };
+        let nav = units(&self.nav, Quantity::DiffractionStepX)?;
+        let sig = units(&self.sig, Quantity::ScanStepX)?;
+        Some(format!(
+            "the axes of frames have the units of a scan ({sig}), and those of the scan the units of \
+             diffraction patterns ({nav}): the file, perhaps an EMD file of HyperSpy, may have its \
+             axes in the other order. They are read as they are; save the data with the axes of \
+             the detector last, for instance as .hspy"
+        ))
+    }
+}
+
+/// Adds the steps on the axes of the scan and on those of a frame, slowest first. What has a unit
+/// that is not known, or does not fit, comes back in the words of the file. So does a length on the
+/// axis of frames that have but one: it may be a wavelength as well as a place.
+pub(crate) fn add_steps(
+    facts: &mut MetadataList,
+    nav: &[Option<Calibration>],
+    sig: &[Option<Calibration>],
+) -> Vec<(String, String)> {
+    use Quantity as Q;
+    let mut others = vec![];
+    let mut add = |axis: usize, calibration: &Calibration, quantities: &[Quantity]| {
+        let Calibration { step, offset, unit } = calibration;
+        let fits = quantities.iter().find(|&&quantity| convert(*step, unit, quantity).is_some());
+        match fits {
+            Some(&quantity) => {
+                facts.number(quantity, convert(*step, unit, quantity).filter(|&step| step != 0.0));
+                let offset = offset.and_then(|offset| convert(offset, unit, quantity));
+                // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
+                let told = |offset: &f64| *offset != 0.0 || quantity == Q::EnergyStep;
+                if let Some(of_first) = offset_of(quantity).filter(|_| *step != 0.0) {
+                    facts.number(of_first, offset.filter(told));
+                }
+            }
+            None if says_nothing(unit) || *step == 0.0 => {}
+            None => {
+                others.push((format!("step of axis {axis}"), format!("{step} {}", unit.trim())));
+            }
+        }
+    };
+    for ((axis, step), scan) in nav.iter().enumerate().rev().zip([Q::ScanStepX, Q::ScanStepY]) {
+        if let Some(step) = step {
+            add(axis, step, &[scan]);
+        }
+    }
+    let of_sig = [
+        [Q::DiffractionStepX, Q::AngleStepX, Q::EnergyStep, Q::ImageStepX],
+        [Q::DiffractionStepY, Q::AngleStepY, Q::EnergyStep, Q::ImageStepY],
+    ];
+    for ((axis, step), quantities) in sig.iter().enumerate().rev().zip(of_sig) {
+        if let Some(step) = step {
+            let [no_lengths @ .., _] = &quantities;
+            add(nav.len() + axis, step, if sig.len() == 1 { no_lengths } else { &quantities });
+        }
+    }
+    others.sort();
+    others
+}
+
+/// Which quantity says where an axis with such steps begins.
+pub(crate) fn offset_of(step: Quantity) -> Option<Quantity> {
+    use Quantity as Q;
+    Some(match step {
+        Q::ScanStepX => Q::ScanOffsetX,
+        Q::ScanStepY => Q::ScanOffsetY,
+        Q::DiffractionStepX => Q::DiffractionOffsetX,
+        Q::DiffractionStepY => Q::DiffractionOffsetY,
+        Q::AngleStepX => Q::AngleOffsetX,
+        Q::AngleStepY => Q::AngleOffsetY,
+        Q::ImageStepX => Q::ImageOffsetX,
+        Q::ImageStepY => Q::ImageOffsetY,
+        Q::EnergyStep => Q::EnergyOffset,
+        _ => return None,
+    })
+}
+
+/// Whether it is no unit: nothing, or that of counting.
+fn says_nothing(unit: &str) -> bool {
+    let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>".contains(c)).to_lowercase();
+    ["", "undefined", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold_core::MetadataValue;
+
+    #[test]
+    fn steps_are_even_or_unknown() {
+        let of = |values: &[f64]| Calibration::of_values(values, "nm");
+        let step = |values: &[f64]| of(values).map(|axis| (axis.step, axis.offset));
+        assert_eq!(step(&[1.0, 1.5, 2.0]), Some((0.5, Some(1.0))));
+        assert_eq!(step(&[2.0, 1.5, 1.0]), Some((-0.5, Some(2.0))));
+        for uneven in [&[][..], &[1.0], &[0.0, 1.0, 4.0], &[1.0, 1.0], &[0.0, f64::NAN]] {
+            assert_eq!(step(uneven), None, "{uneven:?}");
+        }
+        assert_eq!(step(&[0.0, f64::INFINITY]), None);
+    }
+
+    #[test]
+    fn axes_begin_where_the_file_says() {
+        let axis = |step, offset: f64, unit: &str| {
+            Some(Calibration { step, offset: Some(offset), unit: unit.into() })
+        };
+        let told = |nav: &[_], sig: &[_]| -> Vec<String> {
+            let mut facts = MetadataList::new();
+            add_steps(&mut facts, nav, sig);
+            let begins = facts.iter().filter(|fact| fact.quantity.name().contains("offset"));
+            begins.map(|fact| format!("{} {fact}", fact.quantity.name())).collect()
+        };
+        let patterns = [axis(0.25, -3.0, "1/nm"), axis(2.0, 0.25, "1/A")];
+        assert_eq!(
+            told(&[axis(0.5, 7.0, "A"), axis(0.5, -2.0, "um")], &patterns),
+            [
+                "scan_offset_x -2000 nm",
+                "scan_offset_y 0.7 nm",
+                "diffraction_offset_x 2.5 1/nm",
+                "diffraction_offset_y -3 1/nm",
+            ]
+        );
+        assert_eq!(told(&[], &[axis(1.0, 4.0, "mrad"), axis(1.0, 5.0, "nm")]).len(), 2);
+        assert_eq!(told(&[], &[axis(0.5, 0.0, "eV")]), ["energy_offset 0 eV"]);
+        let nothing = [axis(0.5, 0.0, "nm"), axis(0.0, 3.0, "nm")];
+        assert_eq!(told(&nothing, &[axis(0.0, 2.0, "nm"), axis(1.0, 2.0, "px")]), [""; 0]);
+        // Axes that count down begin somewhere, too.
+        assert_eq!(told(&[axis(-1.0, 2.0, "nm")], &[]), ["scan_offset_x 2 nm"]);
+    }
+
+    #[test]
+    fn axes_in_the_other_order_are_told() {
+        let axes = |units: [&str; 2]| {
+            let axis = |unit: &str| Calibration { step: 0.5, offset: None, unit: unit.into() };
+            units.map(|unit| Some(unit).filter(|unit| !unit.is_empty()).map(axis)).to_vec()
+        };
+        let warning = |nav, sig| Steps { nav: axes(nav), sig: axes(sig) }.warning();
+        let told = warning(["1/nm", "[1_/_n_m]"], ["nm", " um"]).unwrap();
+        assert!(told.contains("scan (nm, um)") && told.contains("patterns (1/nm, [1_/_n_m])"));
+        for (nav, sig) in [
+            (["nm", "nm"], ["1/nm", "1/nm"]),
+            (["nm", "nm"], ["nm", "nm"]),
+            (["1/nm", "1/nm"], ["1/nm", "1/nm"]),
+            (["1/nm", ""], ["nm", "nm"]),
+            (["1/nm", "1/nm"], ["nm", "mrad"]),
+        ] {
+            assert_eq!(warning(nav, sig), None, "{nav:?} {sig:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_on_the_axis_of_spectra_are_no_places() {
+        let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
+        let mut facts = MetadataList::new();
+        let others = add_steps(&mut facts, &[], &[axis(0.25, "nm")]);
+        assert!(facts.is_empty());
+        assert_eq!(others, [("step of axis 0".to_owned(), "0.25 nm".to_owned())]);
+        assert!(add_steps(&mut facts, &[], &[axis(0.5, "eV")]).is_empty());
+        assert_eq!(facts.get(Quantity::EnergyStep), Some(&MetadataValue::Number(0.5)));
+    }
+
+    #[test]
+    fn units_that_do_not_fit_are_told_as_they_are() {
+        let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
+        let mut facts = MetadataList::new();
+        let nav = [axis(2.0, "s"), axis(0.5, "A")];
+        let sig = [axis(1.5, "furlong"), axis(0.25, "1/nm")];
+        let none = add_steps(&mut facts, &[axis(1.0, "[]"), axis(1.0, "pixels")], &[]);
+        assert!(none.is_empty() && facts.is_empty());
+        let others = add_steps(&mut facts, &nav, &sig);
+        let facts: Vec<String> = facts.iter().map(|fact| fact.to_string()).collect();
+        assert_eq!(facts, ["0.05 nm", "0.25 1/nm"]);
+        let expected = [("step of axis 0", "2 s"), ("step of axis 2", "1.5 furlong")];
+        assert_eq!(others, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+}

@@ -1,0 +1,246 @@
+//! What HyperSpy says about a signal, in HDF5 and in Zarr alike.
+//!
+//! A signal is a group; groups within have attributes. Axes tell their units; for what is in
+//! `metadata`, HyperSpy's documentation does.
+
+use crate::headers::axes::axis_name;
+use crate::headers::calibration::{Calibration, add_steps, offset_of};
+use framefold_core::{MetadataList, Quantity};
+
+/// More axes than HyperSpy has use for are not looked at.
+const MOST_AXES: usize = 8;
+
+/// Numbers about the microscope: their names, and by how much of the quantity's unit their own is.
+pub(crate) const TEM: [(&str, Quantity, f64); 5] = [
+    ("beam_energy", Quantity::AccelerationVoltage, 1.0),
+    ("camera_length", Quantity::CameraLength, 1.0),
+    ("magnification", Quantity::Magnification, 1.0),
+    ("convergence_angle", Quantity::ConvergenceAngle, 1.0),
+    // In nA.
+    ("beam_current", Quantity::BeamCurrent, 1e3),
+];
+
+/// Numbers about its stage; lengths are in mm.
+pub(crate) const STAGE: [(&str, Quantity, f64); 5] = [
+    ("x", Quantity::StageX, 1e3),
+    ("y", Quantity::StageY, 1e3),
+    ("z", Quantity::StageZ, 1e3),
+    ("tilt_alpha", Quantity::StageAlpha, 1.0),
+    ("tilt_beta", Quantity::StageBeta, 1.0),
+];
+
+/// The attributes of the groups within a signal, each named by its path.
+pub(crate) trait Signal {
+    /// Whether there is such a group.
+    fn has(&self, group: &str) -> bool;
+    fn number(&self, group: &str, name: &str) -> Option<f64>;
+    fn text(&self, group: &str, name: &str) -> Option<String>;
+    fn truth(&self, group: &str, name: &str) -> Option<bool>;
+}
+
+/// Adds what is known. What cannot be converted comes back in the words of the file.
+pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String, String)> {
+    use Quantity as Q;
+    let general = "metadata/General";
+    let text = |name| signal.text(general, name).filter(|text| !text.trim().is_empty());
+    list.text(Q::Title, text("title").as_deref());
+    let time = text("time").map(|time| format!("T{time}")).unwrap_or_default();
+    list.text(Q::RecordedAt, text("date").map(|date| date + &time).as_deref());
+    list.text(Q::Note, signal.text(general, "notes").as_deref());
+    let tem = "metadata/Acquisition_instrument/TEM";
+    for (name, quantity, factor) in TEM {
+        list.positive(quantity, signal.number(tem, name).map(|number| number * factor));
+    }
+    let stage = format!("{tem}/Stage");
+    for (name, quantity, factor) in STAGE {
+        list.number(quantity, signal.number(&stage, name).map(|number| number * factor));
+    }
+    list.text(Q::Microscope, signal.text(tem, "microscope").as_deref());
+    list.text(Q::SignalType, signal.text("metadata/Signal", "signal_type").as_deref());
+    let (mut nav, mut sig) = (vec![], vec![]);
+    let (mut nav_names, mut sig_names) = (vec![], vec![]);
+    for axis in (0..MOST_AXES).map(|axis| format!("axis-{axis}")) {
+        if !signal.has(&axis) {
+            break;
+        }
+        let calibration = || {
+            let step = signal.number(&axis, "scale")?;
+            Some(Calibration {
+                step,
+                offset: signal.number(&axis, "offset"),
+                unit: signal.text(&axis, "units")?,
+            })
+        };
+        let navigates = signal.truth(&axis, "navigate") == Some(true);
+        if navigates { &mut nav } else { &mut sig }.push(calibration());
+        let name = signal.text(&axis, "name").unwrap_or_default();
+        if navigates { &mut nav_names } else { &mut sig_names }.push(name);
+    }
+    list.text(Q::ScanAxes, join_names(&nav_names, true).as_deref());
+    list.text(Q::FrameAxes, join_names(&sig_names, false).as_deref());
+    add_steps(list, &nav, &sig)
+}
+
+/// Adds what framefold wrote into a file of HyperSpy, which may have changed since: HyperSpy keeps the
+/// numbers of framefold, but does not know what they mean. What HyperSpy has a place for is as it
+/// says there, and as framefold wrote it only where that is the same but for rounding. `n_sig` is
+/// the number of axes of frames.
+pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut MetadataList) {
+    use Quantity as Q;
+    let of_frames: [&[Q]; 2] = match n_sig {
+        1 => [&[Q::EnergyStep], &[]],
+        _ => [
+            &[Q::DiffractionStepX, Q::AngleStepX, Q::ImageStepX],
+            &[Q::DiffractionStepY, Q::AngleStepY, Q::ImageStepY],
+        ],
+    };
+    for steps in [&[Q::ScanStepX][..], &[Q::ScanStepY]].into_iter().chain(of_frames) {
+        // An axis has one step: the first one that was known.
+        let Some(&step) = steps.iter().find(|&&step| written.get(step).is_some()) else { continue };
+        let place = |list: &MetadataList| {
+            offset_of(step).and_then(|offset| list.get_number(offset)).unwrap_or(0.0)
+        };
+        let is_same = written.get_number(step).zip(list.get_number(step)).is_some_and(is_close)
+            && is_close((place(&written), place(list)));
+        for &step in steps.iter().filter(|_| !is_same) {
+            written.remove(step);
+            offset_of(step).into_iter().for_each(|offset| written.remove(offset));
+        }
+    }
+    // Those have a place in every file of HyperSpy.
+    for quantity in [Q::SignalType, Q::ScanAxes, Q::FrameAxes] {
+        written.remove(quantity);
+    }
+    // So do these in what framefold writes: what is not there any more was deleted.
+    let tables = TEM.iter().chain(&STAGE).map(|&(_, quantity, _)| quantity);
+    for quantity in [Q::Title, Q::Note, Q::Microscope].into_iter().chain(tables) {
+        if list.get(quantity).is_none() {
+            written.remove(quantity);
+        }
+    }
+    for fact in written.iter() {
+        let quantity = fact.quantity;
+        let numbers = written.get_number(quantity).zip(list.get_number(quantity));
+        if list.get(quantity).is_none() || numbers.is_some_and(is_close) {
+            list.insert(fact.clone());
+        }
+    }
+}
+
+/// Whether they are the same number but for rounding.
+fn is_close((a, b): (f64, f64)) -> bool {
+    (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
+}
+
+/// Between the names of axes.
+const SEPARATOR: &str = ", ";
+
+/// One text of the names of axes; `None` if all are those that they get when they are written.
+/// One that has none, or has a comma in it, is empty there.
+fn join_names(names: &[String], navigates: bool) -> Option<String> {
+    const LONGEST: usize = 200;
+    let known = names.iter().enumerate().map(|(axis, name)| {
+        let name = name.trim();
+        let unnamed = ["<undefined>", "_None_", "None"].contains(&name);
+        let plain = !name.contains(',') && !name.contains(char::is_control);
+        let kept = plain && !unnamed && name.chars().count() <= LONGEST;
+        let name = if kept { name } else { "" };
+        if name == axis_name(axis, names.len(), navigates) { None } else { Some(name) }
+    });
+    let known: Vec<Option<&str>> = known.collect();
+    if known.iter().all(|name| name.is_none_or(str::is_empty)) {
+        return None;
+    }
+    let known = known.iter().zip(names).map(|(known, name)| known.unwrap_or(name.trim()));
+    Some(known.collect::<Vec<_>>().join(SEPARATOR))
+}
+
+/// The names of `n` axes from such a text; empty where there is none.
+pub(crate) fn split_names(joined: &str, n: usize) -> Vec<&str> {
+    let names: Vec<&str> = joined.split(SEPARATOR.trim()).map(str::trim).collect();
+    if names.len() == n { names } else { vec![""; n] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_changed_in_hyperspy_is_as_it_is_there() {
+        use Quantity as Q;
+        let of = |facts: &[(Q, f64)]| {
+            let mut list = MetadataList::new();
+            facts.iter().for_each(|&(quantity, number)| list.number(quantity, number));
+            list
+        };
+        let settled = |there: &[(Q, f64)]| {
+            let written = of(&[
+                (Q::ScanStepX, 0.3),
+                (Q::ScanOffsetX, 1.0),
+                (Q::DiffractionStepX, 2.0),
+                (Q::AngleStepX, 5.0),
+                (Q::CameraLength, 100.0),
+                (Q::ExposureTime, 7.0),
+            ]);
+            let mut list = of(there);
+            settle(written.clone(), 2, &mut list);
+            (written, list)
+        };
+        let (step, offset) = ((Q::ScanStepX, 0.3 + 1e-16), (Q::ScanOffsetX, 1.0));
+        let (frame, camera) = ((Q::DiffractionStepX, 2.0), (Q::CameraLength, 100.0));
+        // Nothing was changed: numbers are those that were written, to the last bit.
+        let (written, list) = settled(&[step, offset, frame, camera]);
+        assert_eq!(list, written);
+        let (exposure, angle) = ((Q::ExposureTime, 7.0), (Q::AngleStepX, 5.0));
+        let step = (Q::ScanStepX, 0.3);
+        for (there, expected) in [
+            // Another step, place and camera length; no place; no units.
+            (
+                vec![(Q::ScanStepX, 0.6), offset, frame, camera],
+                vec![(Q::ScanStepX, 0.6), offset, frame, camera, angle, exposure],
+            ),
+            (
+                vec![step, frame, (Q::CameraLength, 90.0)],
+                vec![step, frame, (Q::CameraLength, 90.0), angle, exposure],
+            ),
+            (vec![(Q::ImageStepX, 3.0), camera], vec![(Q::ImageStepX, 3.0), camera, exposure]),
+            (vec![camera], vec![camera, exposure]),
+        ] {
+            assert_eq!(settled(&there).1, of(&expected), "{there:?}");
+        }
+        // What was deleted stays deleted, if HyperSpy has a place for it.
+        let left = [(Q::AngleStepX, 5.0), (Q::ExposureTime, 7.0)];
+        assert_eq!(
+            settled(&[step, offset, frame]).1,
+            of(&[&[step, offset, frame], &left[..]].concat())
+        );
+        let mut written = MetadataList::new();
+        written.text(Q::Title, "gone");
+        written.text(Q::Detector, "stays");
+        let mut list = MetadataList::new();
+        settle(written, 2, &mut list);
+        assert_eq!((list.get(Q::Title), list.get(Q::Detector).is_some()), (None, true));
+    }
+
+    #[test]
+    fn names_of_axes_come_back() {
+        let joined = |names: &[&str], navigates| {
+            let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+            join_names(&names, navigates)
+        };
+        // Those that they get anyway are no news.
+        assert_eq!(joined(&["scan_y", "scan_x"], true), None);
+        assert_eq!(joined(&["y", "x"], false), None);
+        assert_eq!(joined(&["<undefined>", ""], false), None);
+        for (names, expected) in [
+            (["y", "x"], ["y", "x"]),
+            (["time", "scan_x"], ["time", "scan_x"]),
+            (["", "kx "], ["", "kx"]),
+            (["a,b", "c"], ["", "c"]),
+        ] {
+            let joined = joined(&names, true).unwrap();
+            assert_eq!(split_names(&joined, 2), expected, "{joined}");
+            assert_eq!(split_names(&joined, 1), [""], "{joined}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Data sets that are looked at again, here or in other processes: whether their files are the same.
+
+use crate::access::storage::stamp::{self, as_long, compare, of_meta};
+use crate::formats::zarr;
+use framefold_core::{Dataset, Error, FilePlace, FileStamp, Result};
+
+/// Confirms that no file of a data set was replaced or written to since it was opened.
+///
+/// A file that was deleted is not missed: what is open lives on. A file that has grown is the same.
+///
+/// # Errors
+/// `BadFile` that names the file.
+pub fn check_unchanged(dataset: &Dataset) -> Result<()> {
+    for (path, was) in dataset.opened().iter().zip(dataset.stamps()) {
+        let Ok(meta) = std::fs::metadata(path) else { continue };
+        compare(path, was, &as_long(path, was, of_meta(&meta)))?;
+    }
+    Ok(())
+}
+
+/// Opens a data set again that was opened before, according to what [`pack`] said about it.
+pub fn open_again<T>(packed: &[u8], open: impl FnOnce() -> T) -> T {
+    stamp::seen_at(unpack(packed).map(|stamp| stamp.seen_ns), open)
+}
+
+/// What the files of a data set were when they were opened, as bytes for [`check_same`].
+pub fn pack(dataset: &Dataset) -> Vec<u8> {
+    let mut packed = Vec::new();
+    let opens_later = opens_later(dataset);
+    for stamp in dataset.stamps() {
+        let place = stamp.place;
+        let flags = u8::from(stamp.modified_ns.is_some())
+            | u8::from(place.is_some()) << 1
+            | u8::from(stamp.head.is_some()) << 2
+            | u8::from(stamp.tail.is_some()) << 3;
+        packed.push(flags);
+        packed.extend(stamp.len.to_le_bytes());
+        packed.extend(stamp.modified_ns.unwrap_or(0).to_le_bytes());
+        packed.extend(place.map_or(0, |place| place.system).to_le_bytes());
+        packed.extend(place.map_or(0, |place| place.device).to_le_bytes());
+        packed.extend(place.map_or(0, |place| place.inode).to_le_bytes());
+        packed.extend(if opens_later { stamp.seen_ns } else { 0 }.to_le_bytes());
+        packed.extend(stamp.head.unwrap_or(0).to_le_bytes());
+        packed.extend(stamp.tail.unwrap_or(0).to_le_bytes());
+    }
+    packed
+}
+
+/// Whether files are opened by name while the data set is read. For all others it does not matter
+/// when they were opened, and processes that have the same files open need not open them again.
+fn opens_later(dataset: &Dataset) -> bool {
+    dataset.source().info().format == zarr::FORMAT.name
+}
+
+/// How many bytes one stamp is.
+const STAMP_LEN: usize = 1 + 8 + 16 + 8 + 8 + 8 + 16 + 8 + 8;
+
+/// Confirms that a data set is made of the same files as the one that [`pack`] was asked about,
+/// wherever that was opened.
+///
+/// # Errors
+/// `BadFile` that names the first file that is another one.
+pub fn check_same(dataset: &Dataset, packed: &[u8]) -> Result<()> {
+    let stamps: Vec<FileStamp> = packed.chunks(STAMP_LEN).filter_map(unpack).collect();
+    for ((path, now), was) in dataset.opened().iter().zip(dataset.stamps()).zip(&stamps) {
+        compare(path, was, &as_long(path, was, *now))?;
+    }
+    if stamps.len() == dataset.stamps().len() {
+        return Ok(());
+    }
+    let error = Error::bad_file(format!(
+        "the data set was made of {} files when it was opened, and is made of {} now",
+        stamps.len(),
+        dataset.stamps().len()
+    ));
+    Err(match dataset.opened().first() {
+        Some(path) => error.with_path(path),
+        None => error,
+    })
+}
+
+fn unpack(bytes: &[u8]) -> Option<FileStamp> {
+    let (&flags, rest) = bytes.split_first()?;
+    let (len, rest) = rest.split_first_chunk()?;
+    let (modified, rest) = rest.split_first_chunk()?;
+    let (system, rest) = rest.split_first_chunk()?;
+    let (device, rest) = rest.split_first_chunk()?;
+    let (inode, rest) = rest.split_first_chunk()?;
+    let (seen, rest) = rest.split_first_chunk()?;
+    let (head, rest) = rest.split_first_chunk()?;
+    let (tail, _) = rest.split_first_chunk()?;
+    let place = FilePlace {
+        system: u64::from_le_bytes(*system),
+        device: u64::from_le_bytes(*device),
+        inode: u64::from_le_bytes(*inode),
+    };
+    Some(FileStamp {
+        len: u64::from_le_bytes(*len),
+        modified_ns: (flags & 1 != 0).then(|| i128::from_le_bytes(*modified)),
+        place: (flags & 2 != 0).then_some(place),
+        seen_ns: i128::from_le_bytes(*seen),
+        head: (flags & 4 != 0).then(|| u64::from_le_bytes(*head)),
+        tail: (flags & 8 != 0).then(|| u64::from_le_bytes(*tail)),
+    })
+}
