@@ -12,6 +12,7 @@ mod blosclz;
 mod bzip2;
 mod delta;
 mod encode;
+mod encode_tools;
 mod lz4;
 mod lzf;
 mod lzma;

@@ -11,7 +11,7 @@ mod separate;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::encode::EncodeTools;
+use super::encode_tools::EncodeTools;
 use super::{Inner, Tools, all_of, damaged, grow, lz4, shuffle};
 use framefold_core::{Result, memory};
 #[cfg(target_arch = "x86_64")]

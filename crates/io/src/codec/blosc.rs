@@ -11,7 +11,7 @@
 //! A block holds one stream, or one for each byte of an element: 4 bytes of length, then the
 //! compressed bytes; as long as decoded means not compressed.
 
-use super::encode::EncodeTools;
+use super::encode_tools::EncodeTools;
 use super::{Tools, all_of, bitshuffle, blosclz, damaged, grow, lz4, shuffle};
 use framefold_core::{Error, Result, memory};
 

@@ -22,6 +22,7 @@ mod dense;
 mod dm5;
 mod dtype;
 mod emd;
+mod failures;
 mod filters;
 mod find;
 mod frames;
@@ -42,10 +43,12 @@ mod velox;
 mod virtual_set;
 
 use crate::access::Storage;
+pub(crate) use failures::older;
+
 use crate::format::{Format, Prefix, Verdict};
 use crate::options;
 use crate::options::{Backend, OpenOptions};
-use framefold_core::{Dataset, Error, Result};
+use framefold_core::{Dataset, Result};
 use frames::Frames;
 use library::Library;
 use pixel_mask::PixelMask;
@@ -100,16 +103,8 @@ fn signature(prefix: &Prefix<'_>) -> Option<u64> {
     })
 }
 
-/// That a file is of the older format that shares the name, if its first bytes are of that.
-pub(crate) fn older(bytes: &[u8]) -> Option<Error> {
-    bytes.starts_with(&[0x0E, 0x03, 0x13, 0x01]).then(|| {
-        Error::unsupported("it is HDF4, which has nothing but its name in common with HDF5")
-            .with_hint("convert it with h4toh5")
-    })
-}
-
 fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
-    let (source, mask) = library::contained(|| {
+    let (source, mask) = failures::contained(|| {
         let library =
             Library::open(path, options.backend, options.is_on(&options::ALLOW_EXTERNAL_LINKS))?;
         let found = find::find(&library, options).map_err(|error| library.main.locate(error))?;
@@ -122,7 +117,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
             options.switch(&options::ENABLE_CORRECTIONS),
             &mut frames.warnings,
         )?;
-        let source = frames.source(&library)?;
+        let source = assemble::source(&library, frames)?;
         library.main.storage.verify()?;
         Ok((source, mask))
     })?;

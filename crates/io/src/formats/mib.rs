@@ -47,6 +47,7 @@
 
 mod decode;
 mod file;
+mod geometry;
 mod header;
 mod layout;
 mod set;
@@ -59,7 +60,8 @@ use crate::options::{self, OptionKind, OptionSpec};
 use crate::readers::linear::{FrameMark, LinearFile, LinearSource, LinearSpec, Pixels};
 use decode::RawDecoder;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
-use layout::{Geometry, PixelKind, SensorLayout};
+use geometry::Geometry;
+use layout::{PixelKind, SensorLayout};
 use set::FileSet;
 use std::path::Path;
 use std::sync::Arc;

@@ -108,7 +108,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         pixels: Pixels::Plain { stored: header.stored(), trusted: false },
         sig_shape,
         nav_shape: scan.shape,
-        metadata: header.metadata(&set)?,
+        metadata: header.metadata(set.frame_header(0, 0..48)?.as_deref()),
         details,
         warnings: set.warnings,
     })?;

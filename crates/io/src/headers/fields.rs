@@ -125,6 +125,12 @@ pub(crate) fn iso_seconds(seconds: i64) -> String {
     )
 }
 
+/// A number of `width` bytes, little endian.
+pub(crate) fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
+    let bytes = bytes.get(at..at.checked_add(width)?)?;
+    Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,6 +7,7 @@
 //! of many frames.
 
 mod blocked;
+mod places;
 mod reader;
 mod transposed;
 

@@ -1,15 +1,15 @@
 //! One data set: where its pixels lie in the file.
 
 use super::chunk_table::ChunkTable;
+use super::failures::{DAMAGED, translate};
 use super::filters::pipeline;
 use super::index::Index;
-use super::library::{DAMAGED, Library, Opened, translate};
+use super::library::{Library, Opened};
 use super::virtual_set::VirtualSet;
 use crate::access::Storage;
 use crate::codec::Pipeline;
 use framefold_core::{Error, Result, StoredDType, checked_product};
 use hdf5_reader::Dataset;
-use hdf5_reader::io::Cursor;
 use hdf5_reader::messages::HdfMessage;
 use hdf5_reader::messages::layout::DataLayout;
 
@@ -108,7 +108,7 @@ impl Array {
                 }
                 Place::Run { storage: Storage::shared(std::sync::Arc::new(data)), first_byte: 0 }
             }
-            DataLayout::Contiguous { address, .. } if is_nowhere(&owner, address) => Place::Nowhere,
+            DataLayout::Contiguous { address, .. } if owner.is_nowhere(address) => Place::Nowhere,
             DataLayout::Contiguous { address, .. } => {
                 let first_byte = address.checked_add(owner.base());
                 let end = first_byte.and_then(|first| first.checked_add(bytes));
@@ -121,7 +121,7 @@ impl Array {
                 }
                 Place::Run { storage: owner.storage.clone(), first_byte }
             }
-            DataLayout::Chunked { address, .. } if is_nowhere(&owner, address) => Place::Nowhere,
+            DataLayout::Chunked { address, .. } if owner.is_nowhere(address) => Place::Nowhere,
             DataLayout::Chunked { address, mut dims, chunk_indexing, .. } => {
                 // Some versions of the format count the bytes of an element as an axis.
                 if dims.len() == shape.len() + 1 {
@@ -159,11 +159,6 @@ pub(super) fn shape_of(dataset: &Dataset) -> Result<Vec<usize>> {
 /// The same lengths, if none of them is 0 or too long.
 fn lens(shape: &[u64]) -> Option<Vec<usize>> {
     shape.iter().map(|&len| usize::try_from(len).ok().filter(|&len| len > 0)).collect()
-}
-
-/// Whether that address says that there is nothing.
-pub(super) fn is_nowhere(owner: &Opened, address: u64) -> bool {
-    Cursor::is_undefined_offset(address, owner.file.superblock().offset_size)
 }
 
 fn not_enough(found: u64, expected: u64) -> Error {

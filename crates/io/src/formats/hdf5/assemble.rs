@@ -22,8 +22,27 @@ const MOST_PIECES: usize = 1 << 20;
 /// Names of missing sources that a warning lists.
 const MOST_NAMED: usize = 8;
 
+/// The source of these frames: as they lie in the file, or put together.
+///
+/// # Errors
+/// `BadFile` or `Unsupported` if pixels are not where they should be.
+pub(super) fn source(library: &Library, frames: Frames) -> Result<Arc<dyn DataSource>> {
+    let in_order = frames.nav_axes.iter().chain(&frames.sig_axes).is_sorted();
+    let is_run = |array: &Array| matches!(array.pixels, Place::Run { .. });
+    let is_virtual = |array: &Array| matches!(array.pixels, Place::Virtual(_));
+    let n_runs = frames.arrays.iter().filter(|array| is_run(array)).count();
+    let all = frames.arrays.len();
+    match (n_runs == all, in_order) {
+        _ if frames.arrays.iter().any(is_virtual) => assembled(library, frames),
+        (true, true) => frames.linear(),
+        (true, false) if all == 1 => frames.strided(),
+        (false, _) if n_runs == 0 => frames.chunked(),
+        _ => assembled(library, frames),
+    }
+}
+
 /// Frames in which something has to be put together.
-pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn DataSource>> {
+fn assembled(library: &Library, mut frames: Frames) -> Result<Arc<dyn DataSource>> {
     let own = frames.arrays[0].dtype;
     let shown_as = frames.shown_as.unwrap_or(own);
     let dtype = StoredDType::native(shown_as.dtype);
@@ -47,7 +66,7 @@ pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn Da
                 )));
             }
             let n_nav = frames.nav_axes.len();
-            let _guard = library.enter(&array)?;
+            let _guard = library.enter(&array.owner, array.address)?;
             assembly.virtual_set(library, &array, set, n_nav, shown_as)?;
             nav_shape = set.shape.get(..n_nav).map(<[u64]>::to_vec).unwrap_or_default();
             true
@@ -55,7 +74,7 @@ pub(super) fn source(library: &Library, mut frames: Frames) -> Result<Arc<dyn Da
         Err(arrays) => {
             for (array, range) in arrays.into_iter().zip(frames.frames.clone()) {
                 let n = range.end - range.start;
-                let source = Frames::of_one(array, frames.sig_axes.clone())?.source(library)?;
+                let source = source(library, Frames::of_one(array, frames.sig_axes.clone())?)?;
                 assembly.sources.push(source);
                 assembly.pieces.push(Piece {
                     source: Some(assembly.sources.len() - 1),
@@ -264,7 +283,7 @@ impl Placing<'_> {
         let mut frames = Frames::of_one(array, sig_axes)?;
         // What a virtual data set within this one shows is converted only once, as HDF5 does it.
         frames.shown_as = Some(self.dtype);
-        let source = frames.source(self.library)?;
+        let source = source(self.library, frames)?;
         let pair = Pair { from: stored, to: self.dtype };
         sources.push(Converted::of(source, &name(self.member), pair)?);
         self.known.sources.push((n_nav, sources.len() - 1));

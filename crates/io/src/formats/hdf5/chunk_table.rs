@@ -1,6 +1,6 @@
 //! Where the chunks of a data set are in the file.
 
-use super::array::is_nowhere;
+use super::failures::DAMAGED;
 use super::library::Opened;
 use crate::access::Storage;
 use crate::readers::chunked::{ChunkStore, Stored};
@@ -59,7 +59,7 @@ impl ChunkTable {
                     .and_then(|number| number.checked_add(at))
                     .ok_or_else(|| Error::bad_file("there are too many chunks"))?;
             }
-            if is_nowhere(owner, entry.address) {
+            if owner.is_nowhere(entry.address) {
                 continue;
             }
             let len = if entry.size == 0 { whole.unwrap_or(u64::MAX) } else { entry.size };
@@ -77,7 +77,7 @@ impl ChunkTable {
                         entry.address.saturating_add(owner.base()),
                         owner.storage.len()
                     ))
-                    .with_hint(super::library::DAMAGED));
+                    .with_hint(DAMAGED));
                 }
             }
         }

@@ -17,8 +17,8 @@
 //! therefore read here, each block once, and together from no more bytes than the file has, a few times
 //! over.
 
-use super::headers::number;
 use crate::access::Storage;
+use crate::headers::fields::number;
 use framefold_core::{interrupt, memory};
 use hdf5_reader::btree_v2::{BTreeV2Header, BTreeV2Record, collect_btree_v2_records_storage};
 use hdf5_reader::checksum::jenkins_lookup3;

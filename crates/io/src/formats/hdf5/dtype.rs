@@ -8,7 +8,7 @@ use hdf5_reader::{ByteOrder as LibraryOrder, Dataset, Datatype};
 /// # Errors
 /// `Unsupported` for whatever is no number.
 pub(super) fn stored_dtype(dataset: &Dataset) -> Result<StoredDType> {
-    let raw = dataset.raw_datatype().map_err(|error| super::library::translate(&error))?;
+    let raw = dataset.raw_datatype().map_err(|error| super::failures::translate(&error))?;
     of_type(dataset.dtype(), Some(&raw)).ok_or_else(|| {
         Error::unsupported(format!(
             "the elements of '{}' are {}, not numbers of a known kind",

@@ -3,7 +3,8 @@
 //! By size, stacks come first, then images, then single rows. Whatever is reached by links to other
 //! files counts; where a link leads nowhere, the data set has to be named.
 
-use super::library::{COPY, Library, translate};
+use super::failures::translate;
+use super::library::{COPY, Library};
 use super::values::attribute_text;
 use super::{dm5, links, nion, velox};
 use crate::options::OpenOptions;

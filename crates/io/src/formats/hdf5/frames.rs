@@ -4,7 +4,7 @@ use super::array::{Array, Place};
 use super::chunk_table::NoChunks;
 use super::find::Found;
 use super::library::Library;
-use super::{FORMAT, assemble, metadata, topspin, velox};
+use super::{FORMAT, metadata, topspin, velox};
 use crate::codec::Pipeline;
 use crate::headers::axes::{check_sig_shape, sig_axes};
 use crate::options::OpenOptions;
@@ -154,25 +154,8 @@ impl Frames {
         })
     }
 
-    /// # Errors
-    /// `BadFile` or `Unsupported` if pixels are not where they should be.
-    pub(super) fn source(self, library: &Library) -> Result<Arc<dyn DataSource>> {
-        let in_order = self.nav_axes.iter().chain(&self.sig_axes).is_sorted();
-        let is_run = |array: &Array| matches!(array.pixels, Place::Run { .. });
-        let is_virtual = |array: &Array| matches!(array.pixels, Place::Virtual(_));
-        let n_runs = self.arrays.iter().filter(|array| is_run(array)).count();
-        let all = self.arrays.len();
-        match (n_runs == all, in_order) {
-            _ if self.arrays.iter().any(is_virtual) => assemble::source(library, self),
-            (true, true) => self.linear(),
-            (true, false) if all == 1 => self.strided(),
-            (false, _) if n_runs == 0 => self.chunked(),
-            _ => assemble::source(library, self),
-        }
-    }
-
     /// Every frame in one run of bytes.
-    fn linear(self) -> Result<Arc<dyn DataSource>> {
+    pub(super) fn linear(self) -> Result<Arc<dyn DataSource>> {
         let stored = self.arrays[0].dtype;
         let stride = crate::readers::linear::frame_bytes(&self.sig_shape, stored)?;
         let files = self.arrays.into_iter().zip(self.frames).filter_map(|(array, frames)| {
@@ -192,7 +175,7 @@ impl Frames {
     }
 
     /// Frames that are spread over the array.
-    fn strided(mut self) -> Result<Arc<dyn DataSource>> {
+    pub(super) fn strided(mut self) -> Result<Arc<dyn DataSource>> {
         let Some(Array { shape, dtype, pixels: Place::Run { storage, first_byte }, .. }) =
             self.arrays.pop()
         else {
@@ -226,7 +209,8 @@ impl Frames {
         })?))
     }
 
-    fn chunked(self) -> Result<Arc<dyn DataSource>> {
+    /// Frames in chunks, or not written at all.
+    pub(super) fn chunked(self) -> Result<Arc<dyn DataSource>> {
         let dtype = self.arrays[0].dtype;
         let paths = self.arrays.iter().filter_map(|a| Some(a.owner.storage.path()?.to_path_buf()));
         let mut paths: Vec<_> = paths.collect();

@@ -24,6 +24,7 @@
 //! | version 3, class 2 | version, class, number of sizes, an address, sizes of 4 bytes |
 
 use super::dense::{Dense, Objects};
+use crate::headers::fields::number;
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::error::Error as LibraryError;
 use hdf5_reader::io::Cursor;
@@ -387,12 +388,6 @@ fn version_3(message: &mut [u8], file: &Dense) -> Option<()> {
 /// Whether the dtype or the shape of an attribute is kept elsewhere.
 fn has_named_dtype(attribute: &[u8]) -> bool {
     matches!(attribute, [2 | 3, flags, ..] if flags & 3 != 0)
-}
-
-/// A number of `width` bytes, little endian.
-pub(super) fn number(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
-    let bytes = bytes.get(at..at.checked_add(width)?)?;
-    Some(bytes.iter().rev().fold(0, |number, &byte| (number << 8) | u64::from(byte)))
 }
 
 #[cfg(test)]

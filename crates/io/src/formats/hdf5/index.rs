@@ -1,6 +1,6 @@
 //! The lists of chunks in a file, in all their kinds.
 
-use super::library::translate;
+use super::failures::translate;
 use framefold_core::{Error, Result, interrupt, memory};
 use hdf5_reader::btree_v1::{BTreeV1Key, collect_btree_v1_leaves_storage};
 use hdf5_reader::chunk_index::{

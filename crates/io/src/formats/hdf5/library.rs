@@ -4,17 +4,17 @@
 //! resolver that stays within the folder of the file that was named. Whatever it makes of a damaged
 //! file ends as an error: it checks what it reads, and should it panic all the same, that is caught.
 
-use super::array::Array;
 use super::dense::Dense;
+use super::failures::{DAMAGED, older, translate};
 use super::headers::{Headers, Note};
 use crate::access::Storage;
 use crate::options::Backend;
 use framefold_core::{Error, Result, interrupt, memory};
 use hdf5_reader::group::Group;
+use hdf5_reader::io::Cursor;
 use hdf5_reader::storage::{Storage as LibraryStorage, StorageBuffer};
 use hdf5_reader::{Dataset, ExternalLinkResolver, Hdf5File, OpenOptions};
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +44,11 @@ impl Opened {
     /// Bytes before the superblock, from which the library counts.
     pub(super) fn base(&self) -> u64 {
         self.storage.len().saturating_sub(self.file.storage().len())
+    }
+
+    /// Whether that address says that there is nothing.
+    pub(super) fn is_nowhere(&self, address: u64) -> bool {
+        Cursor::is_undefined_offset(address, self.file.superblock().offset_size)
     }
 
     /// Adds the path to an error, and what helps, where that is known better from here.
@@ -209,13 +214,13 @@ impl Library {
         }
     }
 
-    /// Notes that a virtual data set is put together, until the guard goes.
+    /// Notes that the virtual data set with the header at `address` is put together, until the guard goes.
     ///
     /// # Errors
     /// `BadFile` if it is part of itself, or of too many others.
-    pub(super) fn enter(&self, array: &Array) -> Result<Within<'_>> {
-        let path = array.owner.storage.path().map(Path::to_path_buf).unwrap_or_default();
-        let key = (path, array.address);
+    pub(super) fn enter(&self, owner: &Opened, address: u64) -> Result<Within<'_>> {
+        let path = owner.storage.path().map(Path::to_path_buf).unwrap_or_default();
+        let key = (path, address);
         let mut within = self.within.lock().unwrap_or_else(PoisonError::into_inner);
         if within.contains(&key) {
             return Err(Error::bad_file("a virtual data set shows parts of itself")
@@ -389,40 +394,11 @@ impl LibraryStorage for View {
     }
 }
 
-/// Does `work`, in which the library is used; its panics become errors.
-///
-/// # Errors
-/// Those of `work`; `BadFile` if it panicked.
-pub(super) fn contained<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Error::bad_file("the HDF5 library gave up on this file")
-            .with_hint("the file is damaged; if others read it, report it together with the file"))
-    })
-}
-
-/// The library's errors in the engine's words.
-pub(super) fn translate(error: &hdf5_reader::error::Error) -> Error {
-    let text = error.to_string();
-    if text.contains("unsupported") {
-        return Error::unsupported(format!("the HDF5 library cannot read it: {text}"))
-            .with_hint("rewrite the file with h5repack");
-    }
-    if matches!(error, hdf5_reader::error::Error::InvalidMagic) {
-        return Error::bad_file("it is no HDF5 file: the signature \\x89HDF is not there")
-            .with_hint("load it as 'auto' to find out what it is");
-    }
-    Error::bad_file(format!("the file is damaged: {text}")).with_hint(DAMAGED)
-}
-
-/// What helps with a damaged file, as long as no more is known.
-pub(super) const DAMAGED: &str =
-    "copy the file again; it may not have been closed when it was written";
-
 /// Says so where a file is damaged because it is cut short, or of another format of that name.
 fn explain(storage: &Storage, error: Error) -> Error {
     let mut first = [0; 4];
     if storage.read_at(0, &mut first).is_ok()
-        && let Some(other) = super::older(&first)
+        && let Some(other) = older(&first)
     {
         return other;
     }

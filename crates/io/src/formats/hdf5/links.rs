@@ -4,7 +4,7 @@
 //! be followed yet, names are in the group all the same, as messages of its header. Those of groups
 //! with many links, which lie in a heap, are shown as such messages (`headers.rs`).
 
-use super::library::translate;
+use super::failures::translate;
 use framefold_core::Result;
 use hdf5_reader::group::Group;
 use hdf5_reader::messages::HdfMessage;

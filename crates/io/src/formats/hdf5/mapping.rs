@@ -14,9 +14,10 @@
 //! out. In version 0 that file is called `.`. In names, `%b` is the number of a block, and `%%` is
 //! a percent sign.
 
-use super::headers::number;
-use super::library::{Opened, translate};
+use super::failures::translate;
+use super::library::Opened;
 use super::selection::Selection;
+use crate::headers::fields::number;
 use framefold_core::{Error, Result};
 use hdf5_reader::checksum::jenkins_lookup3;
 use hdf5_reader::global_heap::GlobalHeapCollection;

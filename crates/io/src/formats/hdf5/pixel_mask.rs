@@ -13,6 +13,7 @@
 //! only on request; otherwise a sentence says that it is there.
 
 use super::array::Array;
+use super::assemble;
 use super::find::Found;
 use super::frames::Frames;
 use super::library::Library;
@@ -140,7 +141,7 @@ fn place(library: &Library, warnings: &mut Vec<String>) -> Option<String> {
 fn bits(library: &Library, array: Array) -> Result<Vec<u64>> {
     let owner = array.owner.clone();
     let sig_axes = (0..array.shape.len()).collect();
-    let source = Frames::of_one(array, sig_axes)?.source(library)?;
+    let source = assemble::source(library, Frames::of_one(array, sig_axes)?)?;
     let shape = &source.info().sig_shape;
     let scheme = TilingScheme::try_new(shape, shape, 1)?;
     let Some(whole) = scheme.slices().first() else { return Ok(vec![]) };

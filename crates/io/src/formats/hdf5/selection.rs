@@ -10,7 +10,7 @@
 //!
 //! Elements are taken in C order. A count, or a block, without end has all bits set.
 
-use super::headers::number;
+use crate::headers::fields::number;
 use crate::readers::composed::Blocks;
 use framefold_core::{Error, Result};
 use std::ops::Range;

@@ -2,13 +2,13 @@
 
 use super::block::{self, COLUMNS, Header, LEN, ROW_LEN, ROWS, SECTOR_COLUMNS};
 use super::sector::{Place, Sector};
-use super::source::K2Source;
+use super::sync::Sectors;
 use super::{FRAME, sync, unpack};
 use framefold_core::{
-    DType, DataSource, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice,
+    DType, DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, SourceInfo,
     TileFrames,
 };
-use framefold_simd::prefetch;
+use framefold_simd::{Simd, prefetch};
 use std::ops::Range;
 
 /// So many bytes of a block are asked for before it is its turn: as far as unpacking looks ahead.
@@ -21,7 +21,9 @@ const ROWS_AT_A_TIME: usize = 42;
 const REMEMBERED: u64 = 256;
 
 pub(super) struct K2Reader<'s> {
-    source: &'s K2Source,
+    info: &'s SourceInfo,
+    sectors: &'s Sectors,
+    simd: Simd,
     scratch: Scratch,
     /// A block of a buffered file.
     buffer: Vec<u8>,
@@ -37,12 +39,12 @@ struct Part {
 }
 
 impl<'s> K2Reader<'s> {
-    pub(super) fn try_new(source: &'s K2Source) -> Result<Self> {
-        for sector in &source.sectors.sectors {
+    pub(super) fn try_new(info: &'s SourceInfo, sectors: &'s Sectors, simd: Simd) -> Result<Self> {
+        for sector in &sectors.sectors {
             sector.storage.prepare()?;
         }
         let ids = (0..REMEMBERED).map(|_| None).collect();
-        Ok(K2Reader { source, scratch: Scratch::new(), buffer: Vec::new(), ids })
+        Ok(K2Reader { info, sectors, simd, scratch: Scratch::new(), buffer: Vec::new(), ids })
     }
 
     fn decode_frame(&mut self, frame: u64, sig: &SigSlice, out: &mut [u16]) -> Result<()> {
@@ -52,7 +54,7 @@ impl<'s> K2Reader<'s> {
         }
         // Frames of another shape, one piece of a row after the other.
         let mut rest = out;
-        for run in sig.runs(&self.source.info().sig_shape) {
+        for run in sig.runs(&self.info.sig_shape) {
             let mut at = run.start;
             while at < run.end {
                 let (row, column) = (at / FRAME[1], at % FRAME[1]);
@@ -68,7 +70,7 @@ impl<'s> K2Reader<'s> {
 
     /// A slice of frames that have the shape of the detector.
     fn part_of(&self, sig: &SigSlice) -> Option<Part> {
-        let is_native = self.source.info().sig_shape == FRAME;
+        let is_native = self.info.sig_shape == FRAME;
         let ([row, column], [n_rows, n_columns]) = (sig.origin(), sig.shape()) else { return None };
         let part = Part { rows: *row..row + n_rows, columns: *column..column + n_columns };
         is_native.then_some(part)
@@ -82,7 +84,7 @@ impl<'s> K2Reader<'s> {
             return Ok(id);
         }
         let sector = self.sector(0)?;
-        let header = sector.header(self.source.sectors.number(frame, 0));
+        let header = sector.header(self.sectors.number(frame, 0));
         let id = header.map_err(|error| error.with_frame(frame))?.frame;
         if let Some(known) = self.ids.get_mut(slot) {
             *known = Some((frame, id));
@@ -91,7 +93,7 @@ impl<'s> K2Reader<'s> {
     }
 
     fn sector(&self, index: usize) -> Result<&'s Sector> {
-        let sector = self.source.sectors.sectors.get(index);
+        let sector = self.sectors.sectors.get(index);
         sector.ok_or_else(|| Error::bug("a column beyond the last sector"))
     }
 
@@ -128,7 +130,7 @@ impl<'s> K2Reader<'s> {
         out: &mut [u16],
         width: usize,
     ) -> Result<()> {
-        let simd = self.source.simd;
+        let simd = self.simd;
         if let Some(rows) = self.lent_rows(place, &part.rows)? {
             return unpack::rows(simd, rows, part.columns.clone(), out, width)
                 .ok_or_else(too_small);
@@ -143,7 +145,7 @@ impl<'s> K2Reader<'s> {
 
     /// Where a block lies in its sector.
     fn place(&self, sector: &Sector, block: BlockOf) -> Result<Place> {
-        let number = self.source.sectors.number(block.frame, block.index());
+        let number = self.sectors.number(block.frame, block.index());
         sector.place(number).ok_or_else(|| {
             let error = Error::bug(format!("block {number}, which was lost, was asked for"));
             sector.storage.locate(error).with_frame(block.frame)
@@ -181,7 +183,7 @@ impl<'s> K2Reader<'s> {
             let Some(bytes) = self.lent_rows(block, &rows)? else { return Ok(false) };
             *stored = bytes;
         }
-        let (simd, width) = (self.source.simd, columns.len());
+        let (simd, width) = (self.simd, columns.len());
         for first in (0..rows.len()).step_by(ROWS_AT_A_TIME) {
             let last = rows.len().min(first + ROWS_AT_A_TIME);
             let outs = out.chunks_exact_mut(rows.len() * width);
@@ -206,7 +208,7 @@ impl<'s> K2Reader<'s> {
             return;
         };
         let place = BlockOf { frame, id: 0, half, column_block };
-        let number = self.source.sectors.number(frame, place.index());
+        let number = self.sectors.number(frame, place.index());
         if let Ok(sector) = self.sector(place.sector())
             && let Some(Place { offset, .. }) = sector.place(number)
             && let Some(bytes) = sector.storage.bytes(offset..offset.saturating_add(PREFETCHED))
@@ -268,7 +270,7 @@ impl FrameReader for K2Reader<'_> {
             for (i, out) in out.chunks_mut(TOGETHER * len).enumerate() {
                 group.clear();
                 group.extend((i * TOGETHER..(i + 1) * TOGETHER).map_while(|i| frames.get(i)));
-                if let Some(&frame) = group.iter().find(|&&f| f >= self.source.info().n_frames) {
+                if let Some(&frame) = group.iter().find(|&&f| f >= self.info.n_frames) {
                     return Err(Error::bug("a frame beyond the last was read").with_frame(frame));
                 }
                 if let Some(part) = &part
@@ -283,15 +285,15 @@ impl FrameReader for K2Reader<'_> {
             Ok(())
         })();
         self.scratch = scratch;
-        result.map_err(|error: Error| error.with_format(self.source.info().format))?;
+        result.map_err(|error: Error| error.with_format(self.info.format))?;
         let bytes = &self.scratch.bytes()[..len_bytes];
         let frames = TileFrames::from_bytes(DType::U16, bytes, depth, len, len)?;
         DenseTile::lent(frames, self.scratch.owner())
     }
 
     fn verify(&mut self) -> Result<()> {
-        let format = self.source.info().format;
-        let mut sectors = self.source.sectors.sectors.iter();
+        let format = self.info.format;
+        let mut sectors = self.sectors.sectors.iter();
         sectors
             .try_for_each(|sector| sector.storage.verify())
             .map_err(|error| error.with_format(format))

@@ -14,8 +14,8 @@ use framefold_simd::Simd;
 #[derive(Debug)]
 pub(super) struct K2Source {
     info: SourceInfo,
-    pub(super) sectors: Sectors,
-    pub(super) simd: Simd,
+    sectors: Sectors,
+    simd: Simd,
 }
 
 impl K2Source {
@@ -66,6 +66,6 @@ impl DataSource for K2Source {
     }
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
-        Ok(Box::new(K2Reader::try_new(self)?))
+        Ok(Box::new(K2Reader::try_new(&self.info, &self.sectors, self.simd)?))
     }
 }

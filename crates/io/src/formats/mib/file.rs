@@ -1,7 +1,8 @@
 //! One `.mib` file: its headers, its geometry and how many frames it holds.
 
+use super::geometry::Geometry;
 use super::header::{self, Header, HeaderProblem};
-use super::layout::{Depth, Geometry};
+use super::layout::Depth;
 use crate::access::Storage;
 use framefold_core::{Error, Result};
 use std::path::PathBuf;

@@ -1,6 +1,5 @@
 //! The header of a series, and those of frames.
 
-use super::set::FileSet;
 use crate::readers::linear::frame_bytes;
 use framefold_core::{ByteOrder, DType, MetadataList, Quantity, Result, StoredDType};
 
@@ -94,11 +93,8 @@ impl Header {
         ]
     }
 
-    /// What this header and that of the first frame tell.
-    ///
-    /// # Errors
-    /// `Io` if the first frame's cannot be read.
-    pub(super) fn metadata(&self, set: &FileSet) -> Result<MetadataList> {
+    /// What this header tells, and the first bytes of that of the first frame.
+    pub(super) fn metadata(&self, of_first: Option<&[u8]>) -> MetadataList {
         let mut facts = MetadataList::new();
         facts.positive(Quantity::AccelerationVoltage, f64::from(self.voltage_kv));
         let [x, y] = self.binning;
@@ -108,7 +104,7 @@ impl Header {
         facts.positive(Quantity::PixelSizeY, f64::from(self.pixel_nm) / 1000.0);
         facts.number(Quantity::BitDepth, f64::from(self.bits));
         facts.text(Quantity::Detector, "TVIPS");
-        if let Some(bytes) = set.frame_header(0, 0..48)? {
+        if let Some(bytes) = of_first {
             let number = |at: usize| {
                 let number = f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
                 Some(f64::from(number))
@@ -119,7 +115,7 @@ impl Header {
             facts.number(Quantity::StageAlpha, number(40));
             facts.number(Quantity::StageBeta, number(44));
         }
-        Ok(facts)
+        facts
     }
 }
 

@@ -1,6 +1,5 @@
 //! Codecs of Zarr and of numcodecs, by their names, as what undoes them.
 
-use super::meta::unknown;
 use crate::codec::{Delta, Filter, Inner, Lzma, Recast};
 use framefold_core::{ByteOrder, DType, Error, Result, StoredDType};
 use serde_json::Value;
@@ -202,4 +201,9 @@ fn lzma(options: &Value) -> Result<Lzma> {
         }
         _ => Err(refused()),
     }
+}
+
+pub(super) fn unknown(what: &str, name: &str) -> Error {
+    Error::unsupported(format!("the {what} {name:?} is not known to framefold"))
+        .with_hint("rewrite the array in C order with Blosc, Zstandard, gzip or no compressor")
 }

@@ -1,6 +1,6 @@
 //! What the JSON beside an array says: shape, dtype, chunks and codecs, in versions 2 and 3.
 
-use super::codecs;
+use super::codecs::{self, unknown};
 use super::place::Place;
 use crate::codec::Pipeline;
 use framefold_core::{DType, Error, Result, StoredDType, checked_product};
@@ -232,9 +232,4 @@ fn half(value: f64) -> u16 {
 fn not_numbers(dtype: &Value) -> Error {
     Error::unsupported(format!("the elements are {dtype}, not numbers of a known kind"))
         .with_hint("name another array by ds_path")
-}
-
-pub(super) fn unknown(what: &str, name: &str) -> Error {
-    Error::unsupported(format!("the {what} {name:?} is not known to framefold"))
-        .with_hint("rewrite the array in C order with Blosc, Zstandard, gzip or no compressor")
 }

@@ -5,7 +5,7 @@
 //! memory; block by block, the lines of a block stay in the first-level cache until all of their
 //! elements are used.
 
-use super::reader::{Place, to_u64};
+use super::places::{Place, to_u64};
 use framefold_core::{Error, Result, interrupt, memory};
 
 /// The elements of the walk along memory that make a block.

@@ -1,11 +1,11 @@
 //! One worker's way through an array of arbitrary axis order.
 
 use super::blocked::{self, Run};
+use super::places::{Place, offset_of, to_u64};
 use super::transposed;
 use super::{StridedLayout, StridedSource};
 use crate::access::Storage;
 use crate::readers::linear::{normalise_in_place, swap_in_place};
-use crate::readers::recut::Axis;
 use framefold_core::{
     DenseTile, Error, FrameIndices, FrameReader, Result, Scratch, SigSlice, TileFrames, interrupt,
     memory,
@@ -35,16 +35,6 @@ pub(super) struct StridedReader<'s> {
     /// The frames that are in the scratch memory, with all of `slice`, if that is known.
     ahead: Option<Range<u64>>,
     simd: Simd,
-}
-
-/// Elements next to each other, both where they come from and in the tile.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    /// Bytes from the first element of the array.
-    pub(super) offset: u64,
-    /// Elements from the start of the tile.
-    pub(super) to: usize,
-    pub(super) n: usize,
 }
 
 impl<'s> StridedReader<'s> {
@@ -346,19 +336,4 @@ fn window(places: &[Place], size: usize) -> usize {
         whole = Some(joined);
     }
     places.len()
-}
-
-/// The offset of the `flat`-th position in C order. The layout was checked, so nothing overflows.
-pub(super) fn offset_of(mut flat: u64, axes: &[Axis]) -> u64 {
-    let mut offset = 0;
-    for axis in axes.iter().rev() {
-        let len = to_u64(axis.len).max(1);
-        offset += flat % len * axis.stride;
-        flat /= len;
-    }
-    offset
-}
-
-pub(super) fn to_u64(n: usize) -> u64 {
-    u64::try_from(n).unwrap_or(u64::MAX)
 }

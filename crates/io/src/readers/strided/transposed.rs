@@ -4,7 +4,7 @@
 //! of the file: each cell is a row, whose pieces are as long as the tile is deep.
 
 use super::blocked::Run;
-use super::reader::{Place, to_u64};
+use super::places::{Place, offset_of, to_u64};
 use crate::readers::recut::Axis;
 use framefold_core::{Error, Result, interrupt, memory};
 use framefold_simd::{Simd, transpose};
@@ -38,7 +38,7 @@ pub(super) fn runs(
         let (row, column) = (at / len, at % len);
         let n = (len - column).min(frames.end - at);
         let n = usize::try_from(n).map_err(|_| Error::bug("a tile does not fit in memory"))?;
-        let offset = super::reader::offset_of(row, outer) + column * last.stride;
+        let offset = offset_of(row, outer) + column * last.stride;
         memory::push(&mut runs, Run { offset, to, n, step: frame_len })?;
         (at, to) = (at + to_u64(n), to + n * frame_len);
     }
