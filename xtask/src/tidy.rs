@@ -1,13 +1,15 @@
 //! Checks of the house rules that compilers and linters do not know.
 //!
 //! A rule is a plain function from a file's path and text to findings; [`RULES`] lists them
-//! all. The dependency laws need the whole workspace and stand apart in [`layers`] and [`imports`].
+//! all. The dependency laws need the whole workspace and stand apart in [`layers`], [`modules`] and
+//! [`imports`].
 
 mod docs;
 mod imports;
 mod layers;
 mod layout;
 mod length;
+mod modules;
 mod places;
 mod rust_code;
 mod words;
@@ -101,6 +103,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     let all: Vec<File<'_>> = texts.iter().map(|(path, text)| File { path, text }).collect();
     findings.extend(all.iter().flat_map(|file| RULES.iter().flat_map(|rule| rule(*file))));
     findings.extend(imports::check(&all));
+    findings.extend(modules::check(&all));
     findings.sort();
     Ok(findings)
 }
