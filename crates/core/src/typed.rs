@@ -2,6 +2,7 @@
 
 use crate::element::for_each_element;
 use crate::{Complex64, Complex128, DType, Element, F16, Result, memory};
+use std::ops::Range;
 
 macro_rules! define {
     ($(($variant:ident, $type:ty)),* $(,)?) => {
@@ -91,6 +92,24 @@ impl TypedVec {
             DType::C128 => TypedVec::C128(memory::filled(Complex128::new(double, double), len)?),
             _ => TypedVec::try_zeros(dtype, len)?,
         })
+    }
+
+    /// Has these values stand for "no value", as those of [`TypedVec::try_missing`]. Those beyond
+    /// the end do not matter.
+    pub fn set_missing(&mut self, cells: Range<usize>) {
+        let cells = cells.start.min(self.len())..cells.end.min(self.len());
+        let (single, double) = (f32::NAN, f64::NAN);
+        match self {
+            TypedVec::F16(values) => values[cells].fill(F16::NAN),
+            TypedVec::F32(values) => values[cells].fill(single),
+            TypedVec::F64(values) => values[cells].fill(double),
+            TypedVec::C64(values) => values[cells].fill(Complex64::new(single, single)),
+            TypedVec::C128(values) => values[cells].fill(Complex128::new(double, double)),
+            other => {
+                let size = other.dtype().size();
+                other.as_bytes_mut()[cells.start * size..cells.end * size].fill(0);
+            }
+        }
     }
 
     /// Whether there are no values.

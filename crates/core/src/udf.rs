@@ -1,7 +1,7 @@
 //! The contracts of a user-defined function: declare, accumulate, merge.
 
 use crate::{
-    Array, BufferDecl, CsrTile, DType, JobMeta, NativeArray, Partition, Result, RunMeta,
+    Array, BufferDecl, CsrTile, DType, FinalRows, JobMeta, NativeArray, Partition, Result, RunMeta,
     SourceInfo, Tile, TilePosition,
 };
 
@@ -256,6 +256,15 @@ pub trait Merger: Send {
     /// # Errors
     /// `UserCode` from user code.
     fn results(&self) -> Result<Vec<Array>>;
+
+    /// The rows that [`Merger::results`] copies, where they lie: one for each array that it returns,
+    /// in the same order. Only from those that keep nothing else: each result has one row per
+    /// selected frame, which is final once its partition is merged. Whoever has them can look at
+    /// the rows of a few frames, or at earlier results, while more is merged. Called at any time
+    /// between merges.
+    fn final_rows(&self) -> Option<Vec<FinalRows>> {
+        None
+    }
 
     /// All that was merged so far, as partial results: a fresh merger of the same run that merges
     /// them, in this order, becomes what this one was, bit for bit. Called by drivers that merge in

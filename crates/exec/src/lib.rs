@@ -32,7 +32,10 @@ pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, guarded,
 pub use options::PlanOptions;
 pub use plan::{BufferExplanation, Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};
-pub use results::{MergedState, ResultBuffer, Results, RunResults, UdfResults, expand_nav};
+pub use results::{
+    LastingResults, MergedRows, MergedState, ResultBuffer, Results, RunResults, UdfResults,
+    expand_nav,
+};
 pub use schedule::{ATTEMPTS, Next, Schedule, WAITING_BYTES};
 pub use system::heed_system_memory;
 pub use worker::{PartialResult, Worker};

@@ -1,6 +1,9 @@
 //! Merged results: complete or so far.
 
 mod joined;
+mod rows;
+
+pub use rows::{LastingResults, MergedRows};
 
 use crate::{PartialResult, Plan};
 use framefold_core::{
@@ -131,14 +134,7 @@ impl Results {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub fn valid(&self) -> Result<Vec<bool>> {
-        let mut valid = memory::zeros(self.plan.n_selected())?;
-        for index in 0..self.merged {
-            valid[self.plan.completed_by(index)].fill(true);
-        }
-        for &index in &self.absent {
-            valid[self.plan.partition(index)?.0.frames.clone()].fill(false);
-        }
-        Ok(valid)
+        valid(&self.plan, self.merged, &self.absent)
     }
 
     /// The results so far; changes nothing.
@@ -164,6 +160,17 @@ impl Results {
             udfs,
         })
     }
+}
+
+fn valid(plan: &Plan, merged: usize, absent: &[usize]) -> Result<Vec<bool>> {
+    let mut valid = memory::zeros(plan.n_selected())?;
+    for index in 0..merged {
+        valid[plan.completed_by(index)].fill(true);
+    }
+    for &index in absent {
+        valid[plan.partition(index)?.0.frames.clone()].fill(false);
+    }
+    Ok(valid)
 }
 
 /// The results of a run.

@@ -1,14 +1,11 @@
 //! The merger of results that have one entry per frame.
 
-use framefold_core::{Array, DType, Error, Merger, NativeArray, Partial, Partition, Result};
+use framefold_core::{Array, DType, FinalRows, Merger, NativeArray, Partial, Partition, Result};
 
 /// One row of cells per selected frame, filled partition by partition.
-///
-/// Until a frame is merged its row holds NaN, or zeros where the dtype has no NaN: a position
-/// without data never looks like a measured zero.
 pub(crate) struct NavRows {
     name: &'static str,
-    rows: NativeArray,
+    rows: FinalRows,
 }
 
 impl NavRows {
@@ -19,13 +16,12 @@ impl NavRows {
         n_frames: usize,
         row_shape: &[usize],
     ) -> Result<Self> {
-        let shape = [&[n_frames], row_shape].concat();
-        Ok(NavRows { name, rows: NativeArray::try_missing(dtype, &shape)? })
+        Ok(NavRows { name, rows: FinalRows::try_new(dtype, n_frames, row_shape)? })
     }
 
-    /// All rows, merged or not.
-    pub(crate) fn rows(&self) -> &NativeArray {
-        &self.rows
+    /// Calls `look` with all rows, merged or not.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&NativeArray) -> T) -> T {
+        self.rows.look(look)
     }
 
     /// Puts the rows of a partition in their place.
@@ -33,25 +29,7 @@ impl NavRows {
     /// # Errors
     /// `Bug` if the partial result has another dtype or size than the partition calls for.
     pub(crate) fn put(&mut self, partition: &Partition, partial: &mut Partial) -> Result<()> {
-        let part = partial.take_native(self.name)?;
-        let n_frames = self.rows.shape().first().copied().unwrap_or(0);
-        let row_bytes = self.rows.values().as_bytes().len() / n_frames.max(1);
-        let place = partition.frames.start * row_bytes..partition.frames.end * row_bytes;
-        let bytes = part.values().as_bytes();
-        let fits = part.dtype() == self.rows.dtype() && bytes.len() == place.len();
-        match self.rows.values_mut().as_bytes_mut().get_mut(place) {
-            Some(target) if fits => {
-                target.copy_from_slice(bytes);
-                Ok(())
-            }
-            _ => Err(Error::bug(format!(
-                "a partial result '{}' of {} {:?} does not fit {} frames of the run",
-                self.name,
-                part.dtype(),
-                part.shape(),
-                partition.n_frames()
-            ))),
-        }
+        self.rows.put(partition.frames.clone(), &partial.take_native(self.name)?)
     }
 }
 
@@ -61,6 +39,10 @@ impl Merger for NavRows {
     }
 
     fn results(&self) -> Result<Vec<Array>> {
-        Ok(vec![self.rows.try_clone()?.into()])
+        Ok(vec![self.rows.first(usize::MAX)?.into()])
+    }
+
+    fn final_rows(&self) -> Option<Vec<FinalRows>> {
+        Some(vec![self.rows.clone()])
     }
 }

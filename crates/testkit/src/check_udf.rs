@@ -4,7 +4,7 @@ use crate::compare::{assert_same, numbers};
 use crate::evaluate::{Results, Run, cut, evaluate, evaluate_in, runs_with_data};
 use crate::random::Random;
 use framefold_core::{
-    Dataset, Error, Method, NativeArray, Partition, Result, Roi, TilingScheme, Udf,
+    Dataset, Error, Merger, Method, NativeArray, Partition, Result, Roi, TilingScheme, Udf,
 };
 use std::sync::Arc;
 
@@ -25,6 +25,7 @@ pub enum Agreement {
 /// - A partition can be repeated: a second run gives the same bits.
 /// - Merging the partial result of an accumulator that saw no tile changes nothing, if the true
 ///   one follows.
+/// - Rows that a merger says are final are those of its results, and tell earlier results later.
 /// - A fresh merger that merges what another one says it has merged goes on in its place.
 /// - Results do not depend on tiling and partitions, within `agreement`, nor on which of the array
 ///   formats that it asks for its tiles come in.
@@ -97,6 +98,7 @@ fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results)
     let mut merger = udf.merger(&run.meta)?;
     let mut watched = udf.merger(&run.meta)?;
     let mut moved = Some(udf.merger(&run.meta)?);
+    let mut earlier = vec![];
     for partition in run.meta.partitions.iter() {
         let fresh = udf.accumulator(&run.meta, partition)?.finish()?;
         merger.merge(partition, fresh)?;
@@ -106,6 +108,7 @@ fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results)
         same(&run.results(watched.as_ref())?, &before)
             .map_err(|e| Error::bug(format!("results() is repeatable: {e}")))?;
         watched.merge(partition, run.accumulate(udf, dataset, partition)?.finish()?)?;
+        earlier.push((partition.frames.end, run.results(watched.as_ref())?));
         if let Some(partials) = moved.as_mut().map(|m| m.take_partials()).transpose()?.flatten() {
             let mut next = udf.merger(&run.meta)?;
             for partial in partials {
@@ -117,6 +120,7 @@ fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results)
             moved = None;
         }
     }
+    check_final_rows(watched.as_ref(), &earlier)?;
     if let Some(moved) = moved {
         same(&run.results(moved.as_ref())?, expected)
             .map_err(|e| Error::bug(format!("a merger can be moved: {e}")))?;
@@ -125,6 +129,23 @@ fn check_merges(run: &Run, udf: &dyn Udf, dataset: &Dataset, expected: &Results)
         .map_err(|e| Error::bug(format!("a fresh partial changes nothing: {e}")))?;
     same(&run.results(watched.as_ref())?, expected)
         .map_err(|e| Error::bug(format!("results() changes nothing: {e}")))
+}
+
+/// `earlier` are the results after each merge, and the number of frames by then.
+fn check_final_rows(merger: &dyn Merger, earlier: &[(usize, Results)]) -> Result<()> {
+    let Some(rows) = merger.final_rows() else { return Ok(()) };
+    for (n_frames, results) in earlier {
+        if rows.len() != results.arrays.len() {
+            return Err(Error::bug("rows are final in all results, or in none"));
+        }
+        for ((rows, expected), decl) in rows.iter().zip(&results.arrays).zip(&results.decls) {
+            assert_same(&rows.first(*n_frames)?, expected).map_err(|e| {
+                let (name, why) = (&decl.name, e.message());
+                Error::bug(format!("the first {n_frames} rows of '{name}' are final: {why}"))
+            })?;
+        }
+    }
+    Ok(())
 }
 
 fn random_cut(
@@ -178,8 +199,8 @@ mod tests {
     use super::*;
     use crate::{MemoryOptions, MemorySource};
     use framefold_core::{
-        Accumulator, Array, BufferDecl, BufferKind, DType, JobMeta, Merger, Partial, Requirements,
-        RunMeta, SourceInfo, Tile,
+        Accumulator, Array, BufferDecl, BufferKind, DType, FinalRows, JobMeta, Partial,
+        Requirements, RunMeta, SourceInfo, Tile,
     };
     use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -195,6 +216,8 @@ mod tests {
         FreshCounts,
         /// The result has one cell too many.
         WrongShape,
+        /// Says that its count is final, which goes on changing.
+        NeverFinal,
     }
 
     impl Udf for Count {
@@ -211,7 +234,8 @@ mod tests {
             Ok(Box::new(Worker(*self, i64::from(*self == Count::FreshCounts))))
         }
         fn merger(&self, _run: &RunMeta) -> Result<Box<dyn Merger>> {
-            Ok(Box::new(Merged(*self, AtomicI64::new(0))))
+            let rows = FinalRows::try_new(DType::I64, 1, &[])?;
+            Ok(Box::new(Merged(*self, AtomicI64::new(0), rows)))
         }
     }
 
@@ -231,19 +255,22 @@ mod tests {
         }
     }
 
-    struct Merged(Count, AtomicI64);
+    struct Merged(Count, AtomicI64, FinalRows);
 
     impl Merger for Merged {
         fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
             let n = partial.take_native("n")?.as_slice::<i64>()?[0];
-            self.1.fetch_add(n, Ordering::Relaxed);
-            Ok(())
+            let before = self.1.fetch_add(n, Ordering::Relaxed);
+            self.2.put(0..1, &NativeArray::try_new(&[1], vec![before + n])?)
         }
         fn results(&self) -> Result<Vec<Array>> {
             let step = i64::from(self.0 == Count::ResultsChange);
             let n = self.1.fetch_add(step, Ordering::Relaxed);
             let len = if self.0 == Count::WrongShape { 2 } else { 1 };
             Ok(vec![NativeArray::try_new(&[len], vec![n; len])?.into()])
+        }
+        fn final_rows(&self) -> Option<Vec<FinalRows>> {
+            (self.0 == Count::NeverFinal).then(|| vec![self.2.clone()])
         }
     }
 
@@ -259,6 +286,7 @@ mod tests {
             (Count::ResultsChange, "results()"),
             (Count::FreshCounts, "fresh partial"),
             (Count::WrongShape, "declared as int64 [1]"),
+            (Count::NeverFinal, "rows of 'n' are final"),
         ] {
             let error = check(udf).unwrap_err();
             assert!(error.message().contains(law), "{error}");

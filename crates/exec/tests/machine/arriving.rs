@@ -5,7 +5,7 @@ use framefold_core::{
     NativeArray, Result, SigSlice, SourceInfo,
 };
 use framefold_exec::{
-    Cancel, Driver, Executor, Plan, PlanOptions, Results, RunOptions, Silent, run,
+    Cancel, Driver, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent, run,
 };
 use framefold_kernels::{Sum, SumSig};
 use framefold_testkit::{MemoryOptions, MemorySource};
@@ -168,6 +168,39 @@ fn what_never_comes_is_missing_in_the_results() {
         assert_eq!(valid, expected);
         let there = (0..N_FRAMES).filter(|i| !(6..9).contains(i));
         assert_eq!(sums, [there.clone().sum::<usize>() as f64, there.count() as f64]);
+    }
+}
+
+/// Takes note of the rows that merges make final.
+#[derive(Default)]
+struct Rows(Vec<Range<usize>>);
+
+impl Observer for Rows {
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
+        if let Event::Merged { .. } = event {
+            results.merged_rows(&mut |rows| {
+                self.0.push(rows.frames);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn rows_of_what_never_comes_are_not_passed_on() {
+    for executor in executors() {
+        let source = Arriving::new(7..8);
+        source.send(N_FRAMES as u64);
+        let mut rows = Rows::default();
+        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut rows };
+        run(&plan(&source), options).unwrap();
+        let expected = (0..8).filter(|&i| i != 2).map(|i| 3 * i..3 * i + 3);
+        assert_eq!(rows.0, expected.collect::<Vec<_>>());
     }
 }
 

@@ -15,6 +15,8 @@ mod formats;
 #[cfg(test)]
 mod reading;
 #[cfg(test)]
+mod rows;
+#[cfg(test)]
 mod simulation;
 #[cfg(test)]
 mod tiling;

@@ -373,8 +373,8 @@ impl Merger for Merged {
 
     fn results(&self) -> Result<Vec<Array>> {
         match self.dtype {
-            DType::F32 => self.results_in(|value| value as f32),
-            DType::F64 => self.results_in(|value| value),
+            DType::F32 => self.centres.look(|centres| self.results_in(centres, |v| v as f32)),
+            DType::F64 => self.centres.look(|centres| self.results_in(centres, |v| v)),
             other => Err(Error::bug(format!("centres of mass of {other} were planned"))),
         }
     }
@@ -383,12 +383,16 @@ impl Merger for Merged {
 impl Merged {
     /// The results, each number rounded once. For millions of frames, the memory they take counts:
     /// so each is made in one go from the centres.
-    fn results_in<T>(&self, round: impl Fn(f64) -> T + Copy) -> Result<Vec<Array>>
+    fn results_in<T>(
+        &self,
+        centres: &NativeArray,
+        round: impl Fn(f64) -> T + Copy,
+    ) -> Result<Vec<Array>>
     where
         T: Copy,
         Vec<T>: Into<TypedVec>,
     {
-        let (centres, _) = self.centres.rows().as_slice::<f64>()?.as_chunks::<2>();
+        let (centres, _) = centres.as_slice::<f64>()?.as_chunks::<2>();
         let [cy, cx] = self.centre;
         let to_scan = self.com.to_scan();
         let shift = |&[y, x]: &[f64; 2]| [y - cy, x - cx];

@@ -1,0 +1,122 @@
+//! Rows of results that are final while the run goes on.
+
+use super::{ResultBuffer, Results, RunResults, UdfResults, valid};
+use crate::Plan;
+use framefold_core::{BufferDecl, BufferKind, BufferUse, FinalRows, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Rows of a `nav` buffer that the latest merge has made final.
+#[derive(Clone, Debug)]
+pub struct MergedRows<'a> {
+    /// The number of the UDF.
+    pub udf: usize,
+    /// The buffer.
+    pub buffer: &'a BufferDecl,
+    /// The selected frames, of which each has one row.
+    pub frames: Range<usize>,
+    /// The rows in C order and native byte order, of the buffer's dtype and its extra axes.
+    pub bytes: &'a [u8],
+}
+
+/// The results as they were when [`Results::lasting`] was called, whatever is merged later.
+pub struct LastingResults {
+    plan: Arc<Plan>,
+    udfs: Range<usize>,
+    /// For each UDF, one for each public buffer.
+    rows: Vec<Vec<FinalRows>>,
+    merged: usize,
+    absent: Vec<usize>,
+}
+
+impl Results {
+    /// Passes on the rows that the latest merge has made final: for files, pictures and others that
+    /// take results while the run goes on, from within [`crate::Observer::event`]. Nothing is copied.
+    /// UDFs that cannot say which rows are final are left out: see
+    /// [`Merger::final_rows`](framefold_core::Merger::final_rows).
+    ///
+    /// # Errors
+    /// The first one of `take`.
+    pub fn merged_rows(&self, take: &mut dyn FnMut(MergedRows<'_>) -> Result<()>) -> Result<()> {
+        let Some(latest) = self.merged.checked_sub(1) else { return Ok(()) };
+        let frames = self.plan.completed_by(latest);
+        if self.torn.is_some() || self.absent.last() == Some(&latest) || frames.is_empty() {
+            return Ok(());
+        }
+        for (udf, mergers) in self.udfs.clone().zip(&self.mergers) {
+            let [merger] = mergers.as_slice() else { continue };
+            for (buffer, rows) in
+                public(&self.plan, udf).zip(merger.final_rows().unwrap_or_default())
+            {
+                if buffer.kind == BufferKind::Nav {
+                    let frames = frames.clone();
+                    rows.look_at(&frames.clone(), |bytes| {
+                        take(MergedRows { udf, buffer, frames, bytes })
+                    })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The results so far, without a copy of them, as long as they are the same when more is merged.
+    /// None, if some UDF cannot say which of its rows are final.
+    pub fn lasting(&self) -> Option<LastingResults> {
+        if self.torn.is_some() {
+            return None;
+        }
+        let rows = self.udfs.clone().zip(&self.mergers).map(|(udf, mergers)| match &mergers[..] {
+            [merger] => {
+                merger.final_rows().filter(|rows| rows.len() == public(&self.plan, udf).count())
+            }
+            _ => None,
+        });
+        Some(LastingResults {
+            plan: self.plan.clone(),
+            udfs: self.udfs.clone(),
+            rows: rows.collect::<Option<_>>()?,
+            merged: self.merged,
+            absent: self.absent.clone(),
+        })
+    }
+}
+
+impl LastingResults {
+    /// A copy of the results.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub fn snapshot(&self) -> Result<RunResults> {
+        let n_frames = match self.merged.checked_sub(1) {
+            Some(latest) => self.plan.completed_by(latest).end,
+            None => 0,
+        };
+        let mut udfs = Vec::with_capacity(self.rows.len());
+        for (udf, rows) in self.udfs.clone().zip(&self.rows) {
+            let mut buffers = Vec::with_capacity(rows.len());
+            for (decl, rows) in public(&self.plan, udf).zip(rows) {
+                buffers
+                    .push(ResultBuffer { decl: decl.clone(), array: rows.first(n_frames)?.into() });
+            }
+            udfs.push(UdfResults { name: self.plan.udfs[udf].udf.name().to_owned(), buffers });
+        }
+        Ok(RunResults {
+            shape: self.plan.dataset.shape().clone(),
+            roi: self.plan.roi.clone(),
+            valid: self.valid()?,
+            udfs,
+        })
+    }
+
+    /// One truth value per selected frame: whether it came, and has been merged.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub fn valid(&self) -> Result<Vec<bool>> {
+        valid(&self.plan, self.merged, &self.absent)
+    }
+}
+
+fn public(plan: &Plan, udf: usize) -> impl Iterator<Item = &BufferDecl> {
+    plan.buffers(udf).iter().filter(|decl| decl.usage != BufferUse::Private)
+}
