@@ -78,6 +78,10 @@ pub struct Requirements {
     /// its own ([`JobMeta::shape`] says so). Its `single` buffers must be the same for all parts,
     /// and it may have no `nav` buffers.
     pub cellwise: bool,
+    /// Whether each row of its results follows from that frame alone, bit for bit, and it has no
+    /// other results. Partitions may then be merged in pieces: the frames that have arrived, and
+    /// later the others. Accumulators and mergers get a [`Partition`] of these frames alone.
+    pub framewise: bool,
     /// Whether its calls on different threads may wait for each other, as those into an
     /// interpreter do. Drivers then find out whether more than one thread is any good.
     pub contends: bool,
@@ -94,6 +98,7 @@ impl Requirements {
             tile_bytes: None,
             max_depth: None,
             cellwise: false,
+            framewise: false,
             contends: false,
         }
     }
@@ -242,8 +247,9 @@ pub trait Accumulator {
 
 /// The keeper of the merged result.
 pub trait Merger: Send {
-    /// Folds one partition in. Called once per partition, in partition order, never at the same
-    /// time from two threads; not always from the same thread.
+    /// Folds one partition in, or the next frames of one: see [`Requirements::framewise`]. Called
+    /// once for each, in partition order, never at the same time from two threads; not always from
+    /// the same thread.
     ///
     /// # Errors
     /// Ends the run; results so far stay readable.

@@ -55,8 +55,8 @@ pub trait Host {
     /// What ends the run.
     fn poll(&mut self) -> Result<()>;
 
-    /// Merges the next partition's result, when `in_progress` others are under way. Whether to go on
-    /// now.
+    /// Merges the result of the next partition, or of its next frames, when `in_progress` others are
+    /// under way. Whether to go on now.
     ///
     /// # Errors
     /// What ends the run.
@@ -119,7 +119,6 @@ struct Merging {
     results: Results,
     cancel: Cancel,
     started: bool,
-    frames: usize,
     in_progress: usize,
     last_poll: Instant,
 }
@@ -159,7 +158,6 @@ impl Driver {
             results: Results::try_new(plan.clone())?,
             cancel,
             started: false,
-            frames: 0,
             in_progress: 0,
             last_poll: Instant::now(),
         };
@@ -260,10 +258,8 @@ impl Merging {
     fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
         let partition = partial.partition;
         guarded(|| self.results.merge(partial))?;
-        let plan = self.results.plan();
-        self.frames += plan.completed_by(partition).len();
-        let bytes = bytes(plan, self.frames);
-        let (frames, in_progress) = (self.frames, self.in_progress);
+        let (frames, in_progress) = (self.results.n_frames(), self.in_progress);
+        let bytes = bytes(self.results.plan(), frames);
         let event = Event::Merged { partition, frames, bytes, in_progress };
         observer.event(&event, &self.results)
     }
@@ -273,7 +269,7 @@ impl Merging {
 struct Step<'a> {
     merging: &'a mut Merging,
     observer: &'a mut dyn Observer,
-    /// Whether to return after one merge.
+    /// Whether to return after one partition.
     pause: bool,
 }
 
@@ -284,8 +280,10 @@ impl Host for Step<'_> {
 
     fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool> {
         self.merging.in_progress = in_progress;
+        let before = self.merging.results.n_merged();
         self.merging.merge(partial, self.observer)?;
-        if self.pause || self.merging.is_complete() {
+        let pauses = self.pause && self.merging.results.n_merged() > before;
+        if pauses || self.merging.is_complete() {
             return Ok(false);
         }
         self.merging.poll(self.observer)?;

@@ -1,6 +1,7 @@
 //! Everything decided before the first pixel is read.
 
 mod alignment;
+mod arrived;
 mod bands;
 mod explain;
 mod formats;
@@ -12,6 +13,7 @@ mod tiling;
 
 pub use explain::{BufferExplanation, Explanation, UdfExplanation};
 
+pub(crate) use arrived::Piece;
 pub(crate) use bands::Band;
 
 use crate::PlanOptions;
@@ -171,6 +173,16 @@ impl Plan {
         }
     }
 
+    /// Whether partition `index` completes its frames: it is the last of its bands.
+    pub(crate) fn completes(&self, index: usize) -> bool {
+        (index + 1).is_multiple_of(self.bands.len())
+    }
+
+    /// Whether partitions may be merged in pieces.
+    pub(crate) fn is_framewise(&self) -> bool {
+        self.bands.len() == 1 && self.udfs.iter().all(|planned| planned.requirements.framewise)
+    }
+
     /// How frames are cut into tiles.
     pub fn tiling(&self) -> &TilingScheme {
         &self.tiling
@@ -204,11 +216,6 @@ impl Plan {
         self.udfs.iter().any(|planned| planned.requirements.contends)
     }
 
-    /// The number of frames of partition `index`.
-    pub(crate) fn partition_len(&self, index: usize) -> usize {
-        self.cuts.get(index / self.bands.len()).map_or(0, Partition::n_frames)
-    }
-
     /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.
     pub fn frame_bytes(&self) -> u64 {
         let formats: Vec<_> = self.udfs.iter().map(|planned| planned.format).collect();
@@ -231,9 +238,8 @@ impl Plan {
         self.dataset.source().as_ref()
     }
 
-    /// Whether the frames of a partition can be read.
-    pub(crate) fn arrival(&self, index: usize) -> Result<Arrival> {
-        let frames = &self.partition(index)?.0.frames;
+    /// Whether selected frames can be read.
+    pub(crate) fn arrival(&self, frames: Range<usize>) -> Result<Arrival> {
         let (first, last) = (frames.start, frames.end.saturating_sub(1));
         Ok(self.source().arrival(self.source_frame(first)?..self.source_frame(last)? + 1))
     }

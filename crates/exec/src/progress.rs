@@ -16,7 +16,7 @@ pub enum Event {
         /// The number of bytes of pixels that will be read, as stored in memory.
         bytes: u64,
     },
-    /// A partial result was merged.
+    /// A partial result was merged: a partition, or the next frames of one.
     Merged {
         /// The partition.
         partition: usize,

@@ -20,11 +20,18 @@ pub struct Results {
     udfs: Range<usize>,
     /// For each UDF, one per band.
     mergers: Vec<Vec<Box<dyn Merger>>>,
+    /// Whole partitions.
     merged: usize,
+    /// How far the next one is merged, if it comes in pieces: the first frame that is not.
+    piece_end: Option<usize>,
+    /// What the latest merge has made final.
+    latest: Range<usize>,
+    /// The number of frames that are merged or never come.
+    n_frames: usize,
     /// The partition that some UDFs have taken in and others have not, as one of them failed.
     torn: Option<usize>,
-    /// Partitions of which no frame was processed, as some never came.
-    absent: Vec<usize>,
+    /// Frames that were not processed, as some of them never came.
+    absent: Vec<Range<usize>>,
 }
 
 /// What was merged for each band of a frame; see [`Merger::take_partials`].
@@ -68,7 +75,17 @@ impl Results {
             let of_bands = of_bands.collect::<Result<_>>();
             mergers.push(of_bands.map_err(|error| error.with_udf(planned.udf.name()))?);
         }
-        Ok(Results { plan, udfs, mergers, merged: 0, torn: None, absent: Vec::new() })
+        Ok(Results {
+            plan,
+            udfs,
+            mergers,
+            merged: 0,
+            piece_end: None,
+            latest: 0..0,
+            n_frames: 0,
+            torn: None,
+            absent: Vec::new(),
+        })
     }
 
     /// What was merged so far, for [`Results::of_udf`] to go on from; `None` if the UDF has it in
@@ -91,10 +108,15 @@ impl Results {
         self.merged
     }
 
-    /// Folds the next partition in.
+    /// The number of frames that are merged, or will never come.
+    pub fn n_frames(&self) -> usize {
+        self.n_frames
+    }
+
+    /// Folds the next partition in, or the next frames of it: see [`PartialResult::frames`].
     ///
     /// # Errors
-    /// `Bug` if it is not the next one; whatever a UDF's merge reports. Results cannot be had any
+    /// `Bug` if these are not the next ones; whatever a UDF's merge reports. Results cannot be had any
     /// more then: some UDFs have taken the partition in, and others have not.
     pub fn merge(&mut self, partial: PartialResult) -> Result<()> {
         self.check()?;
@@ -106,19 +128,33 @@ impl Results {
         }
         let (partition, band) = self.plan.partition(partial.partition)?;
         let (index, absent) = (partial.partition, partial.absent);
+        let left = self.piece_end.unwrap_or(partition.frames.start)..partition.frames.end;
+        let frames = partial.frames.unwrap_or(left.clone());
+        let is_last = frames.end == left.end;
+        let is_next =
+            frames.start == left.start && (frames.start..left.end).contains(&(frames.end - 1));
+        if !is_next || !(is_last || self.plan.is_framewise()) {
+            return Err(Error::bug(format!(
+                "frames {frames:?} of partition {index} were to be merged, of which {left:?} are left"
+            )));
+        }
+        let (piece_end, piece) = (frames.end, Partition { index: partition.index, frames });
         self.torn = Some(index);
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);
         for ((mergers, merged), planned) in udfs {
-            mergers[band].merge(partition, merged).map_err(|error| {
-                error.with_udf(planned.udf.name()).with_partition(partial.partition)
-            })?;
+            mergers[band]
+                .merge(&piece, merged)
+                .map_err(|error| error.with_udf(planned.udf.name()).with_partition(index))?;
         }
         self.torn = None;
-        self.merged += 1;
+        self.latest = if self.plan.completes(index) { piece.frames } else { 0..0 };
+        self.n_frames += self.latest.len();
         if absent {
-            self.absent.push(index);
+            self.absent.push(std::mem::replace(&mut self.latest, 0..0));
         }
+        self.piece_end = (!is_last).then_some(piece_end);
+        self.merged += usize::from(is_last);
         Ok(())
     }
 
@@ -134,7 +170,7 @@ impl Results {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub fn valid(&self) -> Result<Vec<bool>> {
-        valid(&self.plan, self.merged, &self.absent)
+        valid(&self.plan, self.merged, self.piece_end, &self.absent)
     }
 
     /// The results so far; changes nothing.
@@ -162,13 +198,21 @@ impl Results {
     }
 }
 
-fn valid(plan: &Plan, merged: usize, absent: &[usize]) -> Result<Vec<bool>> {
+fn valid(
+    plan: &Plan,
+    merged: usize,
+    piece_end: Option<usize>,
+    absent: &[Range<usize>],
+) -> Result<Vec<bool>> {
     let mut valid = memory::zeros(plan.n_selected())?;
     for index in 0..merged {
         valid[plan.completed_by(index)].fill(true);
     }
-    for &index in absent {
-        valid[plan.partition(index)?.0.frames.clone()].fill(false);
+    if let Some(end) = piece_end {
+        valid[plan.partition(merged)?.0.frames.start..end].fill(true);
+    }
+    for frames in absent {
+        valid[frames.clone()].fill(false);
     }
     Ok(valid)
 }

@@ -8,10 +8,13 @@
 //! - No partition is handed out further than a *window* ahead of the merge: as many as workers
 //!   hold, and as many again that wait, as far as they fit into [`WAITING_BYTES`], but at least one.
 //!   So the next one to be merged is always finished or under way, and memory is bounded.
+//! - A host may bring a partition in pieces, from its beginning to its end. They are merged in that
+//!   order, and whoever gets the partition next goes on where they end. Bits depend on where
+//!   partitions are cut, so this is for results whose bits do not.
 //! - The first error in partition order is the run's, whichever came first in time: partitions
 //!   before it go on, those after it are not handed out any more.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
 /// Results that wait for their turn take no more memory than this, if they are more than one.
@@ -24,6 +27,8 @@ pub const ATTEMPTS: usize = 3;
 pub enum Next<R, E> {
     /// Merge this result of that partition, and report it with [`Schedule::merged`].
     Merge(usize, R),
+    /// Merge this result of the next piece of that partition, which goes on.
+    MergePiece(usize, R),
     /// Wait for news.
     Wait,
     /// End the run with this error, and [`close`](Schedule::close) it. Returned once.
@@ -52,6 +57,8 @@ pub struct Schedule<R, E> {
     /// Of these, frames are missing that have not arrived.
     held: BTreeSet<usize>,
     finished: BTreeMap<usize, R>,
+    /// Of partitions that are not finished.
+    pieces: BTreeMap<usize, Pieces<R>>,
     failed: BTreeMap<usize, E>,
     /// What ends the run at once.
     failure: Option<E>,
@@ -63,6 +70,17 @@ pub struct Schedule<R, E> {
     waits: bool,
     largest: Option<usize>,
     seconds: Option<f64>,
+}
+
+/// What is there of a partition that comes in pieces.
+#[derive(Debug)]
+struct Pieces<R> {
+    /// Not given to the host to be merged.
+    waiting: VecDeque<R>,
+    /// Where they end.
+    end: usize,
+    /// Of all, merged or not.
+    bytes: usize,
 }
 
 impl<R, E> Schedule<R, E> {
@@ -79,6 +97,7 @@ impl<R, E> Schedule<R, E> {
             again: BTreeSet::new(),
             held: BTreeSet::new(),
             finished: BTreeMap::new(),
+            pieces: BTreeMap::new(),
             failed: BTreeMap::new(),
             failure: None,
             attempts: BTreeMap::new(),
@@ -125,7 +144,13 @@ impl<R, E> Schedule<R, E> {
             self.closed = true;
             return Next::Failed(failure);
         }
+        if let Some(pieces) = self.pieces.get_mut(&self.collected)
+            && let Some(result) = pieces.waiting.pop_front()
+        {
+            return Next::MergePiece(self.collected, result);
+        }
         if let Some(result) = self.finished.remove(&self.collected) {
+            self.pieces.remove(&self.collected);
             self.collected += 1;
             return Next::Merge(self.collected - 1, result);
         }
@@ -146,6 +171,11 @@ impl<R, E> Schedule<R, E> {
     pub fn is_open(&self, index: usize) -> bool {
         let settled = self.finished.contains_key(&index) || self.failed.contains_key(&index);
         index >= self.collected && index < self.limit && !settled && !self.closed
+    }
+
+    /// Where the pieces of a partition end that are there: who gets it goes on from that frame.
+    pub fn done_of(&self, index: usize) -> Option<usize> {
+        self.pieces.get(&index).map(|pieces| pieces.end)
     }
 
     /// Whether a result may be brought to where it is merged, if hosts can leave it elsewhere.
@@ -197,9 +227,10 @@ impl<R, E> Schedule<R, E> {
         (self.workers, self.at_hand) = (workers.max(1), at_hand.max(1));
     }
 
-    /// The result of a partition, its size, and how long it took. The result comes back if it is of
-    /// no use.
+    /// The result of a partition, or of what was left of it after its pieces, its size, and how long
+    /// it took. The result comes back if it is of no use.
     pub fn finished(&mut self, index: usize, result: R, bytes: usize, seconds: f64) -> Option<R> {
+        let bytes = bytes.saturating_add(self.pieces.get(&index).map_or(0, |pieces| pieces.bytes));
         self.largest = self.largest.max(Some(bytes));
         self.seconds = Some(self.seconds.map_or(seconds, |known| 0.7 * known + 0.3 * seconds));
         if !self.is_open(index) {
@@ -207,6 +238,27 @@ impl<R, E> Schedule<R, E> {
         }
         self.again.remove(&index);
         self.finished.insert(index, result)
+    }
+
+    /// The result of the next piece of a partition, up to frame `end`, and its size. The worker still
+    /// has the partition. The result comes back if it is of no use.
+    pub fn finished_piece(
+        &mut self,
+        index: usize,
+        end: usize,
+        result: R,
+        bytes: usize,
+    ) -> Option<R> {
+        if !self.is_open(index) {
+            return Some(result);
+        }
+        let none = || Pieces { waiting: VecDeque::new(), end, bytes: 0 };
+        let pieces = self.pieces.entry(index).or_insert_with(none);
+        pieces.end = end;
+        pieces.bytes = pieces.bytes.saturating_add(bytes);
+        pieces.waiting.push_back(result);
+        self.largest = self.largest.max(Some(pieces.bytes));
+        None
     }
 
     /// A partition failed. The error comes back if it is of no use.
@@ -296,14 +348,16 @@ impl<R, E> Schedule<R, E> {
         self.closed = true;
         self.again.clear();
         self.held.clear();
-        let results = std::mem::take(&mut self.finished).into_values().collect();
+        let pieces = std::mem::take(&mut self.pieces).into_values().flat_map(|p| p.waiting);
+        let results = pieces.chain(std::mem::take(&mut self.finished).into_values()).collect();
         let errors = std::mem::take(&mut self.failed).into_values();
         (results, errors.chain(self.failure.take()).collect())
     }
 
     /// All results and errors that are kept.
     pub fn kept(&self) -> (impl Iterator<Item = &R>, impl Iterator<Item = &E>) {
-        (self.finished.values(), self.failed.values().chain(&self.failure))
+        let pieces = self.pieces.values().flat_map(|pieces| &pieces.waiting);
+        (pieces.chain(self.finished.values()), self.failed.values().chain(&self.failure))
     }
 
     /// Whether the run has ended.

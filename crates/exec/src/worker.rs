@@ -3,9 +3,9 @@
 mod tiles;
 
 use crate::Plan;
+use crate::plan::Piece;
 use framefold_core::{
-    Accumulator, ArrayFormat, Arrival, Error, FrameReader, Partial, Partition, Result, Tile,
-    TilePosition,
+    Accumulator, ArrayFormat, Error, FrameReader, Partial, Partition, Result, Tile, TilePosition,
 };
 use std::ops::Range;
 use tiles::TileMaker;
@@ -15,6 +15,8 @@ use tiles::TileMaker;
 pub struct PartialResult {
     /// The partition's number.
     pub partition: usize,
+    /// Which of its frames these are, if they are not all that is left of it.
+    pub frames: Option<Range<usize>>,
     /// One partial result per UDF, in the plan's order.
     pub partials: Vec<Partial>,
     /// Whether frames of it never came, so that none was processed.
@@ -58,6 +60,36 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
+        let partials = self.repeated(cut, band, tick);
+        let partials = partials.map_err(|error| error.with_partition(index))?;
+        Ok(PartialResult { partition: index, frames: None, partials, absent: false })
+    }
+
+    /// The same for frames of it that have come, or never will: then none is processed.
+    pub(crate) fn run_piece(
+        &mut self,
+        index: usize,
+        piece: &Piece,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<PartialResult> {
+        let (cut, band) = self.plan.partition(index)?;
+        let cut = Partition { index: cut.index, frames: piece.frames.clone() };
+        let partials = if piece.absent {
+            accumulators_of(self.plan, &cut, band).and_then(|all| self.finished(all))
+        } else {
+            self.repeated(&cut, band, tick)
+        };
+        let partials = partials.map_err(|error| error.with_partition(index))?;
+        let frames = Some(cut.frames);
+        Ok(PartialResult { partition: index, frames, partials, absent: piece.absent })
+    }
+
+    fn repeated(
+        &mut self,
+        cut: &Partition,
+        band: usize,
+        tick: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Vec<Partial>> {
         let mut processed = self.process(cut, band, tick);
         // Each UDF may ask for that once.
         for _ in 0..self.plan.udfs.len() {
@@ -66,32 +98,7 @@ impl<'p> Worker<'p> {
             }
             processed = self.process(cut, band, tick);
         }
-        let partials = processed.map_err(|error| error.with_partition(index))?;
-        Ok(PartialResult { partition: index, partials, absent: false })
-    }
-
-    /// The same for a partition whose frames have come, or never will.
-    pub(crate) fn run_arrived(
-        &mut self,
-        index: usize,
-        tick: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<PartialResult> {
-        match self.plan.arrival(index)? {
-            Arrival::Never => self.absent(index),
-            Arrival::Here | Arrival::NotYet => self.run_partition(index, tick),
-        }
-    }
-
-    /// The result of a partition whose frames never come: none is processed.
-    ///
-    /// # Errors
-    /// From a UDF.
-    pub fn absent(&mut self, index: usize) -> Result<PartialResult> {
-        let (partition, band) = self.plan.partition(index)?;
-        let partials = accumulators_of(self.plan, partition, band);
-        let partials = partials.and_then(|accumulators| self.finished(accumulators));
-        let partials = partials.map_err(|error| error.with_partition(index))?;
-        Ok(PartialResult { partition: index, partials, absent: true })
+        processed
     }
 
     fn finished(&self, accumulators: Accumulators) -> Result<Vec<Partial>> {

@@ -48,7 +48,10 @@ impl PySchedule {
     fn next(&self) -> PyResult<Option<(usize, Py<PyAny>)>> {
         let next = self.lock().next_step();
         match next {
-            Next::Merge(index, result) => Ok(Some((index, result))),
+            // Hosts in Python bring whole partitions.
+            Next::Merge(index, result) | Next::MergePiece(index, result) => {
+                Ok(Some((index, result)))
+            }
             Next::Failed(error) => {
                 self.close();
                 Err(Python::attach(|py| PyErr::from_value(error.into_bound(py).into_any())))

@@ -109,6 +109,7 @@ impl Udf for PyUdf {
             tile_bytes,
             max_depth,
             cellwise: false,
+            framewise: false,
             contends: true,
         })
     }

@@ -42,7 +42,7 @@ impl Partial {
     #[new]
     fn from_parts(py: Python<'_>, partition: usize, udfs: Vec<Vec<Part>>) -> PyResult<Self> {
         let partials = udfs.into_iter().map(|udf| parts::join(py, udf)).collect::<PyResult<_>>()?;
-        Ok(Partial::new(PartialResult { partition, partials, absent: false }))
+        Ok(Partial::new(PartialResult { partition, frames: None, partials, absent: false }))
     }
 
     /// Takes everything out: for each UDF, names and values, and the size in bytes of values

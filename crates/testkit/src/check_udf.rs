@@ -26,6 +26,7 @@ pub enum Agreement {
 /// - Merging the partial result of an accumulator that saw no tile changes nothing, if the true
 ///   one follows.
 /// - Rows that a merger says are final are those of its results, and tell earlier results later.
+/// - Rows that are said to follow from their frames alone are the same however frames are parted.
 /// - A fresh merger that merges what another one says it has merged goes on in its place.
 /// - Results do not depend on tiling and partitions, within `agreement`, nor on which of the array
 ///   formats that it asks for its tiles come in.
@@ -55,6 +56,10 @@ pub fn check_udf(
         let repeated = evaluate(udf, dataset, roi, &tiling, &partitions)?;
         same(&repeated, &results).map_err(law("a second run gives the same"))?;
         check_merges(&run, udf, dataset, &results)?;
+        if udf.requirements(dataset.source().info())?.framewise {
+            let alone = evaluate(udf, dataset, roi, &tiling, &cut(&runs, &[1]))?;
+            same(&alone, &results).map_err(law("rows follow from their frames alone"))?;
+        }
         for ((found, expected), decl) in results.arrays.iter().zip(&whole.arrays).zip(&whole.decls)
         {
             agree(found, expected, agreement).map_err(|e| {
@@ -207,6 +212,8 @@ mod tests {
     /// Counts frames of the first slice, and breaks one law.
     #[derive(Clone, Copy, PartialEq)]
     enum Count {
+        /// Says that results have one row per frame, and adds up frames and partitions.
+        NotFramewise,
         Right,
         /// Counts tiles instead.
         DependsOnTiling,
@@ -225,7 +232,8 @@ mod tests {
             "count"
         }
         fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-            Ok(Requirements::native_tiles())
+            let framewise = *self == Count::NotFramewise;
+            Ok(Requirements { framewise, ..Requirements::native_tiles() })
         }
         fn buffers(&self, _job: &JobMeta) -> Result<Vec<BufferDecl>> {
             Ok(vec![BufferDecl::new("n", BufferKind::Single, DType::I64)])
@@ -260,6 +268,7 @@ mod tests {
     impl Merger for Merged {
         fn merge(&mut self, _partition: &Partition, mut partial: Partial) -> Result<()> {
             let n = partial.take_native("n")?.as_slice::<i64>()?[0];
+            let n = n + i64::from(self.0 == Count::NotFramewise && n > 0);
             let before = self.1.fetch_add(n, Ordering::Relaxed);
             self.2.put(0..1, &NativeArray::try_new(&[1], vec![before + n])?)
         }
@@ -286,6 +295,7 @@ mod tests {
             (Count::ResultsChange, "results()"),
             (Count::FreshCounts, "fresh partial"),
             (Count::WrongShape, "declared as int64 [1]"),
+            (Count::NotFramewise, "rows follow from their frames"),
             (Count::NeverFinal, "rows of 'n' are final"),
         ] {
             let error = check(udf).unwrap_err();

@@ -1,8 +1,9 @@
 //! One partition after the other, on the calling thread.
 
 use super::{Crew, Host, POLL, WorkerScope, guarded};
+use crate::plan::Piece;
 use crate::{Cancel, PartialResult, Plan, Worker};
-use framefold_core::{Arrival, Result, interrupt};
+use framefold_core::{Result, interrupt};
 use std::sync::Arc;
 
 pub(super) struct InlineCrew {
@@ -10,11 +11,13 @@ pub(super) struct InlineCrew {
     cancel: Cancel,
     scope: Arc<dyn WorkerScope>,
     next: usize,
+    /// Where to go on in that one.
+    from: Option<usize>,
 }
 
 impl InlineCrew {
     pub(super) fn new(plan: Arc<Plan>, cancel: Cancel, scope: Arc<dyn WorkerScope>) -> Self {
-        InlineCrew { plan, cancel, scope, next: 0 }
+        InlineCrew { plan, cancel, scope, next: 0, from: None }
     }
 }
 
@@ -23,12 +26,18 @@ impl Crew for InlineCrew {
         let mut worker = Worker::try_new(&self.plan)?;
         while self.next < self.plan.n_partitions() {
             host.poll()?;
-            if self.plan.arrival(self.next)? == Arrival::NotYet {
+            let index = self.next;
+            let piece = self.plan.next_piece(index, self.from);
+            let Some(piece) = piece.map_err(|error| error.with_partition(index))? else {
                 self.plan.source().wait(POLL);
                 continue;
-            }
-            let partial = process(&mut worker, self.next, &self.cancel, self.scope.as_ref(), host)?;
-            self.next += 1;
+            };
+            let partial =
+                process(&mut worker, index, &piece, &self.cancel, self.scope.as_ref(), host)?;
+            (self.next, self.from) = match piece.is_last {
+                true => (index + 1, None),
+                false => (index, Some(piece.frames.end)),
+            };
             if !host.merge(partial, 0)? {
                 break;
             }
@@ -44,13 +53,14 @@ impl Crew for InlineCrew {
 fn process(
     worker: &mut Worker<'_>,
     index: usize,
+    piece: &Piece,
     cancel: &Cancel,
     scope: &dyn WorkerScope,
     host: &mut dyn Host,
 ) -> Result<PartialResult> {
     scope.partition(0, &mut || {
         let cancel = cancel.clone();
-        let run = || worker.run_arrived(index, &mut || host.poll());
+        let run = || worker.run_piece(index, piece, &mut || host.poll());
         guarded(|| interrupt::watched(move || cancel.check(), run))
     })
 }

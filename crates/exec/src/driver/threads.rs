@@ -2,9 +2,10 @@
 
 use super::pace::Pace;
 use super::{Crew, Host, POLL, WorkerScope, guarded};
+use crate::plan::Piece;
 use crate::schedule::{Next, Schedule};
 use crate::{PartialResult, Plan, Worker};
-use framefold_core::{Arrival, Error, ErrorKind, Result, interrupt};
+use framefold_core::{Error, ErrorKind, Result, interrupt};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -82,6 +83,13 @@ impl Crew for ThreadCrew {
                     let go_on = host.merge(partial, in_progress)?;
                     self.shared.merged(index + 1);
                     if !go_on {
+                        return Ok(());
+                    }
+                }
+                Next::MergePiece(_, partial) => {
+                    let in_progress = state.schedule.n_in_progress();
+                    drop(state);
+                    if !host.merge(partial, in_progress)? {
                         return Ok(());
                     }
                 }
@@ -165,7 +173,11 @@ impl Shared {
             Ok(worker) => worker,
             Err(error) => return self.fail_next(error),
         };
-        while let Some(index) = self.take() {
+        while let Some((index, piece)) = self.take() {
+            let piece = match piece {
+                Ok(piece) => piece,
+                Err(error) => return self.fail(index, error.with_partition(index)),
+            };
             let limit = self.limit.clone();
             let wanted = move || {
                 if index < limit.load(Ordering::Relaxed) { Ok(()) } else { Err(Error::cancelled()) }
@@ -173,18 +185,18 @@ impl Shared {
             let started = Instant::now();
             let mut work = || {
                 let mut tick = wanted.clone();
-                let run = || worker.run_arrived(index, &mut tick);
+                let run = || worker.run_piece(index, &piece, &mut tick);
                 interrupt::watched(wanted.clone(), run)
             };
             match guarded(|| scope.partition(number, &mut || guarded(&mut work))) {
-                Ok(partial) => self.finish(partial, started),
+                Ok(partial) => self.finish(partial, &piece, started),
                 Err(error) => return self.fail(index, error),
             }
         }
     }
 
-    /// The next partition to process; waits for room in the window.
-    fn take(&self) -> Option<usize> {
+    /// The next partition to process, and which frames of it; waits for room in the window.
+    fn take(&self) -> Option<(usize, Result<Piece>)> {
         let mut state = self.lock();
         loop {
             if state.schedule.is_over() {
@@ -193,10 +205,11 @@ impl Shared {
             if state.running < state.pace.at_once()
                 && let Some(index) = state.schedule.take()
             {
-                // What fails here fails again where the partition is processed.
-                if !matches!(self.plan.arrival(index), Ok(Arrival::NotYet)) {
+                // What goes wrong is reported as if it had where the partition is processed.
+                let from = state.schedule.done_of(index);
+                if let Some(piece) = self.plan.next_piece(index, from).transpose() {
                     state.running += 1;
-                    return Some(index);
+                    return Some((index, piece));
                 }
                 state.schedule.not_yet(index);
                 drop(state);
@@ -209,19 +222,25 @@ impl Shared {
         }
     }
 
-    fn finish(&self, partial: PartialResult, started: Instant) {
+    fn finish(&self, partial: PartialResult, piece: &Piece, started: Instant) {
         let now = Instant::now();
         let (index, bytes) = (partial.partition, partial.len_bytes());
         let mut state = self.lock();
         state.running -= 1;
         let (running, left) = (state.running, state.schedule.n_left());
         let before = state.pace.at_once();
-        state.pace.finished(self.plan.partition_len(index), running, left, now);
+        state.pace.finished(piece.frames.len(), running, left, now);
         if state.pace.at_once() > before {
             self.work_ready.notify_all();
         }
         let seconds = (now - started).as_secs_f64();
-        let unused = state.schedule.finished(index, partial, bytes, seconds);
+        let unused = if piece.is_last {
+            state.schedule.finished(index, partial, bytes, seconds)
+        } else {
+            let unused = state.schedule.finished_piece(index, piece.frames.end, partial, bytes);
+            state.schedule.put_back(index);
+            unused
+        };
         drop(state);
         drop(unused);
         self.result_ready.notify_one();
@@ -243,7 +262,7 @@ impl Shared {
     }
 
     fn fail_next(&self, error: Error) {
-        if let Some(index) = self.take() {
+        if let Some((index, _)) = self.take() {
             self.fail(index, error);
         }
     }

@@ -26,7 +26,8 @@ pub struct LastingResults {
     /// For each UDF, one for each public buffer.
     rows: Vec<Vec<FinalRows>>,
     merged: usize,
-    absent: Vec<usize>,
+    piece_end: Option<usize>,
+    absent: Vec<Range<usize>>,
 }
 
 impl Results {
@@ -38,9 +39,8 @@ impl Results {
     /// # Errors
     /// The first one of `take`.
     pub fn merged_rows(&self, take: &mut dyn FnMut(MergedRows<'_>) -> Result<()>) -> Result<()> {
-        let Some(latest) = self.merged.checked_sub(1) else { return Ok(()) };
-        let frames = self.plan.completed_by(latest);
-        if self.torn.is_some() || self.absent.last() == Some(&latest) || frames.is_empty() {
+        let frames = &self.latest;
+        if self.torn.is_some() || frames.is_empty() {
             return Ok(());
         }
         for (udf, mergers) in self.udfs.clone().zip(&self.mergers) {
@@ -49,9 +49,8 @@ impl Results {
                 public(&self.plan, udf).zip(merger.final_rows().unwrap_or_default())
             {
                 if buffer.kind == BufferKind::Nav {
-                    let frames = frames.clone();
-                    rows.look_at(&frames.clone(), |bytes| {
-                        take(MergedRows { udf, buffer, frames, bytes })
+                    rows.look_at(frames, |bytes| {
+                        take(MergedRows { udf, buffer, frames: frames.clone(), bytes })
                     })?;
                 }
             }
@@ -76,6 +75,7 @@ impl Results {
             udfs: self.udfs.clone(),
             rows: rows.collect::<Option<_>>()?,
             merged: self.merged,
+            piece_end: self.piece_end,
             absent: self.absent.clone(),
         })
     }
@@ -87,10 +87,8 @@ impl LastingResults {
     /// # Errors
     /// `Limit` if there is no memory for it.
     pub fn snapshot(&self) -> Result<RunResults> {
-        let n_frames = match self.merged.checked_sub(1) {
-            Some(latest) => self.plan.completed_by(latest).end,
-            None => 0,
-        };
+        let whole = || self.merged.checked_sub(1).map(|latest| self.plan.completed_by(latest).end);
+        let n_frames = self.piece_end.or_else(whole).unwrap_or(0);
         let mut udfs = Vec::with_capacity(self.rows.len());
         for (udf, rows) in self.udfs.clone().zip(&self.rows) {
             let mut buffers = Vec::with_capacity(rows.len());
@@ -113,7 +111,7 @@ impl LastingResults {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub fn valid(&self) -> Result<Vec<bool>> {
-        valid(&self.plan, self.merged, &self.absent)
+        valid(&self.plan, self.merged, self.piece_end, &self.absent)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Frames that arrive while a run goes on, or never.
 
+use crate::differential::native;
 use framefold_core::{
     Arrival, DType, DataSource, Dataset, DenseTile, Error, ErrorKind, FrameIndices, FrameReader,
     NativeArray, Result, SigSlice, SourceInfo,
@@ -168,6 +169,92 @@ fn what_never_comes_is_missing_in_the_results() {
         assert_eq!(valid, expected);
         let there = (0..N_FRAMES).filter(|i| !(6..9).contains(i));
         assert_eq!(sums, [there.clone().sum::<usize>() as f64, there.count() as f64]);
+    }
+}
+
+/// A run of one function, of which each row follows from its frame alone.
+fn framewise_plan(source: &Arc<Arriving>) -> Arc<Plan> {
+    let source: Arc<dyn DataSource> = source.clone();
+    let dataset = Dataset::try_new(source, None, 0).unwrap();
+    let options = PlanOptions { num_partitions: Some(2), ..PlanOptions::default() };
+    Arc::new(Plan::try_new(&dataset, vec![Arc::new(SumSig)], None, &options).unwrap())
+}
+
+/// The sum of each frame that is valid.
+fn valid_sums(results: &Results) -> Vec<Option<f32>> {
+    let results = results.snapshot().unwrap();
+    let sums = native(&results.udfs[0].buffers[0].array).unwrap().as_slice::<f32>().unwrap();
+    let known = |(&sum, &valid): (&f32, &bool)| valid.then_some(sum);
+    sums.iter().zip(&results.valid).map(known).collect()
+}
+
+#[test]
+fn partitions_are_merged_in_pieces_where_rows_follow_from_frames() {
+    for executor in executors() {
+        // Five frames arrive whenever everything else is done; partitions have twelve.
+        let source = Arriving::that_send(5, 0..0);
+        let plan = framewise_plan(&source);
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
+        let mut pieces = Pieces::default();
+        assert!(driver.step(&mut pieces).unwrap());
+        assert_eq!(driver.results().n_merged(), 1, "a step is a whole partition");
+        driver.run(&mut pieces).unwrap();
+        let sum = |i: usize| Some(i as f32 + 1.0);
+        assert_eq!(valid_sums(driver.results()), (0..N_FRAMES).map(sum).collect::<Vec<_>>());
+        let rows: Vec<usize> = pieces.rows.iter().cloned().flatten().collect();
+        assert_eq!(rows, (0..N_FRAMES).collect::<Vec<_>>());
+        assert!(pieces.rows.len() > 2, "{:?} are merged at a time", pieces.rows);
+        let ends = pieces.rows.iter().map(|rows| rows.end).collect::<Vec<_>>();
+        assert_eq!(pieces.valid, ends, "what is merged is valid, and nothing else");
+        assert_eq!(pieces.lasting, ends);
+    }
+}
+
+/// What each merge has made final, and how many frames are valid then.
+#[derive(Default)]
+struct Pieces {
+    rows: Vec<Range<usize>>,
+    valid: Vec<usize>,
+    /// The same of the results that stay as they are.
+    lasting: Vec<usize>,
+}
+
+impl Observer for Pieces {
+    fn event(&mut self, event: &Event, results: &Results) -> Result<()> {
+        let Event::Merged { frames, .. } = *event else { return Ok(()) };
+        let first = |valid: Vec<bool>| {
+            let n = valid.iter().position(|&valid| !valid).unwrap_or(N_FRAMES);
+            assert!(valid[n..].iter().all(|&valid| !valid));
+            n
+        };
+        self.valid.push(first(results.valid()?));
+        assert_eq!(frames, results.n_frames());
+        let lasting = results.lasting().unwrap().snapshot()?;
+        assert_eq!(first(lasting.valid.clone()), first(results.valid()?));
+        let sums = native(&lasting.udfs[0].buffers[0].array)?.as_slice::<f32>()?;
+        self.lasting.push(sums.iter().take_while(|sum| !sum.is_nan()).count());
+        results.merged_rows(&mut |rows| {
+            self.rows.push(rows.frames);
+            Ok(())
+        })
+    }
+
+    fn poll(&mut self) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn only_what_never_comes_is_missing_where_rows_follow_from_frames() {
+    for executor in executors() {
+        for with_each_wait in [1, 24] {
+            let source = Arriving::that_send(with_each_wait, 7..9);
+            let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
+            let results = run(&framewise_plan(&source), options).unwrap();
+            let sum = |i: usize| (!(7..9).contains(&i)).then_some(i as f32 + 1.0);
+            assert_eq!(valid_sums(&results), (0..N_FRAMES).map(sum).collect::<Vec<_>>());
+            assert_eq!(results.n_frames(), N_FRAMES, "they are waited for no more");
+        }
     }
 }
 

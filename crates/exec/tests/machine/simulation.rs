@@ -3,18 +3,31 @@
 use framefold_exec::{Next, Schedule};
 use framefold_testkit::Random;
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A partition, and which of its frames.
+type Done = (usize, Range<usize>);
+
+/// So many frames partition `index` has.
+fn n_frames(index: usize) -> usize {
+    1 + index % 5
+}
 
 /// What a host knows, and what the rules say about it.
 struct Host {
-    schedule: Schedule<usize, usize>,
+    schedule: Schedule<Done, usize>,
     random: Random,
     n_partitions: usize,
     /// The partitions that workers have; one may be on several.
     taken: Vec<usize>,
     /// The next partition that is to be merged.
     merged: usize,
+    /// How many of its frames are.
+    merged_frames: usize,
     /// Given to the host and not merged.
     merging: Option<usize>,
+    /// How many pieces were delivered, and how many merged or given back.
+    pieces: (usize, usize),
     failures: BTreeMap<usize, usize>,
     /// How often a worker died of it.
     blamed: BTreeMap<usize, usize>,
@@ -42,7 +55,9 @@ impl Host {
             n_partitions,
             taken: Vec::new(),
             merged: 0,
+            merged_frames: 0,
             merging: None,
+            pieces: (0, 0),
             failures: BTreeMap::new(),
             blamed: BTreeMap::new(),
             fatal: None,
@@ -93,13 +108,40 @@ impl Host {
                     self.held.push(index);
                 }
             }
+            2..5 => self.finish_piece(index),
             _ => {
                 let (bytes, seconds) = (self.random.below(1 << 30), self.random.unit());
                 let of_use = self.schedule.is_open(index);
-                let back = self.schedule.finished(index, index, bytes, seconds);
+                let from = self.schedule.done_of(index).unwrap_or(0);
+                let rest = (index, from..n_frames(index));
+                let back = self.schedule.finished(index, rest.clone(), bytes, seconds);
                 assert_eq!(back.is_none(), of_use);
-                assert_eq!(self.schedule.finished(index, index, 1, 1.0), Some(index), "twice");
+                let again = self.schedule.finished(index, rest.clone(), 1, 1.0);
+                assert_eq!(again, Some(rest), "twice");
             }
+        }
+    }
+
+    /// A worker is done with the next frames of a partition, if there are others after these. Then it
+    /// goes on, or somebody else does, or it dies.
+    fn finish_piece(&mut self, index: usize) {
+        let from = self.schedule.done_of(index).unwrap_or(0);
+        let left = n_frames(index) - from;
+        assert!(left > 0, "all of partition {index} was done in pieces");
+        if left > 1 {
+            let end = from + 1 + self.random.below(left - 1);
+            let (of_use, bytes) = (self.schedule.is_open(index), self.random.below(1 << 28));
+            let back = self.schedule.finished_piece(index, end, (index, from..end), bytes);
+            assert_eq!(back.is_none(), of_use);
+            self.pieces.0 += usize::from(of_use);
+        }
+        match self.random.below(4) {
+            0 => self.schedule.put_back(index),
+            1 if self.schedule.is_open(index) => {
+                self.schedule.not_yet(index);
+                self.held.push(index);
+            }
+            _ => self.taken.push(index),
         }
     }
 
@@ -152,14 +194,24 @@ impl Host {
     fn merge(&mut self) -> Option<End> {
         if let Some(index) = self.merging.take() {
             assert_eq!(index, self.merged, "merged out of order");
+            assert_eq!(self.merged_frames, n_frames(index), "frames are missing");
+            self.merged_frames = 0;
             self.merged += 1;
             self.schedule.merged(self.merged);
             return None;
         }
         match self.schedule.next_step() {
-            Next::Merge(index, result) => {
-                assert_eq!(index, result, "the result of another partition");
+            Next::Merge(index, (of, frames)) => {
+                assert_eq!((index, self.merged_frames), (of, frames.start), "another result");
+                self.merged_frames = frames.end;
                 self.merging = Some(index);
+                None
+            }
+            Next::MergePiece(index, (of, frames)) => {
+                assert_eq!(index, self.merged, "a piece was merged out of order");
+                assert_eq!((index, self.merged_frames), (of, frames.start), "another piece");
+                self.merged_frames = frames.end;
+                self.pieces.1 += 1;
                 None
             }
             Next::Failed(error) => {
@@ -168,12 +220,16 @@ impl Host {
                 if self.fatal.is_none() {
                     assert_eq!(error, self.merged, "partitions before the error are missing");
                 }
-                self.schedule.close();
+                let whole = |(index, frames): &Done| frames.end == n_frames(*index);
+                let (kept, _) = self.schedule.close();
+                self.pieces.1 += kept.iter().filter(|done| !whole(done)).count();
+                assert_eq!(self.pieces.0, self.pieces.1, "pieces were lost");
                 assert!(self.schedule.take().is_none() && self.schedule.is_over());
                 Some(End::Failed(error))
             }
             Next::Complete => {
                 assert_eq!(self.merged, self.n_partitions);
+                assert_eq!(self.pieces.0, self.pieces.1, "pieces were lost");
                 assert!(self.failures.is_empty() && self.fatal.is_none());
                 Some(End::Complete)
             }
@@ -247,6 +303,27 @@ fn large_results_wait_in_small_numbers() {
     assert!(schedule.merged(1), "workers wait for that");
     assert_eq!(schedule.take_some(1000), [3]);
     assert_eq!((schedule.n_left(), schedule.n_in_progress()), (996, 3));
+}
+
+#[test]
+fn pieces_are_merged_as_soon_as_it_is_their_turn() {
+    let mut schedule = Schedule::<&str, &str>::new(0..2, 2);
+    assert_eq!(schedule.take_some(2), [0, 1]);
+    schedule.finished_piece(1, 3, "first of 1", 10);
+    assert_eq!(schedule.next_step(), Next::Wait, "0 is not there");
+    schedule.finished_piece(0, 2, "first of 0", 100 << 20);
+    assert_eq!(schedule.next_step(), Next::MergePiece(0, "first of 0"));
+    assert_eq!((schedule.next_step(), schedule.n_in_progress()), (Next::Wait, 2));
+    // Whoever gets it goes on from there, whatever becomes of the worker.
+    assert_eq!((schedule.lost(0, true), schedule.take()), (1, Some(0)));
+    assert_eq!((schedule.done_of(0), schedule.done_of(1)), (Some(2), Some(3)));
+    schedule.finished(0, "rest of 0", 100 << 20, 1.0);
+    assert_eq!(schedule.largest(), 200 << 20, "a partition is as large as its pieces");
+    assert_eq!(schedule.next_step(), Next::Merge(0, "rest of 0"));
+    assert_eq!((schedule.done_of(0), schedule.merged(1)), (None, false));
+    schedule.failed(1, "wrong");
+    assert_eq!(schedule.next_step(), Next::MergePiece(1, "first of 1"), "it came before the error");
+    assert_eq!(schedule.next_step(), Next::Failed("wrong"));
 }
 
 #[test]

@@ -205,7 +205,7 @@ impl Udf for Com {
 
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         check_frames(&source.sig_shape, source.dtype.dtype)?;
-        Ok(dense_or_sparse())
+        Ok(Requirements { framewise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {

@@ -61,7 +61,7 @@ impl Udf for Pick {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(dense_or_sparse())
+        Ok(Requirements { framewise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {

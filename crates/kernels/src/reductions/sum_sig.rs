@@ -41,7 +41,7 @@ impl Udf for SumSig {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(dense_or_sparse())
+        Ok(Requirements { framewise: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
