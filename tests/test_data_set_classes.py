@@ -13,7 +13,8 @@ import framefold as ff
 from framefold import _engine
 from framefold.exceptions import FramefoldError, InvalidArgumentError
 from framefold.io import dataset as data_sets
-from framefold.io.dataset._file import CLASSES, FileDataSet, of_format
+from framefold.io.dataset._file import CLASSES, FileDataSet
+from framefold.io.dataset._opening import of_format
 from framefold.io.dataset.dm import DMDataSet, StackedDMDataSet
 from framefold.io.dataset.dm_single import SingleDMDataSet
 from framefold.io.dataset.npy import NPYDataSet

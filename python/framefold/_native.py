@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common.buffers import ArrayWithMask, BufferDeclaration
 from framefold.udf.base import PROCESS_METHODS, UDF
+from framefold.udf.data import UDFData
+from framefold.udf.meta import UDFMeta
 
 if TYPE_CHECKING:
-    from framefold.common.buffers import BufferDeclaration
     from framefold.io.dataset.base import DataSet
 
 #: Name, kind, extra shape and values of each result of one UDF.
@@ -57,7 +59,6 @@ def finish_native(
         Whether each selected frame is merged.
     """
     from framefold.udf._results import final_results
-    from framefold.udf.data import UDFData
 
     if not udf._native_finish or udf._native_kernel is None or _overrides(udf):
         return results
@@ -95,10 +96,7 @@ def leave_behind(
     results
         What that gave.
     """
-    from framefold.common.buffers import ArrayWithMask
     from framefold.udf._main_side import enter
-    from framefold.udf.data import UDFData
-    from framefold.udf.meta import UDFMeta
 
     meta = UDFMeta(
         dataset_shape=dataset.shape,
@@ -122,7 +120,6 @@ def _main_side(
 ) -> tuple[UDF, dict[str, BufferDeclaration]]:
     """A clean copy that knows the run, and its buffers; raises what they raise."""
     from framefold.udf._declarations import declared_buffers
-    from framefold.udf.meta import UDFMeta
 
     udf = udf.copy()
     udf.meta = UDFMeta(

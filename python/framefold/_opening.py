@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from inspect import Parameter, signature
 from os import PathLike
 from typing import Any
 
-from framefold.exceptions import InvalidArgumentError
-from framefold.io.dataset._file import of_format, open_files
+from framefold.io.dataset._opening import load_as
 from framefold.io.dataset.base import DataSet
-from framefold.io.dataset.memory import MemoryDataSet
 
 __all__ = ["OpenMethods"]
 
@@ -118,45 +115,4 @@ class OpenMethods:
         FramefoldError
             If the file cannot be opened; names the file, what was found and what was expected.
         """
-        if isinstance(filetype, type) and issubclass(filetype, DataSet):
-            return filetype(*args, **options)
-        if not isinstance(filetype, str):
-            raise InvalidArgumentError(
-                f"the file type is {filetype!r}; use a name such as 'hdf5', or 'auto'"
-            )
-        filetype = filetype.lower()
-        if filetype == "memory":
-            return MemoryDataSet(*args, **options)
-        if filetype == "dask":
-            from framefold.io.dataset.dask import DaskDataSet
-
-            return DaskDataSet(*args, **options)
-        given = [options.pop(name, None) for name in ("path", "files")]
-        if given[1] is not None and (args or given[0] is not None):
-            raise InvalidArgumentError(
-                f"load({filetype!r}, …) got both a path and files; pass the list of files alone"
-            )
-        args = (*(value for value in given if value is not None), *args)
-        if not args:
-            raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got none")
-        if len(args) > 1:
-            options = {**_named(filetype, args[1:], options), **options}
-        engine, how = open_files(filetype, args[0], options)
-        return of_format(engine.format)._of(engine, how)
-
-
-def _named(filetype: str, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
-    """What follows the path without names, by the names that the class of the format gives it."""
-    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = signature(of_format(filetype)).parameters.values()
-    names = [parameter.name for parameter in parameters if parameter.kind in kinds][1:]
-    if len(values) > len(names):
-        raise InvalidArgumentError(
-            f"load({filetype!r}, …) takes one path and {len(names)} options without names, got "
-            f"{len(values) + 1} values; to read several files as a stack, pass a list of them"
-        )
-    named = dict(zip(names, values, strict=False))
-    for name in named:
-        if name in options:
-            raise InvalidArgumentError(f"load({filetype!r}, …) got {name} twice")
-    return named
+        return load_as(filetype, args, options)

@@ -6,7 +6,7 @@ import signal
 import sys
 
 from framefold import _engine
-from framefold.io.dataset._table import known_formats
+from framefold.io.dataset._opening import known_formats
 
 
 def main() -> None:

@@ -18,6 +18,7 @@ from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset.base import DataSet
 from framefold.run.progress import progress_reporter
+from framefold.run.roi import roi_mask
 from framefold.warnings import MissingFramesWarning
 
 
@@ -42,8 +43,6 @@ def export(
     verify: bool,
 ) -> None:
     """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
-    from framefold.run.roi import roi_mask
-
     if not isinstance(dataset, DataSet):
         raise InvalidArgumentError(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold._native import Results, finish_native, leave_behind, native_udf
 from framefold.common.buffers import BufferWrapper
-from framefold.common.udf import NUMPY
+from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.roi import roi_mask
@@ -318,7 +318,6 @@ def _assign_formats(
     on_kernels = [udf for udf, bridge in zip(udfs, bridges, strict=True) if bridge is None]
     if not in_python and allowed is None:
         return None
-    from framefold.common.udf import CUDA_BACKENDS
     from framefold.udf._formats import asked_for, assign, usable
 
     wishes = [bridge.asked_for() for bridge in in_python]

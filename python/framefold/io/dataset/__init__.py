@@ -8,9 +8,10 @@ from typing import Any
 from framefold import _engine
 from framefold._submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
-from framefold.io.dataset._file import CLASSES, Place, of_format
-from framefold.io.dataset._table import known_formats
+from framefold.io.dataset._file import CLASSES, Place
+from framefold.io.dataset._opening import known_formats, load_as, of_format
 from framefold.io.dataset.base import DataSet, DataSetException
+from framefold.io.dataset.memory import MemoryDataSet
 
 __all__ = [
     "DataSet",
@@ -44,9 +45,7 @@ def load(
 
     With ``enable_async`` the data set is to be awaited.
     """
-    from framefold._opening import OpenMethods
-
-    dataset = OpenMethods().load(filetype, *args, **kwargs)
+    dataset = load_as(filetype, args, kwargs)
     return _awaited(dataset) if enable_async else dataset
 
 
@@ -87,8 +86,6 @@ def get_dataset_cls(filetype: str | type[DataSet]) -> type[DataSet]:
         return filetype
     filetype = filetype.lower()
     if filetype == "memory":
-        from framefold.io.dataset.memory import MemoryDataSet
-
         return MemoryDataSet
     if filetype == "dask":
         from framefold.io.dataset.dask import DaskDataSet

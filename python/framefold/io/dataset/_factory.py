@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import Any
 
 from framefold.io.dataset._file import CLASSES, FORMER, NO_EFFECT, REFUSED, FileDataSet
-from framefold.io.dataset._table import FormatRow, Option, known_formats
+from framefold.io.dataset._table import FormatRow, Option, format_rows
 
 __all__ = ["built_in", "class_from"]
 
@@ -31,7 +31,7 @@ OF_DM = (
 
 def built_in() -> dict[str, type[FileDataSet]]:
     """The classes of the formats of the engine, by their names."""
-    rows = known_formats("raw")
+    rows = format_rows()
     classes = {}
     for filetype, (module, name, order) in CLASSES.items():
         row = rows[filetype]

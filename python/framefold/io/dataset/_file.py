@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from importlib import import_module
 from os import PathLike, fsdecode
 from os.path import abspath, isfile
 from typing import Any, ClassVar, NamedTuple, cast
@@ -12,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 from framefold import _engine
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
-from framefold.io.dataset._table import known_formats
+from framefold.io.dataset._table import format_rows
 from framefold.io.dataset.base import DataSet
 
 
@@ -166,7 +165,7 @@ class FileDataSet(DataSet):
             filetype, _ = _engine.detect(fsdecode(path))
             if filetype != cls.filetype:
                 return False
-            dataset = of_format(filetype)(path)
+            dataset = cls._of(*open_files(filetype, path, {}))
         except FramefoldError:
             return False
         nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
@@ -205,7 +204,7 @@ def open_files(
     backend = options.get("io_backend")
     if isinstance(backend, IOBackend):
         options["io_backend"] = backend.name
-    known = known_formats(filetype)
+    known = format_rows()
     for option in {each for row in known.values() for each in row.paths}:
         if options.get(option) is not None:
             # Worker processes may run in another folder.
@@ -223,17 +222,6 @@ def open_files(
     return engine, (filetype, abspath(name), options)
 
 
-def of_format(filetype: str) -> type[FileDataSet]:
-    """The class of a format."""
-    if filetype in CLASSES:
-        module, name, _ = CLASSES[filetype]
-        found: type[FileDataSet] = getattr(import_module(f"framefold.io.dataset.{module}"), name)
-        return found
-    own = import_module("framefold.io.dataset._own")
-    made: type[FileDataSet] | None = own.class_of_own(filetype)
-    return made or FileDataSet
-
-
 def _without_former(filetype: str, options: dict[str, Any]) -> dict[str, Any]:
     """Options by the names that the engine knows, without those of no effect."""
     for name in REFUSED:
@@ -249,6 +237,6 @@ def _without_former(filetype: str, options: dict[str, Any]) -> dict[str, Any]:
             continue
         if options.get(name) is not None:
             raise InvalidArgumentError(f"{former} is another name of {name}: pass {name} alone")
-        warnings.warn(f"{former} is now called {name}", FutureWarning, stacklevel=4)
+        warnings.warn(f"{former} is now called {name}", FutureWarning, stacklevel=5)
         options[name] = value
     return options

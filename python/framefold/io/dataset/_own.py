@@ -19,7 +19,8 @@ from framefold._loading import lengths
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._factory import class_from
 from framefold.io.dataset._file import FileDataSet
-from framefold.io.dataset._table import known_formats
+from framefold.io.dataset._table import format_rows
+from framefold.io.dataset.base import _open_again
 
 __all__ = ["class_of_own", "register_format"]
 
@@ -122,7 +123,7 @@ def register_format(cls: Class) -> Class:
         )
     title = str(getattr(cls, "title", name))
     with _lock:
-        rows = {row: each for row, each in _table().items() if row != name}
+        rows = {row: each for row, each in format_rows().items() if row != name}
         options = _options(cls, name, rows)
         _engine.register_format(
             name,
@@ -133,7 +134,7 @@ def register_format(cls: Class) -> Class:
             _Open(cls),
         )
         made = class_from(
-            _table()[name],
+            format_rows()[name],
             f"{cls.__name__}DataSet",
             cls.__module__,
             "path",
@@ -147,14 +148,8 @@ def register_format(cls: Class) -> Class:
 
 def class_of_own(filetype: str) -> type[FileDataSet] | None:
     """The class of data sets of a format; None if it is none of a Python class."""
-    known_formats(filetype)
     _, found = _own.get(filetype, (None, None))
     return found
-
-
-def _table() -> dict[str, Any]:
-    # Without looking for packages: that is what may be going on.
-    return known_formats("raw")
 
 
 class _OwnDataSet(FileDataSet):
@@ -168,8 +163,6 @@ class _OwnDataSet(FileDataSet):
 
 
 def _open_own_again(cls: type, how: tuple[str, str, dict[str, Any]], stamps: bytes) -> FileDataSet:
-    from framefold.io.dataset.base import _open_again
-
     filetype: str = cls.name  # type: ignore[attr-defined]
     with _lock:
         known, made = _own.get(filetype, (None, None))

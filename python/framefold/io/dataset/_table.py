@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from threading import RLock
 from typing import Any, NamedTuple
-from warnings import warn
 
 from framefold import _engine
 
-__all__ = ["FormatRow", "Option", "known_formats"]
-
-#: The group of entry points of packages that bring formats along.
-GROUP = "framefold.formats"
+__all__ = ["FormatRow", "Option", "format_rows"]
 
 #: The types of values, in words that are also annotations.
 TYPES = {
@@ -74,48 +69,9 @@ class FormatRow(NamedTuple):
         return [option.name for option in self.options if option.kind == "path"]
 
 
-def known_formats(asked: str = "auto") -> dict[str, FormatRow]:
-    """The rows of all formats, or of those that are enough to open a file of the type ``asked``."""
-    found = _rows()
-    if asked not in found:
-        _load_packages()
-        found = _rows()
-    return found
-
-
-def _rows() -> dict[str, FormatRow]:
+def format_rows() -> dict[str, FormatRow]:
+    """The rows that there are by now, by their names."""
     return {
         name: FormatRow(name, title, extensions, [Option(*option) for option in options])
         for name, title, extensions, options in _engine.format_table()
     }
-
-
-#: A package that is imported may open files.
-_lock = RLock()
-_loaded = False
-
-
-def _load_packages() -> None:
-    """Register the formats of packages that are installed, once in a process."""
-    global _loaded
-    with _lock:
-        if _loaded:
-            return
-        _loaded = True
-        from importlib import import_module
-        from importlib.metadata import entry_points
-
-        # By name, as the classes of formats: the module that makes them stands above this one.
-        register_format = import_module("framefold.io.dataset._own").register_format
-
-        for entry in entry_points(group=GROUP):
-            try:
-                register_format(entry.load())
-            except Exception as error:  # whatever the package does must not keep files closed
-                package = entry.dist.name if entry.dist is not None else entry.value
-                warn(
-                    f"the format {entry.name!r} of the package {package} is not there: "
-                    f"{type(error).__name__}: {error}",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )

@@ -21,7 +21,12 @@ from framefold.common.udf import (
     SPARSE_BACKENDS,
     SPARSE_COO,
 )
-from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from framefold.exceptions import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    LimitError,
+    UnsupportedError,
+)
 from framefold.io.dataset.base import DataSet
 
 _LAYOUT = ("nav_shape", "sig_shape", "sig_dims", "sync_offset", "num_partitions")
@@ -150,8 +155,6 @@ def _zeros(shape: Any) -> Any:
     try:
         return np.zeros(shape, dtype=np.float32)
     except (MemoryError, ValueError) as error:
-        from framefold.exceptions import LimitError
-
         raise LimitError(f"zeros of shape {shape} do not fit into memory: {error}") from None
 
 

@@ -1,0 +1,123 @@
+"""From the name of a format to its class, and to a data set.
+
+Stands above the formats, those of packages, too: none of them knows what others there are.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from inspect import Parameter, signature
+from threading import RLock
+from typing import Any
+from warnings import warn
+
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._file import CLASSES, FileDataSet, open_files
+from framefold.io.dataset._table import FormatRow, format_rows
+from framefold.io.dataset.base import DataSet
+from framefold.io.dataset.memory import MemoryDataSet
+
+__all__ = ["known_formats", "load_as", "of_format"]
+
+#: The group of entry points of packages that bring formats along.
+GROUP = "framefold.formats"
+
+
+def load_as(
+    filetype: str | type[DataSet], args: tuple[Any, ...], options: dict[str, Any]
+) -> DataSet:
+    """Open a data set; see :meth:`framefold.Context.load`."""
+    if isinstance(filetype, type) and issubclass(filetype, DataSet):
+        return filetype(*args, **options)
+    if not isinstance(filetype, str):
+        raise InvalidArgumentError(
+            f"the file type is {filetype!r}; use a name such as 'hdf5', or 'auto'"
+        )
+    filetype = filetype.lower()
+    if filetype == "memory":
+        return MemoryDataSet(*args, **options)
+    if filetype == "dask":
+        from framefold.io.dataset.dask import DaskDataSet
+
+        return DaskDataSet(*args, **options)
+    given = [options.pop(name, None) for name in ("path", "files")]
+    if given[1] is not None and (args or given[0] is not None):
+        raise InvalidArgumentError(
+            f"load({filetype!r}, …) got both a path and files; pass the list of files alone"
+        )
+    args = (*(value for value in given if value is not None), *args)
+    if not args:
+        raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got none")
+    if len(args) > 1:
+        options = {**_named(filetype, args[1:], options), **options}
+    known_formats(filetype)  # those of packages, too, if they may be needed
+    engine, how = open_files(filetype, args[0], options)
+    return of_format(engine.format)._of(engine, how)
+
+
+def of_format(filetype: str) -> type[FileDataSet]:
+    """The class of a format."""
+    if filetype in CLASSES:
+        module, name, _ = CLASSES[filetype]
+        # Asked for by name, so that start-up stays short; from where pickles look for it.
+        found: type[FileDataSet] = getattr(import_module(f"framefold.io.dataset.{module}"), name)
+        return found
+    known_formats(filetype)
+    from framefold.io.dataset._own import class_of_own
+
+    return class_of_own(filetype) or FileDataSet
+
+
+def known_formats(asked: str = "auto") -> dict[str, FormatRow]:
+    """The rows of all formats, or of those that are enough to open a file of the type ``asked``."""
+    found = format_rows()
+    if asked not in found:
+        _load_packages()
+        found = format_rows()
+    return found
+
+
+#: A package that is imported may open files.
+_lock = RLock()
+_loaded = False
+
+
+def _load_packages() -> None:
+    """Register the formats of packages that are installed, once in a process."""
+    global _loaded
+    with _lock:
+        if _loaded:
+            return
+        _loaded = True
+        from importlib.metadata import entry_points
+
+        for entry in entry_points(group=GROUP):
+            from framefold.io.dataset._own import register_format
+
+            try:
+                register_format(entry.load())
+            except Exception as error:  # whatever the package does must not keep files closed
+                package = entry.dist.name if entry.dist is not None else entry.value
+                warn(
+                    f"the format {entry.name!r} of the package {package} is not there: "
+                    f"{type(error).__name__}: {error}",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+
+
+def _named(filetype: str, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
+    """What follows the path without names, by the names that the class of the format gives it."""
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature(of_format(filetype)).parameters.values()
+    names = [parameter.name for parameter in parameters if parameter.kind in kinds][1:]
+    if len(values) > len(names):
+        raise InvalidArgumentError(
+            f"load({filetype!r}, …) takes one path and {len(names)} options without names, got "
+            f"{len(values) + 1} values; to read several files as a stack, pass a list of them"
+        )
+    named = dict(zip(names, values, strict=False))
+    for name in named:
+        if name in options:
+            raise InvalidArgumentError(f"load({filetype!r}, …) got {name} twice")
+    return named
