@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold._elsewhere import elsewhere
-from framefold._opening import OpenMethods
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
 from framefold.context.analyses import AnalysisMethods
 from framefold.context.converting import ConvertMethods
+from framefold.context.opening import OpenMethods
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
