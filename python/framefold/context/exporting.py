@@ -13,9 +13,9 @@ import numpy as np
 
 from framefold import _engine
 from framefold._integers import whole
-from framefold._loading import lengths
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
+from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset.base import DataSet
 from framefold.run.progress import progress_reporter
 from framefold.run.roi import roi_mask

@@ -14,7 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["exceptions", "warnings", "_engine", "_integers", "_foreign", "_ending", "_submodules"],
     &["_daemon_threads", "_elsewhere", "_as_libertem"],
     &["common", "masks", "utils.devices", "_sparse_rows"],
-    &["io", "corrections", "_loading"],
+    &["io", "corrections"],
     &["udf", "_cuda", "_native"],
     &["run"],
     &["viz"],

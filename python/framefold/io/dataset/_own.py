@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._loading import lengths
 from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._arrays import lengths
 from framefold.io.dataset._factory import class_from
 from framefold.io.dataset._file import FileDataSet
 from framefold.io.dataset._table import format_rows

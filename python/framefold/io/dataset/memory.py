@@ -9,7 +9,6 @@ import numpy as np
 
 from framefold import _engine
 from framefold._integers import MOST, whole
-from framefold._loading import lengths, load_memory, load_zeros
 from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.common.udf import (
@@ -27,6 +26,7 @@ from framefold.exceptions import (
     LimitError,
     UnsupportedError,
 )
+from framefold.io.dataset._arrays import lengths, load_memory, load_zeros
 from framefold.io.dataset.base import DataSet
 
 _LAYOUT = ("nav_shape", "sig_shape", "sig_dims", "sync_offset", "num_partitions")
