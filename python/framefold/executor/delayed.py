@@ -123,8 +123,8 @@ class DelayedJobExecutor(JobExecutor):
 
 def result_specs(run: Run, index: int) -> list[ResultSpec]:
     """The results of a UDF of the run, before they are computed."""
-    from framefold._native import _main_side
     from framefold.executor._delayed.graph import ResultSpec
+    from framefold.udf._native import _main_side
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:

@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._native import Results, finish_native, leave_behind, native_udf
 from framefold.common.buffers import BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.roi import roi_mask
+from framefold.udf._native import Results, finish_native, leave_behind, native_udf
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["_daemon_threads", "_elsewhere", "_as_libertem"],
     &["common", "masks", "utils.devices", "_sparse_rows"],
     &["io", "corrections"],
-    &["udf", "_cuda", "_native"],
+    &["udf", "_cuda"],
     &["run"],
     &["viz"],
     &["executor", "common.executor"],

@@ -278,7 +278,7 @@ def finish_native(
     udf: int, first: int, delayed: DelayedRun, state: Any, partitions: Sequence[list[Parts]]
 ) -> list[npt.NDArray[Any]]:
     """Merge the last partitions of a native UDF and compute its results."""
-    from framefold._native import finish_native
+    from framefold.udf._native import finish_native
 
     run = delayed.run
     lists, valid = _merged(run, udf, first, state, partitions).snapshot()
