@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from framefold import _engine
-from framefold._integers import whole
+from framefold.common._integers import whole
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset._arrays import lengths

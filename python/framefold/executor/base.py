@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from framefold._integers import whole
+from framefold.common._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
-from framefold._integers import whole
+from framefold.common._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from framefold._integers import MOST
+from framefold.common._integers import MOST
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.common.udf import SPARSE_BACKENDS
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError

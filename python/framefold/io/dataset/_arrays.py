@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._integers import MOST
+from framefold.common._integers import MOST
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.exceptions import InvalidArgumentError, LimitError
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from framefold import _engine
-from framefold._integers import MOST, whole
+from framefold.common._integers import MOST, whole
 from framefold.common.memory import from_span, span
 from framefold.common.sparse import is_scipy, is_sparse
 from framefold.common.udf import (
