@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import framefold
-from framefold import _foreign
+from framefold.common import _foreign
 
 PACKAGE = Path(framefold.__file__).parent
 ROOT = Path(__file__).parent.parent
@@ -26,7 +26,7 @@ def test_threads_are_waited_for_after_what_is_registered() -> None:
     assert callable(threading._register_atexit)  # type: ignore[attr-defined]
     script = """
 import threading, time
-from framefold import _foreign
+from framefold.common import _foreign
 stop = threading.Event()
 _foreign.before_threads_end(stop.set)
 thread = threading.Thread(target=lambda: print("stopped" if stop.wait(20) else "waited"))
@@ -37,7 +37,7 @@ thread.start()
 
 
 def test_flags_of_the_interpreter() -> None:
-    script = "from framefold import _foreign; print(_foreign.interpreter_flags())"
+    script = "from framefold.common import _foreign; print(_foreign.interpreter_flags())"
     run = [sys.executable, "-O", "-W", "error", "-c", script]
     # Variables such as PYTHONDONTWRITEBYTECODE set flags, too.
     kept = {k: v for k, v in os.environ.items() if k == "PYTHONPATH" or not k.startswith("PYTHON")}
@@ -158,7 +158,7 @@ def test_they_are_used_in_one_module() -> None:
     ]
     assert found == []
     # Those that are named in its table are those that it uses.
-    foreign = PACKAGE / "_foreign.py"
+    foreign = PACKAGE / "common" / "_foreign.py"
     table = ast.get_docstring(trees[foreign]) or ""
     used = {name for _, name in private(trees[foreign]) if name not in own}
     assert used >= {"_dynamic_class_reduce", "_dynamic_function_reduce", "_callback"}

@@ -11,7 +11,8 @@ SCRIPT = """
 import sys, threading, time
 import numpy as np
 import framefold as ff
-from framefold import UDF, _daemon_threads
+from framefold import UDF
+from framefold.common import _daemon_threads
 
 kind, executor = sys.argv[1:]
 begun = threading.Event()

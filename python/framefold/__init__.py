@@ -12,10 +12,10 @@ system has it, with ``libertem`` read as ``framefold``::
 
 from typing import TYPE_CHECKING, Any
 
-from framefold import _daemon_threads as _daemon_threads
 from framefold._engine import __version__
 from framefold._submodules import submodule
 from framefold.api import Context
+from framefold.common import _daemon_threads as _daemon_threads
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:

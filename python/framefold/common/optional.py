@@ -41,7 +41,10 @@ def require(module: str, who: str, what_for: str) -> Any:
             f"install it with: pip install {package}"
         ) from error
     except RuntimeError as error:  # of libraries that start threads, or see to their ends
-        from framefold._ending import is_ending, too_late  # heavier than what is needed above
+        from framefold.common._ending import (  # heavier than what is needed above
+            is_ending,
+            too_late,
+        )
 
         if not is_ending():
             raise

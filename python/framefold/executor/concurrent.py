@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from framefold._foreign import size_of
+from framefold.common._foreign import size_of
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 

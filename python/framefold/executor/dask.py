@@ -12,7 +12,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from framefold._ending import at_end, is_ending, too_late
+from framefold.common._ending import at_end, is_ending, too_late
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import Any
 
-from framefold._foreign import size_of
+from framefold.common._foreign import size_of
 from framefold.exceptions import MissingLibraryError, UnsupportedError
 from framefold.executor.base import JobExecutor, check_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor

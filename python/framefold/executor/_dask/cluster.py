@@ -23,7 +23,7 @@ from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from framefold import _foreign
+from framefold.common import _foreign
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
 from framefold.executor._dask.scratch import Scratch, remove_stale

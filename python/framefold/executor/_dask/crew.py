@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold._ending import at_end
+from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask.batches import ClusterTasks
 from framefold.executor._dask.canceller import CANCELLED

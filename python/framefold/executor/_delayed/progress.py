@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from framefold._ending import is_ending
-from framefold._foreign import callbacks_of
+from framefold.common._ending import is_ending
+from framefold.common._foreign import callbacks_of
 from framefold.run.progress import RunProgress
 
 if TYPE_CHECKING:

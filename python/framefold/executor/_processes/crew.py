@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold._ending import at_end
+from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._processes.pool import Pool
 from framefold.executor._processes.workers import Job

@@ -11,7 +11,7 @@ from collections import deque
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from framefold import _foreign
+from framefold.common import _foreign
 from framefold.common.backend import environment_of
 from framefold.executor._processes.channels import GIVEN_PATH, start
 from framefold.executor._processes.outgoing import Outgoing

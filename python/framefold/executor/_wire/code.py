@@ -17,7 +17,7 @@ from functools import cache, partial
 from pathlib import PurePath
 from typing import Any
 
-from framefold import _foreign
+from framefold.common import _foreign
 from framefold.executor._wire import pickles
 from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF

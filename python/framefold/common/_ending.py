@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 
-from framefold._foreign import before_threads_end
+from framefold.common._foreign import before_threads_end
 from framefold.exceptions import WorkerError
 
 with suppress(RuntimeError):  # which it raises at the end; then it is not used
