@@ -282,7 +282,7 @@ def test_plots_in_digital_micrograph(ctx, ds, data, monkeypatch):
 
 def test_names_that_are_elsewhere():
     from framefold import api
-    from framefold._elsewhere import ELSEWHERE
+    from framefold.compat.elsewhere import ELSEWHERE
 
     for module, names in ELSEWHERE.items():
         found = importlib.import_module(module)
@@ -294,7 +294,7 @@ def test_names_that_are_elsewhere():
 
 
 def test_the_package_imports_names_from_where_they_are():
-    from framefold._elsewhere import ELSEWHERE
+    from framefold.compat.elsewhere import ELSEWHERE
 
     for path in Path(ff.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):

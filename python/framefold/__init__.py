@@ -13,13 +13,13 @@ system has it, with ``libertem`` read as ``framefold``::
 from typing import TYPE_CHECKING, Any
 
 from framefold._engine import __version__
-from framefold._submodules import submodule
 from framefold.api import Context
 from framefold.common import _daemon_threads as _daemon_threads
+from framefold.compat.submodules import submodule
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
-    from framefold._as_libertem import install_as_libertem
+    from framefold.compat.as_libertem import install_as_libertem
     from framefold.io.dataset._own import register_format
     from framefold.udf.auto import AutoUDF
     from framefold.udf.com import CoMUDF
@@ -60,7 +60,7 @@ _LAZY = {
     "StdDevUDF": "framefold.udf.stddev",
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
-    "install_as_libertem": "framefold._as_libertem",
+    "install_as_libertem": "framefold.compat.as_libertem",
     "register_format": "framefold.io.dataset._own",
 }
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold._elsewhere import elsewhere
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
+from framefold.compat.elsewhere import elsewhere
 from framefold.context.analyses import AnalysisMethods
 from framefold.context.converting import ConvertMethods
 from framefold.context.opening import OpenMethods

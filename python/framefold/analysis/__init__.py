@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 
 #: Where each class is; they are imported when they are asked for.
 CLASSES = {

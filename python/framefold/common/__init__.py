@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from framefold._submodules import submodule
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice, SliceUsageError
+from framefold.compat.submodules import submodule
 
 __all__ = ["Shape", "Slice", "SliceUsageError"]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 
 
 def __getattr__(name: str) -> Any:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 from framefold.udf.base import (
     UDF,
     UDFData,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from framefold._elsewhere import elsewhere
 from framefold.common.buffers import (
     ArrayWithMask,
     AuxBufferWrapper,
@@ -18,6 +17,7 @@ from framefold.common.buffers import (
 )
 from framefold.common.sparse import to_dense
 from framefold.common.udf import BackendConstants, UDFMethod
+from framefold.compat.elsewhere import elsewhere
 from framefold.exceptions import UDFError as UDFException
 from framefold.exceptions import UDFRunCancelled
 from framefold.udf._mixins import (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 from framefold.exceptions import InvalidArgumentError
 
 Floats = npt.NDArray[Any]

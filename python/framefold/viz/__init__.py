@@ -8,7 +8,7 @@ package imports neither library.
 
 from typing import Any
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 from framefold.viz._channels import get_plottable_2D_channels
 from framefold.viz._colours import (
     cyclic_colormap,

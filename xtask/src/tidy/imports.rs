@@ -11,8 +11,7 @@ const RULE: &str = "imports";
 /// Modules from the bottom up; what is in a package is where its nearest row is. A module that has
 /// its place from the reference system stands where its contents belong.
 const LAYERS: &[&[&str]] = &[
-    &["exceptions", "warnings", "_engine", "_submodules"],
-    &["_elsewhere", "_as_libertem"],
+    &["exceptions", "warnings", "_engine", "compat"],
     &["common", "masks", "utils.devices", "_sparse_rows"],
     &["io", "corrections"],
     &["udf", "_cuda"],

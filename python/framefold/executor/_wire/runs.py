@@ -112,7 +112,7 @@ def difference(ours: str, theirs: str) -> str:
 
 def environment() -> tuple[list[str], bool]:
     """Where modules are found, and whether framefold stands in for LiberTEM."""
-    alias = sys.modules.get("framefold._as_libertem")
+    alias = sys.modules.get("framefold.compat.as_libertem")
     stands_in = alias is not None and any(
         isinstance(finder, alias._Finder) for finder in sys.meta_path
     )
@@ -130,7 +130,7 @@ def enter_environment(path: list[str], stands_in: bool) -> None:
     """Find the same modules here."""
     sys.path += [entry for entry in path if entry not in sys.path]
     if stands_in:
-        from framefold._as_libertem import install_as_libertem
+        from framefold.compat.as_libertem import install_as_libertem
 
         install_as_libertem()
 

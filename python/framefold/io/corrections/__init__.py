@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 from framefold.io.corrections.corrset import CorrectionSet
 
 __all__ = ["CorrectionSet"]

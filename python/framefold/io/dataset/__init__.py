@@ -6,7 +6,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from framefold import _engine
-from framefold._submodules import submodule
+from framefold.compat.submodules import submodule
 from framefold.exceptions import FramefoldError, InvalidArgumentError
 from framefold.io.dataset._file import CLASSES, Place
 from framefold.io.dataset._opening import known_formats, load_as, of_format
