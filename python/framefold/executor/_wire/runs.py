@@ -7,7 +7,10 @@ import os
 import sys
 import zlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from framefold.executor._wire import code, datasets
 from framefold.executor._wire.failures import cannot_be_sent, held_elsewhere
@@ -93,7 +96,7 @@ def plan(shipped: dict[str, Any]) -> Run:
 
 def fingerprint(run: Run) -> str:
     """What has to be the same on both sides, for people to read."""
-    partitions = zlib.crc32(repr(run.partitions).encode())
+    partitions = zlib.crc32(np.fromiter(chain.from_iterable(run.partitions), "<u8").tobytes())
     return f"{run.plan.explain()}frames      of partitions {partitions:08x}\n"
 
 
