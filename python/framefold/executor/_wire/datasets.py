@@ -12,8 +12,7 @@ import pickle
 import sys
 import threading
 import time
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -23,12 +22,9 @@ SECONDS = 10.0
 #: How many data sets stay open.
 MOST = 4
 
-#: Files that were changed within so many nanoseconds are opened anew: the clock of their system is
-#: no finer.
-SETTLED = 2_000_000_000
-
-#: What a file is: device, inode, size, and when it was changed.
-Stamp = tuple[int, int, int, int]
+#: Files that were changed within so many seconds are opened anew: the clock of their system is no
+#: finer.
+SETTLED = 2.0
 
 
 class Sent:
@@ -56,13 +52,8 @@ def _plain() -> Any:
     return DataSet.__reduce__
 
 
-class _OpenDataSet(NamedTuple):
-    dataset: DataSet
-    stamps: list[Stamp]
-
-
 _lock = threading.Lock()
-_open_datasets: dict[bytes, _OpenDataSet] = {}
+_open_datasets: dict[bytes, DataSet] = {}
 _timer: threading.Timer | None = None
 
 
@@ -72,20 +63,18 @@ def opened(data: bytes) -> DataSet:
     Raises
     ------
     FramefoldError
-        If it cannot be opened.
+        If it cannot be opened, or is not what it was when it was opened.
     """
     with _lock:
-        entry = _open_datasets.get(data)
-    if entry is None or _stamps(entry.dataset.paths) != entry.stamps:
-        entry = None
+        kept = _open_datasets.pop(data, None)
+    if kept is None or not _is_settled(kept):
         dataset: DataSet = pickle.loads(data)
-        stamps = _stamps(dataset.paths)
     else:
-        dataset, stamps = entry
+        dataset = kept
+        dataset._check_files()
     with _lock:
-        _open_datasets.pop(data, None)
-        if stamps is not None:
-            _open_datasets[data] = _OpenDataSet(dataset, stamps)  # the latest is the last
+        if _is_settled(dataset):
+            _open_datasets[data] = dataset  # the latest is the last
         while len(_open_datasets) > MOST:
             del _open_datasets[next(iter(_open_datasets))]
         _forget_later()
@@ -107,16 +96,10 @@ def _forget_later() -> None:
     _timer.start()
 
 
-def _stamps(paths: Iterable[Any]) -> list[Stamp] | None:
-    """What files are; None if one is not there, or may be changed again without a trace."""
-    stamps = []
-    settled = time.time_ns() - SETTLED
-    for path in paths:
-        try:
-            about = os.stat(path)
-        except OSError:
-            return None
-        if about.st_mtime_ns > settled:
-            return None
-        stamps.append((about.st_dev, about.st_ino, about.st_size, about.st_mtime_ns))
-    return stamps
+def _is_settled(dataset: DataSet) -> bool:
+    """Whether all files are there, and none may be changed again without a trace."""
+    latest = time.time() - SETTLED
+    try:
+        return all(os.stat(path).st_mtime <= latest for path in dataset.paths)
+    except OSError:
+        return False
