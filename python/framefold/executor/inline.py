@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from framefold.common.threading import Limit
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import (
-    JobExecutor,
-    Place,
-    check_main_process_gpu,
-    checked_gpus,
-)
+from framefold.executor.base import JobExecutor, Place, check_main_process_gpu, checked_gpus
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -56,22 +51,22 @@ class InlineJobExecutor(JobExecutor):
     def places(self, run: Run) -> list[Place]:
         """The device, and how many threads libraries may use."""
         places: list[Place] = list(run.places()[:1]) if run.devices else []
-        return places if self._limit is None else [_Both([self._limit, *places])]
+        return places if self._limit is None else [_Both(self._limit, places)]
 
 
-class _Both:
-    """Several places at once."""
+class _Both(NamedTuple):
+    """A number of threads, and the device, if there is one."""
 
-    def __init__(self, places: Sequence[Place]) -> None:
-        self._places = places
+    limit: Limit
+    places: list[Place]
 
     @contextmanager
     def active(self) -> Iterator[None]:
         with ExitStack() as stack:
-            for place in self._places:
+            for place in (self.limit, *self.places):
                 stack.enter_context(place.active())
             yield
 
     def close(self) -> None:
-        for place in self._places:
+        for place in self.places:
             place.close()
