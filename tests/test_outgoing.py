@@ -16,9 +16,8 @@ from process_cases import eventually, frames, gone, hard_limit, open_files  # no
 import framefold as ff
 from framefold.exceptions import UDFRunCancelled, WorkerTimeoutError
 from framefold.executor._processes import channels
-from framefold.executor._processes.channels import Channel
-from framefold.executor._processes.outgoing import Outgoing
-from framefold.executor._processes.pool import PATIENCE
+from framefold.executor._processes.channels import Channel, Outgoing
+from framefold.executor._processes.workers import PATIENCE
 from framefold.executor._wire import pickles
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF

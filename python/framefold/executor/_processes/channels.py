@@ -2,6 +2,10 @@
 
 A message is a pickled tuple. File descriptors can go along where the system can do that, which is
 how memory is shared: it has no name, so nothing is left of it when both sides are gone.
+
+A worker whose user code holds the GIL reads nothing. What does not fit into the channel meanwhile
+is sent on a separate thread, so that the pool's thread goes on for all other workers, and ends this
+one when its time is over.
 """
 
 from __future__ import annotations
@@ -11,12 +15,12 @@ import os
 import pickle
 import select
 import socket
-import subprocess
 import sys
-from collections.abc import Sequence
-from multiprocessing import Pipe
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import Any, NamedTuple
 
 #: Whether memory can be handed over as a file descriptor.
 CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
@@ -24,6 +28,9 @@ CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
 #: What is no longer than this, and than a quarter of its memory, always fits into a channel that
 #: can take anything at all.
 SMALL = 32 << 10 if sys.platform == "linux" else 1 << 10
+
+#: How long the sending thread may take to notice that the channel is shut, in seconds.
+PATIENCE = 5.0
 
 #: The exit code of a worker whose end was closed by user code.
 LOST = 74
@@ -139,87 +146,125 @@ class WorkerEnd(Channel):
         return [(about.st_dev, about.st_ino) for about in found]
 
 
-def _from_socket(carrier: socket.socket, cls: type[Channel] = Channel) -> Channel:
+def over_socket(carrier: socket.socket, cls: type[Channel] = Channel) -> Channel:
+    """A channel over a socket, which becomes its own."""
     return cls(Connection(os.dup(carrier.fileno())), carrier)
 
 
 def connect(handle: int) -> Channel:
-    """The worker's end; ``handle`` is what :func:`start` put on its command line."""
+    """The worker's end; ``handle`` is from its command line."""
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
 
         return WorkerEnd(PipeConnection(handle))
     os.set_inheritable(handle, False)
-    return _from_socket(socket.socket(fileno=handle), WorkerEnd)
+    return over_socket(socket.socket(fileno=handle), WorkerEnd)
 
 
-def start(command: list[str], environment: dict[str, str]) -> Started:
-    """Start a process that has the other end of a channel.
+class _Queued(NamedTuple):
+    """A message that waits until the channel has room for it."""
 
-    The handle of that end, and that of a pipe that ends with this process (or -1), are added to
-    ``command``.
+    #: Of the run that it belongs to.
+    number: int
+    #: What it is about: the first entry of the message.
+    kind: str
+    data: bytes
+    #: Duplicates, which are closed once the message is sent.
+    descriptors: list[int]
+
+
+class Outgoing:
+    """The way to one worker. Used by one thread.
+
+    Parameters
+    ----------
+    channel
+        To the worker.
     """
-    if sys.platform == "win32":
-        return _start_on_windows(command, environment)
-    ours, theirs = socket.socketpair()
-    reading, lifeline = os.pipe()
-    try:
-        with theirs:
-            handles = (theirs.fileno(), reading)
-            process = subprocess.Popen(
-                [*command, *map(str, handles)],
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                pass_fds=handles,
-                process_group=0,  # Ctrl-C in a terminal is the main process's to deal with
-            )
-    except BaseException:
-        ours.close()
-        os.close(lifeline)
-        raise
-    finally:
-        os.close(reading)
-    return Started(process, _from_socket(ours), lifeline)
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._waiting: deque[_Queued] = deque()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether there is something that has not been sent."""
+        return self._thread is not None
+
+    def send(self, number: int, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
+        """Send a message of a run, now or later.
+
+        Raises
+        ------
+        OSError
+            If the worker is known to have ended.
+        """
+        data = Channel.packed(message, len(descriptors))
+        if self._thread is None and self._channel.takes(len(data)):
+            self._channel.send_packed(data, descriptors)
+            return
+        queued = _Queued(number, message[0], data, [os.dup(each) for each in descriptors])
+        with self._lock:
+            self._waiting.append(queued)
+            if self._thread is not None:
+                return
+            thread = threading.Thread(target=self._go_on, name="ff-sending", daemon=True)
+            try:
+                thread.start()
+            except RuntimeError:  # there can be no more threads: it has to be waited for
+                self._waiting.remove(queued)
+            else:
+                self._thread = thread
+                return
+        try:
+            self._channel.send_packed(queued.data, queued.descriptors)
+        finally:
+            _close([queued])
+
+    def withdraw(self, number: int) -> list[str]:
+        """Send no more of a run; of each message that is left out, what it is about."""
+        with self._lock:
+            left_out = [queued for queued in self._waiting if queued.number == number]
+            kept = [queued for queued in self._waiting if queued.number != number]
+            self._waiting = deque(kept)
+        _close(left_out)
+        return [queued.kind for queued in left_out]
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        with self._lock:
+            thread = self._thread
+            left_out, self._waiting = self._waiting, deque()
+        _close(left_out)
+        if thread is not None:
+            self._channel.shut()
+            thread.join(PATIENCE)
+
+    def disown(self) -> None:
+        """In a fork, where the thread does not exist and the lock may be taken for ever."""
+        _close(self._waiting)
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        while True:
+            with self._lock:
+                if not self._waiting:
+                    self._thread = None
+                    return
+                queued = self._waiting.popleft()
+            try:
+                self._channel.send_packed(queued.data, queued.descriptors)
+            except OSError:
+                pass  # that the worker is gone is noticed where its messages are read
+            except BaseException:
+                self._channel.shut()  # or it would wait for the rest for ever
+            finally:
+                _close([queued])
 
 
-def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
-    ours, theirs = Pipe()
-    handle = theirs.fileno()
-    info = subprocess.STARTUPINFO(  # type: ignore[attr-defined]
-        lpAttributeList={"handle_list": [handle]}
-    )
-    os.set_handle_inheritable(handle, True)  # type: ignore[attr-defined]
-    try:
-        process = subprocess.Popen(
-            [*command, str(handle), "-1"],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            startupinfo=info,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,  # type: ignore[attr-defined]
-        )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    return Started(process, Channel(ours), None)
-
-
-class Started:
-    """A process, our end of the channel to it, and the pipe that it must not survive."""
-
-    def __init__(
-        self, process: subprocess.Popen[bytes], channel: Channel, lifeline: int | None
-    ) -> None:
-        self.process = process
-        self.channel = channel
-        self._lifeline = lifeline
-
-    def close(self, *, disown: bool = False) -> None:
-        """Close what is open; with ``disown``, in a fork, leave the process alone."""
-        self.channel.close()
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
-        if disown:
-            self.process.returncode = 0  # or its destructor would complain
+def _close(messages: Iterable[_Queued]) -> None:
+    for queued in messages:
+        for descriptor in queued.descriptors:
+            os.close(descriptor)

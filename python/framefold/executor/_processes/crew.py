@@ -16,8 +16,6 @@ from framefold.executor._tasks import POLL, Tasks
 from framefold.executor._wire import pickles, runs
 
 if TYPE_CHECKING:
-    import threading
-
     from framefold.run.plan import Run
 
 #: How long a run waits for workers to stop when it is ended early, in seconds.
@@ -88,10 +86,10 @@ class ProcessCrew:
             if not complete:
                 self._tasks.stop("the run was cancelled")
         finally:
-            gone = self._end_job(job, pool)
+            self._end_job(job, pool)
         # The garbage collector may run this on any thread.
         if not complete and not pool.is_own_thread():
-            gone.wait(LEAVING)
+            job.gone.wait(LEAVING)
 
     # For subclasses, and for the end of the interpreter.
 
@@ -103,10 +101,17 @@ class ProcessCrew:
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
         self._tasks.n_workers = n_cpus + len(devices)
         fingerprint = runs.fingerprint(run)
-        pickled = runs.ship(run)
-        names, environment = runs.names(run), runs.environment()
-        about = self._tasks, fingerprint, names, n_cpus, devices
-        job = Job(next(_numbers), self._collects, pickled, environment, *about)
+        job = Job(
+            number=next(_numbers),
+            collects=self._collects,
+            pickled=runs.ship(run),
+            environment=runs.environment(),
+            tasks=self._tasks,
+            fingerprint=fingerprint,
+            names=runs.names(run),
+            n_cpus=n_cpus,
+            devices=devices,
+        )
         self._job = job
         active[job.number] = self
         pool.submit(job)
@@ -126,19 +131,18 @@ class ProcessCrew:
         self._run.plan.cancel()
         self._tasks.stop(reason)
 
-    def _end_job(self, job: Job, pool: Pool) -> threading.Event:
+    def _end_job(self, job: Job, pool: Pool) -> None:
         try:
-            gone = pool.end(job)
+            pool.end(job)
         except BaseException:  # Ctrl-C, perhaps before anything was done
             pool.end(job)
             raise
         finally:
             active.pop(job.number, None)
-        return gone
 
     def _send_changes(self) -> None:
-        """Send parameters that were changed to the workers."""
-        if self._job is None or self._pool is None:
+        """Have workers get parameters that were changed before their next partition."""
+        if self._job is None:
             return
         udfs, before = _udfs(self._run), self._udfs
         if all(udf is known for udf, known in zip(udfs, before, strict=True)):
@@ -147,7 +151,7 @@ class ProcessCrew:
         # All that differs from the job: workers that are busy get the latest change alone.
         pairs = zip(udfs, self._first, strict=True)
         changed = [None if udf is None or udf is first else udf for udf, first in pairs]
-        self._pool.update(self._job, runs.ship_changes(changed, udfs))
+        self._job.change = self._job.change[0] + 1, runs.ship_changes(changed, udfs)
 
 
 #: How long the calling thread processes partitions before it merges them, in seconds, and how many

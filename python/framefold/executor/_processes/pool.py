@@ -15,13 +15,10 @@ from multiprocessing.connection import wait
 from typing import Any
 
 from framefold.exceptions import UDFRunCancelled, WorkerError, WorkerTimeoutError
-from framefold.executor._processes.workers import Job, Worker
+from framefold.executor._processes.workers import PATIENCE, Job, Worker
 from framefold.executor._tasks import ATTEMPTS
 from framefold.executor._wire import failures, runs
 
-#: How long a worker may take to stop what it does for a run that has ended, in seconds; for user
-#: code that takes longer, another worker is started.
-PATIENCE = 1.0
 #: How many workers in a row may end before they are ready.
 FAILED_STARTS = 3
 #: The longest wait at a time, in seconds: the system knows no infinite numbers.
@@ -63,12 +60,11 @@ class Pool:
         self._woken = False
         self._thread: threading.Thread | None = None
         self._closed = False
-        self._arrived: list[Job] = []
-        self._left: list[tuple[Job, threading.Event]] = []
-        self._updates: dict[int, tuple[int, Any]] = {}
+        #: Those that were submitted, or have ended, since the thread looked.
+        self._changed: list[Job] = []
         # Of the thread alone:
-        self._jobs: dict[int, Job] = {}
-        self._stopping: dict[int, threading.Event] = {}
+        #: Those under way, or that a worker is still busy with; first the one whose turn it is.
+        self._jobs: list[Job] = []
         self._workers: list[Worker] = []
         self._failed_starts = 0
         #: Whether a run has come, or a worker gone, since all were there that are wanted.
@@ -83,9 +79,9 @@ class Pool:
         with self._lock:
             if self._closed:
                 raise UDFRunCancelled("the executor was closed")
-            self._arrived.append(job)
             if self._thread is None:
                 self._start()
+            self._changed.append(job)
         self.wake()
 
     def _start(self) -> None:
@@ -106,24 +102,16 @@ class Pool:
                 self._thread = None
             raise
 
-    def update(self, job: Job, pickled: Any) -> None:
-        """Send this to workers before their next task of the job."""
-        with self._lock:
-            number, _ = self._updates.get(job.number, (0, None))
-            self._updates[job.number] = number + 1, pickled
-
-    def end(self, job: Job) -> threading.Event:
-        """Forget a job; the event says that no worker is busy with it any more."""
-        gone = threading.Event()
+    def end(self, job: Job) -> None:
+        """Forget a job; its event says that no worker is busy with it any more."""
+        job.has_ended = True
         with self._lock:
             if self._closed or self._thread is None:
-                self._arrived = [other for other in self._arrived if other is not job]
                 job.pickled.close()
-                gone.set()
-                return gone
-            self._left.append((job, gone))
+                job.gone.set()
+                return
+            self._changed.append(job)
         self.wake()
-        return gone
 
     def wake(self) -> None:
         """Have the pool's thread look at what has changed."""
@@ -144,7 +132,7 @@ class Pool:
     @property
     def process_ids(self) -> list[int]:
         """Of the workers that there are now."""
-        return [worker._started.process.pid for worker in list(self._workers)]
+        return [worker.process_id for worker in list(self._workers)]
 
     def close(self) -> None:
         """End all runs and processes; returns when they are gone."""
@@ -185,45 +173,40 @@ class Pool:
         finally:
             with self._lock:
                 self._closed = True
-                jobs = [*self._jobs.values(), *self._arrived]
-                events = [*self._stopping.values(), *(gone for _, gone in self._left)]
+                jobs = [*self._jobs, *self._changed]
             try:
                 for job in jobs:
                     job.tasks.fail(None, failure)
                     job.pickled.close()
                 _end(self._workers)
             finally:
-                for event in events:
-                    event.set()
+                for job in jobs:
+                    job.gone.set()
                 self._close_pipes()
 
     def _update_jobs(self) -> None:
-        """Take in runs that were submitted, and remove those that have ended."""
+        """Take in runs that were submitted, and have workers forget those that have ended."""
         with self._lock:
-            arrived, self._arrived = self._arrived, []
-            left, self._left = self._left, []
-            for job, _ in left:
-                self._updates.pop(job.number, None)
-        for job in arrived:
-            self._jobs[job.number] = job
-            self._may_miss_workers = True
-        for job, gone in left:
-            self._jobs.pop(job.number, None)
+            changed, self._changed = self._changed, []
+        for job in changed:
+            if not job.has_ended:
+                self._jobs.append(job)
+                self._may_miss_workers = True
+                continue
             self._latest = time.monotonic()
             job.pickled.close()
-            self._stopping[job.number] = gone
             for worker in list(self._workers):
                 try:
-                    worker.drop(job, PATIENCE)
+                    worker.drop(job)
                 except OSError:
                     self._remove(worker)
-            self._check_stopped(job.number)
+            self._check_gone(job)
 
-    def _check_stopped(self, number: int) -> None:
-        gone = self._stopping.get(number)
-        if gone is not None and not any(number in worker.jobs for worker in self._workers):
-            del self._stopping[number]
-            gone.set()
+    def _check_gone(self, job: Job) -> None:
+        if job.has_ended and not any(job.number in worker.jobs for worker in self._workers):
+            if job in self._jobs:
+                self._jobs.remove(job)
+            job.gone.set()
 
     def _hand_out(self) -> None:
         """Give all workers something to do: first those that have nothing."""
@@ -235,15 +218,15 @@ class Pool:
                 continue
             job, indices = task
             try:
-                worker.give(job, indices, self._updates.get(job.number, (0, None)))
+                worker.give(job, indices)
             except OSError:
                 self._remove(worker)
 
     def _next_tasks(self, worker: Worker) -> tuple[Job, list[int]] | None:
         """Partitions of the run whose turn it is, for a worker."""
         n_queued = len(worker.queue)
-        for job in list(self._jobs.values()):
-            if not self._takes_part(worker, job):
+        for job in list(self._jobs):
+            if job.has_ended or not self._takes_part(worker, job):
                 continue
             tasks = job.tasks
             # A device may be many times as fast as a core, so times of partitions say little.
@@ -256,8 +239,8 @@ class Pool:
             missing = min(missing, max(1, tasks.schedule.n_left // (2 * job.n_workers)))
             indices = tasks.take(missing)
             if indices:
-                # The others come first now.
-                self._jobs[job.number] = self._jobs.pop(job.number)
+                self._jobs.remove(job)
+                self._jobs.append(job)  # the others come first now
                 return job, indices
         return None
 
@@ -287,7 +270,9 @@ class Pool:
         """How many workers the runs can use of each device, and how many without one."""
         wanted: Counter[int | None] = Counter()
         n_cpus = 0
-        for job in self._jobs.values():
+        for job in self._jobs:
+            if job.has_ended:
+                continue
             devices = job.devices[: job.tasks.n_partitions]
             wanted |= Counter(devices)
             n_cpus += min(job.n_cpus, job.tasks.n_partitions - len(devices))
@@ -295,7 +280,7 @@ class Pool:
         return wanted
 
     def _fail_all(self, reason: str) -> None:
-        for job in self._jobs.values():
+        for job in self._jobs:
             job.tasks.fail(None, failures.NotStartedError(f"{reason}; use the executor 'threads'"))
 
     def _listen(self, deadline: float | None) -> None:
@@ -326,43 +311,39 @@ class Pool:
                 worker.ready = True
                 worker.since = time.monotonic()
                 self._failed_starts = 0
-            case ("planned", number, fingerprint):
-                if number in worker.jobs:
-                    worker.jobs[number].planned = True
+            case ("planned", number, fingerprint) if number in worker.jobs:
+                worker.jobs[number].planned = True
                 worker.since = time.monotonic()
-                job = self._jobs.get(number)
-                if job is not None and fingerprint != job.fingerprint:
+                job = worker.jobs[number].job
+                if fingerprint != job.fingerprint:
                     job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
-                elif job is not None:
+                else:
                     job.tasks.is_planned = True
             case ("done", number, results):
                 self._take_in(worker, number, results, descriptors)
-            case ("failed", number, index, packed):
+            case ("failed", number, index, packed) if number in worker.jobs:
                 if index is not None:
                     worker.done()
-                job = self._jobs.get(number)
-                if job is not None:
-                    job.tasks.fail(index, failures.unpack(packed), planning=index is None)
-            case ("stopped", number):
+                error = failures.unpack(packed)
+                worker.jobs[number].job.tasks.fail(index, error, planning=index is None)
+            case ("stopped", number) if number in worker.jobs:
+                job = worker.jobs[number].job
                 worker.stopped(number)
-                self._check_stopped(number)
+                self._check_gone(job)
 
     def _take_in(self, worker: Worker, number: int, results: Any, descriptors: list[int]) -> None:
         """Partial results of a job."""
-        slots = worker.jobs[number].slots
-        job = self._jobs.get(number)
+        slots, tasks = worker.jobs[number].slots, worker.jobs[number].job.tasks
         given = []
         for index, len_bytes, seconds, data, filled in results:
             worker.done()
             try:
                 memory, places = slots.lend(filled, descriptors) if filled else (None, [])
             except MemoryError as error:
-                if job is not None:
-                    job.tasks.fail(index, error)
+                tasks.fail(index, error)
             else:
                 given.append((index, (data, memory, places), len_bytes, seconds))
-        if job is not None:
-            job.tasks.give(given)
+        tasks.give(given)
 
     def _next_deadline(self) -> float | None:
         deadlines = [d for worker in self._workers for d in self._deadlines(worker)]
@@ -371,21 +352,22 @@ class Pool:
         return min(deadlines, default=None)
 
     def _deadlines(self, worker: Worker) -> Iterable[float]:
-        if not worker.ready:
-            yield worker.started_at + self._startup_timeout
-        elif self._timeout is not None and worker.is_busy:
-            yield worker.since + self._timeout
-        elif self._timeout is not None and worker.queue:
-            yield worker.since + max(self._timeout, self._startup_timeout)
-        busy_with = worker.queue[0][0].number if worker.queue else None
-        for number, assigned in worker.jobs.items():
-            if assigned.stop_by is None:
-                continue
-            if not worker.ready:
-                yield worker.started_at + self._startup_timeout
-            elif busy_with in (None, number):
-                # It reads this when it is done with partitions of other runs.
+        seconds = self._seconds(worker)
+        if seconds is not None:
+            yield worker.since + seconds
+        busy_with = worker.queue[0][0] if worker.queue else None
+        for assigned in worker.jobs.values():
+            # It reads this when it is done with partitions of other runs.
+            if assigned.stop_by is not None and busy_with in (None, assigned.job):
                 yield max(assigned.stop_by, worker.since + PATIENCE)
+
+    def _seconds(self, worker: Worker) -> float | None:
+        """How long the worker may take to start, or for its first task; None if that is open."""
+        if not worker.ready:
+            return self._startup_timeout
+        if self._timeout is None or not worker.queue:
+            return None
+        return self._timeout if worker.is_busy else max(self._timeout, self._startup_timeout)
 
     def _enforce_deadlines(self) -> None:
         now = time.monotonic()
@@ -394,14 +376,12 @@ class Pool:
         for worker in list(self._workers):
             if min(self._deadlines(worker), default=now + 1) > now:
                 continue
-            blamed = True
-            if self._timeout is not None and worker.ready and worker.queue:
+            seconds, blamed = self._seconds(worker), True
+            if worker.ready and seconds is not None and worker.since + seconds <= now:
                 job, index = worker.queue[0]
-                busy, there = worker.is_busy, job.number in self._jobs
-                seconds = self._timeout if busy else max(self._timeout, self._startup_timeout)
-                if worker.since + seconds <= now and there:
-                    job.tasks.fail(index, _took_too_long(job, index if busy else None, seconds))
-                    blamed = False
+                known = index if worker.is_busy else None
+                job.tasks.fail(index, _took_too_long(job, known, seconds))
+                blamed = False
             worker.kill()
             self._remove(worker, blamed=blamed)
 
@@ -423,13 +403,12 @@ class Pool:
                     f"above, if there are any"
                 )
         for job, index in worker.queue:
-            if job.number in self._jobs:
-                attempts = job.tasks.schedule.lost(index, blamed)
-                if attempts >= ATTEMPTS:
-                    doing = index if busy else None
-                    job.tasks.fail(index, failures.died(job.names, doing, attempts, code))
-        for number in worker.jobs:
-            self._check_stopped(number)
+            attempts = job.tasks.schedule.lost(index, blamed)
+            if attempts >= ATTEMPTS:
+                doing = index if busy else None
+                job.tasks.fail(index, failures.died(job.names, doing, attempts, code))
+        for assigned in worker.jobs.values():
+            self._check_gone(assigned.job)
 
 
 def _planned_differently(job: Job, fingerprint: str) -> WorkerError:

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-import itertools
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from contextlib import suppress
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from multiprocessing import Pipe
 
 from framefold.common import _foreign
 from framefold.common.backend import environment_of
-from framefold.executor._processes.channels import GIVEN_PATH, start
-from framefold.executor._processes.outgoing import Outgoing
+from framefold.executor._processes.channels import GIVEN_PATH, Channel, Outgoing, over_socket
 from framefold.executor._processes.slots import MappedSlots
 from framefold.executor._tasks import Tasks
+from framefold.executor._wire.pickles import SharedPickle
 from framefold.executor._wire.runs import absolute
 
+#: How long a worker may take to stop what it does for a run that has ended, in seconds; for user
+#: code that takes longer, another worker is started.
+PATIENCE = 1.0
 #: One thread for each worker: there is a worker for each core. Read by these libraries when they
 #: are imported.
 ONE_THREAD = (
@@ -32,17 +37,16 @@ ONE_THREAD = (
     "VECLIB_MAXIMUM_THREADS",
 )
 
-_numbers = itertools.count(1)
 
-
-class Job(NamedTuple):
+@dataclass(eq=False)
+class Job:
     """A run, as the pool knows it."""
 
     number: int
     #: Whether results of short partitions may wait for each other.
     collects: bool
     #: Sent once to each worker.
-    pickled: Any
+    pickled: SharedPickle
     environment: tuple[list[str], bool]
     tasks: Tasks
     #: What a worker's plan has to be.
@@ -52,6 +56,12 @@ class Job(NamedTuple):
     #: How many workers without a CUDA device take part, and the devices of the others.
     n_cpus: int
     devices: tuple[int, ...] = ()
+    #: The latest change of parameters, and its number.
+    change: tuple[int, SharedPickle | None] = (0, None)
+    #: Whether workers are to forget it.
+    has_ended: bool = False
+    #: Set when no worker is busy with it any more.
+    gone: threading.Event = field(default_factory=threading.Event)
 
     @property
     def n_workers(self) -> int:
@@ -62,14 +72,15 @@ class Job(NamedTuple):
 class AssignedRun:
     """What a worker has of a job."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: Job) -> None:
+        self.job = job
         self.slots = MappedSlots()
         #: Whether the worker has planned the run.
         self.planned = False
         #: How many messages with partitions it was given.
         self.n_given = 0
         #: The number of the latest change of parameters that it knows.
-        self.updates = 0
+        self.n_changes = 0
         #: When it has to have stopped, if it is to.
         self.stop_by: float | None = None
 
@@ -91,26 +102,26 @@ class Worker:
     """
 
     def __init__(self, device: int | None = None, setup: bytes | None = None) -> None:
-        self._started = start(_command(device), _environment(device))
+        start = _start_on_windows if sys.platform == "win32" else _start
+        self._process, self.channel, self._lifeline = start(_command(device), _environment(device))
+        self.process_id = self._process.pid
         self.device = device
-        self.channel = self._started.channel
         self._outgoing = Outgoing(self.channel)
-        self.started_at = time.monotonic()
         self.ready = False
         self.jobs: dict[int, AssignedRun] = {}
         #: Job and partition; the first one is being processed.
         self.queue: deque[tuple[Job, int]] = deque()
-        #: Since when the first one can be under way.
-        self.since = self.started_at
+        #: Since when it starts, or the first one can be under way.
+        self.since = time.monotonic()
         if setup is not None:
             self._outgoing.send(0, ("setup", setup))
 
     @property
     def is_busy(self) -> bool:
         """Whether the first task is under way, as far as that can be known."""
-        return self.ready and bool(self.queue) and self.jobs[self.queue[0][0].number].planned
+        return bool(self.queue) and self.jobs[self.queue[0][0].number].planned
 
-    def give(self, job: Job, indices: list[int], update: tuple[int, Any]) -> None:
+    def give(self, job: Job, indices: list[int]) -> None:
         """Send tasks, and before that the run, if the worker does not know it.
 
         Raises
@@ -123,13 +134,15 @@ class Worker:
         self.queue.extend((job, index) for index in indices)
         assigned = self.jobs.get(job.number)
         if assigned is None:
-            assigned = self.jobs[job.number] = AssignedRun()
+            assigned = self.jobs[job.number] = AssignedRun(job)
             message = ("job", job.number, job.collects, job.pickled.message, job.environment)
             self._outgoing.send(job.number, message, job.pickled.descriptors)
-        if assigned.updates < update[0]:
-            assigned.updates, pickled = update
-            change = ("update", job.number, pickled.message)
-            self._outgoing.send(job.number, change, pickled.descriptors)
+        n_changes, change = job.change
+        if change is not None and assigned.n_changes < n_changes:
+            assigned.n_changes = n_changes
+            self._outgoing.send(
+                job.number, ("update", job.number, change.message), change.descriptors
+            )
         tasks = ("tasks", job.number, indices, assigned.slots.returned())
         self._outgoing.send(job.number, tasks)
         assigned.n_given += 1
@@ -139,13 +152,13 @@ class Worker:
         self.since = time.monotonic()
         self.queue.popleft()
 
-    def drop(self, job: Job, patience: float) -> None:
+    def drop(self, job: Job) -> None:
         """Ask the worker to forget a job."""
         assigned = self.jobs.get(job.number)
         if assigned is not None and assigned.stop_by is None:
             left_out = self._outgoing.withdraw(job.number)
             if "job" not in left_out:
-                assigned.stop_by = time.monotonic() + patience
+                assigned.stop_by = time.monotonic() + PATIENCE
                 self._outgoing.send(job.number, ("drop", job.number))
             if left_out.count("tasks") == assigned.n_given:
                 self.stopped(job.number)  # it has heard of no partition, and will not
@@ -160,7 +173,7 @@ class Worker:
     def kill(self) -> None:
         """End the process at once."""
         with suppress(OSError):
-            self._started.process.kill()
+            self._process.kill()
 
     def hang_up(self) -> None:
         """Send and receive nothing any more; a worker that is idle ends then."""
@@ -171,21 +184,78 @@ class Worker:
 
     def end(self, patience: float = 1.0) -> int | None:
         """Release what belongs to a process that has ended or is about to; its exit code."""
-        process = self._started.process
         self.hang_up()
         try:
-            process.wait(patience)
+            self._process.wait(patience)
         except subprocess.TimeoutExpired:
-            process.kill()
+            self._process.kill()
             with suppress(subprocess.TimeoutExpired):
-                process.wait(5)  # one that hangs in the kernel ends when it can
-        self._started.close()
-        return process.returncode
+                self._process.wait(5)  # one that hangs in the kernel ends when it can
+        self._close_lifeline()
+        return self._process.returncode
 
     def disown(self) -> None:
         """Forget the process, in a fork of the one that started it."""
         self._outgoing.disown()
-        self._started.close(disown=True)
+        self.channel.close()
+        self._close_lifeline()
+        self._process.returncode = 0  # or its destructor would complain
+
+    def _close_lifeline(self) -> None:
+        if self._lifeline is not None:
+            os.close(self._lifeline)
+            self._lifeline = None
+
+
+#: A process, our end of the channel to it, and a pipe that it must not survive.
+Started = tuple["subprocess.Popen[bytes]", Channel, int | None]
+
+
+def _start(command: list[str], environment: dict[str, str]) -> Started:
+    """Start a process; handles of its end of the channel and the pipe are added to ``command``."""
+    ours, theirs = socket.socketpair()
+    reading, lifeline = os.pipe()
+    try:
+        with theirs:
+            handles = (theirs.fileno(), reading)
+            process = subprocess.Popen(
+                [*command, *map(str, handles)],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+                pass_fds=handles,
+                process_group=0,  # Ctrl-C in a terminal is the main process's to deal with
+            )
+    except BaseException:
+        ours.close()
+        os.close(lifeline)
+        raise
+    finally:
+        os.close(reading)
+    return process, over_socket(ours), lifeline
+
+
+def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
+    """The same without the pipe, which is -1 in ``command``."""
+    ours, theirs = Pipe()
+    handle = theirs.fileno()
+    info = subprocess.STARTUPINFO(  # type: ignore[attr-defined]
+        lpAttributeList={"handle_list": [handle]}
+    )
+    os.set_handle_inheritable(handle, True)  # type: ignore[attr-defined]
+    try:
+        process = subprocess.Popen(
+            [*command, str(handle), "-1"],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+            startupinfo=info,
+            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,  # type: ignore[attr-defined]
+        )
+    except BaseException:
+        ours.close()
+        raise
+    finally:
+        theirs.close()
+    return process, Channel(ours), None
 
 
 def _command(device: int | None) -> list[str]:
