@@ -89,13 +89,13 @@ class Sparse(UDF):
 
 
 class WaitingLevel(Level):
-    """The same; from frame 200 on, it waits for a file."""
+    """The same; from frame 1000 on, it waits for a file."""
 
     def __init__(self, awaited, offset=1):
         super(Level, self).__init__(awaited=awaited, offset=offset)
 
     def process_frame(self, frame):
-        while self.meta.slice.origin[0] >= 200 and not self.params.awaited.exists():
+        while self.meta.slice.origin[0] >= 1000 and not self.params.awaited.exists():
             time.sleep(0.001)
         super().process_frame(frame)
 
