@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from framefold.exceptions import InvalidArgumentError
 from framefold.executor.base import Crew
 from framefold.executor.concurrent import ConcurrentJobExecutor
+from framefold.executor.processes import ProcessJobExecutor
 
 if TYPE_CHECKING:
-    from framefold.executor._processes.pool import Pool
-    from framefold.executor.processes import ProcessJobExecutor
     from framefold.run.plan import Run
 
 #: Worker processes are started when a run has taken so many seconds on the calling thread.
@@ -52,37 +49,32 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         self, n_threads: int | None = None, *, gpus: int | Iterable[int] | None = None
     ) -> None:
         super().__init__(n_threads=n_threads, gpus=gpus)
-        self._making = threading.Lock()
-        self._processes: ProcessJobExecutor | None = None
-        self._closed = False
+        self._processes = ProcessJobExecutor(self.threads)
 
     @property
     def n_workers(self) -> int:
         """How many worker processes there are at most."""
-        from framefold.run.plan import available_cores
-
-        return available_cores() if self.threads is None else self.threads
+        return self._processes.n_workers
 
     @property
     def worker_ids(self) -> list[int]:
         """The process ids of the workers that there are now."""
-        return [] if self._processes is None else self._processes.worker_ids
+        return self._processes.worker_ids
 
     def close(self) -> None:
         """End worker processes, and runs that use them."""
-        self._closed = True
-        if self._processes is not None:
-            self._processes.close()
+        self._processes.close()
 
     def crew(self, run: Run) -> Crew | None:
         """The calling thread and worker processes; None for threads."""
         if self._why_threads(run) is not None:
             return None
-        self._check_open()
+        self._processes._check_open()
+        self._processes._idle = IDLE
         from framefold.executor._processes.crew import AutoCrew
 
         patience = 0.0 if self.worker_ids else PATIENCE
-        return AutoCrew(self._pool, run, True, patience, self._cannot)
+        return AutoCrew(self._processes._running_pool, run, True, patience, self._cannot)
 
     def explain(self, run: Run) -> str:
         """What is taken, and why."""
@@ -113,29 +105,9 @@ class AutoJobExecutor(ConcurrentJobExecutor):
                 return f"a copy of the data, {len_bytes} bytes, would take too much memory"
         return None
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise InvalidArgumentError("this executor is closed; make another context")
-
-    def _pool(self) -> Pool:
-        self._check_open()
-        processes = self._processes
-        if processes is None:
-            from framefold.executor.processes import ProcessJobExecutor
-
-            # The first one, if runs of several threads need it at once. The other pools are unused.
-            with self._making:
-                if self._processes is None:
-                    self._processes = ProcessJobExecutor(self.threads)
-                    self._processes._idle = IDLE
-                processes = self._processes
-        if self._closed:
-            processes.close()
-        return processes._running_pool()
-
     def _cannot(self, error: BaseException) -> None:
         """Say that worker processes cannot be used, though they would help."""
-        if self._closed:
+        if self._processes._closed:
             raise error
         from framefold.warnings import ThreadsInsteadWarning
 

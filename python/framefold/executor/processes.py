@@ -18,6 +18,15 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+#: Held while a pool is made, and while this process is forked.
+_making = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_making.acquire,
+        after_in_parent=_making.release,
+        after_in_child=_making.release,
+    )
+
 
 class ProcessJobExecutor(JobExecutor):
     """Processes partitions in worker processes, so that Python code runs on all cores.
@@ -72,11 +81,6 @@ class ProcessJobExecutor(JobExecutor):
         self._setup: bytes | None = None
         #: After how many seconds without a run workers end.
         self._idle: float | None = None
-        self._reset()
-        _executors.add(self)
-
-    def _reset(self) -> None:
-        self._lock = threading.Lock()
         self._pool: Pool | None = None
         self._closed = False
 
@@ -95,8 +99,7 @@ class ProcessJobExecutor(JobExecutor):
     @property
     def worker_ids(self) -> list[int]:
         """The process ids of the workers that there are now."""
-        pool = self._pool
-        return [] if pool is None or pool.is_closed else pool.process_ids
+        return [] if self._pool is None else self._pool.process_ids
 
     def run_each_worker(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> dict[str, T]:
         """Not available: workers come and go with runs.
@@ -114,12 +117,11 @@ class ProcessJobExecutor(JobExecutor):
 
     def close(self) -> None:
         """End all runs and worker processes; returns when they are gone."""
-        with self._lock:
-            self._closed = True
+        self._closed = True
+        with _making:
             pool = self._pool
         if pool is not None:
             pool.close()
-            self._pool = None  # not before: Ctrl-C may come in between
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
@@ -141,6 +143,10 @@ class ProcessJobExecutor(JobExecutor):
         # With a timeout, it has to be known what a worker is busy with.
         return ProcessCrew(self._running_pool, run, self._timeout is None)
 
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InvalidArgumentError("this executor is closed; make another context")
+
     def _running_pool(self) -> Pool:
         from framefold.executor._processes.pool import Pool
         from framefold.executor._wire.failures import NotStartedError
@@ -150,45 +156,17 @@ class ProcessJobExecutor(JobExecutor):
                 "worker processes cannot be started: sys.executable does not name the interpreter; "
                 "use the executor 'threads'"
             )
-        with self._lock:
-            if self._closed:
-                raise InvalidArgumentError("this executor is closed; make another context")
+        with _making:
+            self._check_open()
             if self._pool is None or self._pool.is_closed:
                 limits = self._timeout, self._startup_timeout, self._idle
                 self._pool = Pool(self.n_workers, *limits, self._setup)
-                weakref.finalize(self, _close_in, os.getpid(), self._pool)
+                weakref.finalize(self, self._pool.close)
             return self._pool
 
     def __reduce__(self) -> Any:
         raise cannot_be_pickled(self)
 
-    def _forget(self) -> None:
-        """In a fork, workers are those of the other process: start with none."""
-        pool = self._pool
-        self._reset()
-        if pool is not None:
-            pool.disown()
-
 
 def _needs_python(run: Run) -> bool:
     return any(bridge is not None for bridge in run.bridges)
-
-
-def _close_in(process: int, pool: Pool) -> None:
-    if os.getpid() == process:
-        pool.close()
-
-
-_executors: weakref.WeakSet[ProcessJobExecutor] = weakref.WeakSet()
-
-
-def _forget_all() -> None:
-    remote = sys.modules.get("framefold.executor._processes.crew")
-    if remote is not None:
-        remote.active.clear()
-    for executor in list(_executors):
-        executor._forget()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)

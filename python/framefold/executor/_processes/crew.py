@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import itertools
+import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
 from framefold.common._ending import at_end
-from framefold.exceptions import UDFRunCancelled
+from framefold.exceptions import (
+    FileChangedError,
+    InvalidArgumentError,
+    LimitError,
+    UDFRunCancelled,
+)
 from framefold.executor._processes.pool import Pool
 from framefold.executor._processes.workers import Job
 from framefold.executor._tasks import POLL, Tasks
 from framefold.executor._wire import pickles, runs
+from framefold.executor._wire.failures import NotStartedError
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -195,7 +202,7 @@ class AutoCrew(ProcessCrew):
         index = self._tasks.schedule.n_merged
         while True:
             if not self._alone and self._job is None and self._is_time():
-                self._try(self.start)
+                self._start_workers()
             here = self._processes_here()
             found = self._collected(index, 0.0 if here else POLL)
             if found is None and here and not self._take_turn():
@@ -217,19 +224,13 @@ class AutoCrew(ProcessCrew):
         """Whether this thread processes partitions, as no worker has planned the run yet."""
         return self._job is None or self._alone or not self._tasks.is_planned
 
-    def _try(self, work: Callable[[], None]) -> None:
-        from framefold.exceptions import InvalidArgumentError, LimitError
-        from framefold.executor._wire.failures import NotStartedError
-
+    def _start_workers(self) -> None:
         try:
-            work()
+            self.start()
         except (InvalidArgumentError, LimitError, NotStartedError, MemoryError, OSError) as error:
             self._go_on_alone(error)
 
     def _collected(self, index: int, timeout: float) -> Any:
-        from framefold.exceptions import FileChangedError
-        from framefold.executor._wire.failures import NotStartedError
-
         try:
             return self._tasks.collect(index, self.check, timeout)
         except FileChangedError:
@@ -296,3 +297,5 @@ def _cancel_all() -> None:
 
 
 at_end(_cancel_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=active.clear)  # runs are the other process's

@@ -5,8 +5,10 @@ All that concerns workers happens on that one thread; it shares :class:`Tasks` w
 
 from __future__ import annotations
 
+import os
 import threading
 import time
+import weakref
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,6 +25,9 @@ from framefold.executor._wire import failures, runs
 FAILED_STARTS = 3
 #: The longest wait at a time, in seconds: the system knows no infinite numbers.
 LONGEST_WAIT = 3600.0
+
+
+_pools: weakref.WeakSet[Pool] = weakref.WeakSet()
 
 
 class Pool:
@@ -71,6 +76,7 @@ class Pool:
         self._may_miss_workers = False
         #: When the latest run ended.
         self._latest = time.monotonic()
+        _pools.add(self)
 
     # What other threads call.
 
@@ -148,9 +154,10 @@ class Pool:
             thread.join()
 
     def disown(self) -> None:
-        """In a fork: close what belongs to the other process."""
-        for worker in self._workers:
-            worker.disown()
+        """In a fork: close what belongs to the other process, where its thread is."""
+        self._closed, self._thread, self._lock = True, None, threading.RLock()
+        while self._workers:
+            self._workers.pop().disown()
         self._close_pipes()
 
     def _close_pipes(self) -> None:
@@ -440,3 +447,12 @@ def _end(workers: list[Worker]) -> None:
     while workers:
         worker = workers.pop()
         worker.end(max(0.0, deadline - time.monotonic()))
+
+
+def _disown_all() -> None:
+    for pool in list(_pools):
+        pool.disown()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_disown_all)
