@@ -77,6 +77,23 @@ class JobExecutor:
     gpus: int | tuple[int, ...] | None = None
     gpus_only: bool = False
 
+    def _set_workers(self, what: str, number: int | None, gpus: int | Iterable[int] | None) -> None:
+        """Set how many workers there are, and their devices, from arguments.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If they are none, or do not name devices.
+        """
+        self.gpus = checked_gpus(gpus)
+        self.gpus_only = number == 0 and self.gpus not in (None, 0, ())
+        if number is not None and number < 1 and not self.gpus_only:
+            raise InvalidArgumentError(
+                f"{what} is {number}; use 1 or more, or 0 together with gpus"
+            )
+        # What cannot run on devices is run on as many workers as there are cores.
+        self.threads = None if self.gpus_only else number
+
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
         from framefold._cuda.placement import find_workers

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from framefold.common._foreign import size_of
 from framefold.exceptions import InvalidArgumentError
-from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
+from framefold.executor.base import JobExecutor, check_main_process_gpu
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -46,14 +46,7 @@ class ConcurrentJobExecutor(JobExecutor):
         check_main_process_gpu(main_process_gpu)
         if client is not None:
             n_threads = _threads_of(client)
-        self.gpus = checked_gpus(gpus)
-        self.gpus_only = n_threads == 0 and self.gpus not in (None, 0, ())
-        if n_threads is not None and n_threads < 1 and not self.gpus_only:
-            raise InvalidArgumentError(
-                f"n_threads is {n_threads}; use 1 or more, or 0 together with gpus"
-            )
-        # What cannot run on devices is run on as many threads as there are cores.
-        self.threads = None if self.gpus_only else n_threads
+        self._set_workers("n_threads", n_threads, gpus)
 
     @classmethod
     def make_local(

@@ -10,6 +10,7 @@ from framefold.exceptions import MissingLibraryError, UnsupportedError
 from framefold.executor.base import JobExecutor, check_main_process_gpu
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
+from framefold.executor.processes import ProcessJobExecutor
 
 __all__ = ["get_dask_integration_executor"]
 
@@ -57,9 +58,11 @@ def get_dask_integration_executor(
     if scheduler is dask.local.get_sync:
         return InlineJobExecutor()
     if scheduler is dask.threaded.get:
-        return _on_pool(dask.config.get("pool", None), n_workers) or _threads(n_workers)
+        return _on_pool(dask.config.get("pool", None), n_workers) or ConcurrentJobExecutor(
+            n_workers
+        )
     if scheduler is dask.multiprocessing.get:
-        return _processes(n_workers)
+        return ProcessJobExecutor(n_workers)
     # dask.config.set(scheduler=an executor of concurrent.futures)
     submit = next(iter(getattr(scheduler, "args", ())), None)
     executor = _on_pool(getattr(submit, "__self__", None), n_workers)
@@ -87,17 +90,7 @@ def _on_pool(pool: Any, n_workers: int | None) -> JobExecutor | None:
         return InlineJobExecutor()
     n_workers = n_workers or size_of(pool)
     if isinstance(pool, ThreadPoolExecutor):
-        return _threads(n_workers)
+        return ConcurrentJobExecutor(n_workers)
     if isinstance(pool, ProcessPoolExecutor):
-        return _processes(n_workers)
+        return ProcessJobExecutor(n_workers)
     return None
-
-
-def _threads(n_threads: int | None) -> JobExecutor:
-    return ConcurrentJobExecutor(n_threads)
-
-
-def _processes(n_workers: int | None) -> JobExecutor:
-    from framefold.executor.processes import ProcessJobExecutor
-
-    return ProcessJobExecutor(n_workers)

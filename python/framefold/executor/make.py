@@ -11,6 +11,7 @@ from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor, check_main_process_gpu, checked_gpus
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
+from framefold.executor.processes import ProcessJobExecutor
 
 ExecutorName = Literal[
     "auto",
@@ -70,8 +71,6 @@ def make_executor(
             client_kwargs={"set_as_default": name == "dask-make-default"},
         )
     if name in ("processes", "pipelined"):
-        from framefold.executor.processes import ProcessJobExecutor
-
         return ProcessJobExecutor(_count(cpus), gpus=gpus)
     return InlineJobExecutor(gpus=gpus)
 

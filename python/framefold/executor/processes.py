@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, checked_gpus
+from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled
 
 if TYPE_CHECKING:
     from framefold.executor._processes.pool import Pool
@@ -64,17 +64,10 @@ class ProcessJobExecutor(JobExecutor):
         timeout: float | None = None,
         startup_timeout: float = 60.0,
     ) -> None:
-        self.gpus = checked_gpus(gpus)
-        self.gpus_only = n_workers == 0 and self.gpus not in (None, 0, ())
-        if n_workers is not None and n_workers < 1 and not self.gpus_only:
-            raise InvalidArgumentError(
-                f"n_workers is {n_workers}; use 1 or more, or 0 together with gpus"
-            )
+        self._set_workers("n_workers", n_workers, gpus)
         for name, seconds in (("timeout", timeout), ("startup_timeout", startup_timeout)):
             if seconds is not None and not seconds > 0:
                 raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
-        # What cannot run on devices is run on as many processes as there are cores.
-        self.threads = None if self.gpus_only else n_workers
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         #: What workers call before their first run, pickled.
