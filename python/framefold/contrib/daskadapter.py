@@ -113,7 +113,7 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     if dataset.format == "dask" and existing is not None:
         return _of_dask(existing, dataset, wanted, mask), []
     from framefold.executor._delayed import tasks
-    from framefold.executor._delayed.graph import Graph, ResultSpec
+    from framefold.executor._delayed.graph import Graph
 
     nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
     grid: tuple[int, ...] = nav if mask is None else (int(np.count_nonzero(mask)),)
@@ -125,8 +125,8 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     graph = Graph(tasks.DelayedRun(run))
     bridge = run.bridges[0]
     assert bridge is not None
-    buffer = ResultSpec("frames", "nav", sig, wanted or bridge.input_dtype)
-    frames = graph.nav_rows(0, buffer, native=True)
+    buffer = BufferDeclaration("nav", sig, wanted or bridge.input_dtype, None, None)
+    frames = graph.nav_rows(0, "frames", buffer, native=True)
     return _in_blocks(frames, chunks), _locality(dataset)
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
@@ -21,11 +19,12 @@ if TYPE_CHECKING:
 
     from framefold._cuda.placement import Workers
     from framefold.common.progress import ProgressReporter
-    from framefold.executor._delayed.graph import DelayedResult, Graph, ResultSpec
+    from framefold.executor._delayed.graph import DelayedResult, Graph
     from framefold.executor._delayed.tasks import DelayedRun
     from framefold.run.plan import Run
     from framefold.run.results import UDFResultDict
     from framefold.udf._bridge import Bridge
+    from framefold.udf._declarations import Buffers
 
 __all__ = ["DelayedJobExecutor"]
 
@@ -89,13 +88,13 @@ class DelayedJobExecutor(JobExecutor):
             )
         from framefold.executor._delayed.tasks import DelayedRun
 
-        specs = [result_specs(run, index) for index in range(len(run.udfs))]
-        if not all(specs):
+        declared = [_result_buffers(run, index) for index in range(len(run.udfs))]
+        if not all(declared):
             return None
         for bridge in run.bridges:
             if bridge is not None:
                 _preprocess(run, bridge)
-        return _results(DelayedRun(run, tells=progress is not None), specs, progress)
+        return _results(DelayedRun(run, tells=progress is not None), declared, progress)
 
     @staticmethod
     def get_resources_from_udfs(
@@ -121,27 +120,20 @@ class DelayedJobExecutor(JobExecutor):
         return get_resources_for_backends([udf.get_backends() for udf in listed], user_backends)
 
 
-def result_specs(run: Run, index: int) -> list[ResultSpec]:
-    """The results of a UDF of the run, before they are computed."""
-    from framefold.executor._delayed.graph import ResultSpec
+def _result_buffers(run: Run, index: int) -> Buffers:
+    """The results of a UDF of the run, as they are declared."""
     from framefold.udf._native import _main_side
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
-        declared = run.plan.results_of(index)
-        return [
-            ResultSpec(name, kind, (*extra,), np.dtype(dtype))
-            for name, kind, extra, dtype in declared
-        ]
-    if bridge is None:
-        _, buffers = _main_side(udf, run.dataset, run.roi, None)
-    else:
-        buffers = _declared(bridge)
-    return [
-        ResultSpec(name, decl.kind, decl.extra_shape, decl.dtype)
-        for name, decl in buffers.items()
-        if decl.use != "private"
-    ]
+        return {
+            name: BufferDeclaration(kind, extra, dtype, None, None)
+            for name, kind, extra, dtype in run.plan.results_of(index)
+        }
+    declared = (
+        _main_side(udf, run.dataset, run.roi, None)[1] if bridge is None else _declared(bridge)
+    )
+    return {name: decl for name, decl in declared.items() if decl.use != "private"}
 
 
 def _preprocess(run: Run, bridge: Bridge) -> None:
@@ -154,7 +146,7 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
     bridge.has_ended = True
 
 
-def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
+def _declared(bridge: Bridge) -> Buffers:
     """The declared buffers of a UDF in Python."""
     from framefold.udf._declarations import declared_buffers
 
@@ -162,7 +154,7 @@ def _declared(bridge: Bridge) -> dict[str, BufferDeclaration]:
 
 
 def _results(
-    delayed: DelayedRun, specs: Sequence[Sequence[ResultSpec]], progress: ProgressReporter | None
+    delayed: DelayedRun, declared: Sequence[Buffers], progress: ProgressReporter | None
 ) -> tuple[UDFResultDict, ...]:
     from framefold.executor._delayed.graph import Graph
     from framefold.executor._delayed.progress import computing
@@ -172,22 +164,22 @@ def _results(
     graph = Graph(delayed)
     flat = None if run.roi is None else run.roi.reshape(-1)
     results: list[UDFResultDict] = []
-    for index, udf_specs in enumerate(specs):
-        found = _delayed_results(graph, index, udf_specs)
+    for index, buffers in enumerate(declared):
+        found = _delayed_results(graph, index, buffers)
         wrapped = {
-            spec.name: DaskResultBufferWrapper(
-                spec.kind,
-                spec.extra_shape,
-                spec.dtype,
-                delayed_raw=found[spec.name].raw,
-                delayed_mask=found[spec.name].mask,
-                delayed_full=found[spec.name].full,
+            name: DaskResultBufferWrapper(
+                decl.kind,
+                decl.extra_shape,
+                decl.dtype,
+                delayed_raw=found[name].raw,
+                delayed_mask=found[name].mask,
+                delayed_full=found[name].full,
                 compute=partial(computing, delayed, progress),
                 dataset_shape=run.dataset.shape,
                 roi=flat,
                 valid=delayed.valid,
             )
-            for spec in udf_specs
+            for name, decl in buffers.items()
         }
         for each in wrapped.values():
             each._siblings = [weakref.ref(other) for other in wrapped.values()]
@@ -195,35 +187,33 @@ def _results(
     return tuple(results)
 
 
-def _delayed_results(
-    graph: Graph, index: int, specs: Sequence[ResultSpec]
-) -> dict[str, DelayedResult]:
+def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, DelayedResult]:
     """The results of a UDF by name."""
-    from framefold.executor._delayed.graph import DelayedResult, ResultSpec
+    from framefold.executor._delayed.graph import DelayedResult
 
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
-        kinds = {spec.kind for spec in specs}
+        kinds = {decl.kind for decl in results.values()}
         if kinds == {"nav"} and not udf._native_finish:
-            rows = {spec.name: graph.nav_rows(index, spec, native=True) for spec in specs}
-            return {name: DelayedResult(array) for name, array in rows.items()}
+            return {
+                name: DelayedResult(graph.nav_rows(index, name, decl, native=True))
+                for name, decl in results.items()
+            }
         stepwise = "nav" not in kinds and run.plan.results(index).take_state() is not None
-        return graph.finished_native(index, specs, stepwise=stepwise)
-    buffers = [
-        ResultSpec(name, decl.kind, decl.extra_shape, decl.dtype)
-        for name, decl in _declared(bridge).items()
-        if decl.use != "result_only"
-    ]
+        return graph.finished_native(index, results, stepwise=stepwise)
+    buffers = {name: decl for name, decl in _declared(bridge).items() if decl.use != "result_only"}
     if type(udf).merge_all is not UDF.merge_all:
         merged = _merged_by_udf(graph, index, buffers)
     elif type(udf).merge is UDF.merge:
-        merged = {spec.name: graph.nav_rows(index, spec, native=False) for spec in buffers}
+        merged = {
+            name: graph.nav_rows(index, name, decl, native=False) for name, decl in buffers.items()
+        }
     else:
         merged = graph.merged(index, buffers)
     if type(udf).get_results is UDF.get_results:
-        return {spec.name: DelayedResult(merged[spec.name]) for spec in specs}
-    return graph.finished(index, merged, specs)
+        return {name: DelayedResult(merged[name]) for name in results}
+    return graph.finished(index, merged, results)
 
 
 class PartialResults(dict[str, Any]):
@@ -238,7 +228,7 @@ class PartialResults(dict[str, Any]):
             ) from None
 
 
-def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> dict[str, da.Array]:
+def _merged_by_udf(graph: Graph, index: int, buffers: Buffers) -> dict[str, da.Array]:
     """What the ``merge_all`` of a UDF makes of all partial results."""
     from framefold.common.shape import Shape
     from framefold.common.slice import Slice
@@ -247,7 +237,7 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> d
     run = graph.run
     bridge = run.bridges[index]
     assert bridge is not None
-    by_name = {spec.name: graph.partial_results(index, spec) for spec in buffers}
+    by_name = {name: graph.partial_results(index, name, decl) for name, decl in buffers.items()}
     sig = run.dataset.shape.sig
     ordered = {}
     for k, (start, stop) in enumerate(graph.partitions):
@@ -275,35 +265,38 @@ def _merged_by_udf(graph: Graph, index: int, buffers: Sequence[ResultSpec]) -> d
             f"merge; these are {', '.join(by_name)}"
         )
     return {
-        spec.name: _checked(graph, bridge.name, spec, returned.get(spec.name)) for spec in buffers
+        name: _checked(
+            graph, f"{bridge.name}.merge_all returned {name!r}", decl, returned.get(name)
+        )
+        for name, decl in buffers.items()
     }
 
 
-def _checked(graph: Graph, udf: str, spec: ResultSpec, value: Any) -> da.Array:
+def _checked(graph: Graph, what: str, decl: BufferDeclaration, value: Any) -> da.Array:
     """A buffer as ``merge_all`` returned it, in its shape and dtype; zeros for None."""
     import dask.array as da
 
-    expected = spec.shape(graph.shape, graph.n_selected)
+    expected = decl.flat_shape(graph.shape, graph.n_selected)
     if value is None:
-        return da.zeros(expected, dtype=spec.dtype)
+        return da.zeros(expected, dtype=decl.dtype)
     array = da.asarray(value)
-    if spec.kind == "single" and array.shape == spec.extra_shape:
+    if decl.kind == "single" and array.shape == decl.extra_shape:
         array = array.reshape(expected)
     n_merged = sum(stop - start for start, stop in graph.partitions)
-    if array.shape != spec.shape(graph.shape, n_merged):
+    needed = decl.flat_shape(graph.shape, n_merged)
+    if array.shape != needed:
         raise InvalidResultError(
-            f"{udf}.merge_all returned {spec.name!r} with shape {array.shape}; declared as "
-            f"kind={spec.kind!r}, extra_shape={spec.extra_shape} it must have shape "
-            f"{spec.shape(graph.shape, n_merged)}"
+            f"{what} with shape {array.shape}; declared as kind={decl.kind!r}, "
+            f"extra_shape={decl.extra_shape} it must have shape {needed}"
         )
-    if array.dtype != spec.dtype:
-        array = array.astype(spec.dtype)
-    if spec.kind != "nav" or n_merged == graph.n_selected:
+    if array.dtype != decl.dtype:
+        array = array.astype(decl.dtype)
+    if decl.kind != "nav" or n_merged == graph.n_selected:
         return array
     pieces, done = [], 0
     for start, stop, index in graph.chunks():
         if index is None:
-            pieces.append(da.zeros((stop - start, *array.shape[1:]), dtype=spec.dtype))
+            pieces.append(da.zeros((stop - start, *array.shape[1:]), dtype=decl.dtype))
         else:
             pieces.append(array[done : done + stop - start])
             done += stop - start

@@ -7,8 +7,7 @@ a time, as every other executor does it; so the bits are the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise, product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.common import _memory
-from framefold.common.buffers import BufferKind, _no_value
+from framefold.common.buffers import BufferDeclaration, _no_value
 from framefold.common.shape import Shape
 from framefold.executor._delayed import tasks
 
@@ -33,24 +32,6 @@ MERGED_TOGETHER = 16
 #: A function, whose constant arguments Dask does not look into, and the keys of all others.
 Task = tuple[Any, ...]
 Layer = dict[Any, Task | Any]
-
-
-@dataclass(frozen=True)
-class ResultSpec:
-    """What is known of a result buffer before it is computed."""
-
-    name: str
-    kind: BufferKind
-    extra_shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    def shape(self, dataset: Shape, n_selected: int) -> tuple[int, ...]:
-        """Its shape, with flattened navigation axes."""
-        if self.kind == "nav":
-            return (n_selected, *self.extra_shape)
-        if self.kind == "sig":
-            return (*dataset.sig, *self.extra_shape)
-        return self.extra_shape or (1,)
 
 
 class DelayedResult(NamedTuple):
@@ -106,33 +87,34 @@ class Graph:
 
     # What needs no merging.
 
-    def nav_rows(self, udf: int, spec: ResultSpec, *, native: bool) -> da.Array:
+    def nav_rows(self, udf: int, buffer: str, decl: BufferDeclaration, *, native: bool) -> da.Array:
         """A buffer of kind ``nav``, one chunk for each partition."""
-        name = self._name("rows", udf, spec.name)
-        picked = partial(self._picked, udf, spec)
-        return self._rows(name, udf, spec, picked, self._processed, native=native)
+        name = self._name("rows", udf, buffer)
+        picked = partial(self._picked, udf, buffer, decl)
+        return self._rows(name, udf, buffer, decl, picked, self._processed, native=native)
 
-    def partial_results(self, udf: int, spec: ResultSpec) -> list[da.Array]:
+    def partial_results(self, udf: int, buffer: str, decl: BufferDeclaration) -> list[da.Array]:
         """The same buffer of all partitions, one array each."""
         arrays = []
         for index, (start, stop) in enumerate(self.partitions):
-            name = self._name("partial", udf, f"{spec.name}-{index}")
-            shape = spec.shape(self.shape, stop - start)
-            task = self._picked(udf, spec, index)
-            arrays.append(_one_chunk(name, task, shape, spec.dtype, self._processed))
+            name = self._name("partial", udf, f"{buffer}-{index}")
+            shape = decl.flat_shape(self.shape, stop - start)
+            task = self._picked(udf, buffer, decl, index)
+            arrays.append(_one_chunk(name, task, shape, decl.dtype, self._processed))
         return arrays
 
-    def _picked(self, udf: int, spec: ResultSpec, index: int) -> Task:
+    def _picked(self, udf: int, buffer: str, decl: BufferDeclaration, index: int) -> Task:
         """The task that takes a buffer out of the result of partition ``index``."""
         start, stop = self.partitions[index]
-        shape = spec.shape(self.shape, stop - start)
-        return partial(tasks.pick, udf, spec.name, shape), self._keys[index]
+        shape = decl.flat_shape(self.shape, stop - start)
+        return partial(tasks.pick, udf, buffer, shape), self._keys[index]
 
     def _rows(
         self,
         name: str,
         udf: int,
-        spec: ResultSpec,
+        buffer: str,
+        decl: BufferDeclaration,
         task_of: Callable[[int], Task],
         needs: Sequence[Any],
         *,
@@ -145,39 +127,39 @@ class Graph:
             if index is not None:
                 task = task_of(index)
             elif native:
-                shape = spec.shape(self.shape, stop - start)
-                task = (partial(_memory.full, shape, _no_value(spec.dtype), spec.dtype),)
+                shape = decl.flat_shape(self.shape, stop - start)
+                task = (partial(_memory.full, shape, _no_value(decl.dtype), decl.dtype),)
             else:
-                task = partial(tasks.initial, udf, spec.name, start, stop), self._run_key
-            layer[name, k, *(0 for _ in spec.extra_shape)] = task
+                task = partial(tasks.initial, udf, buffer, start, stop), self._run_key
+            layer[name, k, *(0 for _ in decl.extra_shape)] = task
         lengths = tuple(stop - start for start, stop, _ in cut)
-        chunks = (lengths, *((length,) for length in spec.extra_shape))
-        return _array(name, layer, chunks, spec.dtype, needs)
+        chunks = (lengths, *((length,) for length in decl.extra_shape))
+        return _array(name, layer, chunks, decl.dtype, needs)
 
     # Merging.
 
-    def merged(self, udf: int, buffers: Sequence[ResultSpec]) -> dict[str, da.Array]:
+    def merged(self, udf: int, buffers: Mapping[str, BufferDeclaration]) -> dict[str, da.Array]:
         """The merged buffers of a UDF in Python, by name."""
         steps, last = self._steps(udf, tasks.merge, self._groups())
         needs = [*self._processed, steps]
         arrays = {}
-        for spec in buffers:
-            name = self._name("merged", udf, spec.name)
-            if spec.kind != "nav":
-                task = partial(tasks.entry, (spec.name,)), last
-                shape = spec.shape(self.shape, 0)
-                arrays[spec.name] = _one_chunk(name, task, shape, spec.dtype, needs)
+        for buffer, decl in buffers.items():
+            name = self._name("merged", udf, buffer)
+            if decl.kind != "nav":
+                task = partial(tasks.entry, (buffer,)), last
+                shape = decl.flat_shape(self.shape, 0)
+                arrays[buffer] = _one_chunk(name, task, shape, decl.dtype, needs)
                 continue
 
-            def piece(index: int, buffer: str = spec.name) -> Task:
+            def piece(index: int, buffer: str = buffer) -> Task:
                 step, place = divmod(index, MERGED_TOGETHER)
                 return partial(tasks.entry, (buffer, place)), (steps.key, step)
 
-            arrays[spec.name] = self._rows(name, udf, spec, piece, needs)
+            arrays[buffer] = self._rows(name, udf, buffer, decl, piece, needs)
         return arrays
 
     def finished(
-        self, udf: int, merged: dict[str, da.Array], specs: Sequence[ResultSpec]
+        self, udf: int, merged: dict[str, da.Array], specs: Mapping[str, BufferDeclaration]
     ) -> dict[str, DelayedResult]:
         """The results of a UDF in Python that computes them from merged buffers."""
         # Chunks of kind ``nav`` are put together by the task.
@@ -191,21 +173,21 @@ class Graph:
         finished = _layer(name, {(name, 0): task}, *self._processed, *whole)
         roi = self.run.roi
         results = {}
-        for k, spec in enumerate(specs):
-            raw = self._item(udf, spec, (k, 0), finished)
-            name = self._name("mask", udf, spec.name)
+        for k, (buffer, decl) in enumerate(specs.items()):
+            raw = self._item(udf, buffer, decl, (k, 0), finished)
+            name = self._name("mask", udf, buffer)
             mask = _layer(name, {name: (partial(tasks.entry, (k, 1)), (finished.key, 0))}, finished)
             full = None
-            if spec.kind == "nav" and roi is not None:
-                name = self._name("whole", udf, spec.name)
-                shape = (*self.shape.nav, *spec.extra_shape)
-                over = partial(tasks.over_scan, k, spec, self.shape, roi.reshape(-1), self._valid)
-                full = _one_chunk(name, (over, (finished.key, 0)), shape, spec.dtype, [finished])
-            results[spec.name] = DelayedResult(raw, mask, full)
+            if decl.kind == "nav" and roi is not None:
+                name = self._name("whole", udf, buffer)
+                shape = (*self.shape.nav, *decl.extra_shape)
+                over = partial(tasks.over_scan, k, decl, self.shape, roi.reshape(-1), self._valid)
+                full = _one_chunk(name, (over, (finished.key, 0)), shape, decl.dtype, [finished])
+            results[buffer] = DelayedResult(raw, mask, full)
         return results
 
     def finished_native(
-        self, udf: int, specs: Sequence[ResultSpec], *, stepwise: bool
+        self, udf: int, specs: Mapping[str, BufferDeclaration], *, stepwise: bool
     ) -> dict[str, DelayedResult]:
         """The results of a native UDF that are merged; in steps, if it can be."""
         *early, (first, keys) = self._groups() if stepwise else [(0, self._keys)]
@@ -214,8 +196,8 @@ class Graph:
         task = partial(tasks.finish_native, udf, first), self._run_key, before, keys
         finished = _layer(name, {(name, 0): task}, *self._processed, steps)
         return {
-            spec.name: DelayedResult(self._item(udf, spec, (k,), finished))
-            for k, spec in enumerate(specs)
+            buffer: DelayedResult(self._item(udf, buffer, decl, (k,), finished))
+            for k, (buffer, decl) in enumerate(specs.items())
         }
 
     def _groups(self) -> list[tuple[int, list[Any]]]:
@@ -235,12 +217,14 @@ class Graph:
             last = (name, k)
         return _layer(name, layer, *self._processed), last
 
-    def _item(self, udf: int, spec: ResultSpec, path: tuple[int, ...], finished: Any) -> da.Array:
+    def _item(
+        self, udf: int, buffer: str, decl: BufferDeclaration, path: tuple[int, ...], finished: Any
+    ) -> da.Array:
         """One of the results that the last task gives."""
-        name = self._name("result", udf, spec.name)
+        name = self._name("result", udf, buffer)
         task = partial(tasks.entry, path), (finished.key, 0)
-        shape = spec.shape(self.shape, self.n_selected)
-        return _one_chunk(name, task, shape, spec.dtype, [finished])
+        shape = decl.flat_shape(self.shape, self.n_selected)
+        return _one_chunk(name, task, shape, decl.dtype, [finished])
 
 
 def _layer(name: str, layer: Layer, *needs: Any) -> Delayed:

@@ -29,8 +29,8 @@ from framefold.executor._wire import pickles, runs
 from framefold.executor._wire.failures import cannot_be_sent
 
 if TYPE_CHECKING:
+    from framefold.common.buffers import BufferDeclaration
     from framefold.common.shape import Shape
-    from framefold.executor._delayed.graph import ResultSpec
     from framefold.run.plan import Run
     from framefold.udf._bridge import MergeTask
 
@@ -247,7 +247,7 @@ def finish(
 
 def over_scan(
     index: int,
-    spec: ResultSpec,
+    decl: BufferDeclaration,
     shape: Shape,
     roi: npt.NDArray[np.bool_],
     valid: npt.NDArray[np.bool_],
@@ -258,8 +258,8 @@ def over_scan(
     raw = array if full is None else OverScan(array, full)
     return BufferWrapper(
         "nav",
-        spec.extra_shape,
-        spec.dtype,
+        decl.extra_shape,
+        decl.dtype,
         raw=raw,
         dataset_shape=shape,
         roi=roi,
