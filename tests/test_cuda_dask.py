@@ -13,6 +13,7 @@ import framefold as ff
 import framefold.executor.delayed
 from framefold.common.backend import get_use_cuda
 from framefold.exceptions import LimitError, UnsupportedError, WorkerError
+from framefold.executor._dask import devices as dask_devices
 
 distributed = pytest.importorskip("distributed")
 
@@ -37,7 +38,7 @@ def stand_in(patch, tmp_path_factory):
 def both(stand_in):
     """A worker on the CPU, and one with device 1."""
     with ff.Context.make_with("dask", cpus=1, gpus=[1]) as context:
-        assert context.executor._specified == [
+        assert dask_devices.in_spec(context.executor._own.worker_spec) == [
             {"CPU": 1, "compute": 1, "ndarray": 1},
             {"CUDA": 1, "compute": 1, "ndarray": 1},
         ]
@@ -151,6 +152,6 @@ def test_clusters_without_devices(data, monkeypatch):
         with pytest.raises(UnsupportedError, match=r"no worker .* has the resource CUDA; start"):
             context.run_udf(load(context, data, 2), Tiles())
         # A promise that is not kept: no worker that says so has one.
-        monkeypatch.setattr(context.executor, "_specified", [{"CUDA": 1}])
+        monkeypatch.setattr(dask_devices, "in_spec", lambda _spec: [{"CUDA": 1}])
         with pytest.raises(WorkerError, match=r"it has no CUDA device \(no resource CUDA\)"):
             context.run_udf(load(context, data, 2), Tiles())

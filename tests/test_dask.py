@@ -32,10 +32,9 @@ from dask_cases import (
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.executor._dask.batches import ClusterTasks
-from framefold.executor._dask.lending import BufferPool
+from framefold.executor._dask.memory import BufferPool
 from framefold.executor._dask.resources import RunResources
-from framefold.executor._dask.workers import Batch, WorkerState
+from framefold.executor._dask.workers import Batch, ClusterTasks, WorkerState
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.executor.inline import InlineJobExecutor

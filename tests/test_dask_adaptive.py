@@ -19,7 +19,8 @@ pytest.importorskip("distributed")
 
 import distributed
 
-from framefold.executor._dask.demand import MOST, Demand, demand
+from framefold.executor._dask.resources import Demand
+from framefold.executor._dask.workers import MOST_WISHES, demand
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
@@ -71,7 +72,7 @@ def test_workers_are_started_for_a_run(adaptive):
 def test_what_is_asked_for():
     # Without workers, for all that is left; with some, where it takes them long.
     assert demand(40, None, 0) == 40
-    assert demand(10_000, 0.2, 0) == MOST
+    assert demand(10_000, 0.2, 0) == MOST_WISHES
     assert demand(40, None, 2) == 0
     assert demand(40, 0.2, 2) == 0
     assert demand(40, 0.3, 2) == 24

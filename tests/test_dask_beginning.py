@@ -24,49 +24,44 @@ from dask_cases import (
 from distributed import Client, LocalCluster
 
 import framefold as ff
-from framefold.executor._dask import first as beginning
-from framefold.executor._dask.work import Answer, Planned
+from framefold.executor._dask.work import Answer, FirstBatch, Shipment, ShippedRun
 from framefold.executor.dask import DaskJobExecutor
 from framefold.udf.sum import SumUDF
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
 
 
-class Echo:
-    """In place of a run."""
+@pytest.fixture
+def first(monkeypatch):
+    """What a worker makes of a first batch; its answers say which parameters they know."""
+    monkeypatch.setattr(ShippedRun, "_prepare", lambda _self, changes: Answer(results=[changes]))
 
-    def __call__(self, verb, *arguments):
-        if verb == "prepare":
-            return Planned("planned", "fingerprint", Answer([]), shares=True)
-        return verb, *arguments
+    def made(changes):
+        run = ShippedRun(Shipment("1", "version", b"data", b"rest", ([], False), 0, None))
+        batch = FirstBatch(pickle.dumps(run), [3, 4], changes, (0.5, 100), None)
+        return pickle.loads(pickle.dumps(batch))
+
+    return made
 
 
-def test_it_is_called_by_unpickling():
-    parts = beginning.FirstTask([3, 4], (0.5, 100), None)
-    data = pickle.dumps(Echo())
+def test_it_is_called_by_unpickling(first):
     for changes in (None, (2, b"later")):
-        stream, buffers = parts.arguments(data, changes)
-        # What futures stand for gets there beside the pickle.
-        assert data not in stream
-        began = pickle.loads(stream, buffers=buffers)
-        assert began("verb", 1) == ("verb", 1)
-        assert began.planned.kind == "planned"
+        run = first(changes)
+        assert run.answer.results == [changes]
+        assert run([5], (3, b"last"), (0.5, 100), None).results == [(3, b"last")]
 
 
-def test_what_was_fetched_is_not_kept():
-    stream, buffers = beginning.FirstTask([], (0.5, 100), None).arguments(
-        pickle.dumps(Echo()), None
-    )
-    began = pickle.loads(stream, buffers=buffers)
-    assert began("process") == ("process",)
-    assert began.planned.answer is not None  # nobody has it yet
-    there = pickle.loads(pickle.dumps(began))
-    assert there.planned.answer is not None
-    assert began("process") == ("process",)
-    assert began.planned.answer is None
-    assert (began.planned.detail, began.planned.shares) == ("fingerprint", True)
+def test_what_was_fetched_is_not_kept(first):
+    run = first(None)
+    run([5], None, (0.5, 100), None)
+    assert run.answer is not None  # nobody has it yet
+    there, again = (pickle.loads(pickle.dumps(run)) for _ in range(2))  # Dask may do it twice
+    assert there.answer == again.answer == Answer(results=[None])
+    run([5], None, (0.5, 100), None)
+    assert run.answer is None
     # And whoever has it can make the run anew.
-    assert there("process", 7) == ("process", 7)
+    assert there.shipment == run.shipment
+    assert there([7], (2, b"later"), (0.5, 100), None).results == [(2, b"later")]
 
 
 def test_a_run_that_dask_brought_to_disk_goes_on(local, inline, tmp_path):  # noqa: F811
@@ -76,7 +71,7 @@ def test_a_run_that_dask_brought_to_disk_goes_on(local, inline, tmp_path):  # no
         data = get_worker().data
         for key in list(data):
             value = data.get(key)  # the worker's own thread may have dropped it by now
-            if type(value).__name__ == "FirstResult":
+            if type(value).__name__ == "ShippedRun":
                 data[key] = pickle.loads(pickle.dumps(value))
                 (tmp_path / str(frame)).touch()
 

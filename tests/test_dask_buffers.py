@@ -30,11 +30,10 @@ from dask_cases import (
     raw_file,
 )
 
-from framefold.executor._dask import buffers as buffers
-from framefold.executor._dask import lending
+from framefold.executor._dask import memory as lending
 from framefold.udf import UDF
 
-if buffers.machine() is None:
+if lending.machine() is None:
     pytest.skip("memory cannot be shared here", allow_module_level=True)
 
 pytestmark = pytest.mark.usefixtures("hard_limit")
@@ -125,7 +124,7 @@ def test_results_are_sent_where_memory_cannot_be_shared(
     why,
 ):
     if why == "another machine":
-        monkeypatch.setattr("framefold.executor._dask.shipping.machine", lambda: None)
+        monkeypatch.setattr("framefold.executor._dask.crew.machine", lambda: None)
     elif why == "another address":
         monkeypatch.setattr("framefold.executor._dask.feed.is_near", lambda _address: False)
     else:
@@ -143,7 +142,7 @@ def test_results_are_sent_where_memory_cannot_be_shared(
 
 def lend_nothing(self):
     """What a worker cannot open."""
-    return buffers.SharedBuffer(os.getpid(), 1 << 30, (0, 0), 0)
+    return lending.SharedBuffer(os.getpid(), 1 << 30, (0, 0), 0)
 
 
 def test_results_that_are_kept_stay_as_they_are(local, inline, tmp_path):  # noqa: F811
@@ -177,7 +176,7 @@ def test_memory_of_a_worker_that_died(local, inline, tmp_path):  # noqa: F811
 
 def written(buffer, value):
     """What a worker does with a buffer."""
-    filling = buffers.open_buffer(buffers.SharedBuffer(*buffer))
+    filling = lending.open_buffer(lending.SharedBuffer(*buffer))
     places = filling.add([memoryview(np.full(10, value, dtype=np.uint8))])
     filling.close()
     return places, filling.used
@@ -187,9 +186,9 @@ def test_a_file_of_another_process_is_not_taken_for_a_tray():
     """Process ids and descriptors are used again."""
     pool = lending.BufferPool()
     buffer, other = pool.lend(), pool.lend()
-    assert buffers.open_buffer(buffer._replace(file=other.file)) is None
-    assert buffers.open_buffer(buffer._replace(descriptor=other.descriptor)) is None
-    assert buffers.open_buffer(buffer._replace(descriptor=1 << 30)) is None
+    assert lending.open_buffer(buffer._replace(file=other.file)) is None
+    assert lending.open_buffer(buffer._replace(descriptor=other.descriptor)) is None
+    assert lending.open_buffer(buffer._replace(descriptor=1 << 30)) is None
     (place,), used = written(buffer, 3)
     assert pool.read(buffer, used)[place[0] : sum(place)].tolist() == [3] * 10
 
@@ -202,7 +201,7 @@ def test_buffers_grow_and_are_lent_again():
         first = first or buffer
         assert buffer.file == first.file
         one, two = np.random.default_rng(n).integers(0, 255, (2, n), dtype=np.uint8)
-        filling = buffers.open_buffer(buffer)
+        filling = lending.open_buffer(buffer)
         places = [*filling.add([memoryview(one)]), *filling.add([memoryview(two)])]
         filling.close()
         memory = pool.read(buffer, filling.used)
@@ -222,9 +221,9 @@ def test_what_is_written_late_goes_nowhere():
     """A worker was thought to be gone, and is not."""
     pool = lending.BufferPool()
     buffer = pool.lend()
-    late = buffers.open_buffer(buffer)
+    late = lending.open_buffer(buffer)
     # Another attempt at the same batch.
-    assert buffers.open_buffer(buffer) is None
+    assert lending.open_buffer(buffer) is None
     pool.give_back(buffer)
     # It still writes: the buffer is not lent again.
     second = pool.lend()
@@ -235,8 +234,8 @@ def test_what_is_written_late_goes_nowhere():
     third = pool.lend()
     assert third.file == second.file
     # It begins only now.
-    assert buffers.open_buffer(second) is None
-    buffers.open_buffer(third).close()
+    assert lending.open_buffer(second) is None
+    lending.open_buffer(third).close()
 
 
 def test_not_more_is_kept_than_allowed(monkeypatch):
@@ -245,7 +244,7 @@ def test_not_more_is_kept_than_allowed(monkeypatch):
     pool = lending.BufferPool()
     lent = [pool.lend() for _ in range(3)]
     for buffer in lent:
-        filling = buffers.open_buffer(buffer)
+        filling = lending.open_buffer(buffer)
         filling.add([memoryview(bytes(100_000))])
         filling.close()
         pool.give_back(buffer)
@@ -263,7 +262,6 @@ def test_not_more_is_kept_than_allowed(monkeypatch):
         pool.give_back(buffer)
     monkeypatch.setattr(lending, "KEPT_SECONDS", 30.0)
     assert asyncio.run(run()) == 2
-    pool._wake()
     monkeypatch.setattr(lending, "KEPT_SECONDS", 0.01)
     assert asyncio.run(run()) == 0
 

@@ -205,7 +205,7 @@ def test_certificates_of_one_s_own():
 
 def test_memory_is_shared_as_before(closed):
     """Addresses of another kind must not hide that workers are on this machine."""
-    from framefold.executor._dask.lending import is_near
+    from framefold.executor._dask.memory import is_near
 
     workers = closed.context.executor.client.scheduler_info()["workers"]
     assert len(workers) == 2

@@ -18,7 +18,7 @@ from process_cases import PerFrame, eventually, frames, hard_limit  # noqa: F401
 import framefold as ff
 from framefold.exceptions import UDFError, WorkerError
 from framefold.executor import auto
-from framefold.executor._dask.batches import ClusterTasks
+from framefold.executor._dask.workers import ClusterTasks
 from framefold.executor._processes.pool import Pool
 from framefold.executor.processes import ProcessJobExecutor
 from framefold.udf import UDF

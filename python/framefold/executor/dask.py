@@ -5,7 +5,6 @@ from __future__ import annotations
 import _thread
 import os
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +17,6 @@ from framefold.exceptions import (
     MissingLibraryError,
     WorkerError,
 )
-from framefold.executor._dask.spec import cluster_spec
 from framefold.executor._uninterrupted import Work, made
 from framefold.executor.base import (
     Crew,
@@ -32,9 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from framefold._cuda.placement import Workers
-    from framefold.executor._dask.canceller import OwnWorkers
-    from framefold.executor._dask.devices import Resources
-    from framefold.executor._dask.lending import BufferPool
+    from framefold.executor._dask.cluster import LocalCluster
     from framefold.run.plan import Run
 
 __all__ = ["DaskJobExecutor", "cluster_spec"]
@@ -83,6 +79,8 @@ class DaskJobExecutor(JobExecutor):
     ) -> None:
         check_main_process_gpu(main_process_gpu)
         distributed = import_distributed()
+        from framefold.executor._dask.memory import BufferPool
+
         if not isinstance(client, distributed.Client):
             raise InvalidArgumentError(
                 f"client is a {type(client).__name__}; pass a distributed.Client, or use "
@@ -100,13 +98,10 @@ class DaskJobExecutor(JobExecutor):
         self.is_local = is_local
         self._timeout = timeout
         self._startup_timeout = startup_timeout
-        self._lock = threading.RLock()
-        self._buffers: BufferPool | None = None
+        self._buffers = BufferPool()
         self._closed = False
         self._process = os.getpid()
-        self._own: OwnWorkers | None = None
-        #: Of each worker of a cluster that is about to come up, its resources.
-        self._specified: list[Resources] | None = None
+        self._own: LocalCluster | None = None
         self._closing: Work[None] | None = None
 
     @classmethod
@@ -210,7 +205,6 @@ class DaskJobExecutor(JobExecutor):
         distributed = import_distributed()
         from framefold._cuda.placement import devices_by_default
         from framefold.executor._dask import cluster as dask_cluster
-        from framefold.executor._dask import devices as dask_devices
         from framefold.run.plan import available_cores
 
         if spec is None:
@@ -235,25 +229,23 @@ class DaskJobExecutor(JobExecutor):
             executor._owns(client, cluster)
             return executor
 
-        executor = made(start, cls.close, "framefold-start")
-        executor._specified = dask_devices.in_spec(spec)
-        return executor
+        return made(start, cls.close, "framefold-start")
 
     @property
     def n_workers(self) -> int:
         """How many workers there are now."""
-        self._on_loop()  # or it says why not
+        self.check_open()
         return len(self.client.nthreads())
 
     def run_function(self, fn: Callable[..., T], *args: Any, **kwargs: Any) -> T:
         """What a function returns on any worker."""
-        self._on_loop()  # or it says why not
+        self.check_open()
         result: T = self.client.submit(fn, *args, pure=False, **kwargs).result()
         return result
 
     def map(self, fn: Callable[[Any], T], iterable: Iterable[Any]) -> list[T]:
         """What a function returns for each entry, on any workers, in order."""
-        self._on_loop()  # or it says why not
+        self.check_open()
         results: list[T] = self.client.gather(self.client.map(fn, list(iterable), pure=False))
         return results
 
@@ -285,7 +277,7 @@ class DaskJobExecutor(JobExecutor):
         return [(workers[address], found[address]) for address in chosen]
 
     def _workers(self) -> dict[str, WorkerInfo]:
-        self._on_loop()  # or it says why not
+        self.check_open()
         if not self.client.nthreads():
             with suppress(TimeoutError):
                 self.client.wait_for_workers(1, self._startup_timeout)
@@ -313,14 +305,13 @@ class DaskJobExecutor(JobExecutor):
                     self._closing.wait()
                     self._closing.check()
         finally:
-            if self._buffers is not None:
-                self._buffers.close()
+            self._buffers.close()
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
         if not self._takes(run):
             return "executor    threads: all UDFs run on native kernels, which need no workers\n"
-        self._on_loop()  # or it says why not
+        self.check_open()
         n_threads = self.client.nthreads()
         return f"executor    {len(n_threads)} Dask workers with {sum(n_threads.values())} threads\n"
 
@@ -328,9 +319,10 @@ class DaskJobExecutor(JobExecutor):
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
         from framefold.executor._dask import devices as dask_devices
 
-        there = self._specified
-        if there is None:
-            self._on_loop()  # or it says why not
+        if self._own is not None:  # its workers may be about to come
+            there = dask_devices.in_spec(self._own.worker_spec)
+        else:
+            self.check_open()
             there = dask_devices.in_cluster(self.client, self._startup_timeout)
         scheduler: Any = self.client.scheduler
         return dask_devices.find_workers(wishes, there, scheduler.address)
@@ -339,7 +331,7 @@ class DaskJobExecutor(JobExecutor):
         """The workers; None if threads of this process do it."""
         if not self._takes(run):
             return None
-        self._on_loop()  # or it says why not
+        self.check_open()
         from framefold.executor._dask.crew import DaskCrew
 
         return DaskCrew(self, run)
@@ -348,17 +340,8 @@ class DaskJobExecutor(JobExecutor):
         """Whether workers process the run."""
         return not self.is_local or any(bridge is not None for bridge in run.bridges)
 
-    def _lend(self) -> BufferPool:
-        """Memory that is lent to workers."""
-        from framefold.executor._dask.lending import BufferPool
-
-        with self._lock:
-            if self._buffers is None:
-                self._buffers = BufferPool()
-            return self._buffers
-
-    def _on_loop(self) -> Callable[[Callable[[], Any]], None]:
-        """What calls functions on the event loop of the client."""
+    def check_open(self) -> None:
+        """Raise if the workers cannot be used any more."""
         if is_ending():
             raise too_late("workers of Dask cannot be used any more")
         if self._closed:
@@ -373,8 +356,6 @@ class DaskJobExecutor(JobExecutor):
                 f"the client of the Dask scheduler is not connected (its status is "
                 f"{self.client.status!r}); make another context"
             )
-        loop: Any = self.client.loop
-        return loop.add_callback  # type: ignore[no-any-return]
 
     def __reduce__(self) -> Any:
         raise cannot_be_pickled(self)
@@ -385,6 +366,70 @@ class DaskJobExecutor(JobExecutor):
         finalizer = weakref.finalize(self, _start_closing, self._closing, os.getpid())
         finalizer.atexit = False  # it is too late then
         _owners.add(self)
+
+
+def cluster_spec(
+    cpus: int | Iterable[int],
+    cudas: int | Iterable[int] = (),
+    has_cupy: bool = False,
+    name: str = "default",
+    num_service: int = 1,
+    options: Mapping[str, Any] | None = None,
+    preload: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Workers for :meth:`DaskJobExecutor.make_local`: a process for each CPU and CUDA device.
+
+    Parameters
+    ----------
+    cpus
+        How many workers, or an iterable with one entry for each.
+    cudas
+        How many CUDA devices, or the numbers of devices; one that is named twice gets two workers.
+    has_cupy
+        Whether workers with a device have the resource ``ndarray``; CuPy is used where it is
+        installed.
+    num_service
+        Accepted and of no effect.
+    name
+        Names of workers begin with it.
+    options
+        For :class:`distributed.Worker`. Each has one thread if ``nthreads`` is not given.
+    preload
+        Modules that workers import when they start.
+
+    Notes
+    -----
+    Workers have the resources of the reference system: ``CPU`` or ``CUDA``, ``compute``, and
+    ``ndarray``.
+    """
+    from framefold.executor._dask.cluster import LocalWorker
+    from framefold.executor._dask.devices import tags
+
+    numbers, devices = _numbers(cpus, "cpus"), _numbers(cudas, "cudas")
+    if not numbers and not devices:
+        raise InvalidArgumentError("cpus is 0; a cluster needs at least one worker")
+    given = {"nthreads": 1, "memory_limit": 0, **(options or {})}
+    if preload:
+        given["preload"] = list(preload)
+    n_threads = given["nthreads"]
+    on_cpu = {"resources": tags(n_threads, cuda=False, ndarray=True), **given}
+    on_cuda = {"resources": tags(n_threads, cuda=True, ndarray=has_cupy), **given}
+    spec: dict[str, Any] = {
+        f"{name}-cpu-{number}": {"cls": LocalWorker, "options": {"options": on_cpu}}
+        for number in numbers
+    }
+    for place, device in enumerate(devices):
+        repeated = devices[:place].count(device)
+        key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
+        spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
+    return spec
+
+
+def _numbers(devices: int | Iterable[int], name: str) -> list[int]:
+    numbers = list(range(devices)) if isinstance(devices, int) else list(devices)
+    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
+        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
+    return numbers
 
 
 def _connected(cls: Any, *args: Any, **options: Any) -> Client:

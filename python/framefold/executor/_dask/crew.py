@@ -5,25 +5,35 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import time
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from distributed import Client
+
 from framefold import _engine
 from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
-from framefold.executor._dask.batches import ClusterTasks
-from framefold.executor._dask.canceller import CANCELLED
 from framefold.executor._dask.feed import Feed
+from framefold.executor._dask.memory import machine
 from framefold.executor._dask.messages import lost_scheduler
-from framefold.executor._dask.shipping import ship, ship_changes, udfs_of, wait_for_held
-from framefold.executor._wire import runs
+from framefold.executor._dask.resources import CANCELLED
+from framefold.executor._dask.work import Shipment
+from framefold.executor._dask.workers import ClusterTasks
+from framefold.executor._tasks import POLL
+from framefold.executor._wire import datasets, failures, pickles, runs
+from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
+    from framefold.io.dataset.base import DataSet
     from framefold.run.plan import Run
 
+#: Of framefold; workers need the same.
+VERSION = _engine.__version__
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 5.0
 
@@ -43,7 +53,7 @@ class DaskCrew:
     """
 
     def __init__(self, executor: DaskJobExecutor, run: Run) -> None:
-        self._executor = executor
+        self.executor = executor
         self._client = executor.client
         self._run = run
         one_by_one = executor._timeout is not None
@@ -67,7 +77,7 @@ class DaskCrew:
             data, large = self._tasks.collect(index, self._check)
         except UDFRunCancelled:
             # The executor was closed: that is the error to raise, not what followed from it.
-            if self._executor._closed:
+            if self.executor._closed:
                 raise UDFRunCancelled("the executor was closed during the run") from None
             raise
         return _engine.Partial(index, pickle.loads(data, buffers=large))
@@ -107,24 +117,17 @@ class DaskCrew:
         """Stop the run, from any thread: the thread that merges ends it, and says why."""
         self._tasks.fail(None, UDFRunCancelled(reason))
 
-    @property
-    def executor(self) -> DaskJobExecutor:
-        """Whose workers process the run."""
-        return self._executor
-
     def _start(self) -> None:
-        executor, run = self._executor, self._run
-        executor._on_loop()  # or it says why not
+        run = self._run
+        self.executor.check_open()
         wait_for_held(run.dataset, self._client, self._check)
         self._known = udfs_of(run)
-        shipment = ship(run)
-        call = executor._on_loop()
-        limits = executor._timeout, executor._startup_timeout
-        own, buffers = executor._own, executor._lend()
-        self._feed = Feed(self._client, shipment, self._tasks, *limits, own, buffers)
-        self._number = shipment.number
+        self._number = uuid.uuid4().hex[:12]
+        shipped = ship(run, self._number)
+        self.executor.check_open()
+        self._feed = Feed(self.executor, run, shipped, self._tasks)
         active[self._number] = self
-        call(self._feed.start)
+        self._call(self._feed.start)
 
     def _call(self, function: Callable[[], Any]) -> None:
         loop: Any = self._client.loop
@@ -134,8 +137,81 @@ class DaskCrew:
         if self._run.plan.cancelled:
             raise UDFRunCancelled("the run was cancelled")
         # Without the client's loop, no other code can notice that the run has ended.
-        if self._client.status == "closed" and not self._executor._closed:
+        if self._client.status == "closed" and not self.executor._closed:
             raise lost_scheduler(runs.names(self._run), self._address)
+
+
+def ship(run: Run, number: str) -> Shipment:
+    """A run as it is sent to workers.
+
+    Parameters
+    ----------
+    number
+        Of the run, unlike those of all others.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If something of it cannot be pickled; names it.
+    """
+    contents = runs.contents(run)
+    try:
+        dataset, _ = pickles.dumps_by_value(datasets.sent(contents.pop("dataset")), share=False)
+        rest, _ = pickles.dumps_by_value(contents, share=False)
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
+    where = runs.environment(), runs.checksum(runs.fingerprint(run)), machine()
+    return Shipment(number, VERSION, dataset, rest, *where)
+
+
+def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -> None:
+    """Wait for what the cluster computes for a data set: workers would wait for themselves.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If another cluster does so.
+    """
+    futures = dataset._held
+    if not futures:
+        return
+    schedulers = {future.client.scheduler.address for future in futures}
+    scheduler: Any = client.scheduler
+    if schedulers != {scheduler.address}:
+        raise failures.held_elsewhere()
+    # Dask's own function for that asks the default client, which may be another or none.
+    while not all(future.done() for future in futures):
+        check()
+        time.sleep(POLL)
+    for future in futures:
+        if future.status != "finished":
+            future.result()  # which says why
+
+
+def udfs_of(run: Run) -> list[UDF | None]:
+    """The UDFs of a run as they are now; None for native kernels."""
+    return [None if bridge is None else bridge.udf for bridge in run.bridges]
+
+
+def ship_changes(udfs: list[UDF | None], known: list[UDF | None]) -> bytes | None:
+    """Parameters that were changed as they are sent to workers; None if the workers know them.
+
+    Raises
+    ------
+    InvalidArgumentError
+        As :func:`ship`.
+    """
+    if all(udf is before for udf, before in zip(udfs, known, strict=True)):
+        return None
+    recipes = [None if udf is None else runs.recipe(udf) for udf in udfs]
+    try:
+        data, _ = pickles.dumps_by_value(recipes, share=False)
+    except Exception as error:
+        asked = [udf for udf in udfs if udf is not None]
+        raise failures.cannot_be_sent(asked, None, error) from error
+    return data
 
 
 def _stop_all() -> None:

@@ -9,27 +9,37 @@ the data set get any.
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from distributed import Client, KilledWorker
+from distributed import Future, KilledWorker
 
 from framefold.exceptions import WorkerError
 from framefold.executor._dask import messages
-from framefold.executor._dask import work as dask_work
-from framefold.executor._dask.batches import BATCH_BYTES, N_TRIED, SHARED_BYTES, ClusterTasks
-from framefold.executor._dask.buffers import SharedBuffer
-from framefold.executor._dask.canceller import CANCELLED, PATIENCE, Canceller, OwnWorkers, done
-from framefold.executor._dask.clock import Clock
-from framefold.executor._dask.demand import Demand, demand
-from framefold.executor._dask.first import FirstResult
-from framefold.executor._dask.lending import BufferPool, is_near
-from framefold.executor._dask.resources import RunResources
-from framefold.executor._dask.sending import Sending
-from framefold.executor._dask.workers import Batch, Participation, WorkerState
+from framefold.executor._dask.memory import SharedBuffer, is_near
+from framefold.executor._dask.resources import CANCELLED, Demand, RunResources, Shipping
+from framefold.executor._dask.work import Answer, Shipment, ShippedRun
+from framefold.executor._dask.workers import (
+    BATCH_BYTES,
+    N_TRIED,
+    PATIENCE,
+    SHARED_BYTES,
+    Batch,
+    Clock,
+    ClusterTasks,
+    Participation,
+    WorkerState,
+    demand,
+    stop,
+)
 from framefold.executor._tasks import ATTEMPTS
-from framefold.executor._wire import failures
+from framefold.executor._wire import failures, runs
+
+if TYPE_CHECKING:
+    from framefold.executor.dask import DaskJobExecutor
+    from framefold.run.plan import Run
 
 #: How often to look for workers that came or went, in seconds.
 POLL = 0.5
@@ -40,58 +50,33 @@ ANSWER = 30.0
 LATE, LATE_TIMES, LATE_FIRST = 3.0, 5.0, 30.0
 
 
-class Shipment(NamedTuple):
-    """A run, as it is sent."""
-
-    number: str
-    #: The pickle of a :class:`framefold.executor._dask.work.ShippedRun`.
-    data: bytes
-    #: Of framefold here.
-    version: str
-    #: What a worker's plan has to be.
-    fingerprint: str
-    #: The names of the UDFs.
-    names: str
-
-
 class Feed:
     """Gives the tasks of one run to workers.
 
     Parameters
     ----------
-    client
-        Of the cluster.
-    shipment, tasks
+    executor
+        Whose workers process it.
+    run
+        Planned.
+    shipment
+        The run, as it is sent.
+    tasks
         Of the run.
-    timeout
-        How many seconds a partition may take; None for any.
-    startup_timeout
-        How many seconds to wait for workers where there are none.
-    own
-        As for :class:`framefold.executor._dask.canceller.Canceller`.
-    buffers
-        Of the client.
     """
 
     def __init__(
-        self,
-        client: Client,
-        shipment: Shipment,
-        tasks: ClusterTasks,
-        timeout: float | None,
-        startup_timeout: float,
-        own: OwnWorkers | None,
-        buffers: BufferPool,
+        self, executor: DaskJobExecutor, run: Run, shipment: Shipment, tasks: ClusterTasks
     ) -> None:
-        self._client = client
-        self._canceller = Canceller(client, shipment.number, own)
-        self._own = own
-        self._resources = RunResources(client, shipment.number, buffers)
-        self._demand = Demand(self._resources)
-        self._run = shipment
+        self._executor = executor
+        self._client = client = executor.client
+        self._number = shipment.number
+        self._run = run
+        self._names = runs.names(run)
         self._tasks = tasks
-        self._timeout = timeout
-        self._startup_timeout = startup_timeout
+        self._resources = RunResources(client, shipment.number, executor._buffers)
+        self._shipping = Shipping(self._resources, pickle.dumps(ShippedRun(shipment), 5))
+        self._demand = Demand(self._resources)
         scheduler: Any = client.scheduler
         self._address: str = scheduler.address
         self._workers: dict[str, WorkerState] = {}
@@ -102,7 +87,6 @@ class Feed:
         self._was_usable = False
         self._updated_at = float("-inf")
         self._clock = Clock(most=2 * POLL)
-        self._sending = Sending(self._resources, shipment.data, tasks, self._clock)
         self._had_worker_at = self._clock.seconds
         self._ended = False
 
@@ -122,7 +106,7 @@ class Feed:
         """Send these parameters along from now on."""
         if not self._ended:
             self._n_changes += 1
-            self._start_coroutine(self._sending.change(self._n_changes, data))
+            self._start_coroutine(self._shipping.change(self._n_changes, data))
 
     async def end(self, *, complete: bool) -> None:
         """Remove the run; waits until no worker is busy with it any more, as far as possible."""
@@ -136,7 +120,7 @@ class Feed:
         self._resources.close()
         self.merged()
         if (busy or idle) and self._client.status == "running":
-            await self._canceller.stop(busy, idle)
+            await stop(self._client, self._number, busy, idle, self._executor._own)
         if self._coroutines:
             # They end with their futures, but for results that are on their way.
             await asyncio.wait(self._coroutines, timeout=PATIENCE)
@@ -151,7 +135,7 @@ class Feed:
                 self._changed.clear()
                 self._clock.tick()
                 if self._client.status != "running":
-                    raise messages.lost_scheduler(self._run.names, self._address)
+                    raise messages.lost_scheduler(self._names, self._address)
                 await self._update_workers()
                 if self._ended:
                     break
@@ -164,7 +148,7 @@ class Feed:
             self._tasks.fail(None, error)
         except Exception as error:
             detail = f" ({type(error).__name__}: {error})"
-            lost = messages.lost_scheduler(self._run.names, self._address, detail)
+            lost = messages.lost_scheduler(self._names, self._address, detail)
             self._tasks.fail(None, lost)
 
     async def _update_workers(self) -> None:
@@ -210,114 +194,48 @@ class Feed:
 
     def _check_workers(self, now: float) -> None:
         """Fail if no worker can take part."""
+        own, patience = self._executor._own, self._executor._startup_timeout
         states = {worker.state for worker in self._workers.values()}
         if states & {Participation.IDLE, Participation.PREPARING, Participation.USABLE}:
             self._had_worker_at = now
         elif states and not self._was_usable:
             workers = list(self._workers.values())
-            raise messages.none_can(self._run.names, self._address, workers)
-        elif self._own is not None and (reason := self._own.why_none) is not None:
+            raise messages.none_can(self._names, self._address, workers)
+        elif own is not None and (reason := own.why_none) is not None:
             raise messages.not_started(reason)
-        elif now > self._had_worker_at + self._startup_timeout:
-            raise messages.no_worker(self._run.names, self._address, self._startup_timeout)
+        elif now > self._had_worker_at + patience:
+            raise messages.no_worker(self._names, self._address, patience)
 
     async def _prepare(self, worker: WorkerState) -> None:
         """Have a worker open the data set, plan the run, and process a first batch."""
-        worker.settled.clear()
-        batch: Batch | None = None
+        indices: list[int] = []
         try:
-            data = await self._sending.bring()
+            await self._shipping.bring()
             if self._ended or worker.state is Participation.GONE:
                 return
-            # Without a first batch, if a death has to be traced to one partition, or if other
-            # workers have processed partitions already.
+            # Without partitions, if a death has to be traced to one of them, or if other workers
+            # have processed some already.
             together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
-            indices = self._take(self._tasks.batch_size()) if together else []
-            batch = self._sending.prepare(worker, data, indices)
-            if indices:
-                worker.batches.append(batch)
-            if len(indices) == N_TRIED:
-                # There are enough partitions to send the next batches before this one is done.
-                for _ in range(worker.n_threads):
-                    if more := self._take(self._tasks.batch_size()):
-                        self._give(worker, more)
-            answer = await worker.answer
-            planned: dask_work.Planned = (
-                answer.planned if isinstance(answer, FirstResult) else answer
-            )
-        except CANCELLED as error:
-            self._mark_for_restart(worker, error)
+            indices = self._take(self._tasks.batch_size()) if together else indices
+            now = self._clock.seconds
+            batch = self._shipping.first_batch(worker, indices, self._tasks.budget, now)
+        except (*CANCELLED, Exception) as error:
+            self._handle_error(worker, None, error)
+            self._put_back(indices)
             return
-        except KilledWorker:
-            self._exclude(worker, "it died while it prepared the run")
-        except OSError as error:
-            # A connection broke: to this worker, or to one that died with data of the run.
-            worker.n_broken += 1
-            if worker.n_broken < ATTEMPTS:
-                self._mark_for_restart(worker, error)
-                return
-            self._exclude(worker, f"{type(error).__name__}: {error}")
-        except ModuleNotFoundError as error:
-            self._exclude(worker, f"{error.name or error} is not installed there")
-        except Exception as error:
-            self._exclude(worker, f"{type(error).__name__}: {error}")
-        else:
-            if self._workers.get(worker.address) is worker:
-                self._handle_planned(worker, planned, batch)
-        finally:
-            worker.settled.set()
-        if worker.state is not Participation.USABLE:
-            self._reassign_batches(worker)
-        if worker.answer is not worker.run:
-            self._resources.release(worker.answer)
-        if batch is not None:
-            self._resources.release(batch.buffer)
-        self._changed.set()
-
-    def _handle_planned(
-        self, worker: WorkerState, planned: dask_work.Planned, batch: Batch | None
-    ) -> None:
-        """Handle a worker's answer to the request to plan the run."""
-        detail: Any = planned.detail
-        if planned.kind == "planned":
-            if detail != self._run.fingerprint:
-                both = self._run.fingerprint, detail
-                other = messages.planned_differently(self._run.names, worker.address, *both)
-                self._tasks.fail(None, other)
-            worker.state = Participation.USABLE
-            worker.shares = worker.may_share = planned.shares
-            self._was_usable = True
-            if batch in worker.batches:
-                worker.done_with(batch, self._clock.seconds)
-                self._keep_answer(planned.answer or dask_work.Answer([]), batch)
-        elif planned.kind == "other version":
-            here = self._run.version
-            self._exclude(worker, f"framefold {detail} is installed there, {here} here")
-        else:
-            exception = failures.unpack(detail)
-            if planned.kind == "failed":
-                self._tasks.fail(None, exception)
-            self._exclude(worker, f"{exception}")
-
-    def _reassign_batches(self, worker: WorkerState) -> None:
-        """Have other workers process what was sent to this one along with the run."""
-        batches, worker.batches = worker.batches, []
-        for batch in batches:
-            self._resources.release(batch.future, batch.buffer)
-            if not self._ended:
-                self._put_back(batch.indices)
-
-    def _mark_for_restart(self, worker: WorkerState, error: BaseException) -> None:
-        """Ask a worker once more, if it is still there, as its futures were cancelled.
-
-        The run has ended, or the worker has left, or all futures were cancelled from outside.
-        """
-        failures.clear_traceback(error)  # or future and frames would refer to each other
-        worker.needs_restart = True
-        self._changed.set()
+        worker.batches.append(batch)
+        if len(indices) == N_TRIED:
+            # There are enough partitions to send the next batches before this one is done.
+            for _ in range(worker.n_threads):
+                if more := self._take(self._tasks.batch_size()):
+                    self._give(worker, more)
+        await self._follow(worker, batch, at_once=True)
 
     def _restart(self, worker: WorkerState) -> None:
-        """Give up all that was sent to a worker, and ask it to plan the run once more."""
+        """Give up all that was sent to a worker, and ask it to plan the run once more.
+
+        Its futures were cancelled: from outside, or as data that they need were lost.
+        """
         if self._ended or self._workers.get(worker.address) is not worker:
             return
         self._release_worker(worker)
@@ -325,20 +243,27 @@ class Feed:
         fresh.n_broken = worker.n_broken
         self._workers[worker.address] = fresh
 
-    def _release_worker(self, worker: WorkerState, *, blamed: bool = False) -> None:
-        """Have other workers process the batches of a worker, and release its resources."""
-        worker.state = Participation.GONE
-        resources = worker.resources
-        for batch in list(worker.batches):
-            alone = len(batch.indices) == 1 and batch.future.status != "finished"
-            self._reassign_batch(worker, batch, blamed=blamed and alone)
-        self._resources.release(*resources)
-        worker.settled.set()
-        self._merged.set()
-
     def _exclude(self, worker: WorkerState, reason: str) -> None:
+        self._release_worker(worker, lost=False)
         worker.state, worker.reason = Participation.EXCLUDED, reason
         self._updated_at = float("-inf")  # others may be needed in its place
+
+    def _release_worker(
+        self, worker: WorkerState, *, lost: bool = True, blamed: bool = False
+    ) -> None:
+        """Have other workers process the batches of a worker, and release what the run has there.
+
+        Parameters
+        ----------
+        lost, blamed
+            As for :meth:`_reassign`; a partition is to blame only if it is certain which one.
+        """
+        worker.state = Participation.GONE
+        for batch in list(worker.batches):
+            alone = len(batch.indices) == 1 and batch.future.status != "finished"
+            self._reassign(worker, batch, lost=lost, blamed=blamed and alone)
+        self._resources.release(worker.run)
+        self._merged.set()
 
     def _hand_out(self) -> None:
         """Send batches to workers that have room: first to those that have least."""
@@ -347,7 +272,9 @@ class Feed:
         # Some partitions have to be left for workers that still plan the run.
         tasks.set_n_threads(sum(worker.n_threads for worker in workers if worker.takes_part))
         usable = [worker for worker in workers if worker.state is Participation.USABLE]
-        tasks.batch_bytes = SHARED_BYTES if all(worker.shares for worker in usable) else BATCH_BYTES
+        tasks.batch_bytes = (
+            SHARED_BYTES if all(worker.may_share for worker in usable) else BATCH_BYTES
+        )
         usable.sort(key=lambda worker: len(worker.batches) / worker.n_threads)
         now = self._clock.seconds
         for n_ahead in range(1, tasks.n_ahead + 1):
@@ -369,42 +296,53 @@ class Feed:
         return sorted(self._tasks.take(n_wanted))
 
     def _give(self, worker: WorkerState, indices: list[int]) -> None:
-        batch = self._sending.process(worker, indices)
+        batch = self._shipping.batch(worker, indices, self._tasks.budget, self._clock.seconds)
         worker.batches.append(batch)
         self._start_coroutine(self._follow(worker, batch))
 
-    async def _follow(self, worker: WorkerState, batch: Batch) -> None:
-        """Wait for a batch, and take in its results or its error."""
-        first = batch.indices[0]
+    async def _follow(self, worker: WorkerState, batch: Batch, *, at_once: bool = False) -> None:
+        """Wait for a batch, and take in its results or its error.
+
+        Parameters
+        ----------
+        at_once
+            Whether results must not stay on the worker, as its answer says if it can take part.
+        """
+        schedule = self._tasks.schedule
         try:
-            if not self._tasks.schedule.may_bring(batch.indices[-1]):
-                await done(batch.future)
-                while not self._tasks.schedule.may_bring(first) and batch in worker.batches:
+            if not at_once and not schedule.may_bring(batch.indices[-1]):
+                await _done(batch.future)
+                while not schedule.may_bring(batch.indices[0]) and batch in worker.batches:
                     self._merged.clear()
                     await self._merged.wait()
-            answer: dask_work.Answer = await batch.future
-            await worker.settled.wait()
-        except CANCELLED as error:
-            self._mark_for_restart(worker, error)
-        except Exception as error:
-            await worker.settled.wait()
-            if batch not in worker.batches:
-                return  # the worker is gone
-            if isinstance(error, KilledWorker):
-                self._reassign_batch(worker, batch, blamed=True)
-                return
-            worker.batches.remove(batch)
-            self._tasks.fail(first, messages.broken(self._run.names, worker.address, error))
+            result: Answer | ShippedRun = await batch.future
+        except (*CANCELLED, Exception) as error:
+            self._handle_error(worker, batch, error)
         else:
             if batch in worker.batches:
-                worker.done_with(batch, self._clock.seconds)
-                self._keep_answer(answer, batch)
+                answer = result.answer if isinstance(result, ShippedRun) else result
+                self._take_in(worker, batch, answer or Answer())
         finally:
-            if batch not in worker.batches:  # otherwise `_reassign_batch` releases them
-                self._resources.release(batch.future, batch.buffer)
+            if batch not in worker.batches:  # otherwise `_release_worker` does it
+                self._resources.release(batch.buffer)
+                if batch.future is not worker.run:
+                    self._resources.release(batch.future)
             self._changed.set()
 
-    def _keep_answer(self, answer: dask_work.Answer, batch: Batch) -> None:
+    def _take_in(self, worker: WorkerState, batch: Batch, answer: Answer) -> None:
+        """Handle what a worker says of a batch."""
+        if answer.refusal is not None:
+            self._exclude(worker, answer.refusal)
+            return
+        if answer.other_plan is not None:
+            both = runs.fingerprint(self._run), answer.other_plan
+            other = messages.planned_differently(self._names, worker.address, *both)
+            self._tasks.fail(None, other)
+        if worker.state is Participation.PREPARING:
+            worker.state = Participation.USABLE
+            worker.may_share = answer.shares
+            self._was_usable = True
+        worker.done_with(batch, self._clock.seconds)
         if self._ended:
             return
         try:
@@ -418,36 +356,75 @@ class Feed:
             self._tasks.fail(failed, failures.unpack(packed))
         self._put_back(batch.indices[len(answer.results) :])
 
-    def _give_results(self, answer: dask_work.Answer, buffer: SharedBuffer | None) -> None:
+    def _give_results(self, answer: Answer, buffer: SharedBuffer | None) -> None:
         given: list[Any] = []
         memory = None
         if buffer is not None and answer.used:
-            memory = self._resources.read(buffer, answer.used)
+            memory = self._executor._buffers.read(buffer, answer.used)
         for index, len_bytes, seconds, data, where in answer.results:
             large = where if memory is None else [memory[start : start + n] for start, n in where]
             given.append((index, (data, large), len_bytes, seconds))
         self._tasks.give(given)
 
-    def _put_back(self, indices: list[int]) -> None:
-        for index in indices:
-            if self._tasks.schedule.is_open(index) and not self._is_assigned(index):
-                self._tasks.schedule.put_back(index)
+    def _handle_error(self, worker: WorkerState, batch: Batch | None, error: BaseException) -> None:
+        """Handle what waiting for a batch raised, or sending what it needs; not user code."""
+        if batch is not None and batch not in worker.batches:
+            return  # the worker is gone, or the batch is given to another one
+        is_preparing = worker.state is Participation.PREPARING
+        # A connection broke: to this worker, or to one that died with data of the run.
+        is_broken = isinstance(error, OSError) and is_preparing
+        worker.n_broken += is_broken
+        if isinstance(error, CANCELLED) or (is_broken and worker.n_broken < ATTEMPTS):
+            failures.clear_traceback(error)  # or future and frames would refer to each other
+            worker.needs_restart = True
+        elif isinstance(error, KilledWorker) and is_preparing:
+            self._exclude(worker, "it died while it prepared the run")
+        elif isinstance(error, ModuleNotFoundError) and is_preparing:
+            self._exclude(worker, f"{error.name or error} is not installed there")
+        elif is_preparing:
+            self._exclude(worker, f"{type(error).__name__}: {error}")
+        elif isinstance(error, KilledWorker) and batch is not None:
+            self._reassign(worker, batch, blamed=True)
+        elif isinstance(error, Exception) and batch is not None:
+            worker.batches.remove(batch)
+            broken = messages.broken(self._names, worker.address, error)
+            self._tasks.fail(next(iter(batch.indices), None), broken)
+        self._changed.set()
 
-    def _reassign_batch(self, worker: WorkerState, batch: Batch, *, blamed: bool) -> None:
+    def _reassign(
+        self, worker: WorkerState, batch: Batch, *, lost: bool = True, blamed: bool = False
+    ) -> None:
+        """Have other workers process a batch.
+
+        Parameters
+        ----------
+        lost
+            Whether the worker may have died of one of its partitions.
+        blamed
+            Whether it is certain that it did.
+        """
         worker.batches.remove(batch)
+        self._resources.release(batch.future, batch.buffer)
         for other in (other for each in self._workers.values() for other in each.batches):
             if not set(batch.indices).isdisjoint(other.indices):
                 other.is_copied = False  # what is lost may have been the copy
-        for index in batch.indices:
-            if self._tasks.schedule.is_open(index) and not self._is_assigned(index):
-                attempts = self._tasks.schedule.lost(index, blamed)
-                if attempts >= ATTEMPTS:
-                    error = messages.died(self._run.names, index, attempts, worker.address)
-                    self._tasks.fail(index, error)
+        for index in self._to_do(batch.indices) if lost else ():
+            if (attempts := self._tasks.schedule.lost(index, blamed)) >= ATTEMPTS:
+                died = messages.died(self._names, index, attempts, worker.address)
+                self._tasks.fail(index, died)
+        if not lost:
+            self._put_back(batch.indices)
 
-    def _is_assigned(self, index: int) -> bool:
-        """Whether any worker has a partition."""
-        return any(index in b.indices for worker in self._workers.values() for b in worker.batches)
+    def _put_back(self, indices: list[int]) -> None:
+        """Have partitions processed that were not begun."""
+        for index in self._to_do(indices):
+            self._tasks.schedule.put_back(index)
+
+    def _to_do(self, indices: list[int]) -> list[int]:
+        """Those of some partitions that are not processed, and that no worker has."""
+        batches = [batch.indices for worker in self._workers.values() for batch in worker.batches]
+        is_open = self._tasks.schedule.is_open
+        return [i for i in indices if is_open(i) and not any(i in batch for batch in batches)]
 
     def _try_again_elsewhere(self, usable: list[WorkerState]) -> None:
         """Send the partition to be merged next to an idle worker as well, if it is late.
@@ -475,15 +452,16 @@ class Feed:
             self._updated_at = float("-inf")
 
     def _enforce_timeout(self) -> None:
-        if self._timeout is None:
+        timeout = self._executor._timeout
+        if timeout is None:
             return
         for worker in self._workers.values():
             for batch in worker.batches:
                 # Partitions that other workers have finished meanwhile do not count.
                 index = next(filter(self._tasks.schedule.is_open, batch.indices), None)
-                if index is not None and self._clock.seconds > batch.since + self._timeout:
-                    names = self._run.names
-                    error = messages.took_too_long(names, index, self._timeout, worker.address)
+                if index is not None and self._clock.seconds > batch.since + timeout:
+                    names = self._names
+                    error = messages.took_too_long(names, index, timeout, worker.address)
                     self._tasks.fail(index, error)
 
     # Helpers.
@@ -498,3 +476,16 @@ class Feed:
         self._coroutines.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._tasks.fail(None, error)
+
+
+async def _done(future: Future) -> None:
+    """Wait until a task is done, and leave its result where it is."""
+    is_done = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def set_done(_future: Future) -> None:
+        with suppress(RuntimeError):  # the client is closed, and its loop with it
+            loop.call_soon_threadsafe(is_done.set)
+
+    future.add_done_callback(set_done)
+    await is_done.wait()

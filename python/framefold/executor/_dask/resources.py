@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import itertools
+import operator
+import pickle
 from contextlib import suppress
 from typing import Any
 
 from distributed import Client, Future
 
-from framefold.executor._dask.buffers import SharedBuffer
-from framefold.executor._dask.lending import BufferPool
+from framefold.executor._dask.memory import BufferPool, SharedBuffer
+from framefold.executor._dask.work import FirstBatch
+from framefold.executor._dask.workers import Batch, WorkerState
 from framefold.executor._tasks import ATTEMPTS
-from framefold.executor._wire.pickles import Bytes
 
 #: What is larger than this, in bytes, is sent to one worker, and from there to the others.
 SMALL = 32 << 10
+#: What waiting for a future raises if it is cancelled or released.
+CANCELLED = (asyncio.CancelledError, concurrent.futures.CancelledError)
 
 _numbers = itertools.count(1)
 
@@ -47,9 +51,7 @@ class RunResources:
         self._sending: set[asyncio.Task[Future]] = set()
         self._closed = False
 
-    def submit(
-        self, address: str, kind: str, function: Any, *arguments: Any, **named: Any
-    ) -> Future:
+    def submit(self, address: str, kind: str, function: Any, *arguments: Any) -> Future:
         """Have one worker call a function.
 
         Raises
@@ -57,21 +59,10 @@ class RunResources:
         concurrent.futures.CancelledError
             If the run has ended.
         """
-        if self._closed:
-            raise concurrent.futures.CancelledError("the run has ended")
-        return self._own(
-            self._client.submit(
-                function,
-                *arguments,
-                **named,
-                key=self._key(kind),
-                pure=False,
-                workers=[address],
-                allow_other_workers=False,
-                # In this order: a first batch that waits for the next one holds up the run.
-                fifo_timeout=0,
-            )
-        )
+        # In the order in which they are submitted: a first batch that waits for the next one
+        # holds up the run.
+        pinned = {"workers": [address], "allow_other_workers": False, "fifo_timeout": 0}
+        return self._submit(kind, function, *arguments, **pinned)
 
     def wish(self) -> Future:
         """A task that no worker can do.
@@ -81,27 +72,19 @@ class RunResources:
         concurrent.futures.CancelledError
             If the run has ended.
         """
-        if self._closed:
-            raise concurrent.futures.CancelledError("the run has ended")
-        key, resources = self._key("wish"), {"framefold-wish": 1.0}
-        return self._own(self._client.submit(bool, key=key, pure=False, resources=resources))
+        return self._submit("wish", bool, resources={"framefold-wish": 1.0})
 
-    async def argument(self, data: bytes) -> bytes | Future:
-        """Bytes as an argument of tasks.
-
-        Large ones are carried from worker to worker; not as a task, which might have to wait.
+    async def scatter(self, data: bytes) -> Future:
+        """Send bytes to a worker: not as a task, which might have to wait.
 
         Raises
         ------
         OSError
-            If they cannot be brought to a worker, for instance as it dies meanwhile.
+            If they cannot be brought there, for instance as the worker dies meanwhile.
         concurrent.futures.CancelledError
             If the run ends meanwhile.
         """
-        if len(data) <= SMALL:
-            return data
-        if self._closed:
-            raise concurrent.futures.CancelledError("the run has ended")
+        self._check()
         # It is not cancelled with its caller: a transfer that has started has to be completed.
         sending = asyncio.get_running_loop().create_task(self._scatter(data))
         self._sending.add(sending)
@@ -114,21 +97,6 @@ class RunResources:
         if buffer is not None:
             self._lent.add(buffer)
         return buffer
-
-    def read(self, buffer: SharedBuffer, used: int) -> Bytes:
-        """What a worker has written to memory that was lent for a batch.
-
-        Parameters
-        ----------
-        used
-            How many bytes, as the worker says.
-
-        Raises
-        ------
-        LimitError
-            If there is no room for it.
-        """
-        return self._buffers.read(buffer, used)
 
     def release(self, *resources: Any) -> None:
         """Release futures and buffers; other entries, such as None, are ignored."""
@@ -150,6 +118,14 @@ class RunResources:
         self.release(*reversed(self._futures.values()), *list(self._lent))
         self._buffers.release_later()
 
+    def _check(self) -> None:
+        if self._closed:
+            raise concurrent.futures.CancelledError("the run has ended")
+
+    def _submit(self, kind: str, *call: Any, **options: Any) -> Future:
+        self._check()
+        return self._own(self._client.submit(*call, key=self._key(kind), pure=False, **options))
+
     def _own(self, future: Future) -> Future:
         self._futures[future.key] = future
         return future
@@ -168,7 +144,7 @@ class RunResources:
         future = self._own(scattered[key])
         if self._closed:
             self.release(future)
-            raise concurrent.futures.CancelledError("the run has ended")
+        self._check()
         return future
 
     def _sent(self, sending: asyncio.Task[Future]) -> None:
@@ -190,8 +166,8 @@ class RunResources:
         return f"framefold_{kind}-{self._number}-{next(_numbers)}"
 
 
-class Carried:
-    """Bytes as an argument of tasks: sent once, and again where they are lost.
+class Payload:
+    """Bytes for tasks: small ones travel with each of them, large ones are sent once.
 
     Parameters
     ----------
@@ -199,36 +175,140 @@ class Carried:
         Of the run.
     data
         What to send.
+    number
+        Tells versions apart.
     """
 
-    def __init__(self, resources: RunResources, data: bytes) -> None:
-        self._belongings = resources
+    def __init__(self, resources: RunResources, data: bytes, number: int = 0) -> None:
+        self._resources = resources
         self._data = data
-        self._sent: bytes | Future | None = None
-        self._sending = asyncio.Lock()
+        self._lock = asyncio.Lock()
+        self.number = number
+        #: What to pass to tasks, once it is there.
+        self.argument: bytes | Future | None = data if len(data) <= SMALL else None
 
-    async def argument(self) -> bytes | Future:
-        """What to pass to tasks now.
+    async def bring(self) -> None:
+        """Send large data to the cluster, again if they were lost there.
 
         Raises
         ------
         OSError, concurrent.futures.CancelledError
-            As :meth:`RunResources.argument`.
+            As :meth:`RunResources.scatter`.
         """
-        async with self._sending:
-            if getattr(self._sent, "status", "") in ("cancelled", "lost"):
-                self.release()
-            n_tried = 0
-            while self._sent is None:
+        async with self._lock:
+            lost = getattr(self.argument, "status", "") in ("cancelled", "lost")
+            for attempt in range(1, ATTEMPTS + 1) if self.argument is None or lost else ():
                 try:
-                    self._sent = await self._belongings.argument(self._data)
+                    self.release()
+                    self.argument = await self._resources.scatter(self._data)
+                    return
                 except ConnectionError:
-                    n_tried += 1
-                    if n_tried >= ATTEMPTS:
+                    if attempt == ATTEMPTS:
                         raise
-            return self._sent
 
     def release(self) -> None:
         """Release the future."""
-        self._belongings.release(self._sent)
-        self._sent = None
+        self._resources.release(self.argument)
+
+
+class Shipping:
+    """Sends one run, changes of its parameters, and its batches.
+
+    Parameters
+    ----------
+    resources
+        Of the run.
+    data
+        The pickle of a :class:`framefold.executor._dask.work.ShippedRun`.
+    """
+
+    def __init__(self, resources: RunResources, data: bytes) -> None:
+        self._resources = resources
+        self._run = Payload(resources, data)
+        self._changes: Payload | None = None
+
+    async def change(self, number: int, data: bytes) -> None:
+        """Send these parameters along from now on, unless there are some of a higher number."""
+        payload = Payload(self._resources, data, number)
+        await payload.bring()
+        if self._changes is not None and self._changes.number > number:
+            payload.release()
+            return
+        if self._changes is not None:
+            self._changes.release()
+        self._changes = payload
+
+    async def bring(self) -> None:
+        """Send what tasks need that is large, as far as it is not on the cluster.
+
+        Raises
+        ------
+        OSError, concurrent.futures.CancelledError
+            As :meth:`RunResources.scatter`.
+        """
+        await self._run.bring()
+        if self._changes is not None:
+            await self._changes.bring()
+
+    def first_batch(
+        self, worker: WorkerState, indices: list[int], budget: tuple[float, int], now: float
+    ) -> Batch:
+        """Have a worker plan the run, and process a first batch, which may be empty."""
+        data = self._run.argument
+        changes = None if self._changes is None else self._changes.argument
+        if isinstance(data, Future) or isinstance(changes, Future) or worker.n_threads > 1:
+            # Futures cannot be pickled along, and other threads need not wait for the first batch.
+            worker.run = self._resources.submit(worker.address, "run", pickle.loads, data)
+            return self.batch(worker, indices, budget, now)
+        assert data is not None
+        buffer = self._resources.lend() if worker.may_share else None
+        first = FirstBatch(data, *self._arguments(indices, budget, buffer))
+        worker.run = self._resources.submit(
+            worker.address, "partitions", pickle.loads, pickle.dumps(first)
+        )
+        return Batch(indices, worker.run, now, buffer)
+
+    def batch(
+        self, worker: WorkerState, indices: list[int], budget: tuple[float, int], now: float
+    ) -> Batch:
+        """Have a worker process a batch."""
+        buffer = self._resources.lend() if worker.may_share else None
+        call = operator.call, worker.run, *self._arguments(indices, budget, buffer)
+        future = self._resources.submit(worker.address, "partitions", *call)
+        return Batch(indices, future, now, buffer)
+
+    def _arguments(
+        self, indices: list[int], budget: tuple[float, int], buffer: SharedBuffer | None
+    ) -> tuple[Any, ...]:
+        """What a run on a worker is called with; the scheduler may be without framefold."""
+        known = self._changes
+        # Dask finds futures in tuples, too.
+        changes = None if known is None else (known.number, known.argument)
+        return indices, changes, budget, None if buffer is None else tuple(buffer)
+
+
+class Demand:
+    """Tasks that stand for what is left of a run, so that clusters which adapt start workers.
+
+    Their scheduler counts tasks, and how long they take. It never sees more than a few batches of
+    a run; tasks that ask for a resource which no worker has stand for the rest: none of them is
+    ever done, and all are removed with the run.
+
+    Parameters
+    ----------
+    resources
+        Of the run.
+    """
+
+    def __init__(self, resources: RunResources) -> None:
+        self._resources = resources
+        self._futures: list[Future] = []
+
+    def set_n_tasks(self, n_tasks: int) -> None:
+        """Keep so many such tasks; their number is reduced only where that makes a difference."""
+        if 0 < n_tasks < len(self._futures) < 2 * n_tasks:
+            return
+        self._resources.release(*self._futures[n_tasks:])
+        del self._futures[n_tasks:]
+        while len(self._futures) < n_tasks:
+            self._futures.append(self._resources.wish())

@@ -1,13 +1,13 @@
 """What a Dask worker does: it plans a run once, and processes partitions of it.
 
 A run lies on a worker as data of Dask, so Dask removes it with the run's futures or with the
-client. Tasks call it with nothing but numbers of partitions.
+client. Tasks call it with nothing but numbers of partitions. Dask's scheduler reads the functions
+of tasks, and may be without framefold: so these are functions of the standard library.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import pickle
 import threading
@@ -15,7 +15,8 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask import devices as dask_devices
-from framefold.executor._dask.buffers import Filling, Machine, SharedBuffer, machine, open_buffer
+from framefold.executor._dask.memory import Filling, Machine, SharedBuffer, machine, open_buffer
 from framefold.executor._lifeline import end_fork, flush
 from framefold.executor._wire import failures, pickles, runs
 from framefold.executor._wire.pickles import Places
@@ -36,58 +37,51 @@ if TYPE_CHECKING:
 Result = tuple[int, int, float, bytes, "list[npt.NDArray[np.uint8]] | Places"]
 
 
+@dataclass
 class Answer:
     """What came of a batch.
 
     A class, since Dask takes lists and tuples apart before they are pickled.
 
-    Parameters
+    Attributes
     ----------
     results
         Of the partitions that were processed.
     failure
         The partition that failed, None for all of them, and the exception.
-    used
-        How many bytes of the buffer, if there are large arrays in it instead of in the results.
-    """
-
-    def __init__(
-        self,
-        results: list[Result],
-        failure: tuple[int | None, failures.Packed] | None = None,
-        used: int = 0,
-    ) -> None:
-        self.results = results
-        self.failure = failure
-        self.used = used
-
-
-class Planned:
-    """A worker's answer to the request to plan a run, with the results of its first batch.
-
-    Parameters
-    ----------
-    kind
-        ``planned``, ``other version``, ``unreadable`` or ``failed``.
-    detail
-        The fingerprint of the plan, the version of framefold, or an exception, as ``kind`` says.
-    answer
-        What came of the first batch, if the plan is the right one.
+    refusal
+        Why the worker cannot take part in the run.
+    other_plan
+        The fingerprint of the worker's plan, if it is not the client's.
     shares
-        Whether large results are left in shared memory.
+        Whether large arrays are in the buffer, instead of in the results.
+    used
+        How many bytes of the buffer.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        detail: str | failures.Packed,
-        answer: Answer | None = None,
-        shares: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.detail = detail
-        self.answer = answer
-        self.shares = shares
+    results: list[Result] = field(default_factory=list)
+    failure: tuple[int | None, failures.Packed] | None = None
+    refusal: str | None = None
+    other_plan: str | None = None
+    shares: bool = False
+    used: int = 0
+
+
+class Shipment(NamedTuple):
+    """A run, as it is sent."""
+
+    number: str
+    #: Of framefold, where the run was sent from.
+    version: str
+    #: Pickles of the data set, and of what else :func:`framefold.executor._wire.runs.plan` takes.
+    dataset: bytes
+    rest: bytes
+    #: Where modules are found.
+    environment: tuple[list[str], bool]
+    #: Of the fingerprint that the plan has to have.
+    checksum: int
+    #: Where the client is.
+    machine: Machine | None
 
 
 #: The runs on this worker, which are added on any thread.
@@ -98,136 +92,126 @@ _cancelled_numbers: deque[str] = deque(maxlen=1000)
 
 
 class ShippedRun:
-    """A run as it is sent to workers; planned when it is first called.
+    """A run as it lies on workers; planned when it is first called.
 
     Parameters
     ----------
-    number
-        Of the run, unlike those of all others.
-    version
-        Of framefold, where the run was sent from.
-    dataset, rest
-        Pickles of the data set, and of what else :func:`framefold.executor._wire.runs.plan` takes.
-    environment
-        Where modules are found.
-    checksum
-        Of the fingerprint that the plan has to have.
-    machine
-        Where the client is.
+    shipment
+        The run.
+    answer
+        What came of the batch that was processed by the task which made this object.
     """
 
-    def __init__(
-        self,
-        number: str,
-        version: str,
-        dataset: bytes,
-        rest: bytes,
-        environment: tuple[list[str], bool],
-        checksum: int,
-        machine: Machine | None,
-    ) -> None:
-        self._sent = number, version, dataset, rest, environment, checksum, machine
-        self._reset()
-
-    def _reset(self) -> None:
-        self.number = self._sent[0]
+    def __init__(self, shipment: Shipment, answer: Answer | None = None) -> None:
+        self.shipment = shipment
+        self.answer = answer
+        self.n_busy = 0
+        self._is_fetched = False
         self._lock = threading.Lock()
         self._run: Run | None = None
+        self._other_plan: str | None = None
         self._places: dask_devices.Places | None = None
-        self._cancelled = False
         self._changes = 0
-        self.n_busy = 0
         with _shipped_runs_lock:
             _shipped_runs.add(self)
-            self._cancelled = self.number in _cancelled_numbers
+            self._cancelled = shipment.number in _cancelled_numbers
 
-    def __getstate__(self) -> Any:
-        return self._sent
+    def __reduce__(self) -> Any:
+        self._is_fetched = True
+        return ShippedRun, (self.shipment, self.answer)
 
-    def __setstate__(self, state: Any) -> None:
-        self._sent = state
-        self._reset()
-
-    def __call__(self, verb: str, *arguments: Any) -> Any:
-        """What tasks call: ``prepare`` or ``process``."""
-        with self._lock:
-            self.n_busy += 1
-        try:
-            return getattr(self, verb)(*arguments)
-        finally:
-            with self._lock:
-                self.n_busy -= 1
-            flush()
-
-    def prepare(
-        self,
-        indices: Sequence[int],
-        changes: tuple[int, bytes] | None,
-        budget: tuple[float, int],
-        buffer: Sequence[Any] | None,
-    ) -> Planned:
-        """Open the data set, plan the run, and process the first batch.
-
-        Parameters
-        ----------
-        indices
-            The partitions, or none.
-        changes, budget, buffer
-            As for :meth:`process`.
-        """
-        if self._sent[1] != _engine.__version__:
-            return Planned("other version", _engine.__version__)
-        with self._lock:
-            try:
-                dataset = self._open()
-            except BaseException as exception:
-                return Planned("unreadable", _packed(exception))
-            try:
-                detail = runs.fingerprint(self._plan(dataset))
-            except dask_devices.MissingDeviceError as exception:
-                return Planned("unreadable", _packed(exception))
-            except BaseException as exception:
-                failures.add_note(
-                    exception, "raised while framefold prepared a run on a Dask worker"
-                )
-                return Planned("failed", _packed(exception))
-        shares = self._opened(buffer)
-        if shares is not None:
-            shares.close()
-        answer = None
-        if indices and runs.checksum(detail) == self._sent[5]:
-            answer = self.process(indices, changes, budget, buffer)
-        return Planned("planned", detail, answer, shares is not None)
-
-    def process(
+    def __call__(
         self,
         indices: Sequence[int],
         changes: tuple[int, bytes] | None,
         budget: tuple[float, int],
         buffer: Sequence[Any] | None,
     ) -> Answer:
-        """Process partitions, in order, until one fails or the budget is used up.
+        """Plan the run, and process partitions in order, until one fails or the budget is used up.
 
         Parameters
         ----------
         indices
-            The partitions.
+            The partitions, or none.
         changes
             The latest changes of parameters with their number, if there are any.
         budget
             Seconds, and bytes of results.
         buffer
-            What :class:`framefold.executor._dask.buffers.SharedBuffer` consists of: where to leave
+            What :class:`framefold.executor._dask.memory.SharedBuffer` consists of: where to leave
             large results, if the client is on this machine.
         """
-        if self._sent[1] != _engine.__version__:
-            return Answer([])  # the answer of `prepare` says why
+        with self._lock:
+            self.n_busy += 1
+            if self._is_fetched:
+                # A client that fetches it again gets none, and has the batch processed again.
+                self.answer = None
         try:
-            run = self._changed_run(changes)
-        except BaseException as exception:
-            return Answer([], (None, _packed(exception)))
-        filling = self._opened(buffer)
-        results: list[Result] = []
+            with self._lock:
+                answer = self._prepare(changes)
+            filling = None
+            if answer is None:
+                answer, filling = Answer(), self._opened(buffer)
+                answer.shares = filling is not None
+                self._process(indices, budget, answer, filling)
+            return answer
+        finally:
+            with self._lock:
+                self.n_busy -= 1
+            flush()
+
+    def _prepare(self, changes: tuple[int, bytes] | None) -> Answer | None:
+        """Plan the run as it is now; None if partitions of it can be processed."""
+        shipment, here = self.shipment, _engine.__version__
+        if shipment.version != here:
+            return Answer(refusal=f"framefold {here} is installed there, {shipment.version} here")
+        if self._run is None:
+            try:
+                runs.enter_environment(*shipment.environment)
+                dataset = pickle.loads(shipment.dataset)
+            except BaseException as exception:
+                return Answer(refusal=_described(exception))
+            try:
+                run = runs.plan({**pickle.loads(shipment.rest), "dataset": dataset})
+                self._places = dask_devices.places(run, self)
+            except dask_devices.MissingDeviceError as exception:
+                return Answer(refusal=str(exception))
+            except BaseException as exception:
+                note = "raised while framefold prepared a run on a Dask worker"
+                failures.add_note(exception, note)
+                return Answer(failure=(None, _packed(exception)))
+            plan = runs.fingerprint(run)
+            self._other_plan = None if runs.checksum(plan) == shipment.checksum else plan
+            self._run = run
+        if self._other_plan is not None:
+            return Answer(other_plan=self._other_plan)
+        if self._cancelled:
+            return Answer(failure=(None, _packed(UDFRunCancelled("the run was cancelled"))))
+        if changes is not None and changes[0] > self._changes:
+            try:
+                for bridge, udf in zip(self._run.bridges, pickle.loads(changes[1]), strict=True):
+                    if bridge is not None and udf is not None:
+                        bridge.replace(runs.made(udf))
+            except BaseException as exception:
+                return Answer(failure=(None, _packed(exception)))
+            self._changes = changes[0]
+        return None
+
+    def _opened(self, buffer: Sequence[Any] | None) -> Filling | None:
+        """Where to leave large results; None if they have to be sent."""
+        if buffer is None or self.shipment.machine is None or self.shipment.machine != machine():
+            return None
+        return open_buffer(SharedBuffer(*buffer))
+
+    def _process(
+        self,
+        indices: Sequence[int],
+        budget: tuple[float, int],
+        answer: Answer,
+        filling: Filling | None,
+    ) -> None:
+        """Process partitions of the run, which is planned, and closes the buffer."""
+        assert self._run is not None
         left = list(reversed(indices))
         started = partition_started = time.monotonic()
         size = 0
@@ -237,9 +221,8 @@ class ShippedRun:
             nonlocal partition_started
             end_fork(process)
             partition_started = time.monotonic()
-            if results and (partition_started > started + budget[0] or size > budget[1]):
-                return None
-            return left[-1] if left else None
+            is_over = partition_started > started + budget[0] or size > budget[1]
+            return left[-1] if left and not (answer.results and is_over) else None
 
         def give(partial: _engine.Partial) -> None:
             nonlocal size
@@ -253,20 +236,20 @@ class ShippedRun:
                 where: Any = [np.frombuffer(view, np.uint8) for view in large]
             else:
                 where = filling.add(large)
-            results.append((index, len_bytes, time.monotonic() - partition_started, data, where))
+            seconds = time.monotonic() - partition_started
+            answer.results.append((index, len_bytes, seconds, data, where))
             left.pop()
 
-        failure = None
         try:
             with dask_devices.working(self._places):
-                run.plan.work(take, give)
+                self._run.plan.work(take, give)
         except BaseException as exception:
             end_fork(process, exception)
-            failure = left[-1] if left else None, _packed(exception)
+            answer.failure = left[-1] if left else None, _packed(exception)
         finally:
             if filling is not None:
+                answer.used = filling.used
                 filling.close()
-        return Answer(results, failure, 0 if filling is None else filling.used)
 
     def cancel(self) -> None:
         """Stop processing, within one frame or tile."""
@@ -279,36 +262,36 @@ class ShippedRun:
         if self._places is not None:
             self._places.close()
 
-    def _opened(self, buffer: Sequence[Any] | None) -> Filling | None:
-        """Where to leave large results; None if they have to be sent."""
-        if buffer is None or self._sent[6] is None or self._sent[6] != machine():
-            return None
-        return open_buffer(SharedBuffer(*buffer))
 
-    def _open(self) -> Any:
-        if self._run is not None:
-            return self._run.dataset
-        runs.enter_environment(*self._sent[4])
-        return pickle.loads(self._sent[2])
+class FirstBatch(NamedTuple):
+    """A task that makes a run on a worker and processes a first batch there.
 
-    def _plan(self, dataset: Any) -> Run:
-        if self._run is None:
-            run = runs.plan({**pickle.loads(self._sent[3]), "dataset": dataset})
-            self._places = dask_devices.places(run, self)
-            self._run = run
-        if self._cancelled:
-            raise UDFRunCancelled("the run was cancelled")
-        return self._run
+    Unpickled, it is the :class:`ShippedRun`: two tasks would cost twice as much, and the time
+    in between.
+    """
 
-    def _changed_run(self, changes: tuple[int, bytes] | None) -> Run:
-        with self._lock:
-            run = self._plan(self._open())
-            if changes is not None and changes[0] > self._changes:
-                self._changes = changes[0]
-                for bridge, udf in zip(run.bridges, pickle.loads(changes[1]), strict=True):
-                    if bridge is not None and udf is not None:
-                        bridge.replace(runs.made(udf))
-            return run
+    #: The pickle of the run.
+    data: bytes
+    #: As :meth:`ShippedRun.__call__` takes them.
+    indices: Sequence[int]
+    changes: tuple[int, bytes] | None
+    budget: tuple[float, int]
+    buffer: Sequence[Any] | None
+
+    def __reduce__(self) -> Any:
+        return process_first, tuple(self)
+
+
+def process_first(data: bytes, *arguments: Any) -> ShippedRun:
+    """What unpickling a :class:`FirstBatch` calls."""
+    shipped: ShippedRun = pickle.loads(data)
+    shipped.answer = shipped(*arguments)
+    return shipped
+
+
+def _described(exception: BaseException) -> str:
+    """What an exception says, also where it is of a class that only pickling changes."""
+    return str(failures.unpack(_packed(exception)))
 
 
 def _packed(exception: BaseException) -> failures.Packed:
@@ -331,7 +314,7 @@ async def stop(number: str, patience: float) -> bool:
     """End a run on this worker; returns whether user code stopped in time."""
     with _shipped_runs_lock:
         _cancelled_numbers.append(number)
-        runs = [shipped for shipped in _shipped_runs if shipped.number == number]
+        runs = [shipped for shipped in _shipped_runs if shipped.shipment.number == number]
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience
@@ -342,8 +325,3 @@ async def stop(number: str, patience: float) -> bool:
     for shipped in runs:
         shipped.close()
     return True
-
-
-def collect_garbage() -> None:
-    """Release files and memory of runs that are over: UDFs, meta data and runs form cycles."""
-    gc.collect()

@@ -1,13 +1,77 @@
-"""One Dask worker as a run sees it: what it has, and whether it can take part."""
+"""The workers of a cluster as one run sees them: what each has, how much it gets, how it stops.
+
+A task of Dask costs much more than a message between processes, so partitions travel in larger
+batches; and results stay on the workers for as long as too many wait here to be merged.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import math
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from framefold.executor._dask.buffers import SharedBuffer
+from distributed import Client
+
+from framefold.executor._dask import work as dask_work
+from framefold.executor._dask.memory import SharedBuffer
+from framefold.executor._tasks import Tasks
+
+if TYPE_CHECKING:
+    from framefold.executor._dask.cluster import LocalCluster
+
+#: How long user code may take to stop when a run is ended early, in seconds.
+PATIENCE = 1.0
+
+#: A batch is work for so many seconds for each thread of all workers, where partitions are shorter:
+#: the more threads there are, the more tasks would come at the same time. And for no fewer and no
+#: more than these, as nothing of a batch is merged before all of it is done.
+SECONDS_PER_THREAD, SHORT_BATCH, LONG_BATCH = 0.01, 0.15, 0.25
+#: And for no fewer seconds than this, as long as each thread gets some: a task costs as much.
+LEAST_SECONDS = 0.03
+#: How many partitions to try, and for how many seconds, before it is known how long they take.
+N_TRIED, TRYING_SECONDS = 12, 0.1
+#: A worker gives back what it has not begun after so many seconds.
+MOST_SECONDS = 1.0
+#: Its results take no more than so many bytes, if it is more than one partition.
+BATCH_BYTES = 1 << 20
+#: The same where results are left in shared memory.
+SHARED_BYTES = 16 << 20
+#: It is no more than so many partitions.
+MOST_IN_BATCH = 256
+#: Where partitions take longer than this, in seconds, none waits at the worker for its turn.
+LONG = 1.0
+
+#: How long Dask takes a task for that it knows nothing about, in seconds.
+UNKNOWN = 0.5
+#: What takes longer than this on the workers there are is a case for more of them, in seconds.
+LONG_RUN = 5.0
+#: With more tasks than this, clusters are asked for no more workers.
+MOST_WISHES = 100
+
+
+class Clock:
+    """Time in which this process could do something: not while all is suspended.
+
+    Parameters
+    ----------
+    most
+        How many seconds may pass from one look at it to the next.
+    """
+
+    def __init__(self, most: float) -> None:
+        self._most = most
+        self._latest = time.monotonic()
+        self.seconds = 0.0
+
+    def tick(self) -> None:
+        """Look at the time."""
+        now = time.monotonic()
+        self.seconds += min(now - self._latest, self._most)
+        self._latest = now
 
 
 class Participation(Enum):
@@ -22,7 +86,7 @@ class Participation(Enum):
 
 @dataclass(eq=False)
 class Batch:
-    """Partitions that are sent together."""
+    """Partitions that are sent together; none to have the run planned alone."""
 
     indices: list[int]
     future: Any
@@ -44,28 +108,22 @@ class WorkerState:
         Of the worker.
     reason
         Why it is excluded.
-    run, answer
-        Futures of the run on that worker, and of the answer to the request to plan it; the same
-        future if one task does both.
+    run
+        The future of the run on that worker.
     """
 
     address: str
     n_threads: int
-    #: Whether it may be on the client's machine, and so may get buffers in shared memory.
+    #: Whether it can open buffers in shared memory; before it has tried, whether it may be able to.
     may_share: bool
     state: Participation = Participation.IDLE
     reason: str = ""
     run: Any = None
-    answer: Any = None
     batches: list[Batch] = field(default_factory=list)
     #: When the latest finished batch came back, by the clock of the feed.
     since: float = 0.0
     #: Whether a batch of this worker took so long that it was sent to another one as well.
     is_late: bool = False
-    #: Set once the worker has planned the run or refused it.
-    settled: asyncio.Event = field(default_factory=asyncio.Event)
-    #: Whether the worker has opened a shared buffer, and leaves large results there.
-    shares: bool = False
     #: Whether its futures were cancelled or lost: it has to be asked to take part once more.
     needs_restart: bool = False
     #: How often a connection broke while the worker prepared the run.
@@ -77,13 +135,8 @@ class WorkerState:
         would = self.state in (Participation.PREPARING, Participation.USABLE)
         return would and not (self.is_late or self.needs_restart)
 
-    @property
-    def n_partitions(self) -> int:
-        """How many partitions it has been sent and not answered."""
-        return sum(len(batch.indices) for batch in self.batches)
-
     def n_to_do(self, now: float, seconds: float | None) -> float:
-        """How many of them are not processed yet, estimated from the time since its last batch.
+        """How many partitions it has not processed yet, from the time since its last batch.
 
         Parameters
         ----------
@@ -92,7 +145,7 @@ class WorkerState:
         seconds
             How long a partition takes; None if that is not known.
         """
-        left = float(self.n_partitions)
+        left = float(sum(len(batch.indices) for batch in self.batches))
         if not seconds:
             return left
         for batch in self.batches[: self.n_threads]:
@@ -107,14 +160,6 @@ class WorkerState:
         self.since = now
         self.is_late = False
 
-    @property
-    def resources(self) -> list[Any]:
-        """The futures and buffers that the run has because of this worker."""
-        of_batches = [
-            resource for batch in self.batches for resource in (batch.future, batch.buffer)
-        ]
-        return [*of_batches, self.answer, self.run]
-
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many more batches can be sent to it."""
         if self.state is not Participation.USABLE or not self.takes_part:
@@ -122,3 +167,137 @@ class WorkerState:
         # Which partition killed a worker is known only if the worker had one at a time.
         most = 1 if careful else self.n_threads * n_ahead
         return most - len(self.batches)
+
+
+class ClusterTasks(Tasks):
+    """Which partitions are to be processed, and what came of the others.
+
+    Parameters
+    ----------
+    n_partitions
+        Of the run.
+    one_by_one
+        Whether it has to be known what each worker is busy with.
+    """
+
+    def __init__(self, n_partitions: int, *, one_by_one: bool = False) -> None:
+        super().__init__(n_partitions, n_workers=1)
+        if one_by_one:
+            self.schedule.set_careful()
+        #: How large the results of a batch may be.
+        self.batch_bytes = BATCH_BYTES
+
+    def set_n_threads(self, n_threads: int) -> None:
+        """So many threads of workers take part now."""
+        self.n_workers = max(1, n_threads)
+
+    @property
+    def seconds(self) -> float | None:
+        """How long partitions take, once that is known."""
+        return self.schedule.seconds
+
+    def batch_size(self, has: float = 0, in_hand: float = 0) -> int:
+        """How many partitions to send at a time; 0 if others are to have what is left.
+
+        Parameters
+        ----------
+        has
+            How many partitions each thread of this worker has before it.
+        in_hand
+            How many all workers have.
+        """
+        seconds = self.seconds
+        if self.schedule.is_careful:
+            return 1
+        share = math.ceil((self.schedule.n_open + in_hand) / self.n_workers - has)
+        if seconds is None:
+            return max(1, min(N_TRIED, share // 2))
+        if share <= 0 and has:
+            return 0
+        # Something is left for when others are slower than this one.
+        most = max(2 * share // 3, min(share, round(LEAST_SECONDS / max(seconds, 1e-6))))
+        return max(1, min(most, self._full_batch))
+
+    @property
+    def _full_batch(self) -> int:
+        """How many partitions to send at a time where there are enough."""
+        seconds = self.seconds
+        if self.schedule.is_careful or seconds is None:
+            return 1
+        most = min(MOST_IN_BATCH, self.batch_bytes // self.schedule.largest)
+        wanted = min(max(SHORT_BATCH, SECONDS_PER_THREAD * self.n_workers), LONG_BATCH)
+        return max(1, min(most, round(wanted / max(seconds, 1e-6))))
+
+    @property
+    def budget(self) -> tuple[float, int]:
+        """After how many seconds and bytes a worker is to give back what it has not begun."""
+        return (TRYING_SECONDS if self.seconds is None else MOST_SECONDS), self.batch_bytes
+
+    @property
+    def n_ahead(self) -> int:
+        """How many batches each thread should have, the one that it is busy with included."""
+        seconds = self.seconds
+        return 1 if self.schedule.is_careful or seconds is None or seconds > LONG else 2
+
+    @property
+    def at_hand(self) -> int:
+        """How many partitions each thread should have."""
+        return max(self._full_batch, self.batch_size()) * self.n_ahead
+
+
+def demand(n_open: int, seconds: float | None, n_threads: int) -> int:
+    """How many tasks stand for what is left of a run.
+
+    Parameters
+    ----------
+    n_open
+        How many partitions no worker has.
+    seconds
+        How long one takes; None if that is not known.
+    n_threads
+        How many threads of workers take part.
+    """
+    if n_threads == 0:
+        return min(n_open, MOST_WISHES)
+    if seconds is None or n_open * seconds < LONG_RUN * n_threads:
+        return 0
+    return min(n_open, MOST_WISHES, math.ceil(n_open * seconds / UNKNOWN))
+
+
+async def stop(
+    client: Client, number: str, busy: list[str], idle: list[str], own: LocalCluster | None
+) -> None:
+    """Have workers stop what they do for a run; replace busy ones that do not.
+
+    Parameters
+    ----------
+    client
+        Of the cluster.
+    number
+        Of the run.
+    busy, idle
+        The addresses of those that have partitions, and of those that may still process some.
+    own
+        The cluster that replaces workers; None to have their nannies restart them.
+    """
+
+    async def runs_on(address: str) -> bool:
+        with suppress(Exception):  # it does not answer
+            async with asyncio.timeout(2 * PATIENCE):
+                arguments = (dask_work.stop, number, PATIENCE)
+                return not (await client.run(*arguments, workers=[address]))[address]
+        return True
+
+    running = await asyncio.gather(*map(runs_on, [*busy, *idle]))
+    busy = [address for address, runs in zip(busy, running, strict=False) if runs]
+    if not busy:
+        return
+    with suppress(Exception):
+        async with asyncio.timeout(2 * PATIENCE):
+            # Not those that do something for others.
+            known = await client.processing()
+            addresses = [each for each in busy if each in known and not known[each]]
+            if addresses and own is not None:
+                own.replace(addresses)
+            elif addresses:
+                await client.restart_workers(addresses, timeout=PATIENCE, raise_for_error=False)
