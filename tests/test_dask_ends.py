@@ -36,7 +36,6 @@ from dask_cases import (
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, WorkerError
 from framefold.executor._dask import cluster as dask_cluster
-from framefold.executor._dask import scratch as dask_scratch
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
 
@@ -195,17 +194,17 @@ def test_forks_in_the_middle_of_a_run_end(local):  # noqa: F811
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(dask_scratch, "YOUNG", -1.0)
+    monkeypatch.setattr(dask_cluster, "YOUNG", -1.0)
     return tmp_path
 
 
 def test_folders_of_processes_that_are_gone_are_removed(folder):
-    stale = folder / f"{dask_scratch.PREFIX}{os.getpid()}-left"  # such as by another container's
+    stale = folder / f"{dask_cluster.PREFIX}{os.getpid()}-left"  # such as by another container's
     (stale / "inner").mkdir(parents=True)
     other = folder / "somebody-else's"
     other.mkdir()
-    mine = dask_scratch.Scratch()
-    dask_scratch.remove_stale()
+    mine = dask_cluster.Scratch()
+    dask_cluster.remove_stale()
     assert set(folder.iterdir()) == {other, Path(mine.path)}
     mine.remove()
     assert set(folder.iterdir()) == {other}
@@ -214,10 +213,10 @@ def test_folders_of_processes_that_are_gone_are_removed(folder):
 
 def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
     """As where processes of other containers see it, which have numbers of their own."""
-    mine = dask_scratch.Scratch()
-    no_such = folder / f"{dask_scratch.PREFIX}{2**22 + 1}-x"
+    mine = dask_cluster.Scratch()
+    no_such = folder / f"{dask_cluster.PREFIX}{2**22 + 1}-x"
     Path(mine.path).rename(no_such)
-    assert in_fork(dask_scratch.remove_stale) == 0
+    assert in_fork(dask_cluster.remove_stale) == 0
     assert no_such.exists()
     mine.path = str(no_such)
     assert in_fork(mine.remove) == 0
@@ -227,21 +226,21 @@ def test_a_folder_that_is_in_use_stays_whatever_its_number(folder):
 
 
 def test_young_folders_are_left_alone(folder, monkeypatch):
-    monkeypatch.setattr(dask_scratch, "YOUNG", 60.0)
-    young = folder / f"{dask_scratch.PREFIX}1-new"
+    monkeypatch.setattr(dask_cluster, "YOUNG", 60.0)
+    young = folder / f"{dask_cluster.PREFIX}1-new"
     young.mkdir()
-    dask_scratch.remove_stale()
+    dask_cluster.remove_stale()
     assert young.exists()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a folder to another user, as root can")
 def test_folders_of_other_users_are_left_alone(folder):
-    theirs = folder / f"{dask_scratch.PREFIX}2-theirs"
+    theirs = folder / f"{dask_cluster.PREFIX}2-theirs"
     theirs.mkdir()
     os.chown(theirs, 65534, 65534)
-    link = folder / f"{dask_scratch.PREFIX}3-link"
+    link = folder / f"{dask_cluster.PREFIX}3-link"
     link.symlink_to(theirs)
-    dask_scratch.remove_stale()
+    dask_cluster.remove_stale()
     assert set(folder.iterdir()) == {theirs, link}
 
 

@@ -10,14 +10,19 @@ import asyncio
 import logging
 import os
 import pickle
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
+import psutil  # which distributed needs, too
 from distributed import Scheduler, Security
 from distributed.core import Status
 from distributed.deploy.spec import ProcessInterface
@@ -26,9 +31,15 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from framefold.common import _foreign
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
-from framefold.executor._dask.scratch import Scratch, remove_stale
+from framefold.executor._processes.channels import Started
+from framefold.executor._processes.channels import start as start_process
 from framefold.executor._processes.workers import _environment
 from framefold.executor._wire.failures import describe_exit
+
+try:
+    import fcntl
+except ImportError:  # on Windows
+    fcntl = None  # type: ignore[assignment]
 
 #: How many times in a row a worker may end before it is ready; then it is given up.
 FAILED_STARTS = 3
@@ -36,6 +47,11 @@ FAILED_STARTS = 3
 POLL = 0.1
 #: How long a worker may take to end, in seconds.
 PATIENCE = 1.0
+#: What the names of folders begin with; the process that they belong to comes next.
+PREFIX = "framefold-dask-"
+#: How old a folder is at least that is taken for left behind, in seconds: a younger one may be
+#: about to be locked.
+YOUNG = 60.0
 
 
 class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no types
@@ -69,7 +85,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         given = {"dashboard": False, **dask_security.local_options(options), "name": name}
         self._startup_data = pickle.dumps((scheduler, given, security or Security()))
         self._process: subprocess.Popen[bytes] | None = None
-        self._lifeline: int | None = None
+        self._started: Started | None = None
         self._watching: asyncio.Task[None] | None = None
         #: Why it was given up, if it was.
         self.reason: str | None = None
@@ -84,9 +100,9 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
         """End the process; returns when it is gone."""
         if self._watching is not None:
             self._watching.cancel()
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-            self._lifeline = None
+        if self._started is not None:
+            self._started.close()
+            self._started = None
         process, self._process = self._process, None
         if process is not None:
             deadline = time.monotonic() + PATIENCE
@@ -104,42 +120,13 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     def _launch(self) -> None:
         flags = _foreign.interpreter_flags()
         command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask.process"]
-        # Ctrl-C in a terminal is the main process's to deal with.
-        if sys.platform == "win32":
-            group = subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined]
-            self._process = subprocess.Popen(
-                [*command, "-1"],
-                stdin=subprocess.PIPE,
-                env=_environment(self._device),
-                creationflags=group,
-            )
-            self._send_startup_data()
-            return
-        reading, lifeline = os.pipe()
-        try:
-            self._process = subprocess.Popen(
-                [*command, str(reading)],
-                stdin=subprocess.PIPE,
-                env=_environment(self._device),
-                pass_fds=[reading],
-                process_group=0,
-            )
-        except BaseException:
-            os.close(lifeline)
-            raise
-        finally:
-            os.close(reading)
-        if self._lifeline is not None:
-            os.close(self._lifeline)
-        self._lifeline = lifeline
-        self._send_startup_data()
-
-    def _send_startup_data(self) -> None:
-        """Send scheduler, options and security: all users can read a command line."""
-        assert self._process is not None
-        assert self._process.stdin is not None
-        with suppress(OSError), self._process.stdin as stdin:  # it may have ended already
-            stdin.write(self._startup_data)
+        started = start_process(command, _environment(self._device))
+        if self._started is not None:
+            self._started.close()  # that of the process before
+        self._started, self._process = started, started.process
+        # All users can read a command line.
+        with suppress(OSError):  # it may have ended already
+            started.channel.send((self._startup_data,))
 
     async def _watch(self) -> None:
         failed = 0
@@ -271,3 +258,69 @@ def _at_home(worker: Mapping[str, Any], folder: str, security: Security) -> dict
     options = worker.get("options", {})
     inner = {"local_directory": folder, **options.get("options", {})}
     return {**worker, "options": {"security": security, **options, "options": inner}}
+
+
+class Scratch:
+    """A folder for temporary files of workers, of which none is left, whatever ends.
+
+    It is locked for as long as this process lives, so that others leave it alone.
+    Process ids are not enough: containers that share a folder for temporary files use the same
+    process ids.
+    """
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self.path = tempfile.mkdtemp(prefix=f"{PREFIX}{self._process}-")
+        try:
+            self._lock = _locked(self.path)
+        except BaseException:
+            os.rmdir(self.path)
+            raise
+
+    def remove(self) -> None:
+        """Remove it, in the process that made it."""
+        if os.getpid() == self._process:
+            shutil.rmtree(self.path, ignore_errors=True)
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+
+def remove_stale() -> None:
+    """Remove what processes left that were killed."""
+    for path in Path(tempfile.gettempdir()).glob(f"{PREFIX}*-*"):
+        with suppress(OSError):  # it is just gone, or that of another user
+            about = path.lstat()
+            # Others may leave links to folders of ours, or watch what is removed.
+            if not stat.S_ISDIR(about.st_mode) or about.st_uid != _user():
+                continue
+            if time.time() - about.st_mtime > YOUNG and _is_stale(path):
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def _user() -> int:
+    return os.getuid() if hasattr(os, "getuid") else 0  # as files of Windows say
+
+
+def _is_stale(path: Path) -> bool:
+    if fcntl is None:
+        number = path.name.removeprefix(PREFIX).partition("-")[0]
+        return number.isdecimal() and not psutil.pid_exists(int(number))
+    lock = _locked(os.fspath(path))
+    if lock is None:
+        return False
+    os.close(lock)
+    return True
+
+
+def _locked(path: str) -> int | None:
+    """A descriptor that locks a folder until it is closed; None if it is locked or cannot be."""
+    if fcntl is None:
+        return None
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor

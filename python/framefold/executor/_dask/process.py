@@ -1,7 +1,7 @@
-"""A Dask worker: ``python -m framefold.executor._dask.process LIFELINE``.
+"""A Dask worker: ``python -m framefold.executor._dask.process CONNECTION LIFELINE``.
 
-The rest comes through standard input, where other users of the machine cannot read it: the address
-of the scheduler, options, and what it has to show there, pickled.
+The rest comes through the connection, where other users of the machine cannot read it: the address
+of the scheduler, options, and what the worker has to show there.
 """
 
 from __future__ import annotations
@@ -15,20 +15,25 @@ import sys
 from typing import Any
 
 from framefold.executor._lifeline import end_with
+from framefold.executor._processes.channels import connect
 from framefold.executor._processes.serving import _restore_environment
 
 
-def main(lifeline: int) -> None:
+def main(connection: int, lifeline: int) -> None:
     """Work for a scheduler until it is gone, or the process that started this one."""
     end_with(lifeline)
     _restore_environment()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.stderr is not None:
         faulthandler.enable()  # says what Python was doing when compiled code broke
-    asyncio.run(_work(sys.stdin.buffer.read()))
+    channel = connect(connection)
+    (startup_data,), _ = channel.receive()
+    channel.close()
+    asyncio.run(_work(startup_data))
 
 
 async def _work(startup_data: bytes) -> None:
+    """Be a worker until the scheduler is gone."""
     import dask
 
     if dask.config.get("logging", None) is None:
@@ -36,10 +41,11 @@ async def _work(startup_data: bytes) -> None:
     dask.config.set({"distributed.worker.profile.enabled": False})
     logging.getLogger("distributed.worker").addFilter(_shorten)
     from framefold.executor._dask import work as dask_work  # noqa: F401 - while there is nothing to do
-    from framefold.executor._dask.security import work
+    from framefold.executor._dask.security import worker
 
     given: tuple[Any, ...] = pickle.loads(startup_data)
-    await work(*given)
+    async with worker(*given) as there:
+        await there.finished()
 
 
 def _shorten(record: logging.LogRecord) -> bool:
@@ -50,4 +56,4 @@ def _shorten(record: logging.LogRecord) -> bool:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(int(sys.argv[1]), int(sys.argv[2]))

@@ -131,10 +131,9 @@ def _found(cls: Any) -> Any:
     return getattr(importlib.import_module(module), name) if module else cls
 
 
-async def work(scheduler: str, options: Mapping[str, Any], security: Security) -> None:
-    """Be a worker until the scheduler is gone."""
+def worker(scheduler: str, options: Mapping[str, Any], security: Security) -> Worker:
+    """A worker of a local cluster, in its process."""
     wanted = options.get("dashboard") or options.get("dashboard_address") is not None
     cls = Worker if wanted else ClosedWorker
     address = {"dashboard_address": f"{LOOPBACK}:0"} if wanted else {}
-    async with cls(scheduler, **{**address, **options}, security=security) as worker:
-        await worker.finished()
+    return cls(scheduler, **{**address, **options}, security=security)
