@@ -11,8 +11,8 @@ from cuda_udfs import CUPY, CUPYX, NAV, SIG, Frames, Sums, Tiles, check, check_r
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
-from framefold._cuda import tiles as device_tiles
-from framefold.common import convert as door
+from framefold.arrays import convert as door
+from framefold.arrays.cuda import tiles as device_tiles
 from framefold.udf import UDF
 
 CSR, CSC, COO = CUPYX
@@ -115,7 +115,7 @@ class Plain(Frames):
 
 
 def test_tiles_of_entries_are_as_deep_as_entries_fit(ctx, machine, tmp_path, monkeypatch):
-    monkeypatch.setattr("framefold._cuda.placement.TILE_BYTES", 5 * 63 * 4)
+    monkeypatch.setattr("framefold.arrays.cuda.placement.TILE_BYTES", 5 * 63 * 4)
     frames = counts((*NAV, *SIG), "float32")
     path = write_raw_csr(tmp_path, frames.reshape(-1, *SIG), NAV)
     dataset = ctx.load("raw_csr", path, num_partitions=1)

@@ -224,7 +224,7 @@ def test_what_is_missing_is_named(ctx, monkeypatch, dataset):
     with pytest.raises(UnsupportedError, match=r"CuPy is not installed.*cupy-cuda12x"):
         ctx.run_udf(dataset, Tiles())
     udfs = [Tiles(("cuda",)), Tiles()]
-    monkeypatch.setattr("framefold.udf._formats._installed", lambda name: name != "cupy")
+    monkeypatch.setattr("framefold.arrays.formats._installed", lambda name: name != "cupy")
     with pytest.raises(MissingLibraryError, match=r"needs cupy, which is not installed"):
         ctx.run_udf(dataset, udfs)
 

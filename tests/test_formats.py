@@ -14,11 +14,12 @@ from format_udfs import Asks, Frames, Partitions, Tiles, Witness, as_dense, chec
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
-from framefold.common import convert as door
+from framefold.arrays import convert as door
+from framefold.arrays import sparse_tiles, tile_formats
 from framefold.exceptions import (
     UnsupportedError,
 )
-from framefold.udf import UDF, _sparse_rows, _sparse_tiles
+from framefold.udf import UDF
 
 NAV, SIG = (5, 6), (7, 9)
 NP, COO, GCXS, DOK = UDF.BACKEND_NUMPY, "sparse.COO", "sparse.GCXS", "sparse.DOK"
@@ -341,7 +342,7 @@ def test_nothing_is_copied_that_need_not_be(inline, sparse_files):
 
 @pytest.mark.parametrize("format_", FORMATS)
 def test_tiles_that_need_64_bits_to_count(inline, sparse_files, monkeypatch, format_):
-    monkeypatch.setattr(_sparse_rows, "SMALL", 50)
+    monkeypatch.setattr(tile_formats, "SMALL", 50)
     data, path = sparse_files["int64"]
     frames = data.reshape(-1, *SIG)
     for native in ("dense", "sparse"):
@@ -353,7 +354,7 @@ def test_tiles_that_need_64_bits_to_count(inline, sparse_files, monkeypatch, for
 
 def test_a_tile_is_let_go_with_its_last_taker():
     takers = [(CSC, False), (CSC, False), (COO, True)]
-    tiles = _sparse_tiles.SparseTiles(takers)
+    tiles = sparse_tiles.SparseTiles(takers)
     givers = [tiles.giver(format_, frames, [(2, 2)]) for format_, frames in takers]
     starts, columns = np.array([0, 1, 1], np.intp), np.array([3], np.uint32)
     for start in (0, 2):

@@ -8,14 +8,15 @@ from format_udfs import Asks
 from sparse_files import counts
 
 import framefold as ff
+from framefold.arrays import formats as array_formats
+from framefold.arrays.formats import choose, layout, usable
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
     UDFError,
     UnsupportedError,
 )
-from framefold.udf import UDF, _formats
-from framefold.udf._formats import choose, layout, usable
+from framefold.udf import UDF
 
 NAV, SIG = (5, 6), (7, 9)
 NP, COO, GCXS, DOK = UDF.BACKEND_NUMPY, "sparse.COO", "sparse.GCXS", "sparse.DOK"
@@ -142,13 +143,13 @@ def test_a_native_kernel_needs_a_format_to_be_had_as_well(inline, dense):
 
 
 def test_a_missing_library_is_named(inline, dense, monkeypatch):
-    monkeypatch.setattr(_formats, "_installed", lambda library: library != "sparseconverter")
+    monkeypatch.setattr(array_formats, "_installed", lambda library: library != "sparseconverter")
     with pytest.raises(MissingLibraryError, match=r"needs sparseconverter.*framefold\[sparse\]"):
         inline.run_udf(dense, Asks(formats=(CSC, GCXS)))
     # What it can do without is used instead.
     format_ = inline.run_udf(dense, Asks(formats=(CSC, GCXS, COO)))["format"].data
     assert set(format_.reshape(-1)) == {COO}
-    monkeypatch.setattr(_formats, "_installed", lambda library: False)
+    monkeypatch.setattr(array_formats, "_installed", lambda library: False)
     assert usable("U", ALL_CPU) == (NP,)
 
 
@@ -162,7 +163,7 @@ def test_half_precision_is_dense_only(inline, tmp_path):
 
 
 def test_sets_have_an_order(inline, dense):
-    asked = _formats.asked_for(Asks(formats=UDF.CPU_BACKENDS))
+    asked = array_formats.asked_for(Asks(formats=UDF.CPU_BACKENDS))
     assert asked[: len(ALL_CPU)] == ALL_CPU
     assert set(asked) == UDF.CPU_BACKENDS
     inline.run_udf(dense, Asks(formats=UDF.CPU_BACKENDS), backends=UDF.DENSE_BACKENDS)

@@ -10,9 +10,10 @@ from format_udfs import Frames, Partitions, Tiles, as_dense, check
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
-from framefold.common import convert as door
-from framefold.udf import UDF, _sparse_rows, _sparse_tiles
-from framefold.udf._sparse_rows import Rows
+from framefold.arrays import convert as door
+from framefold.arrays import sparse_tiles, tile_formats
+from framefold.arrays.tile_formats import Rows
+from framefold.udf import UDF
 
 NAV, SIG = (5, 6), (7, 9)
 COO, GCXS, DOK = "sparse.COO", "sparse.GCXS", "sparse.DOK"
@@ -121,7 +122,7 @@ def test_beyond_the_memory_there_is_for_it_frames_are_converted_again(
     inline, dataset, frames, conversions, monkeypatch
 ):
     of_each = (np.count_nonzero(frames[0]) + 2) * 8 + (frames[0].size + 1) * 4
-    monkeypatch.setattr(_sparse_rows, "SHARED_BYTES", 3 * of_each)
+    monkeypatch.setattr(tile_formats, "SHARED_BYTES", 3 * of_each)
     udfs = [Frames((CSC,), frames) for _ in range(3)]
     for result in inline.run_udf(dataset, [*udfs, Partitions((CSR,), frames)]):
         check(result, frames)
@@ -136,8 +137,8 @@ def test_tiles_are_no_deeper_than_what_is_kept_of_them(inline, frames, tmp_path,
     depth = lambda *udfs: inline._plan(dataset, list(udfs), None)[0].tile_depth  # noqa: E731
     one, other = Frames((CSC,), frames), Frames((CSC,), frames)
     assert depth(one, other) == len(frames)
-    of_each = _sparse_tiles.OBJECT_BYTES + (frames[0].size + 1) * 4
-    monkeypatch.setattr(_sparse_tiles, "SHARED_BYTES", 4 * 7 * of_each)
+    of_each = sparse_tiles.OBJECT_BYTES + (frames[0].size + 1) * 4
+    monkeypatch.setattr(sparse_tiles, "SHARED_BYTES", 4 * 7 * of_each)
     assert depth(one, other) == 7
     assert depth(one, Tiles((NP,), frames), other) == 7
     # Who does not share keeps nothing.

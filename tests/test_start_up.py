@@ -27,14 +27,14 @@ HEAVY = [
 #: Parts of framefold that a plain reduction has no use for.
 LAZY = [
     "framefold.run.aio",
-    "framefold._cuda",
+    "framefold.arrays.cuda",
     "framefold.viz._live",
     "framefold.analysis.base",
     "framefold.io.corrections.corrset",
     "framefold.udf._bridge",
-    "framefold.udf._formats",
-    "framefold.udf._sparse_rows",
-    "framefold.udf._sparse_tiles",
+    "framefold.arrays.formats",
+    "framefold.arrays.tile_formats",
+    "framefold.arrays.sparse_tiles",
     "framefold.common.backend",
     "framefold.udf.com",
     "framefold.utils.devices",

@@ -14,7 +14,7 @@ from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
 if TYPE_CHECKING:
     from framefold import _engine
-    from framefold._cuda.placement import Workers
+    from framefold.arrays.cuda.placement import Workers
     from framefold.common.progress import ProgressReporter
     from framefold.run.plan import Run
     from framefold.run.results import UDFResultDict
@@ -96,7 +96,7 @@ class JobExecutor:
 
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
-        from framefold._cuda.placement import find_workers
+        from framefold.arrays.cuda.placement import find_workers
 
         return find_workers(wishes, self.gpus, self.gpus_only)
 

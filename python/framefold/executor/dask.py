@@ -29,7 +29,7 @@ from framefold.executor.base import (
 if TYPE_CHECKING:
     from distributed import Client
 
-    from framefold._cuda.placement import Workers
+    from framefold.arrays.cuda.placement import Workers
     from framefold.executor._dask.cluster import LocalCluster
     from framefold.run.plan import Run
 
@@ -203,7 +203,7 @@ class DaskJobExecutor(JobExecutor):
                     f"block the event loop"
                 )
         distributed = import_distributed()
-        from framefold._cuda.placement import devices_by_default
+        from framefold.arrays.cuda.placement import devices_by_default
         from framefold.executor._dask import cluster as dask_cluster
         from framefold.run.plan import available_cores
 

@@ -17,7 +17,7 @@ from framefold.udf.base import UDF
 if TYPE_CHECKING:
     import dask.array as da
 
-    from framefold._cuda.placement import Workers
+    from framefold.arrays.cuda.placement import Workers
     from framefold.common.progress import ProgressReporter
     from framefold.executor._delayed.graph import DelayedResult, Graph
     from framefold.executor._delayed.tasks import DelayedRun
@@ -59,7 +59,7 @@ class DelayedJobExecutor(JobExecutor):
 
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Tasks run on the CPU."""
-        from framefold._cuda.placement import Workers
+        from framefold.arrays.cuda.placement import Workers
 
         return Workers(why_none="delayed runs use the CPU alone; use another executor")
 

@@ -78,7 +78,7 @@ def make_executor(
 def _cluster_spec(
     cpus: int | Iterable[int] | None, gpus: int | tuple[int, ...] | None
 ) -> dict[str, Any]:
-    from framefold._cuda.placement import devices_by_default, picked
+    from framefold.arrays.cuda.placement import devices_by_default, picked
     from framefold.executor.dask import cluster_spec
     from framefold.run.plan import available_cores
     from framefold.utils.devices import cuda_ids

@@ -22,8 +22,8 @@ from framefold.udf.base import UDF
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from framefold._cuda.placement import Workers
-    from framefold._cuda.worker import CpuWorker, DeviceWorker
+    from framefold.arrays.cuda.placement import Workers
+    from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.run.results import UDFResultDict
@@ -125,7 +125,7 @@ class Run:
 
     def place(self, device: int | None) -> DeviceWorker | CpuWorker:
         """Where a worker with that device works, or one without, if devices take part."""
-        from framefold._cuda.worker import CpuWorker, DeviceWorker
+        from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
 
         if device is None:
             return CpuWorker()
@@ -297,7 +297,7 @@ def plan_run(
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
     depth = None
     if workers is not None and workers.devices:
-        from framefold._cuda.placement import tile_depth
+        from framefold.arrays.cuda.placement import tile_depth
 
         depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
     plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts)
@@ -318,7 +318,7 @@ def _assign_formats(
     on_kernels = [udf for udf, bridge in zip(udfs, bridges, strict=True) if bridge is None]
     if not in_python and allowed is None:
         return None
-    from framefold.udf._formats import asked_for, assign, usable
+    from framefold.arrays.formats import asked_for, assign, usable
 
     wishes = [bridge.asked_for() for bridge in in_python]
     if allowed is not None:
@@ -326,7 +326,7 @@ def _assign_formats(
         wishes = [tuple(f for f in wish if f in allowed) for wish in wishes]
     workers = None
     if not CUDA_BACKENDS.isdisjoint(f for wish in wishes for f in wish):
-        from framefold._cuda import placement
+        from framefold.arrays.cuda import placement
 
         workers = (find_workers or placement.find_workers)(wishes)
     if allowed is not None:
@@ -364,7 +364,7 @@ def _restriction(backends: Any) -> tuple[str, ...] | None:
     """The array formats that a run is restricted to; None for no restriction."""
     if backends is None:
         return None
-    from framefold.udf._formats import restriction
+    from framefold.arrays.formats import restriction
 
     return restriction(backends)
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold._engine import TileCursor
+from framefold.arrays.formats import Formats, asked_for, layout
 from framefold.common import _memory
 from framefold.common.aux_data import AuxBufferWrapper
 from framefold.common.buffers import (
@@ -38,7 +39,6 @@ from framefold.udf._declarations import (
     recipe_of,
     tiling_wishes,
 )
-from framefold.udf._formats import Formats, asked_for, layout
 from framefold.udf._memory import keep_memory
 from framefold.udf._results import check_omitted, final_results
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
@@ -48,11 +48,11 @@ from framefold.udf.meta import UDFMeta
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from framefold._cuda.partition import DevicePartition
-    from framefold._cuda.placement import OnDevice
+    from framefold.arrays.cuda.partition import DevicePartition
+    from framefold.arrays.cuda.placement import OnDevice
+    from framefold.arrays.sparse_tiles import Give, SparseTiles
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf._preprocessed import MainSideState
-    from framefold.udf._sparse_tiles import Give, SparseTiles
 
 Arrays = dict[str, npt.NDArray[Any]]
 #: Where a view is shown, its name, the whole array, its kind, whether it can be written to, and
@@ -462,8 +462,8 @@ def _device_partition(run: RunDescription, start: int) -> DevicePartition | None
     gets = run.bridge.on_device
     if gets is None:
         return None
-    from framefold._cuda.partition import DevicePartition
-    from framefold._cuda.worker import current_worker
+    from framefold.arrays.cuda.partition import DevicePartition
+    from framefold.arrays.cuda.worker import current_worker
 
     return None if current_worker() is None else DevicePartition(run, gets, start)
 

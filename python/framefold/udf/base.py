@@ -345,7 +345,7 @@ class UDF(BackendConstants):
         if isinstance(target, np.ndarray):
             dense = to_dense(arr)
         else:
-            from framefold._cuda.arrays import to_device
+            from framefold.arrays.cuda.arrays import to_device
 
             dense = to_device(arr)
         return dense.reshape(target.shape) if dense.size == target.size else dense

@@ -279,7 +279,7 @@ class ApplyMasksUDF(UDF):
         """Products of flat ``frames`` with all masks, shape ``(len(frames), n_masks)``."""
         masks, dtype = self.task_data.masks, self.task_data.dtype
         if self._on_device:
-            from framefold._cuda.products import mask_products
+            from framefold.arrays.cuda.products import mask_products
 
             return mask_products(frames, masks, sig_slice, dtype)
         if is_sparse(frames):

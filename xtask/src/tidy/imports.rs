@@ -12,9 +12,9 @@ const RULE: &str = "imports";
 /// its place from the reference system stands where its contents belong.
 const LAYERS: &[&[&str]] = &[
     &["exceptions", "warnings", "_engine", "compat"],
-    &["common", "masks", "utils.devices", "_sparse_rows"],
+    &["common", "masks", "arrays", "utils.devices"],
     &["io", "corrections"],
-    &["udf", "_cuda"],
+    &["udf", "arrays.cuda"],
     &["run"],
     &["viz"],
     &["executor", "common.executor"],

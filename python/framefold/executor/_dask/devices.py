@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from framefold._cuda.placement import Workers, needs_devices
+from framefold.arrays.cuda.placement import Workers, needs_devices
 from framefold.common.backend import get_use_cuda
 from framefold.utils.devices import has_cupy
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from framefold._cuda.worker import CpuWorker, DeviceWorker
+    from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.run.plan import Run
 
 #: The name of the resource.

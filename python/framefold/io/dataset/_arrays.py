@@ -129,7 +129,7 @@ def _from_sparse(
     sync_offset: int = 0,
     num_partitions: int | None = None,
 ) -> _engine.Dataset:
-    from framefold._sparse_rows import sparse_rows
+    from framefold.arrays.compressed import sparse_rows
 
     rows = sparse_rows(data, prod(nav), prod(sig))
     return _engine.from_csr(*rows, sig, nav_shape, sync_offset, num_partitions)

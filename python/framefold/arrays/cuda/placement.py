@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from framefold.arrays import formats
+from framefold.arrays.formats import Formats
 from framefold.common.backend import _configured
 from framefold.common.udf import (
     CPU_BACKENDS,
@@ -14,15 +16,13 @@ from framefold.common.udf import (
     SCIPY_CSR,
 )
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
-from framefold.udf import _formats
 from framefold.udf._declarations import processing_method, tiling_wishes
-from framefold.udf._formats import Formats
 from framefold.utils import devices as system
 
 if TYPE_CHECKING:
-    from framefold._cuda.tiles import DeviceTiles
+    from framefold.arrays.cuda.tiles import DeviceTiles
+    from framefold.arrays.sparse_tiles import SparseTiles
     from framefold.udf._bridge import Bridge
-    from framefold.udf._sparse_tiles import SparseTiles
 
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 
@@ -145,24 +145,24 @@ def assign(
     the other one in less time.
     """
     if workers.cpus:
-        _formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
+        formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
     if not workers.devices:
         return
     chosen = workers.formats
     if not chosen:
         there = (*native, CUPY_SCIPY_CSR) if SCIPY_CSR in native else native
-        chosen = _formats.choose(there, [_wish(bridge, allowed, workers) for bridge in bridges])
+        chosen = formats.choose(there, [_wish(bridge, allowed, workers) for bridge in bridges])
     if not workers.cpus:
         for bridge, format_ in zip(bridges, chosen, strict=True):
             bridge.array_backend = format_
-            bridge.crosses = _formats.layout(format_) not in map(_formats.layout, native)
-            bridge.layout = _formats.layout(native[0]) if format_ in CUPY_BACKENDS else None
-    layouts = [bridge.layout or _formats.layout(bridge.array_backend) for bridge in bridges]
+            bridge.crosses = formats.layout(format_) not in map(formats.layout, native)
+            bridge.layout = formats.layout(native[0]) if format_ in CUPY_BACKENDS else None
+    layouts = [bridge.layout or formats.layout(bridge.array_backend) for bridge in bridges]
     of_rows = [
         format_ if how == "csr" and format_ not in CUPY_BACKENDS else None
         for format_, how in zip(chosen, layouts, strict=True)
     ]
-    sparse = _formats.sparse_tiles(bridges, of_rows)
+    sparse = formats.sparse_tiles(bridges, of_rows)
     uploads = {}
     for how in set(layouts):
         takers = [
@@ -171,7 +171,7 @@ def assign(
             if format_ in CUPY_BACKENDS and its == how
         ]
         if takers:
-            from framefold._cuda.tiles import DeviceTiles
+            from framefold.arrays.cuda.tiles import DeviceTiles
 
             uploads[how] = DeviceTiles(takers, of_rows=how == "csr")
     for bridge, format_, how in zip(bridges, chosen, layouts, strict=True):
@@ -197,8 +197,8 @@ def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
 
 
 def _stays_sparse(bridge: Bridge) -> bool:
-    how = bridge.layout or _formats.layout(bridge.array_backend)
-    return how == "csr" == _formats.layout(bridge.array_backend)
+    how = bridge.layout or formats.layout(bridge.array_backend)
+    return how == "csr" == formats.layout(bridge.array_backend)
 
 
 def _wants_small_tiles(bridge: Bridge) -> bool:
@@ -213,8 +213,8 @@ def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:
     if CUDA_BACKENDS.intersection(fit):
         try:
             elsewhere = workers.elsewhere
-            return _formats.usable(bridge.name, asked, allowed, "cuda", elsewhere=elsewhere)
+            return formats.usable(bridge.name, asked, allowed, "cuda", elsewhere=elsewhere)
         except (UnsupportedError, MissingLibraryError):
             if not CPU_BACKENDS.intersection(fit):
                 raise
-    return (bridge.array_backend,) if workers.cpus else _formats.usable(bridge.name, asked, allowed)
+    return (bridge.array_backend,) if workers.cpus else formats.usable(bridge.name, asked, allowed)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from framefold.udf._cut_buffers import DeviceCuts
 
 if TYPE_CHECKING:
-    from framefold._cuda.placement import OnDevice
+    from framefold.arrays.cuda.placement import OnDevice
     from framefold.udf._bridge import RunDescription
     from framefold.udf._declarations import Buffers
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from framefold._cuda.worker import current_worker
+from framefold.arrays.cuda.worker import current_worker
 
 if TYPE_CHECKING:
     from framefold.common.container import MaskContainer

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common import convert as door
+from framefold.arrays import convert as door
 from framefold.common.optional import require
 from framefold.common.udf import (
     CUDA,

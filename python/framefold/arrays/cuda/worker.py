@@ -11,8 +11,8 @@ from framefold.common.backend import working_on
 from framefold.exceptions import LimitError
 
 if TYPE_CHECKING:
-    from framefold._cuda.tiles import DeviceTiles, Held
-    from framefold._cuda.upload import Uploader
+    from framefold.arrays.cuda.tiles import DeviceTiles, Held
+    from framefold.arrays.cuda.upload import Uploader
 
 _here = threading.local()
 
@@ -74,7 +74,7 @@ class DeviceWorker:
         one of its kind comes.
         """
         if tiles not in self._uploaders:
-            from framefold._cuda.upload import Uploader
+            from framefold.arrays.cuda.upload import Uploader
 
             self._uploaders[tiles] = Uploader(self._compute)
         return self._uploaders[tiles]

@@ -30,8 +30,8 @@ from framefold.exceptions import (
 )
 
 if TYPE_CHECKING:
+    from framefold.arrays.sparse_tiles import SparseTiles
     from framefold.udf._bridge import Bridge
-    from framefold.udf._sparse_tiles import SparseTiles
     from framefold.udf.base import UDF
 
 Formats = tuple[str, ...]
@@ -241,7 +241,7 @@ def sparse_tiles(bridges: Sequence[Bridge], formats: Sequence[str | None]) -> Sp
     ]
     if not takers:
         return None
-    from framefold.udf._sparse_tiles import SparseTiles
+    from framefold.arrays.sparse_tiles import SparseTiles
 
     return SparseTiles(takers)
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold._cuda.worker import DeviceWorker, current_worker
+from framefold.arrays.cuda.worker import DeviceWorker, current_worker
+from framefold.arrays.sparse_tiles import max_depth
+from framefold.arrays.tile_formats import SMALL, Rows
 from framefold.common.udf import CUPY, CUPY_SCIPY_COO, CUPY_SCIPY_CSC
 from framefold.exceptions import EngineError, LimitError
-from framefold.udf._sparse_rows import SMALL, Rows
-from framefold.udf._sparse_tiles import max_depth
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,7 +47,7 @@ class DeviceTiles:
     def max_depth(self, format_: str, frames: bool, sig: Sequence[int]) -> int | None:
         """The most frames that a tile may have, so that what UDFs share of it fits the memory.
 
-        As for :meth:`framefold.udf._sparse_tiles.SparseTiles.max_depth`.
+        As for :meth:`framefold.arrays.sparse_tiles.SparseTiles.max_depth`.
         """
         if not frames or self._n_sharing[format_, True] < 2 or format_ == CUPY:
             return None

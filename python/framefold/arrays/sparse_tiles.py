@@ -1,7 +1,7 @@
 """Sparse tiles as UDFs get them, and what of them UDFs share.
 
 The engine hands over three arrays: where the rows of the frames begin, the cell of each entry,
-and its value. :mod:`framefold.udf._sparse_rows` makes the formats of these.
+and its value. :mod:`framefold.arrays.tile_formats` makes the formats of these.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.tile_formats import SHARED_BYTES, Rows, converts_frames, load
 from framefold.common.udf import CUPY_SCIPY_CSC, D2_BACKENDS, SCIPY_CSC, SCIPY_CSC_ARRAY
-from framefold.udf._sparse_rows import SHARED_BYTES, Rows, converts_frames, load
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int, int, str]
