@@ -31,9 +31,8 @@ from distributed.diagnostics.plugin import SchedulerPlugin
 from framefold.common import _foreign
 from framefold.executor._dask import security as dask_security
 from framefold.executor._dask.messages import not_started
-from framefold.executor._processes.channels import Started
-from framefold.executor._processes.channels import start as start_process
-from framefold.executor._processes.workers import _environment
+from framefold.executor._processes.workers import Started, environment_for
+from framefold.executor._processes.workers import start as start_process
 from framefold.executor._wire.failures import describe_exit
 
 try:
@@ -120,7 +119,7 @@ class LocalWorker(ProcessInterface):  # type: ignore[misc] # distributed has no 
     def _launch(self) -> None:
         flags = _foreign.interpreter_flags()
         command = [sys.executable, *flags, "-P", "-m", "framefold.executor._dask.process"]
-        started = start_process(command, _environment(self._device))
+        started = start_process(command, environment_for(self._device))
         if self._started is not None:
             self._started.close()  # that of the process before
         self._started, self._process = started, started.process

@@ -102,8 +102,8 @@ class Worker:
     """
 
     def __init__(self, device: int | None = None, setup: bytes | None = None) -> None:
-        start = _start_on_windows if sys.platform == "win32" else _start
-        self._process, self.channel, self._lifeline = start(_command(device), _environment(device))
+        self._started = start(_command(device), environment_for(device))
+        self._process, self.channel = self._started.process, self._started.channel
         self.process_id = self._process.pid
         self.device = device
         self._outgoing = Outgoing(self.channel)
@@ -191,28 +191,47 @@ class Worker:
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(5)  # one that hangs in the kernel ends when it can
-        self._close_lifeline()
+        self._started.close_lifeline()
         return self._process.returncode
 
     def disown(self) -> None:
         """Forget the process, in a fork of the one that started it."""
         self._outgoing.disown()
         self.channel.close()
-        self._close_lifeline()
+        self._started.close_lifeline()
         self._process.returncode = 0  # or its destructor would complain
 
-    def _close_lifeline(self) -> None:
+
+class Started:
+    """A process, our end of the channel to it, and a pipe that it must not survive, if any."""
+
+    def __init__(
+        self, process: subprocess.Popen[bytes], channel: Channel, lifeline: int | None
+    ) -> None:
+        self.process = process
+        self.channel = channel
+        self._lifeline = lifeline
+
+    def close(self) -> None:
+        """Close channel and pipe: the process ends."""
+        self.channel.close()
+        self.close_lifeline()
+
+    def close_lifeline(self) -> None:
+        """Close the pipe."""
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
 
 
-#: A process, our end of the channel to it, and a pipe that it must not survive.
-Started = tuple["subprocess.Popen[bytes]", Channel, int | None]
+def start(command: list[str], environment: dict[str, str]) -> Started:
+    """Start a process that has the other end of a channel.
 
-
-def _start(command: list[str], environment: dict[str, str]) -> Started:
-    """Start a process; handles of its end of the channel and the pipe are added to ``command``."""
+    The handle of that end, and that of a pipe that ends with this process (or -1), are added to
+    ``command``.
+    """
+    if sys.platform == "win32":
+        return _start_on_windows(command, environment)
     ours, theirs = socket.socketpair()
     reading, lifeline = os.pipe()
     try:
@@ -231,11 +250,10 @@ def _start(command: list[str], environment: dict[str, str]) -> Started:
         raise
     finally:
         os.close(reading)
-    return process, over_socket(ours), lifeline
+    return Started(process, over_socket(ours), lifeline)
 
 
 def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
-    """The same without the pipe, which is -1 in ``command``."""
     ours, theirs = Pipe()
     handle = theirs.fileno()
     info = subprocess.STARTUPINFO(  # type: ignore[attr-defined]
@@ -255,7 +273,7 @@ def _start_on_windows(command: list[str], environment: dict[str, str]) -> Starte
         raise
     finally:
         theirs.close()
-    return process, Channel(ours), None
+    return Started(process, Channel(ours), None)
 
 
 def _command(device: int | None) -> list[str]:
@@ -264,7 +282,7 @@ def _command(device: int | None) -> list[str]:
     return [sys.executable, *flags, "-P", "-m", "framefold.executor._processes", number]
 
 
-def _environment(device: int | None = None) -> dict[str, str]:
+def environment_for(device: int | None = None) -> dict[str, str]:
     environment = dict(os.environ)
     if device is not None:
         environment.update(environment_of(device))
