@@ -1,5 +1,6 @@
 //! One worker: reads, tiles, converts, and feeds the accumulators.
 
+mod stages;
 mod tiles;
 
 use crate::Plan;
@@ -34,7 +35,7 @@ impl PartialResult {
 pub struct Worker<'p> {
     plan: &'p Plan,
     reader: Box<dyn FrameReader + 'p>,
-    tiles: TileMaker,
+    tiles: TileMaker<'p>,
     frames: Vec<u64>,
 }
 
@@ -149,9 +150,7 @@ impl<'p> Worker<'p> {
     ) -> Result<()> {
         let plan = self.plan;
         let frames = plan.source_frames(position.frames.clone(), &mut self.frames)?;
-        let corrected = plan.corrected.get(slice);
-        let sig = &plan.tiling.slices()[slice];
-        let tiles = self.tiles.make(self.reader.as_mut(), frames, sig, corrected)?;
+        let tiles = self.tiles.make(self.reader.as_mut(), frames, slice)?;
         let accumulators = match accumulators {
             Some(accumulators) => accumulators,
             None => accumulators.insert(make()?),

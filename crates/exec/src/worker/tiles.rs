@@ -1,39 +1,32 @@
 //! One tile in every format and dtype that some UDF of a run wants, each made once.
 
+use super::stages::{Staged, Stages};
 use crate::Plan;
 use framefold_core::{
-    ArrayFormat, CorrectedSlice, CorrectionPlanes, CsrScratch, CsrTile, DType, DenseTile, Error,
-    FrameIndices, FrameReader, Result, Scratch, SigSlice, convert_csr, convert_tile, correct_tile,
-    densify, sparsify,
+    ArrayFormat, CsrScratch, CsrTile, DType, DenseTile, Error, FrameIndices, FrameReader, Result,
+    Scratch, SigSlice, convert_csr, densify, sparsify,
 };
 
 /// The memory that tiles are made in, reused from tile to tile.
-pub(super) struct TileMaker {
-    /// Whether some UDF wants dense tiles; corrections work on nothing else.
+pub(super) struct TileMaker<'p> {
+    stages: Stages<'p>,
+    /// Whether some UDF wants dense tiles; stages work on nothing else.
     wants_dense: bool,
     wants_csr: bool,
-    /// Whether the source gives sparse rows to which no corrections apply.
+    /// Whether the source gives sparse rows, and no stage is behind it.
     reads_csr: bool,
     densified: Scratch,
     sparse: CsrScratch,
-    dense: Vec<ConvertedDense>,
-    csr: Vec<ConvertedCsr>,
-}
-
-/// Where dense tiles of one dtype are made.
-struct ConvertedDense {
-    dtype: DType,
-    scratch: Scratch,
-    /// Dark frame and gain map in that dtype, if there are corrections.
-    planes: Option<CorrectionPlanes>,
+    dense: Vec<Staged<'p>>,
+    csr: Vec<ConvertedCsr<'p>>,
 }
 
 /// Where sparse tiles of one dtype are made.
-struct ConvertedCsr {
+struct ConvertedCsr<'p> {
     dtype: DType,
     values: Scratch,
-    /// For corrected tiles, which are dense first.
-    dense: ConvertedDense,
+    /// For what comes out of stages, which is dense first.
+    dense: Staged<'p>,
     sparse: CsrScratch,
 }
 
@@ -62,18 +55,14 @@ fn missing(format: &str, dtype: DType) -> Error {
     Error::bug(format!("no {format} tile of {dtype} was planned"))
 }
 
-impl TileMaker {
-    pub(super) fn try_new(plan: &Plan) -> Result<Self> {
+impl<'p> TileMaker<'p> {
+    pub(super) fn try_new(plan: &'p Plan) -> Result<Self> {
         let native = plan.dataset.source().info().dtype.dtype;
-        let corrections = plan.dataset.corrections();
-        let converted = |dtype| -> Result<ConvertedDense> {
-            let planes = corrections.map(|c| CorrectionPlanes::try_new(c, dtype)).transpose()?;
-            Ok(ConvertedDense { dtype, scratch: Scratch::new(), planes })
-        };
-        let (mut dense, mut csr) = (Vec::<ConvertedDense>::new(), Vec::<ConvertedCsr>::new());
+        let stages = Stages::of(plan);
+        let (mut dense, mut csr) = (Vec::<Staged<'_>>::new(), Vec::<ConvertedCsr<'_>>::new());
         for planned in &plan.udfs {
             let (format, dtype) = (planned.format, planned.input_dtype);
-            if dtype == native && corrections.is_none() {
+            if dtype == native && stages.are_none() {
                 continue;
             }
             if format == ArrayFormat::Csr {
@@ -81,12 +70,12 @@ impl TileMaker {
                     csr.push(ConvertedCsr {
                         dtype,
                         values: Scratch::new(),
-                        dense: converted(dtype)?,
+                        dense: stages.to(dtype)?,
                         sparse: CsrScratch::new(),
                     });
                 }
             } else if !dense.iter().any(|known| known.dtype == dtype) {
-                dense.push(converted(dtype)?);
+                dense.push(stages.to(dtype)?);
             }
         }
         let wants = |format| plan.udfs.iter().any(|planned| planned.format == format);
@@ -95,7 +84,8 @@ impl TileMaker {
         Ok(TileMaker {
             wants_dense: wants(ArrayFormat::Dense),
             wants_csr,
-            reads_csr: sparse_source && wants_csr && corrections.is_none(),
+            reads_csr: sparse_source && wants_csr && stages.are_none(),
+            stages,
             densified: Scratch::new(),
             sparse: CsrScratch::new(),
             dense,
@@ -103,16 +93,15 @@ impl TileMaker {
         })
     }
 
-    /// Reads `frames` at `sig`, or what has to be read to correct them, and makes of it all that
-    /// is wanted.
+    /// Reads what stages need of `frames` for slice number `slice`, and makes of it all that is
+    /// wanted.
     pub(super) fn make<'t>(
         &'t mut self,
         reader: &'t mut dyn FrameReader,
         frames: FrameIndices<'_>,
-        sig: &SigSlice,
-        corrected: Option<&CorrectedSlice>,
+        slice: usize,
     ) -> Result<Tiles<'t>> {
-        let read = corrected.map_or(sig, CorrectedSlice::read);
+        let read = self.stages.read(slice);
         let n_frames = frames.len();
         let native = if self.reads_csr {
             let tile = reader.read_csr(frames, read)?;
@@ -123,39 +112,26 @@ impl TileMaker {
         } else {
             let tile = reader.read(frames, read)?;
             check_geometry((tile.frames().depth(), tile.frames().frame_len()), n_frames, read)?;
-            let sparse = self.wants_csr && corrected.is_none();
+            let sparse = self.wants_csr && self.stages.are_none();
             let csr = sparse.then(|| sparsify(&tile, &mut self.sparse)).transpose()?;
             (Some(tile), csr)
         };
         let mut dense = Vec::with_capacity(self.dense.len());
         for target in &mut self.dense {
             let native = native.0.as_ref().ok_or_else(|| missing("dense", target.dtype))?;
-            dense.push((target.dtype, target.make(native, corrected)?));
+            dense.push((target.dtype, target.make(native, slice)?));
         }
         let mut csr = Vec::with_capacity(self.csr.len());
         for target in &mut self.csr {
             let ConvertedCsr { dtype, values, dense, sparse } = target;
-            let tile = match (&native, corrected) {
-                ((_, Some(native)), None) => convert_csr(native, *dtype, values)?,
-                ((Some(native), _), Some(_)) => sparsify(&dense.make(native, corrected)?, sparse)?,
+            let tile = match &native {
+                (_, Some(native)) => convert_csr(native, *dtype, values)?,
+                (Some(native), None) => sparsify(&dense.make(native, slice)?, sparse)?,
                 _ => return Err(missing("sparse", *dtype)),
             };
             csr.push((*dtype, tile));
         }
         Ok(Tiles { native, dense, csr })
-    }
-}
-
-impl ConvertedDense {
-    fn make<'t>(
-        &'t mut self,
-        native: &DenseTile<'t>,
-        corrected: Option<&CorrectedSlice>,
-    ) -> Result<DenseTile<'t>> {
-        match (corrected, &self.planes) {
-            (Some(slice), Some(planes)) => correct_tile(native, slice, planes, &mut self.scratch),
-            _ => convert_tile(native, self.dtype, &mut self.scratch),
-        }
     }
 }
 

@@ -19,4 +19,6 @@ mod rows;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod stages;
+#[cfg(test)]
 mod tiling;
