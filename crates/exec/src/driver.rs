@@ -32,6 +32,12 @@ pub struct RunOptions<'a> {
 /// Those who process partitions, wherever they are. Who gets which, and in which order, is up to
 /// [`crate::Schedule`].
 pub trait Crew: Send {
+    /// Whether it waits for frames that arrive while the run goes on, and leaves out what never comes.
+    /// Otherwise it is given no run that needs it.
+    fn waits(&self) -> bool {
+        false
+    }
+
     /// Passes results to `host`, in partition order, until it wants no more for now or all are
     /// merged. Called again after a pause.
     ///
@@ -152,8 +158,12 @@ impl Driver {
     /// The same with others who process partitions.
     ///
     /// # Errors
-    /// Whatever the UDFs report when they set up their results.
+    /// Whatever the UDFs report when they set up their results; `Unsupported` if frames have not
+    /// arrived, and the crew does not wait.
     pub fn with_crew(plan: &Arc<Plan>, crew: Box<dyn Crew>, cancel: Cancel) -> Result<Self> {
+        if !crew.waits() {
+            plan.check_arrived()?;
+        }
         let merging = Merging {
             results: Results::try_new(plan.clone())?,
             cancel,

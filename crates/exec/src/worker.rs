@@ -55,13 +55,14 @@ impl<'p> Worker<'p> {
     ///
     /// # Errors
     /// From the source, from a UDF, or from `tick`; with the partition, and the UDF if it was one.
+    /// `Unsupported` if its frames have not arrived: see [`Plan::check_arrived`].
     pub fn run_partition(
         &mut self,
         index: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<PartialResult> {
         let (cut, band) = self.plan.partition(index)?;
-        let partials = self.repeated(cut, band, tick);
+        let partials = self.plan.check_here(cut).and_then(|()| self.repeated(cut, band, tick));
         let partials = partials.map_err(|error| error.with_partition(index))?;
         Ok(PartialResult { partition: index, frames: None, partials, absent: false })
     }

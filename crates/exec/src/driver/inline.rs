@@ -22,6 +22,10 @@ impl InlineCrew {
 }
 
 impl Crew for InlineCrew {
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn work(&mut self, host: &mut dyn Host) -> Result<()> {
         let mut worker = Worker::try_new(&self.plan)?;
         while self.next < self.plan.n_partitions() {

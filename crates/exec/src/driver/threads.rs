@@ -70,6 +70,10 @@ impl ThreadCrew {
 }
 
 impl Crew for ThreadCrew {
+    fn waits(&self) -> bool {
+        true
+    }
+
     fn work(&mut self, host: &mut dyn Host) -> Result<()> {
         if self.handles.is_empty() {
             self.start()?;

@@ -1,7 +1,7 @@
 //! How much of a partition can be processed, where frames arrive during a run.
 
 use super::Plan;
-use framefold_core::{Arrival, Result};
+use framefold_core::{Arrival, Error, Partition, Result};
 use std::ops::Range;
 
 /// Frames of a partition that go together.
@@ -16,6 +16,26 @@ pub(crate) struct Piece {
 }
 
 impl Plan {
+    /// Refuses what only some know how to wait for: a run whose frames arrive while it goes on, or
+    /// some of which never came. For those who process whole partitions that they believe to be there.
+    ///
+    /// # Errors
+    /// `Unsupported` with what to use instead.
+    pub fn check_arrived(&self) -> Result<()> {
+        self.cuts.iter().try_for_each(|cut| self.check_here(cut))
+    }
+
+    pub(crate) fn check_here(&self, cut: &Partition) -> Result<()> {
+        let what = match self.arrival(cut.frames.clone())? {
+            Arrival::Here => return Ok(()),
+            Arrival::NotYet => "arrive while the run goes on, and this executor does not wait",
+            Arrival::Never => "never came, and this executor does not leave frames out",
+        };
+        let Range { start, end } = cut.frames;
+        let message = format!("some of the frames {start} to {} {what}", end.saturating_sub(1));
+        Err(Error::unsupported(message).with_hint("use the executor 'threads' or 'inline'"))
+    }
+
     /// What to do next of partition `index`, of which the frames before `from` are done; None if
     /// it has not arrived.
     ///

@@ -6,7 +6,8 @@ use framefold_core::{
     NativeArray, Result, SigSlice, SourceInfo,
 };
 use framefold_exec::{
-    Cancel, Driver, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent, run,
+    Cancel, Crew, Driver, Event, Executor, Host, Observer, Plan, PlanOptions, Results, RunOptions,
+    Silent, Worker, run,
 };
 use framefold_kernels::{Sum, SumSig};
 use framefold_testkit::{MemoryOptions, MemorySource};
@@ -288,6 +289,52 @@ fn rows_of_what_never_comes_are_not_passed_on() {
         run(&plan(&source), options).unwrap();
         let expected = (0..8).filter(|&i| i != 2).map(|i| 3 * i..3 * i + 3);
         assert_eq!(rows.0, expected.collect::<Vec<_>>());
+    }
+}
+
+/// Processes whole partitions, one after the other, as worker processes do.
+struct Impatient(Arc<Plan>);
+
+impl Crew for Impatient {
+    fn work(&mut self, host: &mut dyn Host) -> Result<()> {
+        let mut worker = Worker::try_new(&self.0)?;
+        for index in 0..self.0.n_partitions() {
+            host.merge(worker.run_partition(index, &mut || Ok(()))?, 0)?;
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, _: bool) -> Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn whoever_does_not_wait_is_given_no_run_that_needs_it() {
+    for (n_arrived, lost, what) in [
+        (0, 0..0, "some of the frames 0 to 2 arrive while the run goes on"),
+        (23, 0..0, "some of the frames 21 to 23 arrive while"),
+        (24, 7..8, "some of the frames 6 to 8 never came"),
+    ] {
+        let source = Arriving::new(lost);
+        source.send(n_arrived);
+        let plan = plan(&source);
+        let drive = || Driver::with_crew(&plan, Box::new(Impatient(plan.clone())), Cancel::new());
+        // Before anything is sent anywhere, and by whoever is asked for a partition.
+        let refused = drive().map(drop).unwrap_err();
+        let mut worker = Worker::try_new(&plan).unwrap();
+        let mut run = |index| worker.run_partition(index, &mut || Ok(()));
+        let by_worker = (0..8).find_map(|index| run(index).err()).unwrap();
+        for error in [refused, by_worker] {
+            assert_eq!(error.kind(), ErrorKind::Unsupported);
+            assert!(error.message().starts_with(what), "{error}");
+        }
+        if source.lost.is_empty() {
+            source.send(N_FRAMES as u64 - n_arrived);
+            let mut driver = drive().unwrap();
+            driver.run(&mut Silent).unwrap();
+            assert!(driver.results().valid().unwrap().iter().all(|&valid| valid));
+        }
     }
 }
 
