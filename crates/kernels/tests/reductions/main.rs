@@ -1,6 +1,8 @@
 //! Every reduction, held to the laws of its contract and to its definition.
 
 #[cfg(test)]
+mod by_address;
+#[cfg(test)]
 mod com;
 #[cfg(test)]
 mod guide;
