@@ -6,7 +6,7 @@ use crate::observer::{PyObserver, watched};
 use crate::plan::{PyPlan, ResultLists, to_lists};
 use crate::udf::{KnownThread, stash_held_gil};
 use crate::verbs::Partial;
-use framefold::exec::{Crew, Driver, Host, PartialResult, WorkerScope, guarded};
+use framefold::exec::{Crew, Driver, Host, LastingResults, PartialResult, WorkerScope, guarded};
 use framefold::{Cancel, Error, Executor};
 use framefold_python_macros::caught;
 use numpy::PyArray1;
@@ -106,6 +106,12 @@ impl PyDriver {
         to_lists(py, snapshot)
     }
 
+    /// The results so far, to be copied whenever somebody asks for them; None, if they do not stay
+    /// as they are when more is merged.
+    fn lasting(&self, py: Python<'_>) -> PyResult<Option<PyLasting>> {
+        Ok(self.look(py, |driver| Ok(driver.results().lasting()))?.map(PyLasting))
+    }
+
     /// One truth value per selected frame: whether it is merged.
     fn valid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<bool>>> {
         let valid = self.look(py, |driver| driver.results().valid())?;
@@ -169,6 +175,29 @@ impl Drop for PyDriver {
         attached(|py| {
             let _ = detached(py, || driver.close());
         });
+    }
+}
+
+/// The results of a step, of a run that goes on.
+#[pyclass(frozen, name = "Lasting", module = "framefold._engine")]
+pub(crate) struct PyLasting(LastingResults);
+
+#[caught]
+#[pymethods]
+impl PyLasting {
+    /// The results, as `Driver.snapshot` gave them at that time. Waits for no step of the run.
+    fn snapshot<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<(ResultLists<'py>, Bound<'py, PyArray1<bool>>)> {
+        let copy = || guarded(|| watched(&Cancel::new(), || self.0.snapshot()));
+        to_lists(py, detached(py, copy).or_raise(py)?)
+    }
+
+    /// One truth value per selected frame: whether it was merged.
+    fn valid<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyArray1<bool>>> {
+        let valid = detached(py, || guarded(|| self.0.valid()));
+        Ok(PyArray1::from_vec(py, valid.or_raise(py)?))
     }
 }
 

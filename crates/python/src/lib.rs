@@ -54,7 +54,7 @@ mod _engine {
     #[pymodule_export]
     use super::door::panic_in_next_call;
     #[pymodule_export]
-    use super::driver::PyDriver;
+    use super::driver::{PyDriver, PyLasting};
     #[pymodule_export]
     use super::ending::{end_threads, threads_left};
     #[pymodule_export]

@@ -138,9 +138,13 @@ class Run:
         return any(each is not None and each.on_cupy for each in gets)
 
     def wrap(
-        self, buffers: _engine._ResultLists, valid: npt.NDArray[np.bool_]
+        self,
+        buffers: _engine._ResultLists,
+        valid: npt.NDArray[np.bool_],
+        *,
+        leaves_behind: bool = True,
     ) -> tuple[UDFResultDict, ...]:
-        """The engine's results as users get them."""
+        """The engine's results as users get them, and as their objects know them afterwards."""
         return tuple(
             {
                 name: BufferWrapper(
@@ -152,18 +156,23 @@ class Run:
                     roi=self._flat_roi,
                     valid=valid,
                 )
-                for name, kind, extra_shape, array in self._finished(number, of_one_udf, valid)
+                for name, kind, extra_shape, array in self._finished(
+                    number, of_one_udf, valid, leaves_behind
+                )
             }
             for number, of_one_udf in enumerate(buffers)
         )
 
-    def _finished(self, number: int, results: Results, valid: npt.NDArray[np.bool_]) -> Results:
+    def _finished(
+        self, number: int, results: Results, valid: npt.NDArray[np.bool_], leaves: bool
+    ) -> Results:
         """The results of one UDF; what a kernel computed is finished here."""
         if self.bridges[number] is not None:
             return results
         udf = self.udfs[number]
         finished = finish_native(udf, self.dataset, self.roi, results, valid)
-        leave_behind(udf, self.dataset, self.roi, finished, valid)
+        if leaves:
+            leave_behind(udf, self.dataset, self.roi, finished, valid)
         return finished
 
     def damage(self, valid: npt.NDArray[np.bool_]) -> BufferWrapper:

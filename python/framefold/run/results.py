@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ class UDFResults:
 
     def __init__(self, buffers: Sequence[UDFResultDict], damage: BufferWrapper) -> None:
         self._buffers: tuple[UDFResultDict, ...] | None = tuple(buffers)
-        self._damage = damage
+        self._damage: BufferWrapper | None = damage
 
     @property
     def buffers(self) -> tuple[UDFResultDict, ...]:
@@ -42,6 +43,7 @@ class UDFResults:
     @property
     def damage(self) -> BufferWrapper:
         """Which positions of the scan are merged."""
+        assert self._damage is not None
         return self._damage
 
     def __getitem__(self, index: int) -> UDFResultDict:
@@ -57,16 +59,33 @@ class UDFResults:
 
 
 class StepResults(UDFResults):
-    """Results that are computed when first looked at, or when the run goes on."""
+    """Results that are computed when first looked at.
+
+    Where more merges would change them, they are computed when the run goes on. Rows of ``nav``
+    buffers that kernels merged stay as they are, and can be copied at any time.
+    """
 
     def __init__(self, run: Run, driver: _engine.Driver, lock: Any) -> None:
         self._buffers = None
-        self._damage = run.damage(driver.valid())
+        self._damage = None
         self._run = run
         self._driver = driver
-        self._lock = lock
+        self._n_merged = driver.n_merged
+        self._lasting = driver.lasting()
+        if self._lasting is None:
+            self._damage = run.damage(driver.valid())
+        # What lasts can be had while the run goes on.
+        self._lock = lock if self._lasting is None else threading.RLock()
         self._failure: Exception | None = None
         self._failed_with = ""
+
+    @property
+    def damage(self) -> BufferWrapper:
+        """Which positions of the scan are merged."""
+        if self._damage is None:
+            assert self._lasting is not None
+            self._damage = self._run.damage(self._lasting.valid())
+        return self._damage
 
     @property
     def buffers(self) -> tuple[UDFResultDict, ...]:
@@ -86,11 +105,16 @@ class StepResults(UDFResults):
                         f"raised where they were first looked at), and the run has gone on"
                     )
                 if self._buffers is None:
-                    self._buffers = self._run.wrap(*self._driver.snapshot())
+                    source = self._lasting or self._driver
+                    # The user's object keeps the latest results, whichever are looked at.
+                    is_latest = self._driver.n_merged == self._n_merged
+                    self._buffers = self._run.wrap(*source.snapshot(), leaves_behind=is_latest)
         return self._buffers
 
     def settle(self) -> None:
-        """Compute the results now, before they change; who looks at them hears of failures."""
+        """Compute the results now if they change; who looks at them hears of failures."""
+        if self._lasting is not None and self._n_merged < len(self._run.partitions):
+            return
         try:
             _ = self.buffers
         except Exception as exception:
