@@ -435,9 +435,11 @@ class Endings:
         assert_usable(ctx)
 
     def test_nothing_is_kept_of_a_run(self, ctx):
-        ctx.run_udf(frames(ctx), Level())
+        """Be it whole or given up after a step: ``nothing_is_left`` looks when it has ended."""
+        whole = ctx.run_udf(frames(ctx), Level())
         with ctx.run_udf_iter(frames(ctx), Level()) as steps:
-            next(steps)
+            first = next(steps)
+        assert set(first.buffers[0]) == set(whole)
 
     @pytest.mark.parametrize("how", ["whole", "steps"])
     def test_ctrl_c(self, ctx, subject, how):

@@ -227,8 +227,13 @@ try:
     from libertem.io.dataset.base import Nothing
 except ImportError as error:
     assert "framefold" in str(error)
+else:
+    raise AssertionError(Nothing)
+print("all are there")
 """
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, timeout=120)
+    command = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "all are there\n", done.stderr
 
 
 class Image:
