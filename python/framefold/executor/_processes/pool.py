@@ -72,8 +72,6 @@ class Pool:
         self._jobs: list[Job] = []
         self._workers: list[Worker] = []
         self._failed_starts = 0
-        #: Whether a run has come, or a worker gone, since all were there that are wanted.
-        self._may_miss_workers = False
         #: When the latest run ended.
         self._latest = time.monotonic()
         _pools.add(self)
@@ -198,7 +196,6 @@ class Pool:
         for job in changed:
             if not job.has_ended:
                 self._jobs.append(job)
-                self._may_miss_workers = True
                 continue
             self._latest = time.monotonic()
             job.pickled.close()
@@ -259,8 +256,6 @@ class Pool:
         return job.number in worker.jobs or n_cpus < job.n_cpus
 
     def _start_workers(self) -> None:
-        if not self._may_miss_workers:
-            return
         there = Counter(worker.device for worker in self._workers)
         # Those with a device are few, and take longest to start.
         missing = sorted((self._wanted() - there).elements(), key=lambda device: device is None)
@@ -271,7 +266,6 @@ class Pool:
                 if not self._workers:
                     self._fail_all(f"a worker process could not be started: {error}")
                 return
-        self._may_miss_workers = False
 
     def _wanted(self) -> Counter[int | None]:
         """How many workers the runs can use of each device, and how many without one."""
@@ -395,7 +389,6 @@ class Pool:
     def _remove(self, worker: Worker, *, blamed: bool = True) -> None:
         """Remove a worker that has ended, and have other workers process its partitions."""
         self._workers.remove(worker)
-        self._may_miss_workers = True
         # Of several, the one that it was busy with need not be the first.
         blamed = blamed and worker.ready and len(worker.queue) == 1
         busy = worker.is_busy

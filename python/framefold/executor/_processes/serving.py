@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
+from collections.abc import Iterable
 from contextlib import nullcontext, suppress
 from queue import SimpleQueue
 from typing import Any
@@ -24,6 +24,7 @@ from framefold.executor._lifeline import end_fork, end_with, flush
 from framefold.executor._processes.channels import GIVEN_PATH, Channel, connect
 from framefold.executor._processes.slots import Slots
 from framefold.executor._wire import failures, pickles, runs
+from framefold.executor.base import Place
 from framefold.run.plan import Run
 
 #: How long user code may take to end when the main process is gone, in seconds.
@@ -34,35 +35,30 @@ LARGE = 256 << 10
 
 
 class Job:
-    """A run, planned here."""
+    """A run, planned here, and its partial results on their way out: short ones go together."""
 
     def __init__(
-        self, number: int, run: Run, collects: bool, shares_memory: bool, device: int | None
+        self,
+        channel: Channel,
+        number: int,
+        run: Run,
+        collects: bool,
+        shares_memory: bool,
+        place: Place | None,
     ) -> None:
+        self._channel = channel
         self.number = number
         self.run = run
         #: Whether results of short partitions may wait for each other.
-        self.collects = collects
+        self._collects = collects
         self.shares_memory = shares_memory
         self.slots = Slots()
         #: What this worker is in a run in which CUDA devices take part.
-        self.place = run.place(device) if run.devices else None
-
-
-class Outbox:
-    """Partial results on their way out; those of short partitions go together."""
-
-    def __init__(self, channel: Channel, job: Job) -> None:
-        self._channel = channel
-        self._job = job
+        self.place = place
         self._results: list[Any] = []
         self._descriptors: list[int] = []
         self._size = 0
-        self._sent = self._partition_started = time.monotonic()
-
-    def start_partition(self) -> None:
-        """Take the time: a partition is started."""
-        self._partition_started = time.monotonic()
+        self.sent = self.partition_started = time.monotonic()
 
     def put(self, partial: _engine.Partial) -> None:
         """The partition is done; what is large, or has waited for some time, is sent at once."""
@@ -71,16 +67,16 @@ class Outbox:
         data, large = pickles.dumps(partial.take_parts())
         # Entries of an array of objects may be of any size.
         len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
-        filled, descriptors = self._job.slots.fill(large)
-        self._results.append((index, len_bytes, now - self._partition_started, data, filled))
+        filled, descriptors = self.slots.fill(large)
+        self._results.append((index, len_bytes, now - self.partition_started, data, filled))
         self._descriptors += descriptors
         self._size += len(data)
-        if large or not self._job.collects or self._size > LARGE or now - self._sent > LATEST:
+        if large or not self._collects or self._size > LARGE or now - self.sent > LATEST:
             self.send()
 
     def send(self) -> None:
         """Send what there is."""
-        self._sent = time.monotonic()
+        self.sent = time.monotonic()
         if not self._results:
             return
         flush()
@@ -88,10 +84,9 @@ class Outbox:
         descriptors, self._descriptors = self._descriptors, []
         self._size = 0
         try:
-            self._channel.send(("done", self._job.number, results), descriptors)
+            self._channel.send(("done", self.number, results), descriptors)
         finally:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close(descriptors)
 
 
 class Server:
@@ -109,7 +104,8 @@ class Server:
         self._channel = channel
         self._device = device
         self._inbox: SimpleQueue[Any] = SimpleQueue()
-        self._put_back: deque[Any] = deque()
+        #: What was received, and is to be seen to next.
+        self._put_back: Any = None
         self._jobs: dict[int, Job] = {}
         self._dropped: set[int] = set()
         self._lock = threading.Lock()
@@ -159,7 +155,8 @@ class Server:
                     return
 
     def _next(self) -> Any:
-        return self._put_back.popleft() if self._put_back else self._inbox.get()
+        put_back, self._put_back = self._put_back, None
+        return self._inbox.get() if put_back is None else put_back
 
     def _stop(self, number: int) -> None:
         """End what is being done for a job: on the reading thread."""
@@ -179,8 +176,7 @@ class Server:
 
     def _plan(self, number: int, collects: bool, pickled: Any, descriptors: list[int]) -> None:
         if self._broken is not None:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close(descriptors)
             self._channel.send(("failed", number, None, self._broken))
             return
         try:
@@ -193,65 +189,62 @@ class Server:
             return
         with self._lock:
             if number not in self._dropped:
-                self._jobs[number] = Job(number, run, collects, bool(descriptors), self._device)
+                place = run.place(self._device) if run.devices else None
+                self._jobs[number] = Job(
+                    self._channel, number, run, collects, bool(descriptors), place
+                )
         self._channel.send(("planned", number, fingerprint))
 
     def _process(self, number: int, first: Any) -> None:
         """Process the partitions of one job for as long as there are no other messages."""
         job = self._jobs.get(number)
-        if job is None:
-            return  # it failed, or was dropped
-        self._put_back.append((first, []))
+        if job is None or number in self._dropped:
+            return  # it failed, or nothing is wanted of it any more
+        self._put_back = (first, [])
         taken: int | None = None
-        outbox = Outbox(self._channel, job)
         process = os.getpid()
+        job.sent = time.monotonic()
 
         def take() -> int | None:
             nonlocal taken
             end_fork(process)
             taken = None
-            if not self._put_back and self._inbox.empty():
-                outbox.send()
+            if self._put_back is None and self._inbox.empty():
+                job.send()
             message, descriptors = self._next()
-            if message[:2] != ("task", number) or number in self._dropped:
-                self._put_back.append((message, descriptors))
+            if message[:2] != ("task", number):
+                self._put_back = (message, descriptors)
                 return None
-            job.slots.release(message[3])
-            taken = message[2]
-            outbox.start_partition()
+            if number not in self._dropped:
+                job.slots.release(message[3])
+                taken = message[2]
+                job.partition_started = time.monotonic()
             return taken
 
         def give(partial: _engine.Partial) -> None:
             nonlocal taken
             end_fork(process)
-            outbox.put(partial)
+            job.put(partial)
             taken = None
 
         try:
             with nullcontext() if job.place is None else job.place.active():
                 job.run.plan.work(take, give)
-            outbox.send()
+            job.send()
         except BaseException as exception:
             end_fork(process, exception)
-            outbox.send()
-            index = self._next()[0][2] if taken is None else taken
-            self._channel.send(("failed", number, index, failures.pack(exception)))
+            job.send()
+            if number not in self._dropped:
+                index = self._next()[0][2] if taken is None else taken
+                self._channel.send(("failed", number, index, failures.pack(exception)))
             failures.clear_traceback(exception)
         finally:
             flush()
-        if number in self._dropped:
-            self._skip_tasks(number)
-
-    def _skip_tasks(self, number: int) -> None:
-        """Leave out what was to be done for a job that is dropped."""
-        kept = [item for item in self._put_back if item[0][:2] != ("task", number)]
-        self._put_back = deque(kept)
 
     def _update(self, number: int, pickled: Any, descriptors: list[int]) -> None:
         job = self._jobs.get(number)
         if job is None:
-            for descriptor in descriptors:
-                os.close(descriptor)
+            _close(descriptors)
             return
         try:
             udfs = pickles.load_shared(pickled, descriptors)
@@ -301,3 +294,8 @@ def _restore_environment() -> None:
     else:
         os.environ["PYTHONPATH"] = given
     sys.path[:] = dict.fromkeys(sys.path)
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
