@@ -373,7 +373,7 @@ class Owner:
 
 from framefold.executor.dask import DaskJobExecutor
 executor = DaskJobExecutor.__new__(DaskJobExecutor)
-executor._owns(Left())
+executor._owns(Left().close)
 executor.itself = executor
 # A thread that starts takes these locks, and makes objects meanwhile: the collector may come.
 with threading._active_limbo_lock, getattr(threading, "_shutdown_locks_lock", threading.Lock()):

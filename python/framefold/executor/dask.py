@@ -7,8 +7,7 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from functools import partial
+from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.common._ending import at_end, is_ending, too_late
@@ -102,7 +101,7 @@ class DaskJobExecutor(JobExecutor):
         self._closed = False
         self._process = os.getpid()
         self._own: LocalCluster | None = None
-        self._closing: Work[None] | None = None
+        self._closing: Work[object] | None = None
 
     @classmethod
     def connect(
@@ -152,7 +151,7 @@ class DaskJobExecutor(JobExecutor):
         except BaseException:
             client.close()
             raise
-        executor._owns(client)
+        executor._owns(client.close)
         return executor
 
     @classmethod
@@ -213,21 +212,19 @@ class DaskJobExecutor(JobExecutor):
         options = {"set_as_default": False, "direct_to_workers": True, **(client_kwargs or {})}
 
         def start() -> DaskJobExecutor:
-            started: list[Any] = [dask_cluster.start(spec, cluster_kwargs or {})]
-            try:
-                started.insert(0, client := _connected(distributed.Client, started[0], **options))
+            with ExitStack() as started:
+                cluster = dask_cluster.start(spec, cluster_kwargs or {})
+                started.enter_context(closing(cluster))
+                client = _connected(distributed.Client, cluster, **options)
+                started.enter_context(closing(client))
+                # Messages are cheap here, and what they say is waited for: Dask collects them for
+                # 10 ms.
+                if hasattr(client.scheduler_comm, "interval"):
+                    client.scheduler_comm.interval = INTERVAL
                 executor = cls(client, True, timeout=timeout, startup_timeout=startup_timeout)
-            except BaseException:
-                _close_each(tuple(started))
-                raise
-            client, cluster = started
-            # Messages are cheap here, and what they say is waited for: Dask collects them for
-            # 10 ms.
-            if hasattr(client.scheduler_comm, "interval"):
-                client.scheduler_comm.interval = INTERVAL
-            executor._own = cluster
-            executor._owns(client, cluster)
-            return executor
+                executor._own = cluster
+                executor._owns(started.pop_all().close)
+                return executor
 
         return made(start, cls.close, "framefold-start")
 
@@ -279,8 +276,15 @@ class DaskJobExecutor(JobExecutor):
     def _workers(self) -> dict[str, WorkerInfo]:
         self.check_open()
         if not self.client.nthreads():
-            with suppress(TimeoutError):
+            task = self.client.submit(
+                bool, pure=False
+            )  # for which a cluster that adapts starts one
+            try:
                 self.client.wait_for_workers(1, self._startup_timeout)
+            except TimeoutError:
+                return {}
+            finally:
+                task.release()
         about = self.client.scheduler_info(n_workers=-1)["workers"]
         return {
             address: WorkerInfo(
@@ -319,11 +323,11 @@ class DaskJobExecutor(JobExecutor):
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
         from framefold.executor._dask import devices as dask_devices
 
+        there: Sequence[Mapping[str, float]]
         if self._own is not None:  # its workers may be about to come
             there = dask_devices.in_spec(self._own.worker_spec)
         else:
-            self.check_open()
-            there = dask_devices.in_cluster(self.client, self._startup_timeout)
+            there = [worker.resources for worker in self.get_available_workers()]
         scheduler: Any = self.client.scheduler
         return dask_devices.find_workers(wishes, there, scheduler.address)
 
@@ -360,9 +364,9 @@ class DaskJobExecutor(JobExecutor):
     def __reduce__(self) -> Any:
         raise cannot_be_pickled(self)
 
-    def _owns(self, *resources: Any) -> None:
-        """Close these, the last one last, with the executor."""
-        self._closing = Work(partial(_close_each, resources), "framefold-close")
+    def _owns(self, close: Callable[[], object]) -> None:
+        """Call this with :meth:`close`, also if that is never called."""
+        self._closing = Work(close, "framefold-close")
         finalizer = weakref.finalize(self, _start_closing, self._closing, os.getpid())
         finalizer.atexit = False  # it is too late then
         _owners.add(self)
@@ -465,7 +469,7 @@ def import_distributed() -> Any:
     return distributed
 
 
-def _start_closing(closing: Work[None], process: int) -> None:
+def _start_closing(closing: Work[object], process: int) -> None:
     """Close what an executor has left; the garbage collector asks for it, on any thread."""
     if os.getpid() != process:
         return
@@ -477,31 +481,15 @@ def _start_closing(closing: Work[None], process: int) -> None:
         closing.start()
 
 
-def _close_each(resources: tuple[Any, ...]) -> None:
-    failure: BaseException | None = None
-    for resource in resources:
-        try:
-            resource.close()
-        except BaseException as error:  # the others have to be closed nevertheless
-            failure = error if failure is None else failure
-    if failure is not None:
-        raise failure
-
-
 #: The executors that have started something.
 _owners: weakref.WeakSet[DaskJobExecutor] = weakref.WeakSet()
 
 
 def _close_all() -> None:
     """End clusters when the interpreter ends, before it waits for all threads."""
-    failures = []
-    for executor in list(_owners):
-        try:
-            executor.close()
-        except BaseException as error:  # the others have to be closed nevertheless
-            failures.append(error)
-    if failures:
-        raise failures[0]
+    with ExitStack() as ending:  # where one fails, the others are closed nevertheless
+        for executor in list(_owners):
+            ending.callback(executor.close)
 
 
 at_end(_close_all)

@@ -7,10 +7,9 @@ once what each UDF gets on a device and what on the CPU, from the resources of t
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framefold.arrays.cuda.placement import Workers, needs_devices
@@ -18,8 +17,6 @@ from framefold.common.backend import get_use_cuda
 from framefold.utils.devices import has_cupy
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.run.plan import Run
 
@@ -39,20 +36,6 @@ def in_spec(spec: Mapping[Any, Any]) -> list[Resources]:
     """The resources of each worker of a specification."""
     given = (worker.get("options", {}) for worker in spec.values())
     return [options.get("options", options).get("resources") or {} for options in given]
-
-
-def in_cluster(client: Client, patience: float) -> list[Resources]:
-    """The resources of each worker of a cluster; waits for a first one."""
-    if not client.nthreads():
-        task = client.submit(bool, pure=False)  # for which a cluster that adapts starts one
-        try:
-            client.wait_for_workers(1, timeout=patience)
-        except TimeoutError:
-            return []  # the run says so in its own words
-        finally:
-            task.release()
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    return [worker.get("resources") or {} for worker in workers]
 
 
 def find_workers(
@@ -84,33 +67,28 @@ def find_workers(
 class Places:
     """Where the threads of this worker process partitions of a run in which devices take part."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, device: int | None) -> None:
         self._run = run
-        self._device = _usable_device(run)
-        self._lock = threading.Lock()
+        self._device = device
         self._free: list[DeviceWorker | CpuWorker] = []
 
     @contextmanager
     def one(self) -> Iterator[None]:
         """Let this thread be a worker of the run."""
-        with self._lock:
-            place = self._free.pop() if self._free else self._run.place(self._device)
+        try:
+            place = self._free.pop()
+        except IndexError:  # all of them are in use
+            place = self._run.place(self._device)
         try:
             with place.active():
                 yield
         finally:
-            with self._lock:
-                self._free.append(place)
+            self._free.append(place)
 
     def close(self) -> None:
         """Give the memory of the device back, when no task needs it any more."""
         while self._free:
             self._free.pop().close()
-
-
-def working(places: Places | None) -> AbstractContextManager[None]:
-    """Let this thread be a worker of the run whose places these are."""
-    return nullcontext() if places is None else places.one()
 
 
 def places(run: Run, owner: object) -> Places | None:
@@ -126,22 +104,18 @@ def places(run: Run, owner: object) -> Places | None:
     workers = run.workers
     if workers is None or not workers.devices:
         return None
-    if not workers.cpus and _usable_device(run) is None:
-        if _device() is None:
-            raise MissingDeviceError(f"it has no CUDA device (no resource {CUDA})")
-        raise MissingDeviceError("CuPy cannot be imported there")
-    made = Places(run)
+    device, why_none = _device(), f"it has no CUDA device (no resource {CUDA})"
+    if device is not None and run.on_cupy and not has_cupy():
+        device, why_none = None, "CuPy cannot be imported there"
+    if device is None and not workers.cpus:
+        raise MissingDeviceError(why_none)
+    made = Places(run, device)
     weakref.finalize(owner, made.close).atexit = False  # the process's memory goes with it
     return made
 
 
 class MissingDeviceError(Exception):
     """A worker cannot take part in a run, for want of a device or of CuPy."""
-
-
-def _usable_device(run: Run) -> int | None:
-    device = _device()
-    return None if device is None or (run.on_cupy and not has_cupy()) else device
 
 
 def _device() -> int | None:

@@ -83,7 +83,6 @@ class Feed:
         self._coroutines: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
-        self._n_changes = 0
         self._was_usable = False
         self._updated_at = float("-inf")
         self._clock = Clock(most=2 * POLL)
@@ -105,8 +104,7 @@ class Feed:
     def update(self, data: bytes) -> None:
         """Send these parameters along from now on."""
         if not self._ended:
-            self._n_changes += 1
-            self._start_coroutine(self._shipping.change(self._n_changes, data))
+            self._start_coroutine(self._shipping.change(data))
 
     async def end(self, *, complete: bool) -> None:
         """Remove the run; waits until no worker is busy with it any more, as far as possible."""

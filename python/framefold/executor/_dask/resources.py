@@ -175,15 +175,14 @@ class Payload:
         Of the run.
     data
         What to send.
-    number
-        Tells versions apart.
     """
 
-    def __init__(self, resources: RunResources, data: bytes, number: int = 0) -> None:
+    def __init__(self, resources: RunResources, data: bytes) -> None:
         self._resources = resources
         self._data = data
         self._lock = asyncio.Lock()
-        self.number = number
+        #: Later ones have higher numbers.
+        self.number = next(_numbers)
         #: What to pass to tasks, once it is there.
         self.argument: bytes | Future | None = data if len(data) <= SMALL else None
 
@@ -227,11 +226,11 @@ class Shipping:
         self._run = Payload(resources, data)
         self._changes: Payload | None = None
 
-    async def change(self, number: int, data: bytes) -> None:
-        """Send these parameters along from now on, unless there are some of a higher number."""
-        payload = Payload(self._resources, data, number)
+    async def change(self, data: bytes) -> None:
+        """Send these parameters along from now on, unless later ones are there before them."""
+        payload = Payload(self._resources, data)
         await payload.bring()
-        if self._changes is not None and self._changes.number > number:
+        if self._changes is not None and self._changes.number > payload.number:
             payload.release()
             return
         if self._changes is not None:

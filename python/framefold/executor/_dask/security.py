@@ -7,11 +7,11 @@ too, every connection needs a certificate that is made for the cluster, and is k
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from distributed import Nanny, Scheduler, Security, Worker
+from distributed.utils import import_term
 
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError
 
@@ -91,7 +91,7 @@ def scheduler_spec(given: Any, dashboard_address: Any, security: Security) -> di
 
 def worker_spec(given: Mapping[str, Any], security: Security) -> dict[str, Any]:
     """A worker that the user specified, as for :class:`distributed.SpecCluster`."""
-    cls = _found(given["cls"])
+    cls = import_term(given["cls"]) if isinstance(given["cls"], str) else given["cls"]
     if not (isinstance(cls, type) and issubclass(cls, Worker | Nanny)):
         return dict(given)  # it may know none of these options
     options = _closed(given.get("options", {}), security)
@@ -121,14 +121,6 @@ def _here(address: Any) -> Any:
         return f"{LOOPBACK}:{address}"
     is_port = isinstance(address, str) and address.lstrip(":").isdecimal()
     return f"{LOOPBACK}:{address.lstrip(':')}" if is_port else address
-
-
-def _found(cls: Any) -> Any:
-    """A class, which Dask lets users name as text."""
-    if not isinstance(cls, str):
-        return cls
-    module, _, name = cls.rpartition(".")
-    return getattr(importlib.import_module(module), name) if module else cls
 
 
 def worker(scheduler: str, options: Mapping[str, Any], security: Security) -> Worker:

@@ -15,6 +15,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -241,7 +242,7 @@ class ShippedRun:
             left.pop()
 
         try:
-            with dask_devices.working(self._places):
+            with nullcontext() if self._places is None else self._places.one():
                 self._run.plan.work(take, give)
         except BaseException as exception:
             end_fork(process, exception)
