@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from executor_cases import assert_same
 from process_cases import (
+    Numbers,
     PerFrame,
     eventually,
     frames,
@@ -110,6 +111,43 @@ def test_a_worker_with_another_framefold(connected, inline, monkeypatch):  # noq
         connected.run_udf(frames(inline), Level())
     monkeypatch.undo()
     assert_usable(connected)
+
+
+def test_a_worker_that_is_left_out_is_not_asked_again(local):  # noqa: F811
+    """Though it was sent more than its first batch, which is taken back."""
+
+    def refuse(answer):
+        from framefold.executor._dask.work import Answer, ShippedRun
+
+        def prepare(self, changes):
+            prepare.n_asked += 1
+            return Answer(refusal=answer)
+
+        prepare.n_asked = 0
+        prepare.before, ShippedRun._prepare = ShippedRun._prepare, prepare
+
+    def restore():
+        from framefold.executor._dask.work import ShippedRun
+
+        prepare = ShippedRun._prepare
+        ShippedRun._prepare = prepare.before
+        return prepare.n_asked
+
+    def short(_frame):
+        time.sleep(0.01)
+
+    assert eventually(lambda: local.executor.n_workers == 2, 40)
+    client = local.executor.client
+    address = next(iter(client.nthreads()))
+    client.run(refuse, "it has no time", workers=[address])
+    try:
+        results = local.run_udf(frames(local, 200, 200), [PerFrame(short), Numbers()])
+    finally:
+        n_asked = client.run(restore, workers=[address])[address]
+    assert results[1]["number"].data.tolist() == list(range(200))
+    assert len(set(results[0]["pid"].data)) == 1
+    assert 1 <= n_asked <= 2
+    assert_usable(local)
 
 
 def test_large_parameters_survive_a_worker(local, tmp_path):  # noqa: F811
