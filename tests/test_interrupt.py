@@ -17,7 +17,8 @@ import pytest
 import framefold as ff
 from framefold.exceptions import UDFRunCancelled
 from framefold.run.plan import Run
-from framefold.udf import UDF, _native
+from framefold.udf import UDF
+from framefold.udf.engine import native
 
 if sys.platform == "win32":
     pytest.skip("signals work differently here", allow_module_level=True)
@@ -246,7 +247,7 @@ def test_a_signal_ends_planning_of_very_many_tiles():
 
 
 def test_cancel_from_another_thread():
-    from framefold.udf._bridge import Bridge
+    from framefold.udf.engine.bridge import Bridge
 
     started = threading.Event()
 
@@ -277,7 +278,7 @@ def test_cancel_from_another_thread():
 def test_an_exception_from_a_progress_callback_ends_the_run():
     ctx = ff.Context()
     dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32))
-    plan = ff._engine.Plan(dataset._engine, [_native.native_udf(ff.SumUDF(), dataset)])
+    plan = ff._engine.Plan(dataset._engine, [native.native_udf(ff.SumUDF(), dataset)])
 
     def callback(n_merged, in_progress):
         raise LookupError("enough")
@@ -289,7 +290,7 @@ def test_an_exception_from_a_progress_callback_ends_the_run():
 def test_progress_events_add_up():
     ctx = ff.Context()
     dataset = ctx.load("memory", data=np.zeros((10, 10, 4, 4), dtype=np.float32), num_partitions=7)
-    plan = ff._engine.Plan(dataset._engine, [_native.native_udf(ff.SumUDF(), dataset)])
+    plan = ff._engine.Plan(dataset._engine, [native.native_udf(ff.SumUDF(), dataset)])
     events = []
     ff._engine.Driver(plan, 2, callback=lambda *event: events.append(event)).run()
     assert [n_merged for n_merged, _ in events] == [1, 2, 3, 4, 5, 6, 7]

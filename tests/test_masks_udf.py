@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._native import native_udf
+from framefold.udf.engine.native import native_udf
 from framefold.udf.masks import ApplyMasksUDF
 
 CTX = ff.Context.make_with("threads", cpus=2)

@@ -31,7 +31,7 @@ LAZY = [
     "framefold.viz._live",
     "framefold.analysis.base",
     "framefold.io.corrections.corrset",
-    "framefold.udf._bridge",
+    "framefold.udf.engine.bridge",
     "framefold.arrays.formats",
     "framefold.arrays.tile_formats",
     "framefold.arrays.sparse_tiles",

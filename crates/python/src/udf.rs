@@ -1,6 +1,6 @@
 //! A Python UDF as an implementer of the engine's `Udf` contract.
 //!
-//! The Python half is `framefold.udf._bridge`: it makes clean copies of the UDF, sets `meta`,
+//! The Python half is `framefold.udf.engine.bridge`: it makes clean copies of the UDF, sets `meta`,
 //! allocates buffers and calls the user's hooks once per partition. This half does what happens
 //! once per tile or frame: it sets the views of result buffers and hands over the pixels.
 
@@ -38,7 +38,7 @@ use std::sync::atomic::AtomicBool;
 /// A UDF written in Python.
 pub(crate) struct PyUdf {
     name: String,
-    /// A `framefold.udf._bridge.Bridge`.
+    /// A `framefold.udf.engine.bridge.Bridge`.
     bridge: Py<PyAny>,
     /// The bridge's description of the run, made when tiles and partitions are known.
     run: PyOnceLock<Py<PyAny>>,

@@ -31,8 +31,8 @@ from framefold.exceptions import (
 
 if TYPE_CHECKING:
     from framefold.arrays.sparse_tiles import SparseTiles
-    from framefold.udf._bridge import Bridge
     from framefold.udf.base import UDF
+    from framefold.udf.engine.bridge import Bridge
 
 Formats = tuple[str, ...]
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from framefold.executor._delayed.tasks import DelayedRun
     from framefold.run.plan import Run
     from framefold.run.results import UDFResultDict
-    from framefold.udf._bridge import Bridge
-    from framefold.udf._declarations import Buffers
+    from framefold.udf.engine.bridge import Bridge
+    from framefold.udf.engine.declarations import Buffers
 
 __all__ = ["DelayedJobExecutor"]
 
@@ -122,7 +122,7 @@ class DelayedJobExecutor(JobExecutor):
 
 def _result_buffers(run: Run, index: int) -> Buffers:
     """The results of a UDF of the run, as they are declared."""
-    from framefold.udf._native import _main_side
+    from framefold.udf.engine.native import _main_side
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
@@ -138,7 +138,7 @@ def _result_buffers(run: Run, index: int) -> Buffers:
 
 def _preprocess(run: Run, bridge: Bridge) -> None:
     """Call ``preprocess`` of the user's own object; tasks go on with copies of it."""
-    from framefold.udf._preprocessed import MainSideState
+    from framefold.udf.engine.preprocessed import MainSideState
 
     plan = run.plan
     task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
@@ -148,7 +148,7 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
 
 def _declared(bridge: Bridge) -> Buffers:
     """The declared buffers of a UDF in Python."""
-    from framefold.udf._declarations import declared_buffers
+    from framefold.udf.engine.declarations import declared_buffers
 
     return declared_buffers(bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected)))
 

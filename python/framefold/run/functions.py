@@ -7,8 +7,8 @@ from typing import Any
 
 from framefold.common.buffers import BufferDeclaration, BufferWrapper
 from framefold.exceptions import InvalidArgumentError
-from framefold.udf._declarations import check_that_a_call_runs
 from framefold.udf.base import UDF
+from framefold.udf.engine.declarations import check_that_a_call_runs
 
 MakeBuffers = Callable[[], Mapping[str, Any]]
 

@@ -12,9 +12,9 @@ from framefold.io.dataset.base import DataSet
 from framefold.run.plan import plan_run
 from framefold.run.results import UDFResults
 from framefold.run.roi import roi_mask
-from framefold.udf._bridge import Bridge
-from framefold.udf._declarations import declared_buffers, preferred_dtype
 from framefold.udf.base import UDF
+from framefold.udf.engine.bridge import Bridge
+from framefold.udf.engine.declarations import declared_buffers, preferred_dtype
 
 
 class UDFRunner:

@@ -16,8 +16,8 @@ from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.roi import roi_mask
-from framefold.udf._native import Results, finish_native, leave_behind, native_udf
 from framefold.udf.base import UDF
+from framefold.udf.engine.native import Results, finish_native, leave_behind, native_udf
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.run.results import UDFResultDict
-    from framefold.udf._bridge import Bridge
+    from framefold.udf.engine.bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.
     FindWorkers = Callable[[Sequence[tuple[str, ...]]], Workers]
@@ -291,7 +291,7 @@ def plan_run(
     for each in udfs:
         native = native_udf(each, dataset)
         if native is None:
-            from framefold.udf._bridge import Bridge
+            from framefold.udf.engine.bridge import Bridge
 
             bridge = Bridge(each, dataset.shape, dataset.dtype, mask, correction_set)
             bridges.append(bridge)

@@ -377,7 +377,7 @@ class UDF(BackendConstants):
 
     def __getstate__(self) -> Any:
         # Pickles and copies do not hold what the latest run left, which may be large.
-        from framefold.udf._main_side import without_run
+        from framefold.udf.engine.main_side import without_run
 
         return without_run(super().__getstate__())
 

@@ -102,7 +102,7 @@ fn has_gaps(tile: &Tile<'_>) -> bool {
 
 /// A copy of the user's UDF at work.
 pub(super) struct Task {
-    /// A `framefold.udf._bridge.PartitionTask`.
+    /// A `framefold.udf.engine.bridge.PartitionTask`.
     task: Py<PyAny>,
     process: Py<PyAny>,
     /// Makes what the UDF gets of tiles; `None` in Python if it gets dense ones as they are.

@@ -8,7 +8,7 @@ use framefold::{Error, Result};
 use pyo3::intern;
 use pyo3::prelude::*;
 
-/// Wraps a `framefold.udf._bridge.MergeTask`.
+/// Wraps a `framefold.udf.engine.bridge.MergeTask`.
 pub(super) struct PyMerger(Py<PyAny>);
 
 impl PyMerger {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
-from framefold.udf._cut_buffers import DeviceCuts
+from framefold.udf.engine.cut_buffers import DeviceCuts
 
 if TYPE_CHECKING:
     from framefold.arrays.cuda.placement import OnDevice
-    from framefold.udf._bridge import RunDescription
-    from framefold.udf._declarations import Buffers
+    from framefold.udf.engine.bridge import RunDescription
+    from framefold.udf.engine.declarations import Buffers
 
 Array = npt.NDArray[Any]
 

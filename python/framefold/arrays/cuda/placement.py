@@ -16,13 +16,13 @@ from framefold.common.udf import (
     SCIPY_CSR,
 )
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
-from framefold.udf._declarations import processing_method, tiling_wishes
+from framefold.udf.engine.declarations import processing_method, tiling_wishes
 from framefold.utils import devices as system
 
 if TYPE_CHECKING:
     from framefold.arrays.cuda.tiles import DeviceTiles
     from framefold.arrays.sparse_tiles import SparseTiles
-    from framefold.udf._bridge import Bridge
+    from framefold.udf.engine.bridge import Bridge
 
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
     from framefold.common.shape import Shape
     from framefold.run.plan import Run
-    from framefold.udf._bridge import MergeTask
+    from framefold.udf.engine.bridge import MergeTask
 
 #: The parts of one UDF's partial result, as the engine takes them apart.
 Parts = list[Any]
@@ -278,7 +278,7 @@ def finish_native(
     udf: int, first: int, delayed: DelayedRun, state: Any, partitions: Sequence[list[Parts]]
 ) -> list[npt.NDArray[Any]]:
     """Merge the last partitions of a native UDF and compute its results."""
-    from framefold.udf._native import finish_native
+    from framefold.udf.engine.native import finish_native
 
     run = delayed.run
     lists, valid = _merged(run, udf, first, state, partitions).snapshot()

@@ -121,7 +121,7 @@ impl Cut {
         let Some(before) = &self.before else {
             return place.set_item(py.Ellipsis(), &self.array);
         };
-        let module = py.import("framefold.udf._cut_buffers")?;
+        let module = py.import("framefold.udf.engine.cut_buffers")?;
         module.call_method1("write_changed", (place, &self.array, before))?;
         self.before = Some(self.array.bind(py).call_method1("copy", ("C",))?.unbind());
         Ok(())

@@ -29,8 +29,10 @@ from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
 from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError
-from framefold.udf import _main_side
-from framefold.udf._declarations import (
+from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
+from framefold.udf.data import MergeData, UDFData
+from framefold.udf.engine import main_side
+from framefold.udf.engine.declarations import (
     Buffers,
     check_dtype,
     declared_buffers,
@@ -39,10 +41,8 @@ from framefold.udf._declarations import (
     recipe_of,
     tiling_wishes,
 )
-from framefold.udf._memory import keep_memory
-from framefold.udf._results import check_omitted, final_results
-from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
-from framefold.udf.data import MergeData, UDFData
+from framefold.udf.engine.memory import keep_memory
+from framefold.udf.engine.results import check_omitted, final_results
 from framefold.udf.meta import UDFMeta
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from framefold.arrays.cuda.placement import OnDevice
     from framefold.arrays.sparse_tiles import Give, SparseTiles
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.udf._preprocessed import MainSideState
+    from framefold.udf.engine.preprocessed import MainSideState
 
 Arrays = dict[str, npt.NDArray[Any]]
 #: Where a view is shown, its name, the whole array, its kind, whether it can be written to, and
@@ -231,7 +231,7 @@ class Bridge:
     def take(self, task: MergeTask) -> UDF:
         """The object for the main side: the one that the user passed in."""
         own = self.own()
-        return recipe_of(self.udf) if own is None else _main_side.take(own, task)
+        return recipe_of(self.udf) if own is None else main_side.take(own, task)
 
     def aux_for(self, start: int, stop: int) -> Arrays:
         """AUX data for the selected frames ``start`` to ``stop``."""
@@ -382,7 +382,7 @@ class MergeTask:
         self._lock = threading.RLock()
         self.udf = bridge.take(self) if main_state is None else main_state.another(bridge.udf)
         bridge.main_side = weakref.ref(self)
-        _main_side.enter(
+        main_side.enter(
             self.udf,
             params={**self.udf._kwargs, **bridge.aux_for(0, bridge.n_selected)},
             meta=bridge.meta(
@@ -412,7 +412,7 @@ class MergeTask:
     def step_aside(self) -> None:
         """Go on with a twin of the object: another run begins with it."""
         with self._lock:
-            self.udf = _main_side.twin(self.udf)
+            self.udf = main_side.twin(self.udf)
 
     def update_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Other values of parameters, for what is done from now on, and for runs to come."""

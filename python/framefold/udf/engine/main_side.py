@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from framefold.udf.data import UDFData
 
 if TYPE_CHECKING:
-    from framefold.udf._bridge import MergeTask
     from framefold.udf.base import UDF
+    from framefold.udf.engine.bridge import MergeTask
 
 T = TypeVar("T")
 

@@ -58,7 +58,7 @@ def finish_native(
     valid
         Whether each selected frame is merged.
     """
-    from framefold.udf._results import final_results
+    from framefold.udf.engine.results import final_results
 
     if not udf._native_finish or udf._native_kernel is None or _overrides(udf):
         return results
@@ -96,7 +96,7 @@ def leave_behind(
     results
         What that gave.
     """
-    from framefold.udf._main_side import enter
+    from framefold.udf.engine.main_side import enter
 
     meta = UDFMeta(
         dataset_shape=dataset.shape,
@@ -119,7 +119,7 @@ def _main_side(
     valid: npt.NDArray[np.bool_] | None,
 ) -> tuple[UDF, dict[str, BufferDeclaration]]:
     """A clean copy that knows the run, and its buffers; raises what they raise."""
-    from framefold.udf._declarations import declared_buffers
+    from framefold.udf.engine.declarations import declared_buffers
 
     udf = udf.copy()
     udf.meta = UDFMeta(

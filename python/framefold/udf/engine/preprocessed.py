@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.udf._main_side import OF_A_RUN, twin
 from framefold.udf.base import UDF
+from framefold.udf.engine.main_side import OF_A_RUN, twin
 
 
 class MainSideState:
