@@ -11,6 +11,7 @@ __all__ = [
     "Corrections",
     "Dataset",
     "Driver",
+    "Lasting",
     "NativeUdf",
     "Partial",
     "Plan",
