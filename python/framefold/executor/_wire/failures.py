@@ -43,9 +43,6 @@ class DifferentCodeError(WorkerError):
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
     text = "".join(traceback.format_exception(exception))
-    # The text has all of these. Dask would send them along, and they can be of any class.
-    attached = {name: getattr(exception, name) for name in _ATTACHED}
-    _attach(exception, **dict.fromkeys(_ATTACHED))
     try:
         data = _dumps(exception)
         _loaded(data)
@@ -58,24 +55,13 @@ def pack(exception: BaseException) -> Packed:
             f"{type(exception).__qualname__} itself cannot be sent between processes"
         )
         data = pickle.dumps(replacement)
-    finally:
-        _attach(exception, **attached)
     return data, text
-
-
-#: What Python attaches to exceptions.
-_ATTACHED = ("__traceback__", "__cause__", "__context__")
-
-
-def _attach(exception: BaseException, **values: Any) -> None:
-    """Set attributes, also where the class forbids that."""
-    for name, value in values.items():
-        BaseException.__setattr__(exception, name, value)
 
 
 def clear_traceback(exception: BaseException) -> None:
     """Remove the traceback, and with it the references to its frames."""
-    _attach(exception, __traceback__=None)
+    # The class may forbid to set attributes.
+    BaseException.__setattr__(exception, "__traceback__", None)
 
 
 def add_note(exception: BaseException, note: str) -> None:
@@ -143,7 +129,7 @@ def unpack(packed: Packed) -> BaseException:
         exception = _loaded(data)
     except BaseException as error:
         exception = UDFError(f"an exception in a worker process could not be read: {error!r}")
-    _attach(exception, __cause__=WorkerTraceback(text))
+    BaseException.__setattr__(exception, "__cause__", WorkerTraceback(text))
     return exception
 
 
