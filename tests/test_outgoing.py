@@ -8,7 +8,6 @@ import socket
 import sys
 import threading
 import time
-from multiprocessing.connection import Connection
 
 import pytest
 from process_cases import eventually, frames, gone, hard_limit, open_files  # noqa: F401 - a fixture
@@ -16,7 +15,7 @@ from process_cases import eventually, frames, gone, hard_limit, open_files  # no
 import framefold as ff
 from framefold.exceptions import UDFRunCancelled, WorkerTimeoutError
 from framefold.executor._processes import channels
-from framefold.executor._processes.channels import Channel, Outgoing
+from framefold.executor._processes.channels import Channel, MainEnd, over_socket
 from framefold.executor._processes.workers import PATIENCE
 from framefold.executor._wire import pickles
 from framefold.executor.processes import ProcessJobExecutor
@@ -32,14 +31,11 @@ MUCH = b"much" * (1 << 18)
 def ends():
     if not channels.CAN_SHARE:
         pytest.skip("descriptors cannot be sent")
-    ours, theirs = (
-        Channel(Connection(os.dup(each.fileno())), each) for each in socket.socketpair()
-    )
-    outgoing = Outgoing(ours)
-    yield outgoing, theirs
+    ours, theirs = socket.socketpair()
+    outgoing, incoming = over_socket(ours, MainEnd), over_socket(theirs, Channel)
+    yield outgoing, incoming
     outgoing.close()
-    ours.close()
-    theirs.close()
+    incoming.close()
     assert eventually(lambda: "ff-sending" not in [each.name for each in threading.enumerate()])
     if sys.platform == "linux":
         assert not [name for name in open_files() if "memfd:framefold" in name]
@@ -63,16 +59,16 @@ def test_messages_that_nobody_reads_are_sent_later_in_order(ends):
     outgoing, theirs = ends
     for number in range(4):
         descriptor = memory(number)
-        outgoing.send(number, ("job", number, MUCH[: 1 << 7 * number]), [descriptor])
+        outgoing.send(("job", number, MUCH[: 1 << 7 * number]), [descriptor], run=number)
         os.close(descriptor)
-        outgoing.send(number, ("tasks", number))
+        outgoing.send(("tasks", number), run=number)
     assert outgoing.is_held_up
     for number in range(4):
         expected = ("job", number, MUCH[: 1 << 7 * number])
         assert received(theirs) == (expected, [b"memory %d" % number])
         assert received(theirs) == (("tasks", number), [])
     assert eventually(lambda: not outgoing.is_held_up)
-    outgoing.send(5, ("tasks", 5))
+    outgoing.send(("tasks", 5), run=5)
     assert not outgoing.is_held_up
     assert received(theirs) == (("tasks", 5), [])
 
@@ -80,23 +76,23 @@ def test_messages_that_nobody_reads_are_sent_later_in_order(ends):
 def test_many_short_messages_that_nobody_reads(ends):
     outgoing, theirs = ends
     for number in range(5000):
-        outgoing.send(number, ("tasks", number, [number] * 20))
+        outgoing.send(("tasks", number, [number] * 20), run=number)
     assert outgoing.is_held_up
     assert [received(theirs)[0][1] for _ in range(5000)] == list(range(5000))
 
 
 def test_what_waits_of_a_run_can_be_withdrawn(ends):
     outgoing, theirs = ends
-    outgoing.send(1, ("job", 1, MUCH))
+    outgoing.send(("job", 1, MUCH), run=1)
     assert eventually(lambda: not outgoing._waiting)
     descriptor = memory(2)
     for number in (1, 2, 3):
-        outgoing.send(number, ("job", number), [descriptor])
-        outgoing.send(number, ("tasks", number))
+        outgoing.send(("job", number), [descriptor], run=number)
+        outgoing.send(("tasks", number), run=number)
     os.close(descriptor)
     assert outgoing.withdraw(2) == ["job", "tasks"]
     assert outgoing.withdraw(2) == []
-    outgoing.send(3, ("drop", 3))
+    outgoing.send(("drop", 3), run=3)
     messages = [received(theirs)[0][:2] for _ in range(6)]
     assert messages == [("job", 1), ("job", 1), ("tasks", 1), ("job", 3), ("tasks", 3), ("drop", 3)]
     assert outgoing.withdraw(3) == []
@@ -106,7 +102,7 @@ def test_an_end_in_the_middle_of_a_message(ends):
     outgoing, _ = ends
     descriptor = memory(1)
     for number in range(3):
-        outgoing.send(number, ("job", number, MUCH), [descriptor])
+        outgoing.send(("job", number, MUCH), [descriptor], run=number)
     os.close(descriptor)
     begun = time.monotonic()
     outgoing.close()

@@ -20,7 +20,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 #: Whether memory can be handed over as a file descriptor.
 CAN_SHARE = hasattr(os, "memfd_create") and hasattr(socket, "send_fds")
@@ -39,6 +39,9 @@ LOST = 74
 GIVEN_PATH = "FRAMEFOLD_GIVEN_PYTHONPATH"
 
 
+End = TypeVar("End", bound="Channel")
+
+
 class Channel:
     """One end. Sending and receiving may go on at the same time on two threads.
 
@@ -53,40 +56,16 @@ class Channel:
     def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
         self.connection = connection
         self._carrier = carrier
-        self._at_once = 0
-        if carrier is not None:
-            room = carrier.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
-            self._at_once = min(SMALL, room // 4)
 
     def send(self, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
         """Send a message; raises OSError if the other end is closed."""
-        self.send_packed(self.packed(message, len(descriptors)), descriptors)
+        self._send_packed(_packed(message, descriptors), descriptors)
 
-    @staticmethod
-    def packed(message: tuple[Any, ...], n_descriptors: int) -> bytes:
-        """A message as :meth:`send_packed` takes it."""
-        return pickle.dumps((message, n_descriptors), 5)
-
-    def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; raises OSError if the other end is closed."""
+    def _send_packed(self, data: bytes, descriptors: Sequence[int]) -> None:
         self.connection.send_bytes(data)
         for descriptor in descriptors:
             assert self._carrier is not None
             socket.send_fds(self._carrier, [b"d"], [descriptor])
-
-    def takes(self, len_bytes: int) -> bool:
-        """Whether a message of so many bytes can be sent at once, before the other end reads."""
-        if self._carrier is None or len_bytes > self._at_once:
-            return False
-        poll = select.poll()
-        poll.register(self._carrier, select.POLLOUT)
-        return bool(poll.poll(0))
-
-    def shut(self) -> None:
-        """Shut the channel: sending and receiving at this end raise from now on."""
-        if self._carrier is not None:
-            with contextlib.suppress(OSError):
-                self._carrier.shutdown(socket.SHUT_RDWR)
 
     def receive(self) -> tuple[tuple[Any, ...], list[int]]:
         """The next message, and the descriptors that came along, which are the caller's.
@@ -127,13 +106,12 @@ class WorkerEnd(Channel):
         super().__init__(connection, carrier)
         self._file = self._looked_up()
 
-    def send_packed(self, data: bytes, descriptors: Sequence[int] = ()) -> None:
-        """Send a message; raises OSError if the other end is closed."""
+    def _send_packed(self, data: bytes, descriptors: Sequence[int]) -> None:
         try:
             # User code may have closed it, and opened a file with the same descriptor.
             if self._carrier is not None and self._looked_up() != self._file:
                 os._exit(LOST)
-            super().send_packed(data, descriptors)
+            super()._send_packed(data, descriptors)
         except (BrokenPipeError, ConnectionResetError):
             raise
         except OSError:
@@ -146,12 +124,12 @@ class WorkerEnd(Channel):
         return [(about.st_dev, about.st_ino) for about in found]
 
 
-def over_socket(carrier: socket.socket, cls: type[Channel] = Channel) -> Channel:
+def over_socket(carrier: socket.socket, cls: type[End]) -> End:
     """A channel over a socket, which becomes its own."""
     return cls(Connection(os.dup(carrier.fileno())), carrier)
 
 
-def connect(handle: int) -> Channel:
+def connect(handle: int) -> WorkerEnd:
     """The worker's end; ``handle`` is from its command line."""
     if sys.platform == "win32":
         from multiprocessing.connection import PipeConnection
@@ -164,8 +142,8 @@ def connect(handle: int) -> Channel:
 class _Queued(NamedTuple):
     """A message that waits until the channel has room for it."""
 
-    #: Of the run that it belongs to.
-    number: int
+    #: The number of the run that it belongs to.
+    run: int
     #: What it is about: the first entry of the message.
     kind: str
     data: bytes
@@ -173,39 +151,44 @@ class _Queued(NamedTuple):
     descriptors: list[int]
 
 
-class Outgoing:
-    """The way to one worker. Used by one thread.
+class MainEnd(Channel):
+    """The main process's end: sending does not wait until the worker reads. Used by one thread."""
 
-    Parameters
-    ----------
-    channel
-        To the worker.
-    """
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
+    def __init__(self, connection: Connection, carrier: socket.socket | None = None) -> None:
+        super().__init__(connection, carrier)
         self._lock = threading.Lock()
         self._waiting: deque[_Queued] = deque()
         self._thread: threading.Thread | None = None
+        self._at_once = 0
+        if carrier is not None:
+            room = carrier.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+            self._at_once = min(SMALL, room // 4)
 
     @property
     def is_held_up(self) -> bool:
         """Whether there is something that has not been sent."""
         return self._thread is not None
 
-    def send(self, number: int, message: tuple[Any, ...], descriptors: Sequence[int] = ()) -> None:
-        """Send a message of a run, now or later.
+    def send(
+        self, message: tuple[Any, ...], descriptors: Sequence[int] = (), *, run: int = 0
+    ) -> None:
+        """Send a message, now or later.
+
+        Parameters
+        ----------
+        run
+            The number of the run that it belongs to.
 
         Raises
         ------
         OSError
             If the worker is known to have ended.
         """
-        data = Channel.packed(message, len(descriptors))
-        if self._thread is None and self._channel.takes(len(data)):
-            self._channel.send_packed(data, descriptors)
+        data = _packed(message, descriptors)
+        if self._thread is None and self._has_room(len(data)):
+            self._send_packed(data, descriptors)
             return
-        queued = _Queued(number, message[0], data, [os.dup(each) for each in descriptors])
+        queued = _Queued(run, message[0], data, [os.dup(each) for each in descriptors])
         with self._lock:
             self._waiting.append(queued)
             if self._thread is not None:
@@ -219,33 +202,43 @@ class Outgoing:
                 self._thread = thread
                 return
         try:
-            self._channel.send_packed(queued.data, queued.descriptors)
+            self._send_packed(queued.data, queued.descriptors)
         finally:
             _close([queued])
 
-    def withdraw(self, number: int) -> list[str]:
+    def _has_room(self, len_bytes: int) -> bool:
+        """Whether a message of so many bytes can be sent at once, before the other end reads."""
+        if self._carrier is None or len_bytes > self._at_once:
+            return False
+        poll = select.poll()
+        poll.register(self._carrier, select.POLLOUT)
+        return bool(poll.poll(0))
+
+    def withdraw(self, run: int) -> list[str]:
         """Send no more of a run; of each message that is left out, what it is about."""
         with self._lock:
-            left_out = [queued for queued in self._waiting if queued.number == number]
-            kept = [queued for queued in self._waiting if queued.number != number]
+            left_out = [queued for queued in self._waiting if queued.run == run]
+            kept = [queued for queued in self._waiting if queued.run != run]
             self._waiting = deque(kept)
         _close(left_out)
         return [queued.kind for queued in left_out]
 
     def close(self) -> None:
-        """Send nothing any more."""
+        """Send and receive nothing any more."""
         with self._lock:
             thread = self._thread
             left_out, self._waiting = self._waiting, deque()
         _close(left_out)
         if thread is not None:
-            self._channel.shut()
+            self._shut()
             thread.join(PATIENCE)
+        super().close()
 
     def disown(self) -> None:
-        """In a fork, where the thread does not exist and the lock may be taken for ever."""
+        """Close it in a fork, where there is no such thread, and the lock may be taken for ever."""
         _close(self._waiting)
         self._waiting.clear()
+        super().close()
 
     def _go_on(self) -> None:
         while True:
@@ -255,13 +248,23 @@ class Outgoing:
                     return
                 queued = self._waiting.popleft()
             try:
-                self._channel.send_packed(queued.data, queued.descriptors)
+                self._send_packed(queued.data, queued.descriptors)
             except OSError:
                 pass  # that the worker is gone is noticed where its messages are read
             except BaseException:
-                self._channel.shut()  # or it would wait for the rest for ever
+                self._shut()  # or it would wait for the rest for ever
             finally:
                 _close([queued])
+
+    def _shut(self) -> None:
+        """Have sending and receiving raise from now on."""
+        if self._carrier is not None:
+            with contextlib.suppress(OSError):
+                self._carrier.shutdown(socket.SHUT_RDWR)
+
+
+def _packed(message: tuple[Any, ...], descriptors: Sequence[int]) -> bytes:
+    return pickle.dumps((message, len(descriptors)), 5)
 
 
 def _close(messages: Iterable[_Queued]) -> None:

@@ -15,7 +15,7 @@ from multiprocessing import Pipe
 
 from framefold.common import _foreign
 from framefold.common.backend import environment_of
-from framefold.executor._processes.channels import GIVEN_PATH, Channel, Outgoing, over_socket
+from framefold.executor._processes.channels import GIVEN_PATH, MainEnd, over_socket
 from framefold.executor._processes.slots import MappedSlots
 from framefold.executor._tasks import Tasks
 from framefold.executor._wire.pickles import SharedPickle
@@ -106,7 +106,6 @@ class Worker:
         self._process, self.channel = self._started.process, self._started.channel
         self.process_id = self._process.pid
         self.device = device
-        self._outgoing = Outgoing(self.channel)
         self.ready = False
         self.jobs: dict[int, AssignedRun] = {}
         #: Job and partition; the first one is being processed.
@@ -114,7 +113,7 @@ class Worker:
         #: Since when it starts, or the first one can be under way.
         self.since = time.monotonic()
         if setup is not None:
-            self._outgoing.send(0, ("setup", setup))
+            self.channel.send(("setup", setup))
 
     @property
     def is_busy(self) -> bool:
@@ -136,15 +135,14 @@ class Worker:
         if assigned is None:
             assigned = self.jobs[job.number] = AssignedRun(job)
             message = ("job", job.number, job.collects, job.pickled.message, job.environment)
-            self._outgoing.send(job.number, message, job.pickled.descriptors)
+            self.channel.send(message, job.pickled.descriptors, run=job.number)
         n_changes, change = job.change
         if change is not None and assigned.n_changes < n_changes:
             assigned.n_changes = n_changes
-            self._outgoing.send(
-                job.number, ("update", job.number, change.message), change.descriptors
-            )
+            update = ("update", job.number, change.message)
+            self.channel.send(update, change.descriptors, run=job.number)
         tasks = ("tasks", job.number, indices, assigned.slots.returned())
-        self._outgoing.send(job.number, tasks)
+        self.channel.send(tasks, run=job.number)
         assigned.n_given += 1
 
     def done(self) -> None:
@@ -156,10 +154,10 @@ class Worker:
         """Ask the worker to forget a job."""
         assigned = self.jobs.get(job.number)
         if assigned is not None and assigned.stop_by is None:
-            left_out = self._outgoing.withdraw(job.number)
+            left_out = self.channel.withdraw(job.number)
             if "job" not in left_out:
                 assigned.stop_by = time.monotonic() + PATIENCE
-                self._outgoing.send(job.number, ("drop", job.number))
+                self.channel.send(("drop", job.number), run=job.number)
             if left_out.count("tasks") == assigned.n_given:
                 self.stopped(job.number)  # it has heard of no partition, and will not
 
@@ -177,9 +175,8 @@ class Worker:
 
     def hang_up(self) -> None:
         """Send and receive nothing any more; a worker that is idle ends then."""
-        if self._outgoing.is_held_up:
+        if self.channel.is_held_up:
             self.kill()  # it has not read for some time
-        self._outgoing.close()
         self.channel.close()
 
     def end(self, patience: float = 1.0) -> int | None:
@@ -196,8 +193,7 @@ class Worker:
 
     def disown(self) -> None:
         """Forget the process, in a fork of the one that started it."""
-        self._outgoing.disown()
-        self.channel.close()
+        self.channel.disown()
         self._started.close_lifeline()
         self._process.returncode = 0  # or its destructor would complain
 
@@ -206,7 +202,7 @@ class Started:
     """A process, our end of the channel to it, and a pipe that it must not survive, if any."""
 
     def __init__(
-        self, process: subprocess.Popen[bytes], channel: Channel, lifeline: int | None
+        self, process: subprocess.Popen[bytes], channel: MainEnd, lifeline: int | None
     ) -> None:
         self.process = process
         self.channel = channel
@@ -250,7 +246,7 @@ def start(command: list[str], environment: dict[str, str]) -> Started:
         raise
     finally:
         os.close(reading)
-    return Started(process, over_socket(ours), lifeline)
+    return Started(process, over_socket(ours, MainEnd), lifeline)
 
 
 def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
@@ -273,7 +269,7 @@ def _start_on_windows(command: list[str], environment: dict[str, str]) -> Starte
         raise
     finally:
         theirs.close()
-    return Started(process, Channel(ours), None)
+    return Started(process, MainEnd(ours), None)
 
 
 def _command(device: int | None) -> list[str]:
