@@ -13,6 +13,7 @@ import pytest
 from process_cases import (
     PerFrame,
     assert_usable,
+    eventually,
     files_and_threads,
     forking,
     frames,
@@ -30,6 +31,7 @@ from framefold.exceptions import (
     LimitError,
     WorkerError,
 )
+from framefold.executor._processes.channels import MainEnd
 from framefold.executor._wire import pickles
 
 if sys.platform != "linux":
@@ -53,6 +55,21 @@ def ctx():
         yield context
         workers = context.executor.worker_ids
     assert gone(workers)
+
+
+def test_workers_that_are_gone_when_they_are_given_something(ctx, monkeypatch):
+    assert_usable(ctx)
+    workers = ctx.executor._pool._workers
+    assert eventually(lambda: not any(worker.jobs for worker in workers))
+    send, lost = MainEnd.send, [worker.channel for worker in workers]
+
+    def fail(channel, *arguments, **options):
+        if channel in lost:
+            raise BrokenPipeError
+        send(channel, *arguments, **options)
+
+    monkeypatch.setattr(MainEnd, "send", fail)
+    assert_usable(ctx)
 
 
 @pytest.mark.parametrize("reopened", [False, True])

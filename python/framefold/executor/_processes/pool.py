@@ -225,6 +225,7 @@ class Pool:
                 worker.give(job, indices)
             except OSError:
                 self._remove(worker)
+                self._start_workers()
 
     def _next_tasks(self, worker: Worker) -> tuple[Job, list[int]] | None:
         """Partitions of the run whose turn it is, for a worker."""
