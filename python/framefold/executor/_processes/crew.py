@@ -55,8 +55,7 @@ class ProcessCrew:
     """
 
     def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
-        self._pool_of = pool
-        self._pool: Pool | None = None
+        self._pool = pool
         self._run = run
         self._collects = collects
         self._tasks = Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices))
@@ -74,8 +73,8 @@ class ProcessCrew:
 
     def merged(self, count: int) -> None:
         """Take notice that all partitions before ``count`` are merged."""
-        if self._tasks.schedule.merged(count) and self._pool is not None:
-            self._pool.wake()
+        if self._tasks.schedule.merged(count) and self._job is not None:
+            self._job.pool.wake()
 
     @property
     def in_progress(self) -> int:
@@ -86,16 +85,16 @@ class ProcessCrew:
         """Forget the run; if it is not complete, wait until no worker is busy with it."""
         if not complete:
             self._run.plan.cancel()
-        job, pool = self._job, self._pool
-        if job is None or pool is None or job.number not in active:
+        job = self._job
+        if job is None or job.number not in active:
             return
         try:
             if not complete:
                 self._tasks.stop("the run was cancelled")
         finally:
-            self._end_job(job, pool)
+            self._end_job(job)
         # The garbage collector may run this on any thread.
-        if not complete and not pool.is_own_thread():
+        if not complete and not job.pool.is_own_thread():
             job.gone.wait(LEAVING)
 
     # For subclasses, and for the end of the interpreter.
@@ -104,17 +103,17 @@ class ProcessCrew:
         """Have workers process what they can."""
         run = self._run
         self._first = self._udfs = _udfs(run)
-        pool = self._pool = self._pool_of()
+        pool = self._pool()
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
         self._tasks.n_workers = n_cpus + len(devices)
-        fingerprint = runs.fingerprint(run)
         job = Job(
             number=next(_numbers),
+            pool=pool,
             collects=self._collects,
             pickled=runs.ship(run),
             environment=runs.environment(),
             tasks=self._tasks,
-            fingerprint=fingerprint,
+            fingerprint=runs.fingerprint(run),
             names=runs.names(run),
             n_cpus=n_cpus,
             devices=devices,
@@ -138,11 +137,11 @@ class ProcessCrew:
         self._run.plan.cancel()
         self._tasks.stop(reason)
 
-    def _end_job(self, job: Job, pool: Pool) -> None:
+    def _end_job(self, job: Job) -> None:
         try:
-            pool.end(job)
+            job.pool.end(job)
         except BaseException:  # Ctrl-C, perhaps before anything was done
-            pool.end(job)
+            job.pool.end(job)
             raise
         finally:
             active.pop(job.number, None)
@@ -244,10 +243,9 @@ class AutoCrew(ProcessCrew):
     def _go_on_alone(self, error: BaseException) -> None:
         """Process here whatever is left."""
         self._alone = True
-        job, pool = self._job, self._pool
-        if job is not None and pool is not None:
+        if self._job is not None:
             self._tasks.stop("the run goes on elsewhere")
-            self._end_job(job, pool)
+            self._end_job(self._job)
             self._job = None
         first = self._tasks.schedule.n_merged
         self._tasks = Tasks(self._tasks.n_partitions, 1, first)

@@ -9,9 +9,10 @@ import sys
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from multiprocessing import Pipe
+from typing import TYPE_CHECKING, Any
 
 from framefold.common import _foreign
 from framefold.common.backend import environment_of
@@ -20,6 +21,9 @@ from framefold.executor._processes.slots import MappedSlots
 from framefold.executor._tasks import Tasks
 from framefold.executor._wire.pickles import SharedPickle
 from framefold.executor._wire.runs import absolute
+
+if TYPE_CHECKING:
+    from framefold.executor._processes.pool import Pool
 
 #: How long a worker may take to stop what it does for a run that has ended, in seconds; for user
 #: code that takes longer, another worker is started.
@@ -43,6 +47,8 @@ class Job:
     """A run, as the pool knows it."""
 
     number: int
+    #: Whose workers process it.
+    pool: Pool
     #: Whether results of short partitions may wait for each other.
     collects: bool
     #: Sent once to each worker.
@@ -226,50 +232,35 @@ def start(command: list[str], environment: dict[str, str]) -> Started:
     The handle of that end, and that of a pipe that ends with this process (or -1), are added to
     ``command``.
     """
-    if sys.platform == "win32":
-        return _start_on_windows(command, environment)
-    ours, theirs = socket.socketpair()
-    reading, lifeline = os.pipe()
-    try:
-        with theirs:
-            handles = (theirs.fileno(), reading)
-            process = subprocess.Popen(
-                [*command, *map(str, handles)],
-                stdin=subprocess.DEVNULL,
-                env=environment,
-                pass_fds=handles,
-                process_group=0,  # Ctrl-C in a terminal is the main process's to deal with
-            )
-    except BaseException:
-        ours.close()
-        os.close(lifeline)
-        raise
-    finally:
-        os.close(reading)
-    return Started(process, over_socket(ours, MainEnd), lifeline)
-
-
-def _start_on_windows(command: list[str], environment: dict[str, str]) -> Started:
-    ours, theirs = Pipe()
-    handle = theirs.fileno()
-    info = subprocess.STARTUPINFO(  # type: ignore[attr-defined]
-        lpAttributeList={"handle_list": [handle]}
-    )
-    os.set_handle_inheritable(handle, True)  # type: ignore[attr-defined]
-    try:
+    with ExitStack() as if_it_fails, ExitStack() as theirs:
+        options: dict[str, Any]
+        if sys.platform == "win32":
+            ours, other = Pipe()
+            channel, lifeline = MainEnd(ours), None
+            theirs.callback(other.close)
+            handles = (other.fileno(), -1)
+            os.set_handle_inheritable(handles[0], True)
+            info = subprocess.STARTUPINFO(lpAttributeList={"handle_list": [handles[0]]})
+            options = {
+                "startupinfo": info,
+                "creationflags": subprocess.CREATE_NEW_PROCESS_GROUP,
+            }
+        else:
+            carrier, other_end = socket.socketpair()
+            theirs.callback(other_end.close)
+            channel = over_socket(carrier, MainEnd)
+            reading, lifeline = os.pipe()
+            theirs.callback(os.close, reading)
+            if_it_fails.callback(os.close, lifeline)
+            handles = (other_end.fileno(), reading)
+            # Ctrl-C in a terminal is the main process's to deal with.
+            options = {"pass_fds": handles, "process_group": 0}
+        if_it_fails.callback(channel.close)
         process = subprocess.Popen(
-            [*command, str(handle), "-1"],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-            startupinfo=info,
-            creationflags=subprocess.CREATE_NEW_PROCESS_GROUP,  # type: ignore[attr-defined]
+            [*command, *map(str, handles)], stdin=subprocess.DEVNULL, env=environment, **options
         )
-    except BaseException:
-        ours.close()
-        raise
-    finally:
-        theirs.close()
-    return Started(process, MainEnd(ours), None)
+        if_it_fails.pop_all()
+    return Started(process, channel, lifeline)
 
 
 def _command(device: int | None) -> list[str]:
