@@ -159,7 +159,7 @@ class Graph:
         return arrays
 
     def finished(
-        self, udf: int, merged: dict[str, da.Array], specs: Mapping[str, BufferDeclaration]
+        self, udf: int, merged: dict[str, da.Array], results: Mapping[str, BufferDeclaration]
     ) -> dict[str, DelayedResult]:
         """The results of a UDF in Python that computes them from merged buffers."""
         # Chunks of kind ``nav`` are put together by the task.
@@ -172,22 +172,24 @@ class Graph:
         task = partial(tasks.finish, udf, tuple(merged)), self._run_key, keys
         finished = _layer(name, {(name, 0): task}, *self._processed, *whole)
         roi = self.run.roi
-        results = {}
-        for k, (buffer, decl) in enumerate(specs.items()):
-            raw = self._item(udf, buffer, decl, (k, 0), finished)
+        found = {}
+        for k, (buffer, decl) in enumerate(results.items()):
+            raw = self._item(udf, buffer, decl, k, finished)
             name = self._name("mask", udf, buffer)
             mask = _layer(name, {name: (partial(tasks.entry, (k, 1)), (finished.key, 0))}, finished)
             full = None
             if decl.kind == "nav" and roi is not None:
                 name = self._name("whole", udf, buffer)
                 shape = (*self.shape.nav, *decl.extra_shape)
-                over = partial(tasks.over_scan, k, decl, self.shape, roi.reshape(-1), self._valid)
+                over = partial(
+                    tasks.over_whole_scan, k, decl, self.shape, roi.reshape(-1), self._valid
+                )
                 full = _one_chunk(name, (over, (finished.key, 0)), shape, decl.dtype, [finished])
-            results[buffer] = DelayedResult(raw, mask, full)
-        return results
+            found[buffer] = DelayedResult(raw, mask, full)
+        return found
 
     def finished_native(
-        self, udf: int, specs: Mapping[str, BufferDeclaration], *, stepwise: bool
+        self, udf: int, results: Mapping[str, BufferDeclaration], *, stepwise: bool
     ) -> dict[str, DelayedResult]:
         """The results of a native UDF that are merged; in steps, if it can be."""
         *early, (first, keys) = self._groups() if stepwise else [(0, self._keys)]
@@ -196,8 +198,8 @@ class Graph:
         task = partial(tasks.finish_native, udf, first), self._run_key, before, keys
         finished = _layer(name, {(name, 0): task}, *self._processed, steps)
         return {
-            buffer: DelayedResult(self._item(udf, buffer, decl, (k,), finished))
-            for k, (buffer, decl) in enumerate(specs.items())
+            buffer: DelayedResult(self._item(udf, buffer, decl, k, finished))
+            for k, (buffer, decl) in enumerate(results.items())
         }
 
     def _groups(self) -> list[tuple[int, list[Any]]]:
@@ -218,11 +220,11 @@ class Graph:
         return _layer(name, layer, *self._processed), last
 
     def _item(
-        self, udf: int, buffer: str, decl: BufferDeclaration, path: tuple[int, ...], finished: Any
+        self, udf: int, buffer: str, decl: BufferDeclaration, k: int, finished: Any
     ) -> da.Array:
-        """One of the results that the last task gives."""
+        """Result number ``k`` of those that the last task gives."""
         name = self._name("result", udf, buffer)
-        task = partial(tasks.entry, path), (finished.key, 0)
+        task = partial(tasks.entry, (k, 0)), (finished.key, 0)
         shape = decl.flat_shape(self.shape, self.n_selected)
         return _one_chunk(name, task, shape, decl.dtype, [finished])
 

@@ -245,7 +245,7 @@ def finish(
     return results
 
 
-def over_scan(
+def over_whole_scan(
     index: int,
     decl: BufferDeclaration,
     shape: Shape,
@@ -276,14 +276,14 @@ def merge_native(
 
 def finish_native(
     udf: int, first: int, delayed: DelayedRun, state: Any, partitions: Sequence[list[Parts]]
-) -> list[npt.NDArray[Any]]:
+) -> list[tuple[npt.NDArray[Any]]]:
     """Merge the last partitions of a native UDF and compute its results."""
     from framefold.udf.engine.native import finish_native
 
     run = delayed.run
     lists, valid = _merged(run, udf, first, state, partitions).snapshot()
     finished = finish_native(run.udfs[udf], run.dataset, run.roi, lists[0], valid)
-    return [array for _, _, _, array in finished]
+    return [(array,) for _, _, _, array in finished]
 
 
 def _merged(
