@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -74,7 +75,7 @@ class MappedSlots:
 
     def __init__(self) -> None:
         self._memory: dict[int, Any] = {}
-        self._lent: list[tuple[int, weakref.ref[Bytes]]] = []
+        self._free: deque[int] = deque()
 
     def lend(self, filled: Filled, descriptors: list[int]) -> tuple[Bytes, Places]:
         """The slot's memory, which is lent while references to it exist, and what is where.
@@ -91,16 +92,9 @@ class MappedSlots:
             self._memory[number] = pickles.mapped(descriptors.pop(0), size, private=False)
         # A separate object, to see when it is gone; views of it refer to it.
         memory: Bytes = np.frombuffer(self._memory[number].base, np.uint8)
-        self._lent.append((number, weakref.ref(memory)))
+        weakref.finalize(memory, self._free.append, number).atexit = False
         return memory, places
 
     def returned(self) -> list[int]:
         """The slots to which no reference is left, each once."""
-        free: list[int] = []
-        lent, self._lent = self._lent, []
-        for number, memory in lent:
-            if memory() is None:
-                free.append(number)
-            else:
-                self._lent.append((number, memory))
-        return free
+        return [self._free.popleft() for _ in range(len(self._free))]
