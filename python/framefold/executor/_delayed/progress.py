@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from framefold.common._ending import is_ending
@@ -82,7 +82,7 @@ def _is_of_dask(scheduler: Any) -> bool:
     import dask.multiprocessing
     import dask.threaded
 
-    while isinstance(scheduler, functools.partial):
+    while isinstance(scheduler, partial):
         scheduler = scheduler.func
     local = (dask.local.get_sync, dask.local.get_async)
     return scheduler in (*local, dask.threaded.get, dask.multiprocessing.get)
@@ -127,7 +127,7 @@ def _hearing(
     with _lock:
         listeners = _listeners.setdefault(client, [])
         if not listeners:
-            client.subscribe_topic(TOPIC, _spread(listeners))
+            client.subscribe_topic(TOPIC, partial(_hear, listeners))
         listeners.append(listener)
     try:
         yield {}
@@ -139,12 +139,9 @@ def _hearing(
     listener.all_done()
 
 
-def _spread(listeners: list[Listener]) -> Callable[[tuple[float, tuple[str, int]]], None]:
-    def handle(event: tuple[float, tuple[str, int]]) -> None:
-        for listener in tuple(listeners):
-            listener.hear(*event[1])
-
-    return handle
+def _hear(listeners: list[Listener], event: tuple[float, tuple[str, int]]) -> None:
+    for listener in tuple(listeners):
+        listener.hear(*event[1])
 
 
 @contextmanager
