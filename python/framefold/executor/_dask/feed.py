@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+import time
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,6 @@ from framefold.executor._dask.workers import (
     PATIENCE,
     SHARED_BYTES,
     Batch,
-    Clock,
     ClusterTasks,
     Participation,
     WorkerState,
@@ -85,8 +85,10 @@ class Feed:
         self._merged = asyncio.Event()
         self._was_usable = False
         self._updated_at = float("-inf")
-        self._clock = Clock(most=2 * POLL)
-        self._had_worker_at = self._clock.seconds
+        #: For how many seconds the run goes on, without those in which this process was suspended.
+        self._clock = 0.0
+        self._looked_at = time.monotonic()
+        self._had_worker_at = self._clock
         self._ended = False
 
     # What the merging thread asks for, on the loop.
@@ -131,7 +133,8 @@ class Feed:
         try:
             while not self._ended:
                 self._changed.clear()
-                self._clock.tick()
+                before, self._looked_at = self._looked_at, time.monotonic()
+                self._clock += min(self._looked_at - before, 2 * POLL)
                 if self._client.status != "running":
                     raise messages.lost_scheduler(self._names, self._address)
                 await self._update_workers()
@@ -151,7 +154,7 @@ class Feed:
 
     async def _update_workers(self) -> None:
         """Compare the workers of the run with those of the cluster, and ask new ones."""
-        now = self._clock.seconds
+        now = self._clock
         if now < self._updated_at + POLL:
             return
         self._updated_at = now
@@ -215,7 +218,7 @@ class Feed:
             # have processed some already.
             together = not self._tasks.schedule.is_careful and self._tasks.seconds is None
             indices = self._take(self._tasks.batch_size()) if together else indices
-            now = self._clock.seconds
+            now = self._clock
             batch = self._shipping.first_batch(worker, indices, self._tasks.budget, now)
         except (*CANCELLED, Exception) as error:
             self._handle_error(worker, None, error)
@@ -274,7 +277,7 @@ class Feed:
             SHARED_BYTES if all(worker.may_share for worker in usable) else BATCH_BYTES
         )
         usable.sort(key=lambda worker: len(worker.batches) / worker.n_threads)
-        now = self._clock.seconds
+        now = self._clock
         for n_ahead in range(1, tasks.n_ahead + 1):
             for worker in usable:
                 while worker.room(n_ahead, careful=tasks.schedule.is_careful) > 0:
@@ -294,7 +297,7 @@ class Feed:
         return sorted(self._tasks.take(n_wanted))
 
     def _give(self, worker: WorkerState, indices: list[int]) -> None:
-        batch = self._shipping.batch(worker, indices, self._tasks.budget, self._clock.seconds)
+        batch = self._shipping.batch(worker, indices, self._tasks.budget, self._clock)
         worker.batches.append(batch)
         self._start_coroutine(self._follow(worker, batch))
 
@@ -340,7 +343,7 @@ class Feed:
             worker.state = Participation.USABLE
             worker.may_share = answer.shares
             self._was_usable = True
-        worker.done_with(batch, self._clock.seconds)
+        worker.done_with(batch, self._clock)
         if self._ended:
             return
         try:
@@ -429,7 +432,7 @@ class Feed:
 
         The worker that has it may be slow, busy with other runs, or out of reach.
         """
-        tasks, now = self._tasks, self._clock.seconds
+        tasks, now = self._tasks, self._clock
         waited_for = tasks.schedule.n_merged
         workers = self._workers.values()
         having = [(h, b) for h in workers for b in h.batches if waited_for in b.indices]
@@ -457,7 +460,7 @@ class Feed:
             for batch in worker.batches:
                 # Partitions that other workers have finished meanwhile do not count.
                 index = next(filter(self._tasks.schedule.is_open, batch.indices), None)
-                if index is not None and self._clock.seconds > batch.since + timeout:
+                if index is not None and self._clock > batch.since + timeout:
                     names = self._names
                     error = messages.took_too_long(names, index, timeout, worker.address)
                     self._tasks.fail(index, error)

@@ -101,7 +101,7 @@ def _unlock(descriptor: int) -> None:
 # On workers.
 
 
-class Filling:
+class BufferWriter:
     """A buffer that a worker writes to.
 
     Parameters
@@ -144,7 +144,7 @@ class Filling:
         os.close(self._descriptor)
 
 
-def open_buffer(buffer: SharedBuffer) -> Filling | None:
+def open_buffer(buffer: SharedBuffer) -> BufferWriter | None:
     """A buffer to write to; None if it has another ticket by now, or cannot be opened here."""
     try:
         descriptor = os.open(f"/proc/{buffer.process}/fd/{buffer.descriptor}", os.O_RDWR)
@@ -156,7 +156,7 @@ def open_buffer(buffer: SharedBuffer) -> Filling | None:
             # Only now: who has the lock may have changed it.
             ticket = os.pread(descriptor, TICKET.size, 0)
             if ticket == TICKET.pack(buffer.ticket):
-                return Filling(descriptor)
+                return BufferWriter(descriptor)
     os.close(descriptor)
     return None
 

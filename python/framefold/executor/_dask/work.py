@@ -25,7 +25,13 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask import devices as dask_devices
-from framefold.executor._dask.memory import Filling, Machine, SharedBuffer, machine, open_buffer
+from framefold.executor._dask.memory import (
+    BufferWriter,
+    Machine,
+    SharedBuffer,
+    machine,
+    open_buffer,
+)
 from framefold.executor._lifeline import end_fork, flush
 from framefold.executor._wire import failures, pickles, runs
 from framefold.executor._wire.pickles import Places
@@ -150,11 +156,11 @@ class ShippedRun:
         try:
             with self._lock:
                 answer = self._prepare(changes)
-            filling = None
+            writer = None
             if answer is None:
-                answer, filling = Answer(), self._opened(buffer)
-                answer.shares = filling is not None
-                self._process(indices, budget, answer, filling)
+                answer, writer = Answer(), self._opened(buffer)
+                answer.shares = writer is not None
+                self._process(indices, budget, answer, writer)
             return answer
         finally:
             with self._lock:
@@ -198,7 +204,7 @@ class ShippedRun:
             self._changes = changes[0]
         return None
 
-    def _opened(self, buffer: Sequence[Any] | None) -> Filling | None:
+    def _opened(self, buffer: Sequence[Any] | None) -> BufferWriter | None:
         """Where to leave large results; None if they have to be sent."""
         if buffer is None or self.shipment.machine is None or self.shipment.machine != machine():
             return None
@@ -209,7 +215,7 @@ class ShippedRun:
         indices: Sequence[int],
         budget: tuple[float, int],
         answer: Answer,
-        filling: Filling | None,
+        writer: BufferWriter | None,
     ) -> None:
         """Process partitions of the run, which is planned, and closes the buffer."""
         assert self._run is not None
@@ -233,10 +239,10 @@ class ShippedRun:
             # Entries of an array of objects may be of any size.
             len_bytes = max(len_bytes, len(data) + sum(array.nbytes for array in large))
             size += len_bytes
-            if filling is None:
+            if writer is None:
                 where: Any = [np.frombuffer(view, np.uint8) for view in large]
             else:
-                where = filling.add(large)
+                where = writer.add(large)
             seconds = time.monotonic() - partition_started
             answer.results.append((index, len_bytes, seconds, data, where))
             left.pop()
@@ -248,9 +254,9 @@ class ShippedRun:
             end_fork(process, exception)
             answer.failure = left[-1] if left else None, _packed(exception)
         finally:
-            if filling is not None:
-                answer.used = filling.used
-                filling.close()
+            if writer is not None:
+                answer.used = writer.used
+                writer.close()
 
     def cancel(self) -> None:
         """Stop processing, within one frame or tile."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
@@ -51,27 +50,6 @@ UNKNOWN = 0.5
 LONG_RUN = 5.0
 #: With more tasks than this, clusters are asked for no more workers.
 MOST_WISHES = 100
-
-
-class Clock:
-    """Time in which this process could do something: not while all is suspended.
-
-    Parameters
-    ----------
-    most
-        How many seconds may pass from one look at it to the next.
-    """
-
-    def __init__(self, most: float) -> None:
-        self._most = most
-        self._latest = time.monotonic()
-        self.seconds = 0.0
-
-    def tick(self) -> None:
-        """Look at the time."""
-        now = time.monotonic()
-        self.seconds += min(now - self._latest, self._most)
-        self._latest = now
 
 
 class Participation(Enum):
