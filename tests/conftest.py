@@ -15,7 +15,11 @@ from own_environment import own_environment
 import framefold as ff
 
 pytest.register_assert_rewrite(
-    "contract_async", "contract_failures", "contract_results", "contract_scripts"
+    "contract_async",
+    "contract_failures",
+    "contract_results",
+    "contract_scripts",
+    "cuda_devices",
 )
 
 
@@ -45,8 +49,7 @@ def ctx(request: pytest.FixtureRequest) -> Iterator[ff.Context]:
         yield context
 
 
-@pytest.fixture(params=["late", "early"])
-def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+def install_stand_in(kind: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     """One CUDA device with the stand-in for CuPy, whose transfers come late, or early."""
     for name in (
         "FRAMEFOLD_USE_CUDA",
@@ -55,7 +58,23 @@ def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         "LIBERTEM_USE_CPU",
     ):
         monkeypatch.delenv(name, raising=False)
-    return fake_cupy.install(monkeypatch, early=request.param == "early")
+    return fake_cupy.install(monkeypatch, early=kind == "early")
+
+
+@pytest.fixture(params=["late", "early"])
+def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The stand-in's machine, where a test is about how it is driven."""
+    return install_stand_in(request.param, monkeypatch)
+
+
+@pytest.fixture(params=["late", "early", "real"])
+def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A CUDA device with CuPy: the stand-in, and a real one where there is one."""
+    from cuda_devices import Real, StandIn
+
+    if request.param == "real":
+        return Real()
+    return StandIn(install_stand_in(request.param, monkeypatch))
 
 
 @pytest.fixture

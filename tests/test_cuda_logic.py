@@ -168,19 +168,6 @@ def test_a_forgotten_wait_shows(monkeypatch, data, early, forgotten):
     assert not np.array_equal(result["each"].data, data.sum(axis=(2, 3)))
 
 
-def test_kept_tiles_stay_as_they_are(ctx, machine, dataset, data):
-    kept = []
-    check(ctx.run_udf(dataset, Tiles(keep=kept)), data)
-    flat = data.reshape(-1, *SIG)
-    assert len(kept) > 10
-    for part, array in kept:
-        np.testing.assert_array_equal(array.get(), flat[part])
-    kept = []
-    check(ctx.run_udf(dataset, Frames(keep=kept)), data)
-    for part, array in kept:
-        np.testing.assert_array_equal(array.get(), flat[part][0])
-
-
 def test_two_slots_are_enough_unless_tiles_are_kept(monkeypatch, data):
     for keep, many in ((None, False), ([], True)):
         machine = fake_cupy.install(monkeypatch)

@@ -1,11 +1,11 @@
-"""Products with masks on CUDA devices, on a stand-in for CuPy."""
+"""Products with masks on CUDA devices."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from cuda_masks import CUPYX, dense_masks, products, sparse_masks
-from cuda_udfs import NAV, SIG, check_released
+from cuda_udfs import NAV, SIG
 from sparse_files import counts, write_raw_csr
 
 from framefold.udf.masks import ApplyMasksUDF
@@ -32,39 +32,38 @@ def open_as(ctx, data, tmp_path, native):
 
 @pytest.mark.parametrize("native", ["dense", "sparse"])
 @pytest.mark.parametrize("format_", ["cupy", *CUPYX])
-@pytest.mark.parametrize(
-    ("make", "dtype"),
-    [
-        (dense_masks, "float32"),
-        (dense_masks, "int16"),
-        (sparse_masks, "int16"),
-        (sparse_masks, "complex64"),
-    ],
-)
-def test_products(ctx, machine, data, tmp_path, native, format_, make, dtype):
+@pytest.mark.parametrize("make", [dense_masks, sparse_masks])
+@pytest.mark.parametrize("dtype", ["float32", "int16", "complex64"])
+def test_products(ctx, device, data, tmp_path, native, format_, make, dtype):
     masks = make(5, SIG, dtype)
     dataset = open_as(ctx, data, tmp_path, native)
-    udf = InTiles(lambda: masks, backends=(format_,), preferred_dtype=InTiles.USE_NATIVE_DTYPE)
-    told = str(ctx.explain(dataset, udf))
-    assert f"InTiles: by tile, {format_}" in told
-    # Sparse tiles are whole frames; dense ones are not, so that parts of masks are needed.
-    assert (format_ != "cupy" or native == "sparse") or "(2 per frame)" in told
-    result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
-    np.testing.assert_allclose(result, products(data, masks), rtol=1e-5)
-    assert result.dtype == ctx.run_udf(dataset, ApplyMasksUDF(
-        lambda: masks, preferred_dtype=InTiles.USE_NATIVE_DTYPE
-    ))["intensity"].data.dtype  # fmt: skip
-    check_released(machine)
+    # CuPy has no sparse arrays of integers.
+    options = {} if device.is_real else {"preferred_dtype": InTiles.USE_NATIVE_DTYPE}
+    for whole in (True, False):
+        cls = ApplyMasksUDF if whole else InTiles
+        udf = cls(lambda: masks, backends=(format_,), **options)
+        result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
+        np.testing.assert_allclose(result, products(data, masks), rtol=device.rtol)
+        told = str(ctx.explain(dataset, udf))
+        assert f"{cls.__name__}: by tile, {format_}" in told
+        # Tiles of sparse data are whole frames; others are not: parts of masks are needed.
+        in_parts = not whole and native == "dense"
+        assert ("(1 per frame)" in told) != in_parts
+        plain = ApplyMasksUDF(lambda: masks, **options)
+        assert result.dtype == ctx.run_udf(dataset, plain)["intensity"].data.dtype
+    if not device.is_real:  # where libraries may hold some for later products
+        device.check_released()
 
 
+@pytest.mark.parametrize("native", ["dense", "sparse"])
 @pytest.mark.parametrize("format_", ["cupy", *CUPYX[:2]])
 @pytest.mark.parametrize("shift", [(2, -3), (-1, 1), (100, 0)])
-def test_shifts(ctx, machine, data, tmp_path, format_, shift):
+def test_shifts(ctx, device, data, tmp_path, native, format_, shift):
     masks = dense_masks(2, SIG)
-    dataset = open_as(ctx, data, tmp_path, "sparse")
+    dataset = open_as(ctx, data, tmp_path, native)
     udf = ApplyMasksUDF(lambda: masks, backends=(format_,), shifts=shift)
     result = ctx.run_udf(dataset=dataset, udf=udf)["intensity"].data
-    np.testing.assert_allclose(result, products(data, masks, shift), rtol=1e-5)
+    np.testing.assert_allclose(result, products(data, masks, shift), rtol=device.rtol)
 
 
 def test_masks_are_brought_to_a_worker_once(ctx, machine, data):
