@@ -1,4 +1,4 @@
-"""Vectors have the same colours in pictures of the command line and of the Python package."""
+"""Pictures of the command line and of the Python package have the same colours."""
 
 from __future__ import annotations
 
@@ -7,22 +7,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import colour_tables
 import numpy as np
 import numpy.typing as npt
+import pytest
 from PIL import Image
 
 import framefold as ff
 from framefold.udf.com import CoMUDF
-from framefold.viz import rgb_from_2dvector
+from framefold.viz import rgb_from_2dvector, visualize_simple
 from framefold.viz._colours import vector_colours
 
 LONGEST = 2.5
 
 
-def command_line(path: Path, *options: str) -> npt.NDArray[np.uint8]:
-    """The picture of the centre of mass of each frame."""
+def command_line(path: Path, *options: str, udf: str = "com") -> npt.NDArray[np.uint8]:
+    """The picture of a result: of the centre of mass of each frame, or of another function."""
     picture = path.with_suffix(".png")
-    command = [sys.executable, "-m", "framefold", "run", "com", path, "-o", picture, "--force"]
+    command = [sys.executable, "-m", "framefold", "run", udf, path, "-o", picture, "--force"]
     subprocess.run([*command, "--vmax", str(LONGEST), "--upscale", "1", *options], check=True)
     return np.asarray(Image.open(picture).convert("RGBA"))
 
@@ -66,3 +68,20 @@ def test_wheels_are_the_same(tmp_path: Path) -> None:
     shown = np.hypot(y, x) <= 1
     assert (wheel[..., 3] == np.where(shown, 255, 0)).all()
     assert (wheel[..., :3] == rgb_from_2dvector(y, x, vmax=1.0))[shown].all()
+
+
+def test_tables_of_colours_are_those_of_matplotlib() -> None:
+    assert colour_tables.TABLES.read_text("utf-8") == colour_tables.text()
+
+
+@pytest.mark.parametrize("name", [*colour_tables.NAMES, "gray"])
+def test_numbers_have_the_same_colours(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "levels.npy"
+    # In the middle of each of the 256 steps, and beyond both ends.
+    levels = LONGEST * (np.arange(-8.0, 264.0) + 0.5).reshape(17, 16) / 256
+    np.save(path, levels[:, :, np.newaxis, np.newaxis].astype(np.float32))
+    picture = command_line(path, "--vmin", "0", "--cmap", name, udf="sumsig")
+    expected = visualize_simple(levels, colormap=name, vmin=0, vmax=LONGEST)
+    # Matplotlib's gray is rounded down from steps that are no whole numbers.
+    off = 1 if name == "gray" else 0
+    assert np.abs(picture.astype(int) - expected).max() <= off

@@ -1,6 +1,6 @@
 //! Tables of 256 colours for values from low to high.
 
-use colorgrad::Gradient;
+mod tables;
 
 /// The names of all colour maps; the first is the default.
 ///
@@ -18,13 +18,13 @@ impl Colormap {
     /// The colour map of that name, one of [`COLORMAPS`].
     pub fn by_name(name: &str) -> Option<Self> {
         let table = match name {
-            "viridis" => sample(&colorgrad::preset::viridis()),
-            "inferno" => sample(&colorgrad::preset::inferno()),
-            "magma" => sample(&colorgrad::preset::magma()),
-            "plasma" => sample(&colorgrad::preset::plasma()),
-            "cividis" => sample(&colorgrad::preset::cividis()),
+            "viridis" => opaque(&tables::VIRIDIS),
+            "inferno" => opaque(&tables::INFERNO),
+            "magma" => opaque(&tables::MAGMA),
+            "plasma" => opaque(&tables::PLASMA),
+            "cividis" => opaque(&tables::CIVIDIS),
             "gray" => (0..=255).map(|level| [level, level, level, 255]).collect(),
-            "turbo" => sample(&colorgrad::preset::turbo()),
+            "turbo" => opaque(&tables::TURBO),
             _ => return None,
         };
         Some(Colormap { table })
@@ -40,12 +40,13 @@ impl Colormap {
 
 impl Default for Colormap {
     fn default() -> Self {
-        Colormap { table: sample(&colorgrad::preset::viridis()) }
+        Colormap { table: opaque(&tables::VIRIDIS) }
     }
 }
 
-fn sample(gradient: &dyn Gradient) -> Vec<[u8; 4]> {
-    (0..=255u8).map(|i| gradient.at(f32::from(i) / 255.0).to_rgba8()).collect()
+fn opaque(colours: &[u32; 256]) -> Vec<[u8; 4]> {
+    let bytes = colours.iter().map(|colour| colour.to_be_bytes());
+    bytes.map(|[_, red, green, blue]| [red, green, blue, 255]).collect()
 }
 
 #[cfg(test)]
