@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framefold.run.plan import plan_run
+
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferWrapper
     from framefold.io.dataset.base import DataSet
@@ -30,8 +32,6 @@ def empty_results(
     damage : BufferWrapper
         False everywhere; kind ``nav``, dtype bool.
     """
-    from framefold.run.plan import plan_run
-
     run = plan_run(dataset, udf, roi, threads=0)
     try:
         with np.errstate(all="ignore"):  # means of nothing, ratios of zeros

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.viz.base import get_plottable_2D_channels
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -56,8 +57,6 @@ class RunPlots:
         InvalidArgumentError
             If there is no such channel.
         """
-        from framefold.viz.base import get_plottable_2D_channels
-
         for index, udf in enumerate(self._run.udfs):
             if self._channels is not None and not self._channels[index]:
                 continue
