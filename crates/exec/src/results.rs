@@ -65,6 +65,7 @@ impl Results {
             }
         }
         results.merged = merged;
+        results.n_frames = (0..merged).map(|index| results.plan.completed_by(index).len()).sum();
         Ok(results)
     }
 

@@ -22,8 +22,8 @@ class ResultGenerator(Iterator[UDFResults]):
     The run goes on while the next results are waited for. With threads, some partitions are
     processed ahead. Results are computed when ``buffers`` is first looked at; if that has not
     happened when the next results are asked for, they are computed then, for as long as
-    anybody still holds the object. So results always are those of their step, whenever they
-    are looked at.
+    anybody still holds the object, unless they stay as they are. So results always are those of
+    their step, whenever they are looked at.
 
     Ends with the run, with :meth:`close`, or when it is garbage collected; the run stops within
     one frame or tile. May be used in a ``with`` statement, and closed from any thread.
