@@ -173,7 +173,7 @@ impl Udf for Masks {
             // Every pixel counts then, even if it is zero.
             false => Requirements::native_tiles(),
         };
-        Ok(Requirements { tile_depth, ..requirements })
+        Ok(Requirements { tile_depth, framewise: true, ..requirements })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
