@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod cancel;
 mod cast;
 mod corrections;
 mod csr;
@@ -29,6 +30,7 @@ mod dtype;
 mod element;
 mod error;
 mod frames;
+mod guarded;
 pub mod interrupt;
 mod job;
 mod lending;
@@ -48,6 +50,7 @@ mod typed;
 mod udf;
 
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
+pub use cancel::Cancel;
 pub use cast::convert_tile;
 pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
 pub use csr::{
@@ -59,6 +62,7 @@ pub use dtype::{ByteOrder, DType, StoredDType};
 pub use element::{Bool8, Complex64, Complex128, Element, F16, narrow_f16, widen_f16};
 pub use error::{Error, ErrorKind, Result};
 pub use frames::FrameIndices;
+pub use guarded::guarded;
 pub use job::{JobMeta, RunMeta};
 pub use lending::{LentBytes, Owner, SharedBytes};
 pub use metadata::{Metadata, MetadataList, MetadataValue, Quantity};

@@ -5,7 +5,7 @@ mod pace;
 mod threads;
 
 use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, guarded};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -303,20 +303,4 @@ impl Host for Step<'_> {
 
 fn bytes(plan: &Plan, frames: usize) -> u64 {
     u64::try_from(frames).unwrap_or(u64::MAX).saturating_mul(plan.frame_bytes())
-}
-
-/// Runs `work`, turning a panic into an error: no panic may reach the user. For drivers.
-///
-/// # Errors
-/// Those of `work`; `Bug` if it panicked.
-pub fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<&str>()
-            .map(|text| (*text).to_owned())
-            .or_else(|| panic.downcast_ref::<String>().cloned())
-            .unwrap_or_else(|| "no message".to_owned());
-        Err(Error::bug(format!("the engine panicked: {text}"))
-            .with_hint("please report this, with the call that led to it"))
-    })
 }

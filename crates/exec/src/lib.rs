@@ -17,7 +17,6 @@
 //! This crate knows no file format and no Python, and has no `unsafe` code.
 #![forbid(unsafe_code)]
 
-mod cancel;
 mod driver;
 mod options;
 mod plan;
@@ -27,8 +26,8 @@ mod schedule;
 mod system;
 mod worker;
 
-pub use cancel::Cancel;
-pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, guarded, run};
+pub use driver::{Crew, Driver, Executor, Host, RunOptions, WorkerScope, run};
+pub use framefold_core::{Cancel, guarded};
 pub use options::PlanOptions;
 pub use plan::{BufferExplanation, Explanation, Plan, UdfExplanation};
 pub use progress::{Event, Observer, Silent};

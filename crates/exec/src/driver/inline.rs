@@ -1,9 +1,9 @@
 //! One partition after the other, on the calling thread.
 
-use super::{Crew, Host, POLL, WorkerScope, guarded};
+use super::{Crew, Host, POLL, WorkerScope};
 use crate::plan::Piece;
 use crate::{Cancel, PartialResult, Plan, Worker};
-use framefold_core::{Result, interrupt};
+use framefold_core::{Result, guarded, interrupt};
 use std::sync::Arc;
 
 pub(super) struct InlineCrew {

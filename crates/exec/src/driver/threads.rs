@@ -1,11 +1,11 @@
 //! Partitions on several threads, merged in order on the calling one.
 
 use super::pace::Pace;
-use super::{Crew, Host, POLL, WorkerScope, guarded};
+use super::{Crew, Host, POLL, WorkerScope};
 use crate::plan::Piece;
 use crate::schedule::{Next, Schedule};
 use crate::{PartialResult, Plan, Worker};
-use framefold_core::{Error, ErrorKind, Result, interrupt};
+use framefold_core::{Error, ErrorKind, Result, guarded, interrupt};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

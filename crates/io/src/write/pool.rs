@@ -1,9 +1,8 @@
 //! Workers that share pieces, while the calling thread tells how far they are.
 
-use framefold_core::{Error, ErrorKind, Result, interrupt};
+use framefold_core::{Cancel, Error, ErrorKind, Result, guarded, interrupt};
 use std::num::NonZeroUsize;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// What workers tell the calling thread, and hear from it.
 pub(super) struct Link<'p> {
     sender: Sender<u64>,
-    stop: &'p AtomicBool,
+    stop: &'p Cancel,
 }
 
 impl Link<'_> {
@@ -30,22 +29,7 @@ impl Link<'_> {
     /// # Errors
     /// As [`Link::done`].
     pub(super) fn check(&self) -> Result<()> {
-        check(self.stop)
-    }
-}
-
-fn check(stop: &AtomicBool) -> Result<()> {
-    if stop.load(Ordering::Relaxed) { Err(Error::cancelled()) } else { Ok(()) }
-}
-
-/// Stops all workers if one of them ends otherwise than by returning.
-struct StopOnPanic<'p>(&'p AtomicBool);
-
-impl Drop for StopOnPanic<'_> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            self.0.store(true, Ordering::Relaxed);
-        }
+        self.stop.check()
     }
 }
 
@@ -55,7 +39,7 @@ impl Drop for StopOnPanic<'_> {
 /// the workers.
 ///
 /// # Errors
-/// That of `tick`, or that of the first piece which failed.
+/// That of `tick`, or that of the first piece which failed; `Bug` if it panicked.
 pub(super) fn share<W>(
     n: usize,
     threads: Option<NonZeroUsize>,
@@ -65,18 +49,15 @@ pub(super) fn share<W>(
 ) -> Result<()> {
     let threads = threads.or_else(|| std::thread::available_parallelism().ok());
     let n_threads = threads.map_or(1, NonZeroUsize::get).min(n).max(1);
-    let (stopped, next) = (Arc::new(AtomicBool::new(false)), &AtomicUsize::new(0));
-    let stop = &*stopped;
+    let (stop, next) = (&Cancel::new(), &AtomicUsize::new(0));
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         let workers: Vec<_> = (0..n_threads)
             .map(|_| {
                 let link = Link { sender: sender.clone(), stop };
-                let stopped = Arc::clone(&stopped);
                 scope.spawn(move || {
-                    let _guard = StopOnPanic(stop);
                     let mut mine = usize::MAX;
-                    let pieces = || {
+                    let pieces = || -> Result<()> {
                         let mut state = worker()?;
                         loop {
                             link.check()?;
@@ -88,9 +69,10 @@ pub(super) fn share<W>(
                         }
                     };
                     // Within pieces as well: one may take long to read.
-                    let done: Result<()> = interrupt::watched(move || check(&stopped), pieces);
-                    done.map_err(|error| {
-                        stop.store(true, Ordering::Relaxed);
+                    let wanted = stop.clone();
+                    let pieces = || interrupt::watched(move || wanted.check(), pieces);
+                    guarded(pieces).map_err(|error| {
+                        stop.cancel();
                         (mine, error)
                     })
                 })
@@ -107,18 +89,15 @@ pub(super) fn share<W>(
             if outcome.is_ok() {
                 outcome = tick(n_frames);
                 if outcome.is_err() {
-                    stop.store(true, Ordering::Relaxed);
+                    stop.cancel();
                 }
             }
         }
-        let mut failures = Vec::new();
-        for worker in workers {
-            match worker.join() {
-                Ok(Ok(())) => {}
-                Ok(Err(failure)) => failures.push(failure),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
+        let ended = workers.into_iter().map(|worker| {
+            // What panics in it is an error.
+            worker.join().unwrap_or_else(|_| Err((usize::MAX, Error::bug("a worker is lost"))))
+        });
+        let mut failures: Vec<(usize, Error)> = ended.filter_map(Result::err).collect();
         outcome?;
         // Who was stopped has nothing to say.
         failures.sort_by_key(|(piece, error)| (error.kind() == ErrorKind::Cancelled, *piece));
@@ -137,6 +116,22 @@ mod tests {
         };
         let error = share(1000, NonZeroUsize::new(3), &|| Ok(()), &work, &mut |_| Ok(()));
         assert_eq!(error.unwrap_err().message(), "three");
+    }
+
+    #[test]
+    fn a_piece_that_panics_is_an_error_and_ends_all() {
+        let n_done = AtomicUsize::new(0);
+        let work = |(): &mut (), i: usize, link: &Link<'_>| {
+            assert_ne!(i, 3, "three");
+            std::thread::sleep(Duration::from_millis(1));
+            n_done.fetch_add(1, Ordering::Relaxed);
+            link.done(1)
+        };
+        let error = share(100_000, NonZeroUsize::new(3), &|| Ok(()), &work, &mut |_| Ok(()));
+        let error = error.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Bug);
+        assert!(error.message().contains("three"), "{error}");
+        assert!(n_done.load(Ordering::Relaxed) < 99_999);
     }
 
     #[test]

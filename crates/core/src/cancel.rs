@@ -1,12 +1,12 @@
-//! A flag that stops a run.
+//! A flag that stops work.
 
-use framefold_core::{Error, Result};
+use crate::{Error, Result};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A flag shared between a run and all code that may stop it.
+/// A flag shared between work, such as a run, and all code that may stop it.
 ///
-/// Checked before every tile. Once set it stays set: a new run needs a new flag.
+/// Runs check it before every tile. Once set it stays set: a new run needs a new flag.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel(Arc<AtomicBool>);
 
