@@ -201,7 +201,7 @@ impl Pipeline {
                 return filter.undo(from, out, tools);
             }
             grow(to, size)?;
-            filter.undo(from, &mut to[..size], tools)?;
+            filter.undo(from, to.get_mut(..size).unwrap_or_default(), tools)?;
             input = match input {
                 Input::First(_) => Input::Second(size),
                 Input::Stored(_) | Input::Second(_) => Input::First(size),

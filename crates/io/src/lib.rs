@@ -42,6 +42,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![warn(clippy::indexing_slicing)]
+
 mod access;
 mod codec;
 mod detect;

@@ -299,10 +299,8 @@ fn default_chunk(nav: &[usize], sig: &[usize], size: usize) -> Vec<usize> {
     let (least, most) = if sig.len() == 1 { (1024, 16_384) } else { (64, 256) };
     let part = |&len: &usize| len.div_ceil(PARTS).clamp(least, most).min(len);
     let mut sig: Vec<usize> = sig.iter().map(part).collect();
-    if let Some(slow) = sig.len().checked_sub(2) {
-        // With more than two axes, the others would make chunks huge.
-        sig[..slow].fill(1);
-    }
+    // With more than two axes, the others would make chunks huge.
+    sig.iter_mut().rev().skip(2).for_each(|len| *len = 1);
     let bytes = sig.iter().product::<usize>() * size;
     let mut frames = (BYTES / bytes.max(1)).clamp(1, MOST_FRAMES);
     let mut chunk = vec![1; nav.len()];

@@ -126,8 +126,8 @@ impl Archive {
             return Err(wrong(format!("it begins with {:02x?}, not with 'PK'", &header[..4])));
         }
         let [name_len, extra_len] =
-            [26, 28].map(|at: usize| u64::from(u16::from_le_bytes([header[at], header[at + 1]])));
-        let start = member.header + 30 + name_len + extra_len;
+            [[header[26], header[27]], [header[28], header[29]]].map(u16::from_le_bytes);
+        let start = member.header + 30 + u64::from(name_len) + u64::from(extra_len);
         let end = start.checked_add(member.stored_len).filter(|&end| end <= self.storage.len());
         let end = end.ok_or_else(|| {
             wrong(format!("it should have {} bytes, beyond the end of the file", member.stored_len))

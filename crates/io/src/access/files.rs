@@ -135,13 +135,13 @@ pub(crate) fn notes(files: &[PathBuf]) -> Vec<String> {
         .map(|path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned())
         .collect();
     let mut notes = Vec::new();
-    let swapped = names.windows(2).find(|pair| natural(&pair[0], &pair[1]) == Ordering::Greater);
-    let same_folder = files.windows(2).all(|pair| pair[0].parent() == pair[1].parent());
-    if let (Some(pair), true) = (swapped, same_folder) {
+    let mut pairs = names.iter().zip(names.iter().skip(1));
+    let swapped = pairs.find(|(one, next)| natural(one, next) == Ordering::Greater);
+    let same_folder = files.is_sorted_by(|one, next| one.parent() == next.parent());
+    if let (Some((one, next)), true) = (swapped, same_folder) {
         notes.push(format!(
-            "the list has '{}' before '{}', which is not the order of their numbers or letters; \
-             frames are in the order of the list",
-            pair[0], pair[1]
+            "the list has '{one}' before '{next}', which is not the order of their numbers or \
+             letters; frames are in the order of the list"
         ));
     }
     notes.extend(left_out(&names));
@@ -161,14 +161,15 @@ fn left_out(names: &[String]) -> Option<String> {
     }
     let varies = |i: &usize| split.iter().any(|(_, numbers)| numbers.get(*i) != first.get(*i));
     let varying: Vec<usize> = (0..first.len()).filter(varies).collect();
-    let [place] = varying[..] else { return None };
+    let [place] = *varying.as_slice() else { return None };
     let mut series: Vec<(u64, usize)> = split
         .iter()
         .enumerate()
         .filter_map(|(i, (_, numbers))| Some((*numbers.get(place)?, i)))
         .collect();
     series.sort_unstable();
-    let steps = || series.windows(2).map(|pair| pair[1].0 - pair[0].0);
+    let pairs = || series.iter().zip(series.iter().skip(1));
+    let steps = || pairs().map(|(one, next)| next.0 - one.0);
     let step = steps().min().filter(|&step| step > 0)?;
     let missing = steps().try_fold(0u64, |sum, d| {
         d.is_multiple_of(step).then(|| sum.saturating_add(d / step - 1))
@@ -177,8 +178,8 @@ fn left_out(names: &[String]) -> Option<String> {
     if missing == 0 || missing > u64::try_from(names.len()).unwrap_or(u64::MAX) {
         return None;
     }
-    let gap = series.windows(2).find(|pair| pair[1].0 - pair[0].0 > step)?;
-    let [before, after] = [names.get(gap[0].1)?, names.get(gap[1].1)?];
+    let (one, next) = pairs().find(|(one, next)| next.0 - one.0 > step)?;
+    let [before, after] = [names.get(one.1)?, names.get(next.1)?];
     Some(format!(
         "the numbers in the names of the files leave out {missing}, first between '{before}' and \
          '{after}'; if frames were lost there, all later ones are shown too early in the scan"

@@ -69,14 +69,15 @@ pub(super) fn decode(
             let len = usize::try_from(u32::from_be_bytes(*len)).unwrap_or(usize::MAX);
             let (stored, after) = after.split_at_checked(len).ok_or_else(too_short)?;
             rest = after;
-            let decoded = &mut decoded[..out.len()];
+            let decoded = decoded.get_mut(..out.len()).unwrap_or_default();
             match inner {
                 Inner::Zstd => tools.zstd(stored, decoded)?,
                 Inner::Lz4 | Inner::Nothing => lz4::decode_block(stored, decoded)?,
             }
             decoded
         };
-        unshuffle_bits(tools.simd, bits, size, &mut planes[..out.len()], out);
+        let planes = planes.get_mut(..out.len()).unwrap_or_default();
+        unshuffle_bits(tools.simd, bits, size, planes, out);
     }
     (tools.block, tools.planes) = (decoded, planes);
     all_of("bitshuffle", rest.len(), tail.len())?;
@@ -155,6 +156,10 @@ fn block_bytes(size: usize) -> usize {
 
 /// Shuffles the bits of one block of whole groups. All three have the same length; `planes` is
 /// scratch memory.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "bits has eight rows, of a bit for each byte of the plane"
+)]
 pub(super) fn shuffle_bits(
     simd: Simd,
     elements: &[u8],

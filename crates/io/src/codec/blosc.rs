@@ -47,7 +47,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result
     all_of("Blosc", word(4), out.len())?;
     if flags & 2 != 0 {
         all_of("Blosc", rest.len().min(out.len()), out.len())?;
-        out.copy_from_slice(&rest[..out.len()]);
+        out.copy_from_slice(rest.get(..out.len()).unwrap_or_default());
         return Ok(());
     }
     let header = Header {
@@ -76,7 +76,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result
             header.streams(block, whole, out, tools)?;
             continue;
         }
-        let decoded = &mut decoded[..out.len()];
+        let decoded = decoded.get_mut(..out.len()).unwrap_or_default();
         header.streams(block, whole, decoded, tools)?;
         if header.bits && !(out.len() / header.size).is_multiple_of(8) {
             // The library shuffles bits of whole groups only, and otherwise none at all.
@@ -85,7 +85,8 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tools: &mut Tools) -> Result
             let n = out.len() / header.size * header.size;
             let (bits, tail) = decoded.split_at(n);
             let (elements, out_tail) = out.split_at_mut(n);
-            bitshuffle::unshuffle_bits(tools.simd, bits, header.size, &mut planes[..n], elements);
+            let planes = planes.get_mut(..n).unwrap_or_default();
+            bitshuffle::unshuffle_bits(tools.simd, bits, header.size, planes, elements);
             out_tail.copy_from_slice(tail);
         } else {
             shuffle::unshuffle(tools.simd, decoded, header.size, out);

@@ -67,7 +67,7 @@ impl Delta {
                         let next = sum.map_or(n, |sum| sum + n);
                         *sum = Some(next);
                         let mut bytes = [0; 8];
-                        bytes[..size_of::<$type>()].copy_from_slice(&next.to_le_bytes());
+                        bytes.iter_mut().zip(next.to_le_bytes()).for_each(|(to, byte)| *to = byte);
                         Some(bytes)
                     }),
                     out,
@@ -91,6 +91,10 @@ impl Delta {
     }
 
     /// Writes elements whose lowest bytes come first, in the order of bytes that they have.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "a cell has as many bytes as the element's dtype, at most 8"
+    )]
     fn write(&self, elements: impl Iterator<Item = [u8; 8]>, out: &mut [u8]) {
         let size = self.elements.dtype.size();
         let big = self.elements.order == ByteOrder::Big;

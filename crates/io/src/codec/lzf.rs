@@ -39,6 +39,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
 }
 
 /// Writes at `at` again what begins at `start`, which may overlap with what is written.
+#[expect(clippy::indexing_slicing, reason = "end was checked, and nothing lies before the start")]
 pub(super) fn repeat(out: &mut [u8], start: usize, at: usize, len: usize) -> Option<()> {
     let end = at.checked_add(len).filter(|&end| end <= out.len())?;
     let distance = at.checked_sub(start).filter(|&distance| distance > 0)?;

@@ -11,7 +11,8 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8], tool: &mut Option<Decoder>) 
     decoder.reset();
     let (mut from, mut done) = (0, 0);
     while done < out.len() {
-        let (input, output) = (stored.get(from..).unwrap_or_default(), &mut out[done..]);
+        let (input, output) =
+            (stored.get(from..).unwrap_or_default(), out.get_mut(done..).unwrap_or_default());
         let step = decoder.decode_bytes(input, output);
         let status = step.status.map_err(|error| damaged("LZW", &error.to_string()))?;
         from += step.consumed_in;

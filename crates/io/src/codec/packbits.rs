@@ -9,7 +9,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
     let mut done = 0;
     while done < out.len() {
         let Some((&count, after)) = rest.split_first() else { break };
-        let to = &mut out[done..];
+        let to = out.get_mut(done..).unwrap_or_default();
         let ends = || damaged("PackBits", "it ends within a run");
         rest = match count {
             128 => after,
@@ -17,7 +17,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
                 let n = usize::from(count) + 1;
                 let (bytes, after) = after.split_at_checked(n).ok_or_else(ends)?;
                 let fits = n.min(to.len());
-                to[..fits].copy_from_slice(&bytes[..fits]);
+                to.iter_mut().zip(bytes).for_each(|(to, byte)| *to = *byte);
                 done += fits;
                 after
             }
@@ -25,7 +25,7 @@ pub(super) fn decode(stored: &[u8], out: &mut [u8]) -> Result<()> {
                 let n = 257 - usize::from(count);
                 let (&byte, after) = after.split_first().ok_or_else(ends)?;
                 let fits = n.min(to.len());
-                to[..fits].fill(byte);
+                to.get_mut(..fits).unwrap_or_default().fill(byte);
                 done += fits;
                 after
             }

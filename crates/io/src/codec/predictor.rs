@@ -33,6 +33,10 @@ impl Predictor {
         Ok(())
     }
 
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "i counts cells, from the one on that has a left neighbour"
+    )]
     fn add_up(&self, row: &mut [u8]) {
         let apart = self.samples;
         macro_rules! add_up {

@@ -1,5 +1,10 @@
 //! Bytes of elements: from one plane for each byte to one element after the other.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "blocks of fixed lengths, and planes of n elements each"
+)]
+
 use framefold_simd::{Simd, run};
 
 /// Undoes the shuffle of whole elements of `size` bytes; bytes after the last one stay as they are.

@@ -80,7 +80,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
 fn metadata(archive: &Archive) -> MetadataList {
     let mut list = MetadataList::new();
     let Some(json) = json(archive) else { return list };
-    let object = if json.is_array() { &json[0] } else { &json };
+    let object = json.get(0).unwrap_or(&json);
     let number = |name: &str| object[name].as_f64();
     list.positive(Quantity::AccelerationVoltage, number("electron_gun.voltage").map(|v| v * 1e-3));
     list.positive(Quantity::CameraLength, number("projector.camera_length").map(|m| m * 1e3));
@@ -90,7 +90,7 @@ fn metadata(archive: &Archive) -> MetadataList {
     list.text(Quantity::Note, object["comment"].as_str());
     // The order of x and y is not known, so that only square pixels have a size.
     let step = |i: usize| {
-        let axis = &object["device.calib"][i];
+        let axis = object["device.calib"].get(i).unwrap_or(&serde_json::Value::Null);
         let metres = axis["name"] == "Length" && axis["unit"] == "m";
         let factor = axis["pixel_factor"].as_f64().unwrap_or(1.0);
         axis["value"].as_f64().filter(|_| metres).map(|value| value * factor * 1e9)

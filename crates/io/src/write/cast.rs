@@ -100,10 +100,11 @@ impl Cast {
             let (then, now) = (sign(original.frames())?, sign(converted.frames())?);
             let len = original.frames().frame_len();
             let same = equal_cells(original.frames(), back.frames());
-            let at = (0..then.len()).find(|&i| {
-                !same.get(i).copied().unwrap_or(false) || (then[i] < 0.0) != (now[i] < 0.0)
+            let mut cells = then.iter().zip(&now).enumerate();
+            let odd = cells.find(|&(i, (&then, &now))| {
+                !same.get(i).copied().unwrap_or(false) || (then < 0.0) != (now < 0.0)
             });
-            return Ok(at.map(|i| (i / len, i % len, then[i].to_string())));
+            return Ok(odd.map(|(i, (then, _))| (i / len, i % len, then.to_string())));
         }
         let wider = if self.from.is_complex() { DType::C128 } else { DType::F64 };
         let (then, now) = (wide(original.frames(), wider)?, wide(converted.frames(), wider)?);
@@ -116,8 +117,7 @@ impl Cast {
         } else {
             None
         };
-        let kept = |i: usize| {
-            let (a, b) = (then[i], now[i]);
+        let kept = |i: usize, a: f64, b: f64| {
             let same = a == b || (a.is_nan() && b.is_nan());
             let exact = exact.as_ref().is_none_or(|exact| {
                 exact.get(i).copied().unwrap_or(false)
@@ -126,8 +126,9 @@ impl Cast {
             let near = (a - b).abs() < 1.0 || (a - b).abs() <= a.abs() / 256.0;
             (same && exact) || (self.lossy && self.to != DType::Bool && near)
         };
-        let at = (0..then.len()).find(|&i| !kept(i));
-        Ok(at.map(|i| (i / len, i % len / parts, then[i].to_string())))
+        let mut cells = then.iter().zip(&now).enumerate();
+        let odd = cells.find(|&(i, (&then, &now))| !kept(i, then, now));
+        Ok(odd.map(|(i, (then, _))| (i / len, i % len / parts, then.to_string())))
     }
 }
 

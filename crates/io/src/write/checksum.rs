@@ -41,7 +41,7 @@ fn checksum(seed: usize, bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<32>();
     words.iter().for_each(|word| step(*word));
     let mut last = [0; 32];
-    last[..rest.len()].copy_from_slice(rest);
+    last.iter_mut().zip(rest).for_each(|(last, byte)| *last = *byte);
     step(last);
     let sum = lanes
         .iter()

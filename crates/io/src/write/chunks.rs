@@ -110,28 +110,32 @@ fn gather(
     if inside != lens {
         chunk.fill(0);
     }
-    let Some(last) = shape.len().checked_sub(1) else { return };
-    let (rows, run) = (&inside[..last], inside[last] * size);
+    let (Some((n, shape)), Some((start, origin)), Some((len, lens)), Some((run, rows))) =
+        (shape.split_last(), origin.split_last(), lens.split_last(), inside.split_last())
+    else {
+        return;
+    };
+    let run = run * size;
     let n_rows: usize = rows.iter().product();
-    let mut place = vec![0; last];
+    let mut place = vec![0; rows.len()];
     for _ in 0..n_rows {
         let mut from = 0;
         let mut to = 0;
-        for axis in 0..last {
-            from = from * shape[axis] + origin[axis] + place[axis];
-            to = to * lens[axis] + place[axis];
+        for (((at, n), start), len) in place.iter().zip(shape).zip(origin).zip(lens) {
+            from = from * n + start + at;
+            to = to * len + at;
         }
-        let from = (from * shape[last] + origin[last]) * size;
-        let to = to * lens[last] * size;
+        let from = (from * n + start) * size;
+        let to = to * len * size;
         if let (Some(from), Some(to)) = (block.get(from..from + run), chunk.get_mut(to..to + run)) {
             to.copy_from_slice(from);
         }
-        for axis in (0..last).rev() {
-            place[axis] += 1;
-            if place[axis] < rows[axis] {
+        for (at, n) in place.iter_mut().zip(rows).rev() {
+            *at += 1;
+            if *at < *n {
                 break;
             }
-            place[axis] = 0;
+            *at = 0;
         }
     }
 }

@@ -56,11 +56,13 @@ impl Units {
             let cells =
                 |lens: &[usize]| lens.iter().fold(1, |n: usize, &len| n.saturating_mul(len));
             let bytes = cells(&band).saturating_mul(n_positions).saturating_mul(size);
-            if bytes > UNIT_BYTES {
-                let one = (bytes / band[axis]).max(1);
-                let whole = UNIT_BYTES / one / sig_chunk[axis] * sig_chunk[axis];
-                band[axis] = whole.clamp(sig_chunk[axis], band[axis].max(sig_chunk[axis]));
-                band[axis] = band[axis].min(sig[axis]);
+            if bytes > UNIT_BYTES
+                && let (Some(band), Some(&chunk), Some(&len)) =
+                    (band.get_mut(axis), sig_chunk.get(axis), sig.get(axis))
+            {
+                let one = (bytes / *band).max(1);
+                let whole = UNIT_BYTES / one / chunk * chunk;
+                *band = whole.clamp(chunk, (*band).max(chunk)).min(len);
             }
         }
         let mut bytes = band.iter().product::<usize>().saturating_mul(n_positions * size).max(1);

@@ -63,7 +63,7 @@ impl<'j> ShardFolder<'j> {
         for (i, range) in encoded.chunks.iter().enumerate() {
             let place = unravel(i, &encoded.grid);
             let flat = place.iter().zip(&grid).fold(0, |flat, (at, n)| flat * n + at);
-            let entry = index.get_mut(16 * flat..16 * flat + 16);
+            let entry = index.get_mut(16 * flat..).and_then(|rest| rest.first_chunk_mut::<16>());
             if let (Some(range), Some(entry)) = (range, entry) {
                 let (offset, len) = (range.start as u64, range.len() as u64);
                 entry[..8].copy_from_slice(&offset.to_le_bytes());

@@ -143,7 +143,7 @@ fn read_exact_at(file: &File, mut offset: u64, mut out: &mut [u8]) -> std::io::R
         match std::os::windows::fs::FileExt::seek_read(file, out, offset) {
             Ok(0) => return Err(IoKind::UnexpectedEof.into()),
             Ok(n) => {
-                out = &mut out[n..];
+                out = out.get_mut(n..).unwrap_or_default();
                 offset += n as u64;
             }
             Err(source) if source.kind() == IoKind::Interrupted => {}

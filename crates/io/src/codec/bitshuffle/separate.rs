@@ -4,6 +4,10 @@ use std::arch::x86_64::*;
 
 /// One plane of bytes to eight planes of bits, as far as there are 32 bytes at a time; says how
 /// many groups of 8 that were.
+#[expect(
+    clippy::indexing_slicing,
+    reason = "bits has eight rows, of a bit for each byte of the plane"
+)]
 #[target_feature(enable = "avx2")]
 pub(super) fn separate(plane: &[u8], bits: &mut [u8]) -> usize {
     let row = plane.len() / 8;

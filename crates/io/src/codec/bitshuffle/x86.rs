@@ -4,6 +4,11 @@
 //! get transposed. GFNI multiplies such a matrix by a vector; that of each unit vector is a column.
 //! Bytes of elements of 2 and 4 bytes meet in registers, without a plane of bytes in between.
 
+#![expect(
+    clippy::indexing_slicing,
+    reason = "blocks and groups of fixed lengths; bounds are checked once, around the loops"
+)]
+
 use std::arch::x86_64::*;
 
 /// Groups of eight elements at a time: one byte of each plane of bits makes a byte of a group.

@@ -109,12 +109,13 @@ impl Tags {
     pub(crate) fn read(storage: &Storage) -> Result<Self> {
         let mut prefix = [0; 16];
         let len = usize::try_from(storage.len()).map_or(prefix.len(), |len| len.min(prefix.len()));
-        storage.read_at(0, &mut prefix[..len])?;
-        let Some((version, order)) = signature(&prefix[..len]) else {
+        let start = prefix.get_mut(..len).unwrap_or_default();
+        storage.read_at(0, start)?;
+        let Some((version, order)) = signature(start) else {
             let error = Error::bad_file(format!(
                 "the file does not begin as a DM3 or DM4 file: its first bytes are {:02x?}, \
                  expected 00 00 00 03 or 00 00 00 04, and the byte order 0 or 1 soon after",
-                &prefix[..len]
+                start
             ));
             return Err(storage.locate(error.with_offset(0)));
         };

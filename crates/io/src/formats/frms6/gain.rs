@@ -42,8 +42,11 @@ fn parse(text: &str, [rows, columns]: [usize; 2]) -> Result<Vec<f64>> {
                 let number: String = number.chars().take(20).collect();
                 bad(format!("line {n_lines} has '{number}', expected a number"))
             })?;
-            if column < columns && row < rows {
-                values[row * columns + column] = value;
+            if column < columns
+                && row < rows
+                && let Some(place) = values.get_mut(row * columns + column)
+            {
+                *place = value;
             }
         }
         if n_numbers != rows {

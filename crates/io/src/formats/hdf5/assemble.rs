@@ -43,10 +43,13 @@ pub(super) fn source(library: &Library, frames: Frames) -> Result<Arc<dyn DataSo
 
 /// Frames in which something has to be put together.
 fn assembled(library: &Library, mut frames: Frames) -> Result<Arc<dyn DataSource>> {
-    let own = frames.arrays[0].dtype;
+    let Some(first) = frames.arrays.first() else {
+        return Err(Error::bug("frames without an array"));
+    };
+    let own = first.dtype;
     let shown_as = frames.shown_as.unwrap_or(own);
     let dtype = StoredDType::native(shown_as.dtype);
-    let mut fill = frames.arrays[0].fill.clone();
+    let mut fill = first.fill.clone();
     swap_in_place(own, &mut fill);
     normalise_in_place(own, &mut fill);
     let fill = converted::element(Pair { from: own, to: shown_as }, &fill)?;

@@ -125,8 +125,9 @@ impl ChunkStore for ChunkTable {
         if buffer.len() < len {
             memory::resize(buffer, len, 0)?;
         }
-        self.storage.read_at(offset, &mut buffer[..len])?;
-        Ok(Some(Stored { bytes: &buffer[..len], mask }))
+        let bytes = buffer.get_mut(..len).unwrap_or_default();
+        self.storage.read_at(offset, bytes)?;
+        Ok(Some(Stored { bytes, mask }))
     }
 
     fn locate(&self, index: u64, error: Error) -> Error {

@@ -104,7 +104,8 @@ pub(super) fn element(pair: Pair, bytes: &[u8]) -> Result<Vec<u8>> {
     pair.check("the fill value")?;
     let mut aligned = Scratch::new();
     aligned.prepare(bytes.len())?.copy_from_slice(bytes);
-    let frames = TileFrames::from_bytes(from, &aligned.bytes()[..from.size()], 1, 1, 1)?;
+    let element = aligned.bytes().get(..from.size()).unwrap_or_default();
+    let frames = TileFrames::from_bytes(from, element, 1, 1, 1)?;
     let mut scratch = Scratch::new();
     let tile = convert(&DenseTile::borrowed(frames), pair, &mut scratch)?;
     Ok(tile.map_err(|odd| odd.error())?.frames().as_bytes().to_vec())
@@ -219,7 +220,7 @@ fn convert<'t>(
         return Ok(Err(Odd { frame, value, to: dtype }));
     }
     let scratch: &Scratch = scratch;
-    let bytes = &scratch.bytes()[..len_bytes];
+    let bytes = scratch.bytes().get(..len_bytes).unwrap_or_default();
     let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
     Ok(Ok(DenseTile::lent(frames, scratch.owner())?))
 }

@@ -92,7 +92,7 @@ impl Frames {
         check_sig_shape(options, &shape, &sig_shape)?;
         let frames = places(&arrays, &numbers, &nav_axes)?;
         let n_frames = frames.last().map_or(0, |frames| frames.end);
-        let nav_shape = if found.parts.len() == 1 && found.parts[0].1.is_none() {
+        let nav_shape = if let [(_, None)] = found.parts.as_slice() {
             Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
         } else {
             let scan =
@@ -154,9 +154,15 @@ impl Frames {
         })
     }
 
+    /// The dtype of all arrays.
+    fn dtype(&self) -> Result<StoredDType> {
+        let first = self.arrays.first().ok_or_else(|| Error::bug("frames without an array"))?;
+        Ok(first.dtype)
+    }
+
     /// Every frame in one run of bytes.
     pub(super) fn linear(self) -> Result<Arc<dyn DataSource>> {
-        let stored = self.arrays[0].dtype;
+        let stored = self.dtype()?;
         let stride = crate::readers::linear::frame_bytes(&self.sig_shape, stored)?;
         let files = self.arrays.into_iter().zip(self.frames).filter_map(|(array, frames)| {
             let Place::Run { storage, first_byte } = array.pixels else { return None };
@@ -211,11 +217,11 @@ impl Frames {
 
     /// Frames in chunks, or not written at all.
     pub(super) fn chunked(self) -> Result<Arc<dyn DataSource>> {
-        let dtype = self.arrays[0].dtype;
+        let dtype = self.dtype()?;
         let paths = self.arrays.iter().filter_map(|a| Some(a.owner.storage.path()?.to_path_buf()));
         let mut paths: Vec<_> = paths.collect();
         paths.dedup();
-        let presence = if self.frames.windows(2).all(|pair| pair[0].end == pair[1].start)
+        let presence = if self.frames.is_sorted_by(|one, next| one.end == next.start)
             && self.frames.first().is_none_or(|first| first.start == 0)
         {
             Presence::All

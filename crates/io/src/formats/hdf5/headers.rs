@@ -247,7 +247,7 @@ impl State {
                 let len = rest.len().checked_sub(2).and_then(|len| u16::try_from(len).ok())?;
                 self.keep().mapping = Some(rest.to_vec());
                 rest.iter_mut().zip(len.to_le_bytes()).for_each(|(to, byte)| *to = byte);
-                message[1] = 0;
+                *message.get_mut(1)? = 0;
                 Some(LAYOUT)
             }
             _ => None,

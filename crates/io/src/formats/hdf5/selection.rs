@@ -221,7 +221,7 @@ impl Selection {
             blocks.sort_unstable_by_key(|block| (block.start, block.end));
             blocks.dedup();
             combinations = combinations.saturating_mul(u64::try_from(blocks.len()).unwrap_or(0));
-            if blocks.windows(2).any(|pair| pair[0].end > pair[1].start) {
+            if !blocks.is_sorted_by(|one, next| one.end <= next.start) {
                 return Err(no_grid());
             }
         }

@@ -286,7 +286,7 @@ impl FrameReader for K2Reader<'_> {
         })();
         self.scratch = scratch;
         result.map_err(|error: Error| error.with_format(self.info.format))?;
-        let bytes = &self.scratch.bytes()[..len_bytes];
+        let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let frames = TileFrames::from_bytes(DType::U16, bytes, depth, len, len)?;
         DenseTile::lent(frames, self.scratch.owner())
     }

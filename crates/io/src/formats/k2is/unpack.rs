@@ -64,6 +64,10 @@ fn parts_of_rows(
 
 /// Each pair of bytes that holds a pixel, and the pixel out of it.
 #[inline(always)]
+#[expect(
+    clippy::indexing_slicing,
+    reason = "both arrays have known lengths, which no index leaves"
+)]
 fn unpack(row: &[u8; ROW_LEN]) -> [u16; COLUMNS] {
     let mut pixels = [0; COLUMNS];
     for (i, pixel) in pixels.iter_mut().enumerate() {
@@ -86,6 +90,7 @@ mod avx2 {
     /// As the plain function: a row is two halves of a vector, in which a shuffle makes a pair of
     /// bytes for each pixel.
     #[target_feature(enable = "avx2")]
+    #[expect(clippy::indexing_slicing, reason = "out was cut to as many rows")]
     pub(super) fn whole_rows(rows: &[[u8; ROW_LEN]], out: &mut [u16], width: usize) -> Option<()> {
         if width == COLUMNS {
             let out = out.as_chunks_mut::<COLUMNS>().0.get_mut(..rows.len())?;

@@ -26,11 +26,11 @@ impl Header {
     pub(super) fn read(storage: &Storage) -> Result<Self> {
         let mut start = [0; 12];
         let present = start.len().min(usize::try_from(storage.len()).unwrap_or(usize::MAX));
-        storage.read_at(0, &mut start[..present])?;
+        storage.read_at(0, start.get_mut(..present).unwrap_or_default())?;
         if !start.starts_with(MAGIC) {
             return Err(Error::bad_file(format!(
                 "it starts with bytes {:02x?}, not with '\\x93NUMPY'",
-                &start[..present.min(6)]
+                start.get(..present.min(6)).unwrap_or_default()
             ))
             .with_offset(0)
             .with_hint("it is not an NPY file; let the format be detected, or load it as 'raw'"));

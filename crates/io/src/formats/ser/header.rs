@@ -240,12 +240,12 @@ impl Header {
         offsets.truncate(n_there);
         let mut sorted = offsets.clone();
         sorted.sort_unstable();
-        match sorted.windows(2).find(|pair| pair[1] - pair[0] < len) {
+        let next = sorted.iter().skip(1);
+        match sorted.iter().zip(next).find(|(one, next)| *next - *one < len) {
             None => Ok(offsets),
-            Some(pair) => Err(Error::bad_file(format!(
-                "elements overlap: one is to lie at byte {}, and one at byte {}, expected at least \
-                 {len} bytes from one to the next",
-                pair[0], pair[1]
+            Some((one, next)) => Err(Error::bad_file(format!(
+                "elements overlap: one is to lie at byte {one}, and one at byte {next}, expected at least \
+                 {len} bytes from one to the next"
             ))
             .with_offset(self.array)
             .with_hint("the file is damaged; copy it again")),

@@ -78,12 +78,12 @@ impl Description {
     /// `{"shape": [3, 4, 128, 128]}`
     fn tifffile(&mut self, text: &str) {
         let Ok(json) = serde_json::from_str::<serde_json::Value>(text) else { return };
-        let Some(shape) = json["shape"].as_array() else { return };
+        let Some(shape) = json.get("shape").and_then(|shape| shape.as_array()) else { return };
         let shape: Option<Vec<usize>> =
             shape.iter().map(|n| n.as_u64().and_then(|n| usize::try_from(n).ok())).collect();
         let Some(shape) = shape.filter(|shape| shape.len() > 2) else { return };
         self.kind = Some("tifffile");
-        if json["truncated"] == true {
+        if json.get("truncated").is_some_and(|truncated| truncated == true) {
             // One page stands for all: which axes are its own shows only in its tags.
             let nav = shape.get(..shape.len() - 2).unwrap_or_default();
             self.n_frames = checked_product(nav);

@@ -15,7 +15,7 @@ pub(super) fn attributes(of: &Place) -> Result<Value> {
         return Ok(attributes);
     }
     let description = of.json("zarr.json")?.unwrap_or_default();
-    Ok(description["attributes"].clone())
+    Ok(description.get("attributes").cloned().unwrap_or_default())
 }
 
 /// The axes that HyperSpy does not navigate.
@@ -32,7 +32,7 @@ pub(super) fn read(array: &Place, attributes: &Value) -> (MetadataList, Vec<(Str
     let mut list = MetadataList::new();
     let others = signal(array).map(|signal| hyperspy::add(&signal, &mut list));
     for &quantity in Quantity::ALL {
-        let fact = &attributes[written::METADATA][quantity.name()];
+        let fact = attributes[written::METADATA].get(quantity.name()).unwrap_or(&Value::Null);
         if fact["unit"].as_str().unwrap_or_default() == quantity.unit() {
             list.text(quantity, fact["value"].as_str());
             list.number(quantity, fact["value"].as_f64());
@@ -52,7 +52,8 @@ struct InFolder(Place);
 
 impl InFolder {
     fn attribute(&self, group: &str, name: &str) -> Value {
-        attributes(&self.0.join(group)).map(|all| all[name].clone()).unwrap_or_default()
+        let all = attributes(&self.0.join(group)).unwrap_or_default();
+        all.get(name).cloned().unwrap_or_default()
     }
 }
 

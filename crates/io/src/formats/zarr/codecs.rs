@@ -42,7 +42,7 @@ pub(super) fn chain(
         });
     };
     let (of_elements, of_bytes) = codecs.split_at(bytes);
-    let endian = of_bytes.first().map(|codec| &codec["configuration"]["endian"]);
+    let endian = of_bytes.first().and_then(|codec| codec["configuration"].get("endian"));
     let big = endian.is_some_and(|endian| endian == "big");
     let order = if big { ByteOrder::Big } else { ByteOrder::Little };
     let stored = StoredDType { dtype, order };

@@ -51,7 +51,7 @@ impl Meta {
         let (name, meta) = match folder.json(".zarray")? {
             Some(meta) => (".zarray", Meta::of_version_2(&meta).map(Some)),
             None => match folder.json("zarr.json")? {
-                Some(meta) if meta["node_type"] == "array" => {
+                Some(meta) if meta.get("node_type").is_some_and(|node| node == "array") => {
                     ("zarr.json", Meta::of_version_3(&meta).map(Some))
                 }
                 _ => return Ok(None),
@@ -102,7 +102,7 @@ impl Meta {
         }
         let mut chunk = lengths(&grid["configuration"], "chunk_shape")?;
         let encoding = &meta["chunk_key_encoding"];
-        let separator = encoding["configuration"]["separator"].as_str();
+        let separator = encoding["configuration"].get("separator").and_then(Value::as_str);
         let (prefix, default) = match encoding["name"].as_str() {
             Some("default") => ("c", '/'),
             Some("v2") => ("", '.'),
@@ -114,7 +114,7 @@ impl Meta {
         if let [shard] = steps.as_slice()
             && shard["name"] == "sharding_indexed"
         {
-            let configuration = shard["configuration"].clone();
+            let configuration = &shard["configuration"];
             let index = configuration["index_codecs"].as_array().cloned().unwrap_or_default();
             let names: Vec<&str> =
                 index.iter().filter_map(|codec| codec["name"].as_str()).collect();
@@ -123,11 +123,12 @@ impl Meta {
                 ["bytes", "crc32c"] => true,
                 _ => return Err(unknown("codecs of the index", &names.join(", "))),
             };
-            if index.iter().any(|codec| codec["configuration"]["endian"] == "big") {
+            let endian = |codec: &Value| codec["configuration"].get("endian").cloned();
+            if index.iter().any(|codec| endian(codec).is_some_and(|endian| endian == "big")) {
                 return Err(unknown("byte order of the index", "big"));
             }
             let at_end = configuration["index_location"] != "start";
-            let inner = lengths(&configuration, "chunk_shape")?;
+            let inner = lengths(configuration, "chunk_shape")?;
             let fits = inner.len() == chunk.len()
                 && chunk.iter().zip(&inner).all(|(outer, inner)| outer.is_multiple_of(*inner));
             if !fits {

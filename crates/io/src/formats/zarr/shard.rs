@@ -106,9 +106,11 @@ impl Sharding {
         let is_it = |kept: &Kept| kept.file == file && kept.version == version;
         {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(at) = kept.iter().position(is_it) {
+            if let Some(at) = kept.iter().position(is_it)
+                && let Some(from) = kept.get_mut(at..)
+            {
                 // The one that was used last is at the end.
-                kept[at..].rotate_left(1);
+                from.rotate_left(1);
                 return Ok(kept.last().map(|kept| kept.index.clone()).unwrap_or_default());
             }
         }

@@ -211,8 +211,9 @@ impl ChunkStore for Folder {
         if buffer.len() < n {
             buffer.resize(n, 0);
         }
-        file.read(range.start, &mut buffer[..n])?;
-        Ok(Some(Stored { bytes: &buffer[..n], mask: 0 }))
+        let bytes = buffer.get_mut(..n).unwrap_or_default();
+        file.read(range.start, bytes)?;
+        Ok(Some(Stored { bytes, mask: 0 }))
     }
 
     fn locate(&self, index: u64, error: Error) -> Error {

@@ -197,17 +197,14 @@ impl Geometry {
                 interrupt::check()?;
             }
             memory::push(&mut parts, self.part(&at, &bounds)?)?;
-            let mut axis = at.len();
-            loop {
-                if axis == 0 {
-                    return Ok(parts);
-                }
-                axis -= 1;
-                if at[axis] < last[axis] {
-                    at[axis] += 1;
-                    break;
-                }
-                at[axis] = first[axis];
+            let mut axes = at.iter_mut().zip(first.iter().zip(&last)).rev();
+            let goes_on = axes.any(|(at, (first, last))| {
+                let goes_on = *at < *last;
+                *at = if goes_on { *at + 1 } else { *first };
+                goes_on
+            });
+            if !goes_on {
+                return Ok(parts);
             }
         }
     }
@@ -271,17 +268,13 @@ impl Geometry {
                 Some(row) if row.to + row.n == to && row.from + row.n * step == from => row.n += n,
                 _ => memory::push(&mut rows, Row { from, to, n: *n })?,
             }
-            let mut axis = outer.len();
-            loop {
-                if axis == 0 {
-                    return Ok(rows);
-                }
-                axis -= 1;
-                at[axis] += 1;
-                if at[axis] < outer[axis].2 {
-                    break;
-                }
-                at[axis] = 0;
+            let goes_on = at.iter_mut().zip(outer).rev().any(|(at, (_, _, n))| {
+                let goes_on = *at + 1 < *n;
+                *at = if goes_on { *at + 1 } else { 0 };
+                goes_on
+            });
+            if !goes_on {
+                return Ok(rows);
             }
         }
     }

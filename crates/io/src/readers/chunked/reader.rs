@@ -108,7 +108,7 @@ impl<'s> ChunkedReader<'s> {
             && lies_as_in_a_tile(self.source.info.dtype, false)
             && !segment.pipeline.is_empty();
         let stride = segment.geometry.chunk_frame_cells();
-        let even = self.inner.windows(2).all(|pair| pair[1].checked_sub(pair[0]) == Some(stride));
+        let even = self.inner.is_sorted_by(|one, next| next.checked_sub(*one) == Some(stride));
         // Chunks that are all of the tile are decoded in its place instead.
         let whole = part.whole && run.frames.len() == segment.geometry.chunk_frames();
         let start = self.inner.first()? + row.from;
@@ -217,7 +217,7 @@ impl FrameReader for ChunkedReader<'_> {
             }
         }
         self.gather(len, len_bytes).map_err(|error| error.with_format(format))?;
-        let bytes = &self.scratch.bytes()[..len_bytes];
+        let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
         DenseTile::lent(frames, self.scratch.owner())
     }
@@ -269,7 +269,8 @@ fn keep(
     let budget = len.saturating_mul(segment.geometry.row_chunks()).min(CACHE_BYTES);
     let part = segment.store.decoded_len(key.1, len).min(len);
     let decode = |out: &mut [u8]| {
-        let done = segment.pipeline.decode(found.mask, found.bytes, &mut out[..part], buffers);
+        let first = out.get_mut(..part).unwrap_or_default();
+        let done = segment.pipeline.decode(found.mask, found.bytes, first, buffers);
         // Some programs store whole chunks even there.
         if part == len || done.is_ok() {
             return done;

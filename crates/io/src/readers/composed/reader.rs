@@ -132,7 +132,7 @@ impl<'s> ComposedReader<'s> {
             cell.copy_from_slice(&self.source.fill);
         }
         for part in parts {
-            let ascending = part.frames.windows(2).all(|pair| pair[0] < pair[1]);
+            let ascending = part.frames.is_sorted_by(|one, next| one < next);
             // Readers are asked for frames in ascending order.
             let steps = if ascending { part.frames.len() } else { 1 };
             let frames = part.frames.chunks(steps).zip(part.places.chunks(steps));
@@ -171,12 +171,12 @@ impl FrameReader for ComposedReader<'_> {
         if let [part] = parts.as_slice()
             && part.shape == sig.shape()
             && part.frames.len() == depth
-            && part.frames.windows(2).all(|pair| pair[0] < pair[1])
+            && part.frames.is_sorted_by(|one, next| one < next)
         {
             return self.reader(part.source)?.read(indices(&part.frames), &part.cells);
         }
         self.gather(&parts, sig, depth)?;
-        let bytes = &self.scratch.bytes()[..len_bytes];
+        let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
         DenseTile::lent(frames, self.scratch.owner())
     }

@@ -33,7 +33,7 @@ impl Sorter {
         );
         self.order.sort_unstable();
         self.values.prepare(values.len())?.copy_from_slice(values);
-        let from = &self.values.bytes()[..values.len()];
+        let from = self.values.bytes().get(..values.len()).unwrap_or_default();
         macro_rules! each {
             ($($variant:ident $type:ty),* $(,)?) => {
                 match dtype {
@@ -48,6 +48,10 @@ impl Sorter {
     }
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    reason = "order numbers the entries, and n is that of one which was seen"
+)]
 fn add_up<T: Sum>(
     order: &[u64],
     from: &[u8],

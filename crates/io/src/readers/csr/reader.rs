@@ -92,6 +92,10 @@ fn lend<'t>(source: &'t CsrSource, rows: &'t Rows) -> Option<CsrTile<'t>> {
 
 impl Gathered {
     /// Copies the rows, keeps what is in the slice, and puts it in order.
+    #[expect(
+        clippy::indexing_slicing,
+        reason = "rows were counted before, and n stays at or before the entry at hand"
+    )]
     fn tile(
         &mut self,
         source: &CsrSource,
@@ -144,6 +148,7 @@ impl Gathered {
 }
 
 /// The entries of these rows in the tile, before any are left out.
+#[expect(clippy::indexing_slicing, reason = "there is one start more than there are rows")]
 fn entries_of(rows: &Rows, range: &Range<usize>) -> Range<usize> {
     rows.starts()[range.start]..rows.starts()[range.end]
 }

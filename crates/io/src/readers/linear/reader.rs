@@ -243,9 +243,10 @@ impl<'s> LinearReader<'s> {
         if self.buffer.len() < span {
             self.buffer.resize(span, 0);
         }
-        run.file.storage.read_at(start, &mut self.buffer[..span])?;
+        run.file.storage.read_at(start, self.buffer.get_mut(..span).unwrap_or_default())?;
         for (i, out) in out.chunks_exact_mut(slice.out_len).enumerate() {
-            let stored = &self.buffer[i * stride..i * stride + slice.len];
+            let stored = self.buffer.get(i * stride..i * stride + slice.len);
+            let stored = stored.ok_or_else(|| Error::bug("a frame lies beyond what was read"))?;
             self.decode(run, i, stored, slice.sig, out)?;
         }
         Ok(())
@@ -296,7 +297,7 @@ impl FrameReader for LinearReader<'_> {
             return DenseTile::lent(frames, lent.file.storage.owner());
         }
         self.gather(&frames, slice).map_err(|e| e.with_format(self.source.info.format))?;
-        let bytes = &self.scratch.bytes()[..depth * slice.out_len];
+        let bytes = self.scratch.bytes().get(..depth * slice.out_len).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
         DenseTile::lent(frames, self.scratch.owner())
     }

@@ -57,6 +57,7 @@ pub(super) fn runs(places: &[Place], size: usize) -> Result<Vec<Run>> {
 ///
 /// # Errors
 /// `Bug` if one lies outside of `bytes` or `out`; `Cancelled` if the run was stopped.
+#[expect(clippy::indexing_slicing, reason = "first and last are numbers of runs")]
 pub(super) fn gather<const SIZE: usize>(
     bytes: &[u8],
     outer: &[Place],

@@ -228,7 +228,7 @@ impl FrameReader for StridedReader<'_> {
             self.gather(len_bytes).map_err(|error| error.with_format(format))?;
         }
         let start = found.unwrap_or(0) * dtype.size();
-        let bytes = &self.scratch.bytes()[start..start + len_bytes];
+        let bytes = self.scratch.bytes().get(start..start + len_bytes).unwrap_or_default();
         let frames = TileFrames::from_bytes(dtype, bytes, depth, len, len)?;
         DenseTile::lent(frames, self.scratch.owner())
     }
@@ -313,8 +313,9 @@ fn fill<'b>(buffer: &'b mut Vec<u8>, storage: &Storage, range: Range<u64>) -> Re
     if buffer.len() < len {
         memory::resize(buffer, len, 0)?;
     }
-    storage.read_at(range.start, &mut buffer[..len])?;
-    Ok(&buffer[..len])
+    let bytes = buffer.get_mut(..len).unwrap_or_default();
+    storage.read_at(range.start, bytes)?;
+    Ok(bytes)
 }
 
 /// From the first to the last byte of all places.

@@ -57,6 +57,7 @@ mod x86 {
     use std::arch::x86_64::*;
 
     /// Each of 64 pixels: the byte of its word, and the bit in there.
+    #[expect(clippy::indexing_slicing, reason = "a constant function can do no other")]
     const fn places(direction: Direction) -> ([u8; 64], [u8; 64]) {
         let (mut bytes, mut bits) = ([0; 64], [0; 64]);
         let mut i = 0;

@@ -138,6 +138,7 @@ fn pixels_of_16_bits(word: u64) -> [u16; 4] {
 
 /// Pixels of 24 bits from their halves of 12 bits.
 #[inline(always)]
+#[expect(clippy::indexing_slicing, reason = "all three arrays have four elements")]
 fn joined(upper: u64, lower: u64) -> [u32; 4] {
     let (upper, lower) = (pixels_of_16_bits(upper), pixels_of_16_bits(lower));
     // At most 0xFFFF000 + 0xFFFF: never wraps.
