@@ -61,7 +61,7 @@ help:
 	@echo 'make test-long        stress and fuzzing, SECONDS=60 for each; SEED= repeats a run'
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
-	@echo 'make sanitize         run vector code under Miri; needs a nightly toolchain'
+	@echo 'make sanitize         run what is unsafe under Miri; needs a nightly toolchain'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make clean            remove all that the other targets made'
@@ -134,6 +134,9 @@ sanitize:
 	@cargo +nightly miri --version >/dev/null 2>&1 || { \
 		echo 'found no Miri: rustup toolchain install nightly --component miri,rust-src' >&2; exit 1; }
 	cargo +nightly miri test $(LOCKED) -p framefold-simd --lib
+	PROPTEST_CASES=2 cargo +nightly miri test $(LOCKED) -p framefold-io --lib -- \
+		access::storage::registry codec::bitshuffle::x86 \
+		formats::mib::decode::tests::decoding_inverts_encoding_in_any_slice
 
 .PHONY: wheel
 wheel: $(TOOLS)
