@@ -7,6 +7,7 @@ the engine.
 from __future__ import annotations
 
 import math
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -144,11 +145,14 @@ def open_format(data: dict[str, Any]) -> Any:
 
 
 def dm_offset(path: Path, shape: tuple[int, ...]) -> int:
-    """Find where the pixels begin: behind three words, the last of which is their number."""
+    """Find where the pixels begin: behind three words: "array", their type, and their number."""
     with path.open("rb") as file:
         start = file.read(1 << 16)
-    words = math.prod(shape).to_bytes(8, "big")
-    return start.index(words, start.index(b"Data")) + len(words)
+    array, number = ((n).to_bytes(8, "big") for n in (20, math.prod(shape)))
+    # The number alone may also stand across other words.
+    found = re.search(re.escape(array) + b".{8}" + re.escape(number), start, re.DOTALL)
+    assert found is not None, f"no pixels in the first {len(start)} bytes of {path}"
+    return found.end()
 
 
 class Chunked:
