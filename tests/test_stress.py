@@ -14,12 +14,12 @@ import signal
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import numpy as np
 import pytest
 from executor_subjects import SUBJECTS, made
-from process_cases import eventually, files_and_threads, gone, new_since, nothing_new, shm
+from process_cases import eventually, files_and_threads, new_since, nothing_new, shm
 from sample_udfs import Level
 
 import framefold as ff
@@ -180,7 +180,7 @@ def test_stress(subject):
         thread.join(PATIENCE)
         assert not thread.is_alive(), (SEED, "a run hangs")
     if subject.workers is not None:
-        workers.update(subject.workers(context.executor))
+        workers.update(identities(subject.workers(context.executor)))
     if subject.forgotten is not None:
         assert subject.forgotten(context.executor)
     context.close()
@@ -193,13 +193,24 @@ def test_stress(subject):
     # On a machine that does much else, few runs have their turn.
     expected = ("done", "cancelled", "failed") if SECONDS >= 60 else ("done",)
     assert all(ends[name] for name in expected), ends
-    assert kills or not subject.has_processes
+    assert kills or not subject.has_processes or SECONDS < 60
     gc.collect()
     if subject.owns_workers:
-        assert gone(workers)
+        assert eventually(lambda: not workers & identities(pid for pid, _ in workers))
     if subject.forgotten is None:
         assert eventually(lambda: shm() <= names)
         assert nothing_new(before), new_since(before)
+
+
+def identities(pids):
+    """Numbers of processes that run, with when each began: numbers are used again."""
+    found = set()
+    for pid in pids:
+        with suppress(OSError), open(f"/proc/{pid}/stat") as file:
+            state, *rest = file.read().rpartition(")")[2].split()
+            if state != "Z":
+                found.add((pid, rest[18]))
+    return found
 
 
 def disturb(subject, executor, deadline):
@@ -215,8 +226,10 @@ def disturb(subject, executor, deadline):
         paused += max(0.0, time.monotonic() - begin - seconds - 0.5)
         if subject.workers is None:
             continue
-        workers.update(subject.workers(executor))
-        if pids := (subject.ready or subject.workers)(executor):
+        workers.update(identities(subject.workers(executor)))
+        pids = (subject.ready or subject.workers)(executor)
+        # On a busy machine, no worker of Dask's would live long enough to do anything.
+        if len(pids) > (0 if subject.ready is None else 1):
             try:
                 os.kill(rng.choice(pids), signal.SIGKILL)
             except ProcessLookupError:  # it has died by itself
