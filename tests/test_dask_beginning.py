@@ -54,7 +54,7 @@ def test_it_is_called_by_unpickling(first):
 def test_what_was_fetched_is_not_kept(first):
     run = first(None)
     run([5], None, (0.5, 100), None)
-    assert run.answer is not None  # nobody has it yet
+    assert run.answer is not None  # it has not been sent yet
     there, again = (pickle.loads(pickle.dumps(run)) for _ in range(2))  # Dask may do it twice
     assert there.answer == again.answer == Answer(results=[None])
     run([5], None, (0.5, 100), None)

@@ -15,6 +15,7 @@ mod rust_code;
 mod words;
 
 use anyhow::{Context, Result, ensure};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::Path;
 use std::process::Command;
@@ -123,6 +124,20 @@ fn files(root: &Path) -> Result<Vec<String>> {
     files.dedup();
     ensure!(!files.is_empty(), "git lists no files in '{}'", root.display());
     Ok(files)
+}
+
+/// Whether a graph of modules leads from one to another, or they are the same.
+fn reaches(graph: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool {
+    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
+    while let Some(module) = next.pop() {
+        if module == to {
+            return true;
+        }
+        if seen.insert(module) {
+            next.extend(graph.get(module).into_iter().flatten());
+        }
+    }
+    false
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //!   hold, and as many again that wait, as far as they fit into [`WAITING_BYTES`], but at least one.
 //!   So the next one to be merged is always finished or under way, and memory is bounded.
 //! - A host may bring a partition in pieces, from its beginning to its end. They are merged in that
-//!   order, and whoever gets the partition next goes on where they end. Bits depend on where
+//!   order, and the worker that gets the partition next goes on where they end. Bits depend on where
 //!   partitions are cut, so this is for results whose bits do not.
 //! - The first error in partition order is the run's, whichever came first in time: partitions
 //!   before it go on, those after it are not handed out any more.

@@ -106,7 +106,7 @@ impl PyDriver {
         to_lists(py, snapshot)
     }
 
-    /// The results so far, to be copied whenever somebody asks for them; None, if they do not stay
+    /// The results so far, which are copied when they are asked for; None, if they do not stay
     /// as they are when more is merged.
     fn lasting(&self, py: Python<'_>) -> PyResult<Option<PyLasting>> {
         Ok(self.look(py, |driver| Ok(driver.results().lasting()))?.map(PyLasting))

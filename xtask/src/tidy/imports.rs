@@ -3,7 +3,7 @@
 //! What stands below `if TYPE_CHECKING:` does not count: it names the types of those that call, such
 //! as the context that a function is given, and nothing of it is imported when the package runs.
 
-use super::{File, Finding};
+use super::{File, Finding, reaches};
 use std::collections::{BTreeMap, BTreeSet};
 
 const RULE: &str = "imports";
@@ -115,20 +115,6 @@ fn imported(text: &str) -> Vec<(usize, String, String)> {
         }
     }
     found
-}
-
-/// Whether imports lead from one module to another, or they are the same.
-fn reaches(graph: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool {
-    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
-    while let Some(module) = next.pop() {
-        if module == to {
-            return true;
-        }
-        if seen.insert(module) {
-            next.extend(graph.get(module).into_iter().flatten());
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! count.
 
 use super::rust_code::code_only;
-use super::{File, Finding};
+use super::{File, Finding, reaches};
 use std::collections::{BTreeMap, BTreeSet};
 
 const RULE: &str = "modules";
@@ -213,20 +213,6 @@ fn words(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_')
         .filter(|word| !word.is_empty())
         .map(|word| (word.as_ptr() as usize - code.as_ptr() as usize, word))
-}
-
-/// Whether modules of one folder lead from one to another, or they are the same.
-fn reaches(graph: &BTreeMap<&str, BTreeSet<&str>>, from: &str, to: &str) -> bool {
-    let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
-    while let Some(module) = next.pop() {
-        if module == to {
-            return true;
-        }
-        if seen.insert(module) {
-            next.extend(graph.get(module).into_iter().flatten());
-        }
-    }
-    false
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ struct Arriving {
     arrived: Mutex<u64>,
     news: Condvar,
     lost: Range<u64>,
-    /// How many more arrive each time that somebody waits.
+    /// How many more arrive at each call of `wait`.
     with_each_wait: u64,
 }
 
@@ -145,7 +145,7 @@ fn a_run_waits_for_frames_that_arrive() {
 #[test]
 fn results_so_far_are_those_of_what_has_arrived() {
     for executor in executors() {
-        // Nothing arrives but while somebody waits for it.
+        // Frames arrive during calls of `wait` alone.
         let source = Arriving::that_send(1, 0..0);
         let plan = plan(&source);
         let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
@@ -320,7 +320,7 @@ fn whoever_does_not_wait_is_given_no_run_that_needs_it() {
         source.send(n_arrived);
         let plan = plan(&source);
         let drive = || Driver::with_crew(&plan, Box::new(Impatient(plan.clone())), Cancel::new());
-        // Before anything is sent anywhere, and by whoever is asked for a partition.
+        // The driver refuses before the run begins, and so does a worker that is given a partition.
         let refused = drive().map(drop).unwrap_err();
         let mut worker = Worker::try_new(&plan).unwrap();
         let mut run = |index| worker.run_partition(index, &mut || Ok(()));

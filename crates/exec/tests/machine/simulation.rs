@@ -123,7 +123,7 @@ impl Host {
     }
 
     /// A worker is done with the next frames of a partition, if there are others after these. Then it
-    /// goes on, or somebody else does, or it dies.
+    /// goes on, or another worker does, or it dies.
     fn finish_piece(&mut self, index: usize) {
         let from = self.schedule.done_of(index).unwrap_or(0);
         let left = n_frames(index) - from;

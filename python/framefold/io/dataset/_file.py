@@ -212,7 +212,7 @@ def open_files(
     name = fsdecode(cast("Path", path))
     engine = _engine.load(filetype, name, options)
     if engine.format not in CLASSES:
-        # Of formats that are added, whoever opens it again knows this one alone.
+        # A process that opens it again may know no other of the added formats.
         filetype = engine.format if engine.format in known else filetype
     is_set = engine.format in CLASSES and engine.format != "zarr" and not isfile(name)
     if "files" not in options and is_set:
