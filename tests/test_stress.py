@@ -1,7 +1,7 @@
 """Many small runs on each executor: some cancelled, some fail, and workers are killed meanwhile.
 
 Each ends in the right result or in an error that says why, none hangs, and nothing is left.
-``FRAMEFOLD_STRESS_SECONDS`` says for how long, ``FRAMEFOLD_SEED`` where chance begins.
+``FRAMEFOLD_STRESS_SECONDS`` says for how long at least, ``FRAMEFOLD_SEED`` where chance begins.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Failing(Level):
 class Runs:
     """One thread's runs, until the time is over; counts how they end."""
 
-    def __init__(self, subject, context, seed, deadline):
+    def __init__(self, subject, context, seed):
         self.subject = subject
         self.context = context
         self.rng = random.Random(seed)
-        self.deadline = deadline
+        self.stopped = threading.Event()
         self.ends = dict.fromkeys(("done", "cancelled", "worker died", "failed"), 0)
         self.wrong = []
         self.longest = 0.0
@@ -65,7 +65,7 @@ class Runs:
             self.ways[self.close_context] = 3
 
     def go(self):
-        while time.monotonic() < self.deadline:
+        while not self.stopped.is_set():
             begin = time.monotonic()
             try:
                 self.ends[self.one()] += 1
@@ -75,7 +75,7 @@ class Runs:
 
     def one(self):
         """One run; says how it ended, and raises what no run should end in."""
-        offset, fails = self.rng.randrange(100), self.rng.random() < 0.1
+        offset, fails = self.rng.randrange(100), self.rng.random() < 0.2
         data = self.rng.choice(self.data)
         udfs = [Failing(offset=offset) if fails else Level(offset=offset), ff.SumUDF()]
         way = self.rng.choices([*self.ways], weights=[*self.ways.values()])[0]
@@ -170,12 +170,22 @@ def test_stress(subject):
     gc.collect()
     names, before = shm(), files_and_threads()
     context = subject.make()
-    deadline = time.monotonic() + SECONDS
-    runs = [Runs(subject, context, SEED + n, deadline) for n in range(N_THREADS)]
+    runs = [Runs(subject, context, SEED + n) for n in range(N_THREADS)]
+    # Where workers take long to come back, or the machine does much else, few runs have their turn.
+    all_ends = SECONDS >= 60 or subject.ready is not None
+    expected = ("done", "cancelled", "failed") if all_ends else ("done",)
+    least_kills = 0 if not subject.has_processes else 1 if subject.ready is None else 3
+
+    def enough(kills):
+        seen = all(any(run.ends[name] for run in runs) for name in expected)
+        return seen and kills >= least_kills
+
     threads = [threading.Thread(target=run.go, daemon=True) for run in runs]
     for thread in threads:
         thread.start()
-    workers, kills, paused = disturb(subject, context.executor, deadline)
+    workers, kills, paused = disturb(subject, context.executor, enough)
+    for run in runs:
+        run.stopped.set()
     for thread in threads:
         thread.join(PATIENCE)
         assert not thread.is_alive(), (SEED, "a run hangs")
@@ -190,10 +200,8 @@ def test_stress(subject):
     longest = max(run.longest for run in runs)
     print(ends, "kills", kills, f"longest run {longest:.2f} s, pauses {paused:.2f} s")
     assert longest - paused < PATIENCE
-    # On a machine that does much else, few runs have their turn.
-    expected = ("done", "cancelled", "failed") if SECONDS >= 60 else ("done",)
     assert all(ends[name] for name in expected), ends
-    assert kills or not subject.has_processes or SECONDS < 60
+    assert kills >= least_kills
     gc.collect()
     if subject.owns_workers:
         assert eventually(lambda: not workers & identities(pid for pid, _ in workers))
@@ -213,13 +221,19 @@ def identities(pids):
     return found
 
 
-def disturb(subject, executor, deadline):
-    """Kill workers now and then; returns all that there were, and how long the machine paused."""
+def disturb(subject, executor, enough):
+    """Kill workers now and then, until the time is over and enough has happened.
+
+    Returns all workers that there were, how many were killed, and how long the machine paused.
+    """
     rng = random.Random(SEED)
     workers, kills, paused = set(), 0, 0.0
     # A worker of Dask's takes longer to come back.
     pause = 0.4 if subject.ready is None else 2.0
-    while time.monotonic() < deadline:
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline or (
+        not enough(kills) and time.monotonic() < deadline + PATIENCE
+    ):
         seconds, begin = pause * rng.uniform(0.5, 1.5), time.monotonic()
         time.sleep(min(seconds, SECONDS / 3))
         # The machine may have stood still, or done something else altogether.
