@@ -112,6 +112,19 @@ def assert_usable(context):
         assert forgotten(context.executor)
 
 
+def scheduler_address(scheduler_file):
+    """Where a scheduler listens, once it has written all of its file."""
+
+    def address():
+        try:
+            return json.loads(scheduler_file.read_text())["address"]
+        except (FileNotFoundError, json.JSONDecodeError):
+            return None
+
+    assert eventually(address, 60), "the scheduler did not start"
+    return address()
+
+
 class Cluster:
     """A scheduler and workers, started as users start them."""
 
@@ -122,12 +135,13 @@ class Cluster:
         self.folder, self.processes = folder, []
         command += ["--scheduler-file", str(port_file)]
         self.scheduler = self.start(command, scheduler_environment)
-        if not eventually(port_file.exists, 60):
+        try:
+            self.address = scheduler_address(port_file)
+            for _ in range(n_workers):
+                self.add_worker(nanny=nanny)
+        except BaseException:
             self.__exit__()
-            raise AssertionError("the scheduler did not start")
-        self.address = json.loads(port_file.read_text())["address"]
-        for _ in range(n_workers):
-            self.add_worker(nanny=nanny)
+            raise
 
     def add_worker(self, environment=None, *, nanny=False):
         command = [sys.executable, "-m", "dask", "worker", self.address, "--nthreads", "1"]

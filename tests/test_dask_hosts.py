@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 import sys
@@ -17,7 +16,7 @@ from sample_udfs import Level
 
 pytest.importorskip("distributed")
 
-from dask_cases import raw_file
+from dask_cases import raw_file, scheduler_address
 from dask_hosts import Network, needed
 from executor_cases import assert_same
 
@@ -73,8 +72,7 @@ class Cluster:
         command += ["--host", self.network.address, "--scheduler-file", str(file)]
         process = subprocess.Popen(command, stdout=self.log, stderr=self.log)
         self.network.processes.append(process)
-        assert eventually(file.exists, 40)
-        self.address = json.loads(file.read_text())["address"]
+        self.address = scheduler_address(file)
 
     def add_worker(self, *, sees_data):
         """Start a worker on a host of its own."""
