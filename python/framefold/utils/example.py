@@ -1,0 +1,82 @@
+"""A simulated scan to try things with: no file, no download, the same for everyone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import Literal, get_args
+
+import numpy as np
+
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset.memory import MemoryDataSet
+from framefold.utils.simulate import StrainedCrystal
+
+__all__ = ["Size", "example_scan"]
+
+Size = Literal["small", "medium", "large"]
+
+#: Edges of the scan and of the detector.
+_EDGES: dict[Size, tuple[int, int]] = {"small": (32, 64), "medium": (64, 128), "large": (128, 128)}
+
+
+def example_scan(size: Size = "small") -> MemoryDataSet:
+    """A simulated 4D-STEM scan over a crystal with a strained inclusion, in memory.
+
+    The data are those of ``make demo``: disks of a square lattice, an inclusion of 28 nm that is
+    stretched and deflects the beam, and Poisson noise. All sizes show the same 64 nm, and each
+    is the same every time.
+
+    Parameters
+    ----------
+    size
+        ``'small'``: shape (32, 32, 64, 64), 8 MiB, made within a second; ``'medium'``:
+        (64, 64, 128, 128), 128 MiB, some seconds; ``'large'``: (128, 128, 128, 128), 512 MiB,
+        some more.
+
+    Returns
+    -------
+    DataSet
+        Counts of dtype uint16; the beam meets the detector at its middle, (32, 32) pixels for
+        ``'small'``, and a disk has a radius of 3 pixels for ``'small'``, of 6 for others.
+        For other shapes, doses or strains: :class:`framefold.utils.simulate.StrainedCrystal`.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If there is no such size.
+
+    Examples
+    --------
+    >>> import framefold as ff
+    >>> dataset = ff.example_scan()
+    >>> dataset.shape
+    (32, 32, 64, 64)
+    >>> result = ff.Context().run_udf(dataset=dataset, udf=ff.SumUDF())
+    >>> result["intensity"].data.shape
+    (64, 64)
+    """
+    if size not in _EDGES:
+        sizes = ", ".join(map(repr, get_args(Size)))
+        raise InvalidArgumentError(f"there is no example scan of size {size!r}; there are {sizes}")
+    crystal = _crystal(*_EDGES[size])
+    counts = np.empty((*crystal.nav_shape, *crystal.sig_shape), dtype=np.uint16)
+    # Rows have random generators of their own.
+    with ThreadPoolExecutor(cpu_count()) as pool:
+        for row, frames in enumerate(pool.map(crystal.row, range(len(counts)))):
+            counts[row] = frames
+    return MemoryDataSet(counts, sig_dims=2)
+
+
+def _crystal(scan_edge: int, detector_edge: int) -> StrainedCrystal:
+    """The crystal of the demo, seen with other numbers of positions and pixels."""
+    pixel = 128 / detector_edge  # in pixels of the demo's detector
+    return StrainedCrystal(
+        nav_shape=(scan_edge, scan_edge),
+        sig_shape=(detector_edge, detector_edge),
+        scan_step=64 / scan_edge,
+        camera_step=0.11 * pixel,
+        disk_radius=6 / pixel,
+        field_shift=0.8 / pixel,
+        descan_shift=(0.5 / pixel, -0.7 / pixel),
+    )
