@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -43,6 +44,39 @@ def test_roi_helper(ctx, dataset):
         dataset.roi[6]
     result = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF(), roi=roi)
     assert result["intensity"].raw_data.shape == (2,)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [np.s_[1:3, ::2], np.s_[::3], np.s_[2:, 4], np.s_[..., -1], 3, np.s_[2:2], np.s_[1:3, [0, 5]]],
+    ids=str,
+)
+def test_slices_are_regions(ctx, dataset, index):
+    expected = dataset.roi[index]
+    udf = ff.SumSigUDF()
+    with warnings.catch_warnings(action="ignore"):  # for the one that selects nothing
+        result = ctx.run_udf(dataset, udf, roi=index)["intensity"]
+        (*_, last) = ctx.run_udf_iter(dataset, udf, roi=index)
+        assert np.array_equal(ctx.map(dataset, np.sum, roi=index).valid_mask, expected)
+    assert np.array_equal(result.valid_mask, expected)
+    assert np.array_equal(last.damage.data, expected)
+
+
+def test_slices_of_all_that_takes_a_region(ctx, dataset, tmp_path):
+    index = np.s_[1:3, 2:5]
+    ctx.export_dataset(dataset, tmp_path / "part.npy", roi=index)
+    assert np.array_equal(np.load(tmp_path / "part.npy"), dataset[index])
+    analysis = ctx.create_sum_analysis(dataset)
+    total = ctx.run(analysis, roi=index)["intensity"].raw_data
+    assert np.array_equal(total, dataset[index].sum(axis=(0, 1)))
+    assert ctx.explain(dataset, ff.SumUDF(), roi=index)
+    assert ctx.display(dataset, ff.SumUDF(), roi=index)
+
+
+@pytest.mark.parametrize("index", [np.s_[1:2, 3, 4], np.s_[:, 7], 6, np.s_["a":], np.s_[1:2, 0.5]])
+def test_slices_that_do_not_fit(ctx, dataset, index):
+    with pytest.raises(InvalidArgumentError, match=r"does not fit a scan of shape \(6, 7\)"):
+        ctx.run_udf(dataset, ff.SumSigUDF(), roi=index)
 
 
 def test_contexts_by_name():

@@ -7,7 +7,7 @@ import pytest
 
 import framefold as ff
 from framefold.common.shape import Shape
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, LimitError, UnsupportedError
 from framefold.io.corrections import CorrectionSet
 from framefold.io.dataset import _picking
 from framefold.io.dataset.base import DataSet, TilingScheme
@@ -178,3 +178,55 @@ def test_views_that_are_sure_to_be_views():
             made[...] = 2
     assert not zeros_aligned((100, 3), "u2").any()
     assert zeros_aligned((2,), object).tolist() == [0, 0]
+
+
+def test_a_frame_by_its_position(ds, data):
+    assert np.array_equal(ds.frame(2, 3), data[2, 3])
+    assert np.array_equal(ds.frame(-1, np.int64(0)), data[-1, 0])
+    with pytest.raises(IndexError, match=r"scan of shape \(5, 7\)"):
+        ds.frame(5, 0)
+    for position in ((2,), (1, 2, 3), (slice(None), 3), (1.0, 2)):
+        with pytest.raises(InvalidArgumentError, match="one integer for each navigation axis"):
+            ds.frame(*position)
+
+
+def test_small_data_are_an_array(ds, data):
+    array = np.asarray(ds)
+    assert array.dtype == data.dtype
+    assert np.array_equal(array, data)
+    assert np.asarray(ds, dtype=np.float64).dtype == np.float64
+    assert np.array_equal(np.array(ds), data)
+    with pytest.raises(ValueError, match=r"without a copy|copy=False|avoid.*copy"):
+        np.array(ds, copy=False)
+
+
+def test_large_data_are_no_array(ctx, tmp_path):
+    path = tmp_path / "large.npy"
+    np.lib.format.open_memmap(path, "w+", np.uint8, (1025, 1024, 1024)).flush()
+    with pytest.raises(LimitError, match=r"one array; take a part.*of 1073741824"):
+        np.asarray(ctx.open(path))
+
+
+@pytest.mark.parametrize("position", [(), (2, 3)])
+def test_a_first_look(ds, data, position):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    axes = ds.plot(*position)
+    shown = data[position] if position else data.sum(axis=(0, 1), dtype=np.float64)
+    assert np.array_equal(axes.images[0].get_array(), shown)
+    names = "".join(f"{path.name}: " for path in ds.paths)
+    title = "frame (2, 3)" if position else "sum of 35 frames"
+    assert axes.get_title() == names + title
+    assert ds.plot(0, 0, ax=axes) is axes
+    pyplot.close("all")
+
+
+def test_looks_at_spectra_and_at_what_cannot_be_drawn(ctx, data):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
+    spectra = ctx.load("memory", data=data[..., 0] * 1j, sig_dims=1)
+    curve = spectra.plot(1, 2)
+    assert np.array_equal(curve.lines[0].get_ydata(), data[1, 2, :, 0])
+    assert curve.get_ylabel() == "magnitude"
+    assert ctx.load("memory", data=data, sig_dims=2, nav_shape=(6, 7), sync_offset=0).plot()
+    with pytest.raises(UnsupportedError, match="frames of one or two axes, and these have 3"):
+        ctx.load("memory", data=data, sig_dims=3).plot()
+    pyplot.close("all")

@@ -233,8 +233,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             One UDF, or a list of them.
         roi
             Which positions of the scan to process: a boolean array of shape
-            ``dataset.shape.nav``, coordinates such as ``(3, 4)``, or a list of coordinates.
-            All if None.
+            ``dataset.shape.nav``, slices such as ``np.s_[2:5, ::2]``, coordinates such as
+            ``(3, 4)``, or a list of coordinates. All if None.
         corrections
             A :class:`~framefold.io.corrections.CorrectionSet`: dark frame, gain map and
             excluded pixels, applied to each frame before a UDF sees it. If None, those of the

@@ -19,9 +19,10 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     ----------
     roi
         None; a boolean array, or one of zeros and ones, of shape ``nav`` or in one row; a
-        coordinate tuple; or a list of coordinates (tuples or lists) or of ``(coordinates, bool)``.
-        The first entry of a list of the latter decides what all others are: the opposite. Lists in
-        a list are the rows of an array, if they fit.
+        coordinate tuple; an index with slices, as ``np.s_[2:5, ::2]``, or an integer; or a list of
+        coordinates (tuples or lists) or of ``(coordinates, bool)``. The first entry of a
+        list of the latter decides what all others are: the opposite. Lists in a list are the rows
+        of an array, if they fit.
     nav
         The navigation axes.
 
@@ -32,7 +33,9 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
     if roi is None:
         return None
-    if isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):
+    if _is_sliced(roi):
+        mask = _from_index(roi, nav)
+    elif isinstance(roi, tuple) or (isinstance(roi, list) and _is_coordinates(roi, nav)):
         mask = _from_coordinates(roi, nav)
     else:
         mask = _from_array(roi, nav)
@@ -43,6 +46,24 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
             UserWarning,
             stacklevel=2,
         )
+    return mask
+
+
+def _is_sliced(roi: Any) -> bool:
+    """Whether it is an index, with a slice or an ellipsis, or an integer on its own."""
+    parts = roi if isinstance(roi, tuple) else (roi,)
+    return any(part is Ellipsis or isinstance(part, slice) for part in parts) or _is_index(roi)
+
+
+def _from_index(index: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(nav, dtype=bool)
+    try:
+        mask[index] = True
+    except (IndexError, TypeError, ValueError) as error:
+        raise InvalidArgumentError(
+            f"the ROI {index!r} does not fit a scan of shape {nav}: {error}; an index has integers "
+            f"and slices for the navigation axes alone, as np.s_[2:5, ::2]"
+        ) from None
     return mask
 
 

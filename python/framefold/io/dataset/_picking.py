@@ -15,13 +15,13 @@ from framefold import _engine
 from framefold.common.shape import Shape
 from framefold.common.slice import Slice
 from framefold.common.tiling_scheme import TilingScheme
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, LimitError
 
 if TYPE_CHECKING:
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.io.dataset.base import DataSet
 
-__all__ = ["DataTile", "Partition", "frames_at", "partitions_of"]
+__all__ = ["DataTile", "Partition", "all_frames", "frames_at", "partitions_of", "sum_of_frames"]
 
 #: About how many bytes partitions read at a time.
 BLOCK_BYTES = 32 << 20
@@ -81,24 +81,55 @@ def _pick(
     if positions is None:
         positions = np.flatnonzero(dataset.valid_mask)[:1]
     roi[positions] = True
-    driver = _engine.Driver(_plan(dataset, roi, corrections), 0)
+    return _result(_plan(dataset, roi, corrections), 0)[0]
+
+
+def all_frames(dataset: DataSet, copy: bool | None) -> npt.NDArray[Any]:
+    """All frames in the shape of the data set; see :meth:`DataSet.__array__`."""
+    if copy is False:
+        raise ValueError(
+            f"{dataset!r} cannot be an array without a copy; leave copy=False out, or use "
+            f"dataset.data if it is in memory"
+        )
+    try:
+        return frames_at(dataset, ...)
+    except LimitError as error:
+        raise LimitError(
+            f"{dataset!r} is too large to be one array; take a part of it, dataset[…], or run a "
+            f"function over it, Context.run_udf: {error}"
+        ) from None
+
+
+def sum_of_frames(dataset: DataSet) -> tuple[npt.NDArray[Any], int]:
+    """The sum of all frames that there are, and how many: on all cores, in any memory."""
+    total, n_merged = _result(_plan(dataset, None, None, ("sum", "SumUDF")), None)
+    return total, n_merged
+
+
+def _result(plan: _engine.Plan, threads: int | None) -> tuple[npt.NDArray[Any], int]:
+    """The only result of a plan, and from how many frames it is."""
+    driver = _engine.Driver(plan, threads)
     try:
         driver.run()
-        ((_, _, _, frames),) = driver.snapshot()[0][0]
+        ((_, _, _, values),) = driver.snapshot()[0][0]
+        n_frames = int(np.count_nonzero(driver.valid()))
     finally:
         driver.close()
-    return np.asarray(frames)
+    return np.asarray(values), n_frames
 
 
 def _plan(
-    dataset: DataSet, roi: npt.NDArray[np.bool_] | None, corrections: CorrectionSet | None
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    corrections: CorrectionSet | None,
+    kernel: tuple[str, str] = ("pick", "PickUDF"),
 ) -> _engine.Plan:
-    """That of a run of :class:`~framefold.udf.raw.PickUDF`, which stands above: of its kernel."""
+    """That of a run of a built-in function, which stands above: of its kernel."""
     dataset._check_files()
     nav = tuple(dataset.shape.nav)
     _, frames = dataset._corrected(corrections, None if roi is None else roi.reshape(nav))
-    pick = _engine.NativeUdf("pick", "PickUDF", {}, tuple(dataset.shape.sig))
-    return _engine.Plan(frames, [pick], roi)
+    udf = _engine.NativeUdf(*kernel, {}, tuple(dataset.shape.sig))
+    return _engine.Plan(frames, [udf], roi)
 
 
 def partitions_of(dataset: DataSet) -> Iterator[Partition]:

@@ -29,7 +29,13 @@ from framefold.io.dataset._backends import (
     MMapBackend,
 )
 from framefold.io.dataset._meta import DataSetMeta
-from framefold.io.dataset._picking import DataTile, Partition, frames_at, partitions_of
+from framefold.io.dataset._picking import (
+    DataTile,
+    Partition,
+    all_frames,
+    frames_at,
+    partitions_of,
+)
 from framefold.warnings import UnusedCorrectionsWarning
 
 if TYPE_CHECKING:
@@ -219,6 +225,70 @@ class DataSet:
             If more is selected.
         """
         return frames_at(self, key)
+
+    def frame(self, *position: int) -> npt.NDArray[Any]:
+        """The frame at a position of the scan: ``dataset.frame(3, 4)``, short for one of ``[…]``.
+
+        Parameters
+        ----------
+        *position
+            An integer for each navigation axis, negative ones counted from the end.
+
+        Returns
+        -------
+        numpy.ndarray
+            Shape ``shape.sig``, as :meth:`__getitem__` gives it.
+
+        Raises
+        ------
+        IndexError
+            If the position does not fit the scan.
+        InvalidArgumentError
+            If it is not one integer for each navigation axis, or there is no frame.
+        """
+        nav = tuple(self._shape.nav)
+        if len(position) != len(nav) or not all(hasattr(i, "__index__") for i in position):
+            raise InvalidArgumentError(
+                f"frame{position} does not fit a scan of shape {nav}; give one integer for each "
+                f"navigation axis, or use dataset[…] for several frames"
+            )
+        return self[position]
+
+    def __array__(
+        self, dtype: npt.DTypeLike | None = None, copy: bool | None = None
+    ) -> npt.NDArray[Any]:
+        """All frames, for ``np.asarray(dataset)``: ``dataset[...]``, 1 GiB at most."""
+        frames = all_frames(self, copy)
+        return frames if dtype is None else frames.astype(dtype, copy=False)
+
+    def plot(self, *position: int, ax: Any = None) -> Any:
+        """Draw the sum of all frames, or the frame at a position, with matplotlib.
+
+        Parameters
+        ----------
+        *position
+            As for :meth:`frame`. Without one, all data are read, on all cores, and summed.
+        ax
+            The :class:`matplotlib.axes.Axes` to draw into; new ones if None.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            Frames of two axes are an image with y downwards, those of one a curve. Of complex
+            pixels, the magnitude.
+
+        Raises
+        ------
+        InvalidArgumentError
+            As for :meth:`frame`.
+        MissingLibraryError
+            If there is no matplotlib.
+        UnsupportedError
+            If frames have more than two axes.
+        """
+        from framefold.io.dataset._drawing import draw
+
+        return draw(self, position, ax)
 
     def get_partitions(self) -> Iterator[Partition]:
         """Its partitions in order, for loops by hand; runs do not need them.

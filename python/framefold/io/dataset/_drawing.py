@@ -1,0 +1,53 @@
+"""A first look at a data set: one frame, or the sum of all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.optional import require
+from framefold.exceptions import UnsupportedError
+from framefold.io.dataset._picking import sum_of_frames
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+
+__all__ = ["draw"]
+
+
+def draw(dataset: DataSet, position: tuple[int, ...], ax: Any) -> Any:
+    """Draw the frame at a position, or the sum of all; see :meth:`DataSet.plot`."""
+    n_axes = dataset.shape.sig.dims
+    if n_axes > 2:
+        raise UnsupportedError(
+            f"plot draws frames of one or two axes, and these have {n_axes}; "
+            f"use dataset.frame(…), and draw a part of it"
+        )
+    pyplot = require("matplotlib.pyplot", "plot()", "pictures")
+    if position:
+        image, title = dataset.frame(*position), f"frame {tuple(map(int, position))}"
+    else:
+        image, n_frames = sum_of_frames(dataset)
+        title = f"sum of {n_frames} frames"
+    image, label = _real(image)
+    if ax is None:
+        _, ax = pyplot.subplots(layout="constrained")
+    names = [path.name for path in dataset.paths[:1]]
+    ax.set_title(": ".join([*names, title]))
+    if n_axes == 1:
+        ax.plot(image)
+        ax.set(xlabel="channel", ylabel=label)
+    else:
+        shown = ax.imshow(image)
+        ax.set(xlabel="x in pixels", ylabel="y in pixels")
+        ax.figure.colorbar(shown, ax=ax, label=label)
+    return ax
+
+
+def _real(image: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], str]:
+    """What can be drawn of pixels, and what it is."""
+    if np.iscomplexobj(image):
+        return np.abs(image), "magnitude"
+    return image, "intensity"
