@@ -526,13 +526,20 @@ def test_ctrl_c_sigterm_and_sighup_leave_nothing(tmp_path, sent, ending, code):
         *("--nav-shape", "128,128", "--sig-shape", "256,256", "--compression", "blosc"),
         *("--level", "15", "--threads", "1"),
     ]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    number = getattr(signal, sent)
+    # What a terminal, or ``nohup``, had these tests ignore is not ignored there.
+    inherited = signal.signal(number, signal.default_int_handler)
+    try:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(number, inherited)
+    with process:
         limit = time.monotonic() + 60
         while not any(name.endswith(".framefold-part") for name in names(tmp_path)):
             assert process.poll() is None, process.stderr.read()
             assert time.monotonic() < limit
             time.sleep(0.01)
-        process.send_signal(getattr(signal, sent))
+        process.send_signal(number)
         process.wait(timeout=60)
     assert process.returncode == code
     assert names(tmp_path) == ["source.raw"]
