@@ -1,6 +1,9 @@
 //! A source laid out on a scan grid.
 
-use crate::{Corrections, DType, DataSource, Error, FileStamp, Presence, Result, Shape};
+use crate::axes::{Axis, axes};
+use crate::{
+    Corrections, DType, DataSource, Error, FileStamp, MetadataList, Presence, Result, Shape,
+};
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -141,6 +144,16 @@ impl Dataset {
         &self.shape
     }
 
+    /// What is known of the experiment.
+    pub fn metadata(&self) -> &MetadataList {
+        &self.source.info().metadata
+    }
+
+    /// The axes of the scan, then those of frames, slowest first.
+    pub fn axes(&self) -> Vec<Axis> {
+        axes(self.shape.nav(), self.shape.sig(), self.metadata())
+    }
+
     /// The offset between positions and frames.
     pub fn sync_offset(&self) -> i64 {
         self.sync_offset
@@ -200,7 +213,7 @@ impl Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, FrameReader, MetadataList, SourceInfo, StoredDType};
+    use crate::{DType, FrameReader, SourceInfo, StoredDType};
 
     #[derive(Debug)]
     struct Nothing(SourceInfo);

@@ -178,13 +178,7 @@ impl fmt::Display for Metadata {
         match &self.value {
             MetadataValue::Text(text) => f.write_str(text),
             MetadataValue::Number(number) => {
-                let number = shown(*number);
-                let magnitude = number.abs();
-                if magnitude != 0.0 && !(1e-4..1e7).contains(&magnitude) {
-                    write!(f, "{number:e}")?;
-                } else {
-                    write!(f, "{number}")?;
-                }
+                write!(f, "{}", Number(*number))?;
                 match self.quantity.unit() {
                     "" => Ok(()),
                     unit => write!(f, " {unit}"),
@@ -194,7 +188,22 @@ impl fmt::Display for Metadata {
     }
 }
 
-/// A number for people to read, with so many digits as headers are good for: many are floats of 32
+/// A number for people to read.
+pub(crate) struct Number(pub(crate) f64);
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let number = shown(self.0);
+        let magnitude = number.abs();
+        if magnitude != 0.0 && !(1e-4..1e7).contains(&magnitude) {
+            write!(f, "{number:e}")
+        } else {
+            write!(f, "{number}")
+        }
+    }
+}
+
+/// The number, with so many digits as headers are good for: many are floats of 32
 /// bits, or were converted from other units.
 fn shown(number: f64) -> f64 {
     // Adding 0 turns -0 into 0.

@@ -5,7 +5,6 @@
 //! is written does not depend on it: the same options give the same bytes. It appears under its
 //! name when all of it was read back and found equal.
 
-mod axes;
 mod bytes;
 mod cast;
 mod checksum;
@@ -28,7 +27,7 @@ use cast::Cast;
 use checksum::Checksums;
 use chunks::{ChunkSpec, Chunker};
 use flat::Flat;
-use framefold_core::{Dataset, Error, MetadataList, Result, memory};
+use framefold_core::{Axis, Dataset, Error, MetadataList, Result, axes, memory};
 use frames::Frames;
 pub use options::{Compression, WriteFormat, WriteOptions, Written};
 use pool::{Link, share};
@@ -145,7 +144,7 @@ impl<'d> Job<'d> {
             Some(chunk) => Units::of_chunks(nav, sig, &chunk.shape, size)?,
             None => Units::of_frames(nav, sig, size)?,
         };
-        let mut metadata = dataset.source().info().metadata.clone();
+        let mut metadata = dataset.metadata().clone();
         selection.place(&mut metadata);
         Ok(Job {
             dataset,
@@ -159,6 +158,11 @@ impl<'d> Job<'d> {
             units,
             metadata,
         })
+    }
+
+    /// The axes of the array.
+    fn axes(&self) -> Vec<Axis> {
+        axes(&self.selection.nav, self.dataset.shape().sig(), &self.metadata)
     }
 
     /// The shape of the array.

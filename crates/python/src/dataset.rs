@@ -106,8 +106,18 @@ impl PyDataset {
     /// What the headers tell: names, values and units.
     #[getter]
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Vec<(&'static str, Bound<'py, PyAny>)>> {
-        let facts = self.dataset.source().info().metadata.iter();
+        let facts = self.dataset.metadata().iter();
         facts.map(|fact| Ok((fact.quantity.name(), value(py, &fact.value)?))).collect()
+    }
+
+    /// The axes, navigation first: name, unit, scale, offset, size, and `nav` or `sig`.
+    #[getter]
+    fn axes(&self) -> Vec<(String, String, f64, f64, usize, &'static str)> {
+        let axes = self.dataset.axes().into_iter();
+        axes.map(|axis| {
+            (axis.name, axis.unit, axis.scale, axis.offset, axis.size, axis.kind.name())
+        })
+        .collect()
     }
 
     /// More meta data for people to read.

@@ -120,7 +120,7 @@ class UDFInfo:
 
 
 def _times(shape: tuple[int, ...]) -> str:
-    return " × ".join(map(str, shape))  # noqa: RUF001 - a sign of multiplication is meant
+    return " × ".join(map(str, shape))
 
 
 def _cell(text: str, tag: str = "td") -> str:

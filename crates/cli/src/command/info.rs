@@ -3,7 +3,7 @@
 use super::{for_each_file, tuple};
 use crate::args::InfoArgs;
 use crate::terminal::{self, one_line};
-use framefold::core::{ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
+use framefold::core::{Axis, ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
 use framefold::io::detect;
 use framefold::{Dataset, Result, open_as};
 use indicatif::BinaryBytes;
@@ -108,7 +108,10 @@ impl<'a> Facts<'a> {
         }
         let how = if info.lends { "used as it lies in memory" } else { "decoded into a buffer" };
         row("reading", how.to_owned());
-        for fact in info.metadata.iter() {
+        for axis in self.dataset.axes() {
+            row("axis", axis.to_string());
+        }
+        for fact in self.dataset.metadata().iter() {
             row("metadata", format!("{}: {fact}", fact.quantity.name()));
         }
         for (name, text) in &info.details {
@@ -132,7 +135,9 @@ impl<'a> Facts<'a> {
             .iter()
             .map(|(name, text)| (name.clone(), Value::from(text.as_str())))
             .collect();
-        let metadata: Map<String, Value> = info.metadata.iter().map(fact_to_json).collect();
+        let metadata: Map<String, Value> =
+            self.dataset.metadata().iter().map(fact_to_json).collect();
+        let axes: Vec<Value> = self.dataset.axes().iter().map(axis_to_json).collect();
         json!({
             "file": self.file.display().to_string(),
             "format": info.format,
@@ -152,11 +157,24 @@ impl<'a> Facts<'a> {
             "zero_copy": info.lends,
             "paths": paths,
             "file_bytes": self.file_bytes(),
+            "axes": axes,
             "metadata": metadata,
             "details": details,
             "warnings": info.warnings,
         })
     }
+}
+
+fn axis_to_json(axis: &Axis) -> Value {
+    json!({
+        "name": axis.name,
+        "kind": axis.kind.name(),
+        "size": axis.size,
+        "scale": axis.scale,
+        "offset": axis.offset,
+        "unit": axis.unit,
+        "direction": axis.direction(),
+    })
 }
 
 /// `"camera_length": {"value": 115.0, "unit": "mm"}`; texts and plain numbers have no unit.

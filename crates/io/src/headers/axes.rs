@@ -1,4 +1,4 @@
-//! Which axes of an array are those of a frame, and what axes are called.
+//! Which axes of an array are those of a frame.
 
 use crate::options::{OpenOptions, SIG_DIMS};
 use framefold_core::{Error, Result};
@@ -58,18 +58,5 @@ pub(crate) fn check_sig_shape(
              {sig_shape:?}"
         ))
         .with_hint("leave sig_shape out, or set sig_dims")),
-    }
-}
-
-/// The name of the `axis`-th of `n` axes, of the scan or of frames.
-pub(crate) fn axis_name(axis: usize, n: usize, navigates: bool) -> String {
-    match (navigates, n.saturating_sub(axis + 1), n) {
-        (true, 0, _) => "scan_x".to_owned(),
-        (true, 1, _) => "scan_y".to_owned(),
-        (true, other, _) => format!("scan_{other}"),
-        (false, 0, 1) => "channel".to_owned(),
-        (false, 0, _) => "x".to_owned(),
-        (false, 1, _) => "y".to_owned(),
-        (false, other, _) => format!("frame_{other}"),
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn add_steps(
                 let offset = offset.and_then(|offset| convert(offset, unit, quantity));
                 // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
                 let told = |offset: &f64| *offset != 0.0 || quantity == Q::EnergyStep;
-                if let Some(of_first) = offset_of(quantity).filter(|_| *step != 0.0) {
+                if let Some(of_first) = quantity.offset_of_step().filter(|_| *step != 0.0) {
                     facts.number(of_first, offset.filter(told));
                 }
             }
@@ -103,23 +103,6 @@ pub(crate) fn add_steps(
     }
     others.sort();
     others
-}
-
-/// Which quantity says where an axis with such steps begins.
-pub(crate) fn offset_of(step: Quantity) -> Option<Quantity> {
-    use Quantity as Q;
-    Some(match step {
-        Q::ScanStepX => Q::ScanOffsetX,
-        Q::ScanStepY => Q::ScanOffsetY,
-        Q::DiffractionStepX => Q::DiffractionOffsetX,
-        Q::DiffractionStepY => Q::DiffractionOffsetY,
-        Q::AngleStepX => Q::AngleOffsetX,
-        Q::AngleStepY => Q::AngleOffsetY,
-        Q::ImageStepX => Q::ImageOffsetX,
-        Q::ImageStepY => Q::ImageOffsetY,
-        Q::EnergyStep => Q::EnergyOffset,
-        _ => return None,
-    })
 }
 
 /// Whether it is no unit: nothing, or that of counting.

@@ -3,9 +3,8 @@
 //! A signal is a group; groups within have attributes. Axes tell their units; for what is in
 //! `metadata`, HyperSpy's documentation does.
 
-use crate::headers::axes::axis_name;
-use crate::headers::calibration::{Calibration, add_steps, offset_of};
-use framefold_core::{MetadataList, Quantity};
+use crate::headers::calibration::{Calibration, add_steps};
+use framefold_core::{AxisKind, MetadataList, NAMES_SEPARATOR, Quantity, usual_axis_name};
 
 /// More axes than HyperSpy has use for are not looked at.
 const MOST_AXES: usize = 8;
@@ -76,8 +75,8 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
         let name = signal.text(&axis, "name").unwrap_or_default();
         if navigates { &mut nav_names } else { &mut sig_names }.push(name);
     }
-    list.text(Q::ScanAxes, join_names(&nav_names, true).as_deref());
-    list.text(Q::FrameAxes, join_names(&sig_names, false).as_deref());
+    list.text(Q::ScanAxes, join_names(&nav_names, AxisKind::Nav).as_deref());
+    list.text(Q::FrameAxes, join_names(&sig_names, AxisKind::Sig).as_deref());
     add_steps(list, &nav, &sig)
 }
 
@@ -98,13 +97,13 @@ pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut Metadat
         // An axis has one step: the first one that was known.
         let Some(&step) = steps.iter().find(|&&step| written.get(step).is_some()) else { continue };
         let place = |list: &MetadataList| {
-            offset_of(step).and_then(|offset| list.get_number(offset)).unwrap_or(0.0)
+            step.offset_of_step().and_then(|offset| list.get_number(offset)).unwrap_or(0.0)
         };
         let is_same = written.get_number(step).zip(list.get_number(step)).is_some_and(is_close)
             && is_close((place(&written), place(list)));
         for &step in steps.iter().filter(|_| !is_same) {
             written.remove(step);
-            offset_of(step).into_iter().for_each(|offset| written.remove(offset));
+            step.offset_of_step().into_iter().for_each(|offset| written.remove(offset));
         }
     }
     // Those have a place in every file of HyperSpy.
@@ -132,12 +131,9 @@ fn is_close((a, b): (f64, f64)) -> bool {
     (a - b).abs() <= 1e-9 * a.abs().max(b.abs())
 }
 
-/// Between the names of axes.
-const SEPARATOR: &str = ", ";
-
 /// One text of the names of axes; `None` if all are those that they get when they are written.
 /// One that has none, or has a comma in it, is empty there.
-fn join_names(names: &[String], navigates: bool) -> Option<String> {
+fn join_names(names: &[String], kind: AxisKind) -> Option<String> {
     const LONGEST: usize = 200;
     let known = names.iter().enumerate().map(|(axis, name)| {
         let name = name.trim();
@@ -145,25 +141,20 @@ fn join_names(names: &[String], navigates: bool) -> Option<String> {
         let plain = !name.contains(',') && !name.contains(char::is_control);
         let kept = plain && !unnamed && name.chars().count() <= LONGEST;
         let name = if kept { name } else { "" };
-        if name == axis_name(axis, names.len(), navigates) { None } else { Some(name) }
+        if name == usual_axis_name(kind, axis, names.len()) { None } else { Some(name) }
     });
     let known: Vec<Option<&str>> = known.collect();
     if known.iter().all(|name| name.is_none_or(str::is_empty)) {
         return None;
     }
     let known = known.iter().zip(names).map(|(known, name)| known.unwrap_or(name.trim()));
-    Some(known.collect::<Vec<_>>().join(SEPARATOR))
-}
-
-/// The names of `n` axes from such a text; empty where there is none.
-pub(crate) fn split_names(joined: &str, n: usize) -> Vec<&str> {
-    let names: Vec<&str> = joined.split(SEPARATOR.trim()).map(str::trim).collect();
-    if names.len() == n { names } else { vec![""; n] }
+    Some(known.collect::<Vec<_>>().join(NAMES_SEPARATOR))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use framefold_core::split_names;
 
     #[test]
     fn what_was_changed_in_hyperspy_is_as_it_is_there() {
@@ -224,21 +215,21 @@ mod tests {
 
     #[test]
     fn names_of_axes_come_back() {
-        let joined = |names: &[&str], navigates| {
+        let joined = |names: &[&str], kind| {
             let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
-            join_names(&names, navigates)
+            join_names(&names, kind)
         };
         // Those that they get anyway are no news.
-        assert_eq!(joined(&["scan_y", "scan_x"], true), None);
-        assert_eq!(joined(&["y", "x"], false), None);
-        assert_eq!(joined(&["<undefined>", ""], false), None);
+        assert_eq!(joined(&["scan_y", "scan_x"], AxisKind::Nav), None);
+        assert_eq!(joined(&["y", "x"], AxisKind::Sig), None);
+        assert_eq!(joined(&["<undefined>", ""], AxisKind::Sig), None);
         for (names, expected) in [
             (["y", "x"], ["y", "x"]),
             (["time", "scan_x"], ["time", "scan_x"]),
             (["", "kx "], ["", "kx"]),
             (["a,b", "c"], ["", "c"]),
         ] {
-            let joined = joined(&names, true).unwrap();
+            let joined = joined(&names, AxisKind::Nav).unwrap();
             assert_eq!(split_names(&joined, 2), expected, "{joined}");
             assert_eq!(split_names(&joined, 1), [""], "{joined}");
         }

@@ -22,7 +22,7 @@ use super::{Job, WriteFormat};
 use crate::headers::written::{METADATA, UNIT};
 use crate::write::whole::WholeOutput;
 use chunk_tree::StoredChunk;
-use framefold_core::{Error, MetadataValue, Result};
+use framefold_core::{AxisKind, Error, MetadataValue, Result, usual_axis_name};
 use message::{Filters, Layout};
 use node::{Image, Node, Value};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -142,15 +142,20 @@ fn finish(
 
 fn plain_root(job: &Job<'_>, data: Node) -> Node {
     let sig_dims = job.dataset.shape().sig().len();
-    let axes = super::axes::axes(&job.selection.nav, job.dataset.shape().sig(), &job.metadata);
-    let axes = axes.into_iter().map(|axis| {
+    let n_nav = job.selection.nav.len();
+    let axes = job.axes().into_iter().enumerate().map(|(i, axis)| {
+        // Groups have the names by which they are looked for.
+        let group = match axis.kind {
+            AxisKind::Nav => usual_axis_name(axis.kind, i, n_nav),
+            AxisKind::Sig => usual_axis_name(axis.kind, i - n_nav, sig_dims),
+        };
         let attributes = vec![
-            ("name".to_owned(), Value::Text(axis.name.clone())),
+            ("name".to_owned(), Value::Text(axis.name)),
             ("scale".to_owned(), Value::Number(axis.scale)),
             ("offset".to_owned(), Value::Number(axis.offset)),
-            ("units".to_owned(), Value::Text(axis.units.to_owned())),
+            ("units".to_owned(), Value::Text(axis.unit)),
         ];
-        (axis.name, Node::Group { attributes, children: vec![] })
+        (group, Node::Group { attributes, children: vec![] })
     });
     Node::Group {
         attributes: vec![("sig_dims".to_owned(), Value::Integer(sig_dims as i64))],

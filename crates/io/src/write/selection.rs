@@ -1,6 +1,5 @@
 //! Which frames of a data set are written, and on what grid.
 
-use crate::headers::calibration::offset_of;
 use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory};
 
 /// The positions that are written, as a grid.
@@ -64,7 +63,7 @@ impl Selection {
         for (step, corner) in
             [(Quantity::ScanStepX, from_end(1)), (Quantity::ScanStepY, from_end(2))]
         {
-            let Some(offset) = offset_of(step) else { continue };
+            let Some(offset) = step.offset_of_step() else { continue };
             if self.corner.is_none() {
                 metadata.remove(step);
                 metadata.remove(offset);

@@ -1,6 +1,5 @@
 //! Zarr version 3: a folder with the array at its root, and a file for each piece.
 
-use super::axes::axes;
 use super::chunks::{ChunkSpec, Encoded};
 use super::units::{Unit, unravel};
 use super::{Compression, Job};
@@ -98,8 +97,7 @@ impl<'j> ShardFolder<'j> {
 }
 
 fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
-    let (nav, sig) = (&job.selection.nav, job.dataset.shape().sig());
-    let axes = axes(nav, sig, &job.metadata);
+    let axes = job.axes();
     let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
     let scales: Vec<Value> = axes
         .iter()
@@ -108,7 +106,7 @@ fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
                 "name": axis.name,
                 "scale": axis.scale,
                 "offset": axis.offset,
-                "units": axis.units,
+                "units": axis.unit,
             })
         })
         .collect();
@@ -152,7 +150,7 @@ fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
         }],
         "dimension_names": names,
         "attributes": {
-            SIG_DIMS: sig.len(),
+            SIG_DIMS: job.dataset.shape().sig().len(),
             "axes": scales,
             METADATA: metadata,
         },

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common import _memory
+from framefold.common.axes import Axis
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import NUMPY, SCIPY_CSR
@@ -167,6 +168,15 @@ class DataSet:
         """The units of :attr:`metadata`; empty for texts and for plain numbers."""
         units = {name: unit for name, unit, _ in _engine.known_metadata()}
         return {name: units[name] for name in self.metadata}
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """All axes with names, steps and units: those of the scan, then those of frames.
+
+        In the order of :attr:`shape`. What :attr:`metadata` says of steps and offsets is in
+        them; an axis that the file does not calibrate has the scale 1.0 and no unit.
+        """
+        return tuple(Axis(*axis) for axis in self._engine.axes)
 
     @property
     def meta(self) -> DataSetMeta:

@@ -2,9 +2,8 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
-use crate::headers::hyperspy::{STAGE, TEM, split_names};
-use crate::write::axes::axes;
-use framefold_core::{MetadataValue, Quantity};
+use crate::headers::hyperspy::{STAGE, TEM};
+use framefold_core::{AxisKind, MetadataValue, Quantity, split_names};
 
 /// The name of the signal; HyperSpy's own for those without a title.
 pub(super) fn title(job: &Job<'_>) -> String {
@@ -22,19 +21,19 @@ pub(super) fn title(job: &Job<'_>) -> String {
 pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
     let (nav, sig) = (&job.selection.nav, job.dataset.shape().sig());
     let text = |quantity| text(job, quantity).unwrap_or_default();
+    // HyperSpy lets two axes have the same name.
     let mut names = split_names(text(Quantity::ScanAxes), nav.len());
     names.extend(split_names(text(Quantity::FrameAxes), sig.len()));
-    let axes = axes(nav, sig, &job.metadata);
     let mut children = vec![("data".to_owned(), data)];
-    for (i, (axis, name)) in axes.into_iter().zip(names).enumerate() {
+    for (i, (axis, name)) in job.axes().into_iter().zip(names).enumerate() {
         let name = if name.is_empty() { axis.name } else { name.to_owned() };
         let attributes = vec![
             ("_type", Value::Text("UniformDataAxis".into())),
             ("name", Value::Text(name)),
-            ("units", Value::Text(axis.units.into())),
-            ("navigate", Value::Truth(axis.navigates)),
+            ("units", Value::Text(axis.unit)),
+            ("navigate", Value::Truth(axis.kind == AxisKind::Nav)),
             ("is_binned", Value::Truth(false)),
-            ("size", Value::Integer(axis.len as i64)),
+            ("size", Value::Integer(axis.size as i64)),
             ("scale", Value::Number(axis.scale)),
             ("offset", Value::Number(axis.offset)),
         ];

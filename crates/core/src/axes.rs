@@ -1,0 +1,240 @@
+//! The axes of a data set: names, steps and units, from what is known of the experiment.
+
+use crate::metadata::{Number, Quantity};
+use crate::{MetadataList, MetadataValue};
+use std::fmt;
+
+/// Whether an axis is one of the scan or one of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum AxisKind {
+    /// Of the scan.
+    Nav,
+    /// Of frames.
+    Sig,
+}
+
+impl AxisKind {
+    /// `nav` or `sig`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AxisKind::Nav => "nav",
+            AxisKind::Sig => "sig",
+        }
+    }
+}
+
+/// One axis. Position `i` on it is at `offset + i * scale`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Axis {
+    /// No other axis of the data set has the same.
+    pub name: String,
+    /// Whether it is one of the scan or one of frames.
+    pub kind: AxisKind,
+    /// How many positions it has.
+    pub size: usize,
+    /// The distance of neighbours: below 0 where values fall, 1 if it is not known.
+    pub scale: f64,
+    /// The value of the first position; 0 if it is not known.
+    pub offset: f64,
+    /// Empty if it is not known, or if there is none.
+    pub unit: String,
+}
+
+impl Axis {
+    /// 1 where values rise with the index, -1 where they fall.
+    pub fn direction(&self) -> i8 {
+        if self.scale < 0.0 { -1 } else { 1 }
+    }
+}
+
+/// `scan_y: 128 × 0.5 nm, from -2 nm`; only `scan_y: 128` where nothing is known.
+impl fmt::Display for Axis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Axis { name, size, scale, offset, unit, .. } = self;
+        write!(f, "{name}: {size}")?;
+        if (*scale, *offset, unit.as_str()) == (1.0, 0.0, "") {
+            return Ok(());
+        }
+        let separator = if unit.is_empty() { "" } else { " " };
+        write!(f, " × {}{separator}{unit}", Number(*scale))?;
+        if *offset != 0.0 {
+            write!(f, ", from {}{separator}{unit}", Number(*offset))?;
+        }
+        Ok(())
+    }
+}
+
+/// The axes of a scan of shape `nav` over frames of shape `sig`, slowest first.
+///
+/// An axis has the first step that is known of those that it may have; of frames with one axis that is an
+/// energy, of others a width on a diffraction pattern, then an angle, then a width on an image.
+pub fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec<Axis> {
+    let parts =
+        [(AxisKind::Nav, nav, Quantity::ScanAxes), (AxisKind::Sig, sig, Quantity::FrameAxes)];
+    let mut axes = Vec::with_capacity(nav.len() + sig.len());
+    for (kind, sizes, names) in parts {
+        let given = match metadata.get(names) {
+            Some(MetadataValue::Text(names)) => names,
+            _ => "",
+        };
+        for ((index, &size), name) in sizes.iter().enumerate().zip(split_names(given, sizes.len()))
+        {
+            let name = match name {
+                "" => usual_axis_name(kind, index, sizes.len()),
+                name => name.to_owned(),
+            };
+            let steps = steps_of(kind, index, sizes.len());
+            axes.push(calibrated(name, kind, size, steps, metadata));
+        }
+    }
+    name_apart(&mut axes, nav.len());
+    axes
+}
+
+/// With the first of the steps that is known.
+fn calibrated(
+    name: String,
+    kind: AxisKind,
+    size: usize,
+    steps: &[Quantity],
+    metadata: &MetadataList,
+) -> Axis {
+    let known = steps.iter().find_map(|&step| Some((step, metadata.get_number(step)?)));
+    let Some((step, scale)) = known else {
+        return Axis { name, kind, size, scale: 1.0, offset: 0.0, unit: String::new() };
+    };
+    let offset = step.offset_of_step().and_then(|offset| metadata.get_number(offset));
+    let (offset, unit) = (offset.unwrap_or(0.0), step.unit().to_owned());
+    Axis { name, kind, size, scale, offset, unit }
+}
+
+/// The quantities that may be the step of the `index`-th of `n` axes, the first one first.
+pub fn steps_of(kind: AxisKind, index: usize, n: usize) -> &'static [Quantity] {
+    use Quantity as Q;
+    match (kind, n.saturating_sub(index + 1), n) {
+        (AxisKind::Nav, 0, _) => &[Q::ScanStepX],
+        (AxisKind::Nav, 1, _) => &[Q::ScanStepY],
+        (AxisKind::Sig, 0, 1) => &[Q::EnergyStep],
+        (AxisKind::Sig, 0, _) => &[Q::DiffractionStepX, Q::AngleStepX, Q::ImageStepX],
+        (AxisKind::Sig, 1, _) => &[Q::DiffractionStepY, Q::AngleStepY, Q::ImageStepY],
+        _ => &[],
+    }
+}
+
+impl Quantity {
+    /// Which quantity says where an axis with such steps begins; `None` if it is not one of steps.
+    pub fn offset_of_step(self) -> Option<Quantity> {
+        use Quantity as Q;
+        Some(match self {
+            Q::ScanStepX => Q::ScanOffsetX,
+            Q::ScanStepY => Q::ScanOffsetY,
+            Q::DiffractionStepX => Q::DiffractionOffsetX,
+            Q::DiffractionStepY => Q::DiffractionOffsetY,
+            Q::AngleStepX => Q::AngleOffsetX,
+            Q::AngleStepY => Q::AngleOffsetY,
+            Q::ImageStepX => Q::ImageOffsetX,
+            Q::ImageStepY => Q::ImageOffsetY,
+            Q::EnergyStep => Q::EnergyOffset,
+            _ => return None,
+        })
+    }
+}
+
+/// The name of the `index`-th of `n` axes where nothing else names it.
+pub fn usual_axis_name(kind: AxisKind, index: usize, n: usize) -> String {
+    match (kind, n.saturating_sub(index + 1), n) {
+        (AxisKind::Nav, 0, _) => "scan_x".to_owned(),
+        (AxisKind::Nav, 1, _) => "scan_y".to_owned(),
+        (AxisKind::Nav, other, _) => format!("scan_{other}"),
+        (AxisKind::Sig, 0, 1) => "channel".to_owned(),
+        (AxisKind::Sig, 0, _) => "x".to_owned(),
+        (AxisKind::Sig, 1, _) => "y".to_owned(),
+        (AxisKind::Sig, other, _) => format!("frame_{other}"),
+    }
+}
+
+/// What stands between the names of axes in [`Quantity::ScanAxes`] and [`Quantity::FrameAxes`].
+pub const NAMES_SEPARATOR: &str = ", ";
+
+/// The names of `n` axes from such a text; empty where there is none.
+pub fn split_names(joined: &str, n: usize) -> Vec<&str> {
+    let names: Vec<&str> = joined.split(NAMES_SEPARATOR.trim()).map(str::trim).collect();
+    if names.len() == n { names } else { vec![""; n] }
+}
+
+/// Gives all axes their usual names if two have the same: those are never the same.
+fn name_apart(axes: &mut [Axis], nav_dims: usize) {
+    let twice = |i: usize| axes.iter().take(i).any(|other| other.name == axes[i].name);
+    if !(0..axes.len()).any(twice) {
+        return;
+    }
+    let sig_dims = axes.len() - nav_dims;
+    for (i, axis) in axes.iter_mut().enumerate() {
+        axis.name = match axis.kind {
+            AxisKind::Nav => usual_axis_name(axis.kind, i, nav_dims),
+            AxisKind::Sig => usual_axis_name(axis.kind, i - nav_dims, sig_dims),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_come_with_units() {
+        let mut metadata = MetadataList::new();
+        metadata.number(Quantity::ScanStepX, 2.0);
+        metadata.number(Quantity::AngleStepY, -0.1);
+        let found = axes(&[3, 4], &[5, 6], &metadata);
+        let shown: Vec<_> =
+            found.iter().map(|a| (a.name.as_str(), a.scale, a.unit.as_str())).collect();
+        assert_eq!(
+            shown,
+            [("scan_y", 1.0, ""), ("scan_x", 2.0, "nm"), ("y", -0.1, "mrad"), ("x", 1.0, "")]
+        );
+        assert_eq!(found.iter().map(Axis::direction).collect::<Vec<_>>(), [1, 1, -1, 1]);
+        metadata.number(Quantity::ScanOffsetX, -7.0);
+        metadata.number(Quantity::ImageOffsetY, 3.0);
+        let starts: Vec<f64> =
+            axes(&[3, 4], &[5, 6], &metadata).iter().map(|axis| axis.offset).collect();
+        assert_eq!(starts, [0.0, -7.0, 0.0, 0.0]);
+        metadata.number(Quantity::EnergyStep, 0.5);
+        metadata.number(Quantity::EnergyOffset, -20.0);
+        let spectra = axes(&[3], &[5], &metadata);
+        assert_eq!((spectra[1].scale, spectra[1].offset, &*spectra[1].unit), (0.5, -20.0, "eV"));
+    }
+
+    #[test]
+    fn axes_are_shown_in_a_line() {
+        let mut metadata = MetadataList::new();
+        metadata.number(Quantity::ScanStepX, 0.30000000000000004);
+        metadata.number(Quantity::ScanOffsetX, -7.0);
+        let shown = |axes: Vec<Axis>| axes.iter().map(Axis::to_string).collect::<Vec<_>>();
+        assert_eq!(
+            shown(axes(&[3, 4], &[6], &metadata)),
+            ["scan_y: 3", "scan_x: 4 × 0.3 nm, from -7 nm", "channel: 6"]
+        );
+        let axis = Axis { unit: String::new(), ..axes(&[4], &[1], &metadata).swap_remove(0) };
+        assert_eq!(axis.to_string(), "scan_x: 4 × 0.3, from -7");
+    }
+
+    #[test]
+    fn names_are_those_that_are_given_unless_two_are_the_same() {
+        let named = |nav: &str, sig: &str| {
+            let mut metadata = MetadataList::new();
+            metadata.text(Quantity::ScanAxes, nav);
+            metadata.text(Quantity::FrameAxes, sig);
+            let names = axes(&[3, 4], &[5, 6], &metadata).into_iter().map(|axis| axis.name);
+            names.collect::<Vec<_>>().join(" ")
+        };
+        let usual = "scan_y scan_x y x";
+        assert_eq!(named("", ""), usual);
+        assert_eq!(named("time, scan_x", ", kx"), "time scan_x y kx");
+        // Of another number of axes, or the same name twice.
+        assert_eq!(named("time", "a, b, c"), usual);
+        assert_eq!(named("y, x", ""), usual);
+        assert_eq!(named("y, x", "ky, kx"), "y x ky kx");
+        assert_eq!(named("scan_x, a", "b, scan_y"), "scan_x a b scan_y");
+    }
+}

@@ -1,0 +1,116 @@
+"""The axes of data sets: names, steps and units in one place."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.axes import Axis
+
+h5py = pytest.importorskip("h5py")
+
+
+@pytest.fixture
+def ctx():
+    """Axes do not depend on the executor."""
+    return ff.Context.make_with("inline")
+
+
+def write_hspy(path, array, axes):
+    """A file as HyperSpy writes it: (name, scale, offset, units, navigate) for each axis."""
+    with h5py.File(path, "w") as file:
+        file.attrs["file_format"], file.attrs["file_format_version"] = "HyperSpy", "3.3"
+        signal = file.create_group("Experiments/scan")
+        signal["data"] = array
+        for i, (name, scale, offset, units, navigate) in enumerate(axes):
+            axis = signal.create_group(f"axis-{i}")
+            axis.attrs.update(_type="UniformDataAxis", name=name, units=units, navigate=navigate)
+            axis.attrs.update(scale=scale, offset=offset, size=array.shape[i])
+        signal.create_group("metadata/Signal").attrs["signal_type"] = ""
+
+
+@pytest.fixture
+def scan(tmp_path):
+    path = tmp_path / "scan.hspy"
+    axes = [
+        ("slow", -0.5, 3.0, "nm", True),
+        ("scan_x", 2.0, 0.0, "Å", True),
+        ("ky", 0.25, -1.0, "1/nm", False),
+        ("kx", 0.25, -2.0, "1/nm", False),
+    ]
+    write_hspy(path, np.ones((3, 4, 8, 16), "uint8"), axes)
+    return path
+
+
+CALIBRATED = (
+    Axis("slow", "nm", -0.5, 3.0, 3, "nav"),
+    Axis("scan_x", "nm", 0.2, 0.0, 4, "nav"),
+    Axis("ky", "1/nm", 0.25, -1.0, 8, "sig"),
+    Axis("kx", "1/nm", 0.25, -2.0, 16, "sig"),
+)
+
+
+def test_axes_are_those_of_the_file(ctx, scan):
+    axes = ctx.open(scan).axes
+    assert axes == CALIBRATED
+    assert [axis.direction for axis in axes] == [-1, 1, 1, 1]
+    assert axes[0].values.dtype == np.float64
+    assert axes[0].values.tolist() == [3.0, 2.5, 2.0]
+    assert [repr(axis) for axis in axes] == [
+        "slow: 3 × -0.5 nm, from 3 nm",
+        "scan_x: 4 × 0.2 nm",
+        "ky: 8 × 0.25 1/nm, from -1 1/nm",
+        "kx: 16 × 0.25 1/nm, from -2 1/nm",
+    ]
+
+
+def test_what_is_not_known_counts_positions(ctx):
+    axes = ctx.load("memory", data=np.zeros((2, 3, 4, 5, 6), "uint8")).axes
+    assert [repr(axis) for axis in axes] == ["scan_2: 2", "scan_y: 3", "scan_x: 4", "y: 5", "x: 6"]
+    assert axes[2] == Axis("scan_x", "", 1.0, 0.0, 4, "nav")
+    assert not any(axis.is_calibrated for axis in axes)
+    assert axes[4].values.tolist() == list(range(6))
+    spectra = ctx.load("memory", data=np.zeros((2, 4), "uint8"), sig_dims=1).axes
+    assert [repr(axis) for axis in spectra] == ["scan_x: 2", "channel: 4"]
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
+def test_axes_are_the_same_in_copies(ctx, tmp_path, scan, ending):
+    ctx.export_dataset(ctx.open(scan), tmp_path / f"copy.{ending}")
+    assert ctx.open(tmp_path / f"copy.{ending}").axes == CALIBRATED
+
+
+def test_arrays_are_written_with_the_names_of_axes(ctx, tmp_path, scan):
+    names = [axis.name for axis in CALIBRATED]
+    ctx.export_dataset(ctx.open(scan), tmp_path / "copy.zarr")
+    described = json.loads((tmp_path / "copy.zarr" / "zarr.json").read_text())
+    assert described["dimension_names"] == names
+    assert [axis["name"] for axis in described["attributes"]["axes"]] == names
+    ctx.export_dataset(ctx.open(scan), tmp_path / "copy.h5")
+    with h5py.File(tmp_path / "copy.h5") as file:
+        axes = [file["axes"][name].attrs["name"] for name in ("scan_y", "scan_x", "y", "x")]
+        assert axes == names
+
+
+def test_the_command_line_shows_axes(scan):
+    command = [sys.executable, "-m", "framefold", "info", scan]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    lines = [line.split(None, 1)[1] for line in shown.splitlines() if line.startswith("  axis ")]
+    assert lines == [repr(axis) for axis in CALIBRATED]
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True)
+    axes = json.loads(told.stdout)["axes"]
+    assert axes[0] == {
+        "name": "slow",
+        "kind": "nav",
+        "size": 3,
+        "scale": -0.5,
+        "offset": 3.0,
+        "unit": "nm",
+        "direction": -1,
+    }
+    assert [axis["kind"] for axis in axes] == ["nav", "nav", "sig", "sig"]
