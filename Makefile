@@ -62,13 +62,14 @@ help:
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
 	@echo 'make sanitize         run what is unsafe under Miri; needs a nightly toolchain'
+	@echo 'make docs             build the documentation as a site, target/site/index.html'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
 	@echo 'make clean            remove all that the other targets made'
 
 # --- Set-up ---------------------------------------------------------------------------------
 
-$(TOOLS): requirements-dev.txt requirements-packages.txt
+$(TOOLS): requirements-dev.txt requirements-docs.txt requirements-packages.txt
 	@if [ -z "$(PYTHON)" ]; then \
 		echo 'found no CPython 3.11 or newer; install one, or run make PYTHON=/path/to/python3' >&2; \
 		exit 1; \
@@ -76,7 +77,7 @@ $(TOOLS): requirements-dev.txt requirements-packages.txt
 	@command -v cargo >/dev/null || { \
 		echo 'found no cargo; install Rust as https://rustup.rs says' >&2; exit 1; }
 	$(PYTHON) -m venv --clear $(VENV)
-	$(BIN)/python -m pip install --quiet -r requirements-dev.txt
+	$(BIN)/python -m pip install --quiet -r requirements-dev.txt -r requirements-docs.txt
 	$(BIN)/python -m pip install --quiet --no-deps -r requirements-packages.txt
 	@touch $@
 
@@ -89,6 +90,11 @@ $(DEVELOP): $(TOOLS) $(ENGINE_SOURCES)
 .PHONY: demo
 demo: $(DEVELOP)
 	$(BIN)/python examples/demo.py $(if $(DATA),"$(DATA)") --out "$(OUT)"
+
+# The site describes the package of this folder, and shows pictures that it made.
+.PHONY: docs
+docs: $(DEVELOP)
+	$(BIN)/python docs/site/build.py --out target/site
 
 # LiberTEM and dask live in an environment of their own; without them the rest still runs.
 .PHONY: bench
@@ -159,7 +165,7 @@ clean:
 # --- Checks ---------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-format test-lints test-rust test-docs test-types test-python
+test: test-format test-lints test-rust test-docs test-types test-python test-site
 	@echo 'all checks passed'
 
 .PHONY: test-format
@@ -220,6 +226,11 @@ test-python: test-wheel
 	$(TEST_PYTHON) -m mypy.stubtest framefold._engine
 	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests
 	cd target && $(TEST_PYTHON) -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
+
+# Warnings of Sphinx, links that lead nowhere and public names without an entry are errors.
+.PHONY: test-site
+test-site: test-wheel
+	$(TEST_PYTHON) docs/site/build.py --out target/test-site
 
 # Chance begins elsewhere in each of these runs, and says where: SEED repeats one.
 .PHONY: test-long

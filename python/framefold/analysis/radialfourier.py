@@ -60,6 +60,8 @@ class RadialFourierAnalysis(SingleMaskAnalysis):
         that of :func:`framefold.masks.polar_map`. From order 1 on they are relative to the
         modulus of order 0, and 0 where that is 0.
 
+    Notes
+    -----
     ``raw_results`` of the set are the sums themselves, complex, of shape
     ``(n_bins, max_order + 1, *nav)``.
     """

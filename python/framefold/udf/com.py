@@ -102,6 +102,8 @@ class CoMUDF(UDF):
         lies outside of the ROI, and for scans that do not have two axes of at least two
         positions.
 
+    Notes
+    -----
     All but ``regression`` have dtype ``result_type(data, float32)``.
     """
 

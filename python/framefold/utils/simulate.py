@@ -162,7 +162,7 @@ class StrainedCrystal:
 
     @cached_property
     def positions(self) -> FloatArray:
-        """Scan positions relative to the inclusion's centre in nm: shape (*nav_shape, 2)."""
+        """Scan positions relative to the inclusion's centre in nm: shape ``(*nav_shape, 2)``."""
         axes = [(np.arange(n) - (n - 1) / 2) * self.scan_step for n in self.nav_shape]
         return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
 
@@ -176,7 +176,7 @@ class StrainedCrystal:
 
     @cached_property
     def strain(self) -> FloatArray:
-        """Strain relative to the undisturbed matrix: shape (*nav_shape, 2, 2), axes (y, x)."""
+        """Strain relative to the undisturbed matrix: shape ``(*nav_shape, 2, 2)``, axes (y, x)."""
         radius = np.linalg.norm(self.positions, axis=-1)
         fine = np.linspace(0.0, radius.max() + self.scan_step, 4096)
         misfit = self.misfit * self._concentration(fine)
@@ -203,7 +203,7 @@ class StrainedCrystal:
 
     @cached_property
     def shift(self) -> FloatArray:
-        """The shift of the whole pattern, (y, x) in detector pixels: shape (*nav_shape, 2)."""
+        """The shift of the whole pattern, (y, x) in detector pixels: shape ``(*nav_shape, 2)``."""
         radius = np.linalg.norm(self.positions, axis=-1)
         # Minus the gradient of the concentration, scaled to 1 at the middle of the border.
         steepness = 1 / np.cosh((radius - self.inclusion_radius) / self.border_width) ** 2
@@ -229,7 +229,7 @@ class StrainedCrystal:
 
     @cached_property
     def local_bases(self) -> FloatArray:
-        r"""The strained reciprocal lattice: shape (*nav_shape, 2, 2), rows (y, x) in 1/nm.
+        r"""The strained reciprocal lattice: shape ``(*nav_shape, 2, 2)``, rows (y, x) in 1/nm.
 
         A lattice stretched by :math:`1 + \epsilon` has reciprocal vectors that are shortened
         by :math:`(1 + \epsilon)^{-1}`.
@@ -252,7 +252,7 @@ class StrainedCrystal:
 
     @cached_property
     def disk_intensities(self) -> FloatArray:
-        """The share of the electrons in each disk: shape (*nav_shape, n_disks)."""
+        """The share of the electrons in each disk: shape ``(*nav_shape, n_disks)``."""
         g_squared = np.square(self.orders @ self.reciprocal_basis).sum(axis=1)
         strength = (1 + self.extinction_contrast * self.concentration) / self.extinction_distance
         coupling = np.exp(-self.debye_waller * g_squared) * strength[..., None]
@@ -269,7 +269,7 @@ class StrainedCrystal:
         return self.diffuse * (1 + self.diffuse_contrast * self.concentration)
 
     def expected(self, row: int) -> FloatArray:
-        """Give the mean counts of one row of the scan: shape (nav_shape[1], *sig_shape)."""
+        """Give the mean counts of one row of the scan: shape ``(nav_shape[1], *sig_shape)``."""
         n_frames, (height, width) = self.nav_shape[1], self.sig_shape
         half = int(np.ceil(self.disk_radius + 4 * self.edge_width)) + 1
         # A margin takes what falls off the detector.
@@ -310,7 +310,7 @@ class StrainedCrystal:
         return background
 
     def rows(self) -> Iterator[npt.NDArray[np.uint16]]:
-        """Yield the counts row by row: arrays of shape (nav_shape[1], *sig_shape).
+        """Yield the counts row by row: arrays of shape ``(nav_shape[1], *sig_shape)``.
 
         Each row has a random generator of its own, so that it comes out the same on its own.
         """
@@ -318,7 +318,7 @@ class StrainedCrystal:
             yield self.row(row)
 
     def row(self, row: int) -> npt.NDArray[np.uint16]:
-        """Simulate one row of the scan: shape (nav_shape[1], *sig_shape), dtype uint16.
+        """Simulate one row of the scan: shape ``(nav_shape[1], *sig_shape)``, dtype uint16.
 
         Counters of 12 bits stop at 4095, as the detector's do.
         """
@@ -327,5 +327,5 @@ class StrainedCrystal:
         return np.minimum(counts, np.int64(4095)).astype(np.uint16)
 
     def counts(self) -> npt.NDArray[np.uint16]:
-        """Simulate all counts: shape (*nav_shape, *sig_shape), dtype uint16."""
+        """Simulate all counts: shape ``(*nav_shape, *sig_shape)``, dtype uint16."""
         return np.stack(list(self.rows()))

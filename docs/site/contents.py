@@ -1,0 +1,135 @@
+"""What the site consists of: its sections, and the pages of each in the order of reading.
+
+A page is named by its file below ``docs``, without ``.md``. Files of the repository's root are
+pages of ``project``. Pages that nobody names here are an error of the build, as are names
+without a page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+#: Files of the repository's root that are pages, and what they are called on the site.
+FROM_ROOT = {
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CHANGELOG.md": "project/changes.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "CORRECTNESS.md": "project/correctness.md",
+    "SECURITY.md": "project/security-policy.md",
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Pages under one heading."""
+
+    title: str
+    pages: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Section:
+    """An entry of the site's main menu: its index page is written by the build."""
+
+    name: str
+    title: str
+    summary: str
+    groups: tuple[Group, ...]
+
+
+SECTIONS = (
+    Section(
+        "how-to",
+        "How-to guides",
+        "One job each. Their code runs as it stands; the tests run it on every change.",
+        (
+            Group(
+                "Data in and out",
+                (
+                    "guide/getting-started",
+                    "guide/files",
+                    "guide/metadata",
+                    "guide/export",
+                    "guide/zarr",
+                    "guide/hdf5",
+                    "guide/raw-csr",
+                    "guide/own-formats",
+                ),
+            ),
+            Group(
+                "Analyse",
+                (
+                    "guide/reductions",
+                    "guide/masks",
+                    "guide/roi",
+                    "guide/corrections",
+                    "guide/partial-results",
+                    "guide/live-plots",
+                    "guide/command-line",
+                ),
+            ),
+            Group(
+                "Functions of your own",
+                (
+                    "guide/udfs",
+                    "guide/libraries",
+                    "guide/array-formats",
+                    "guide/packages",
+                    "guide/errors",
+                ),
+            ),
+            Group(
+                "Larger machines",
+                (
+                    "guide/executors",
+                    "guide/cluster",
+                    "guide/dask",
+                    "guide/cuda",
+                    "guide/security",
+                    "guide/benchmarks",
+                ),
+            ),
+        ),
+    ),
+    Section(
+        "formats",
+        "Formats",
+        "What can be opened, and what is to know of each format.",
+        (
+            Group("All formats", ("guide/formats", "fuzzing")),
+            Group(
+                "Detectors and cameras",
+                (
+                    "guide/mib",
+                    "guide/blo",
+                    "guide/empad",
+                    "guide/mrc",
+                    "guide/seq",
+                    "guide/frms6",
+                    "guide/dm",
+                    "guide/ser",
+                    "guide/tvips",
+                    "guide/k2is",
+                    "guide/prz",
+                    "guide/spe",
+                ),
+            ),
+            Group("Arrays", ("guide/raw", "guide/npy", "guide/tiff", "guide/memory")),
+        ),
+    ),
+    Section(
+        "project",
+        "Project",
+        "How framefold is made, what it promises, and how to take part.",
+        (
+            Group("Facts", ("performance", "compatibility", "guide/same-bits")),
+            Group(
+                "Promises", ("project/correctness", "project/changes", "project/security-policy")
+            ),
+            Group(
+                "Taking part",
+                ("project/contributing", "project/architecture", "decisions/index"),
+            ),
+        ),
+    ),
+)

@@ -1,0 +1,137 @@
+"""Lays out the sources of the site in a folder of their own.
+
+The pages stay what they are on a code host: plain Markdown that link to each other's files.
+Here they are copied to where the site has them, and links follow.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from contents import FROM_ROOT, SECTIONS, Section
+
+DOCS = Path(__file__).resolve().parent.parent
+ROOT = DOCS.parent
+
+LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
+FENCE = re.compile(r"^\s*```")
+
+
+def place_of(source: Path) -> Path | None:
+    """Where the site has a file of the repository; None if it is no page."""
+    if source.parent == ROOT and source.name in FROM_ROOT:
+        return Path(FROM_ROOT[source.name])
+    if source.is_relative_to(DOCS) and not source.is_relative_to(DOCS / "site"):
+        within = source.relative_to(DOCS)
+        return within.with_name("index.md") if within.name == "README.md" else within
+    return None
+
+
+def relocated(text: str, source: Path, files: dict[Path, Path]) -> str:
+    """Let the links of a page lead to where the site has what they lead to.
+
+    ``files`` collects what is linked to and is no page: the site gets copies of it.
+    """
+    here = place_of(source)
+    if here is None:
+        raise ValueError(f"'{source}' is no page")
+
+    def moved(link: re.Match[str]) -> str:
+        target = (source.parent / link[2]).resolve()
+        if target.is_dir():
+            target = target / "README.md"
+        place = place_of(target)
+        if target == ROOT / "README.md":
+            place = Path("index.md")
+        if not target.exists():
+            raise FileNotFoundError(f"'{source}' links to '{link[2]}', which is not there")
+        if place is None:
+            place = files[target] = Path("files") / target.relative_to(ROOT)
+        relative = os.path.relpath(place, here.parent).replace(os.sep, "/")
+        return f"{link[1]}{relative}{link[3] or ''}{link[4]}"
+
+    lines, in_code = [], False
+    for line in text.split("\n"):
+        in_code ^= bool(FENCE.match(line))
+        lines.append(line if in_code else LINK.sub(moved, line))
+    return "\n".join(lines)
+
+
+def title_and_summary(text: str) -> tuple[str, str]:
+    """Find the title of a page and the first sentence below it."""
+    title = next(line[2:] for line in text.split("\n") if line.startswith("# "))
+    rest = re.sub(r"^```.*?^```$", "", text.split(f"# {title}\n", 1)[1], flags=re.M | re.S)
+    for paragraph in re.split(r"\n\s*\n", rest):
+        words = " ".join(paragraph.split())
+        if words and words[0] not in "#|<!>-*=":
+            plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", words)
+            # A full stop ends a sentence; a colon before a list or a code block does, too.
+            return title, re.split(r"(?<=\.)\s|:$", plain)[0]
+    return title, ""
+
+
+def toctree(pages: Iterable[str], caption: str = "") -> str:
+    """Tell Sphinx which pages follow below one, and what the menu calls them."""
+    named = [f":caption: {caption}"] if caption else []
+    return "\n".join(["```{toctree}", ":hidden:", *named, "", *pages, "```", ""])
+
+
+def index_of(section: Section, stage: Path) -> str:
+    """Write the index page of a section: each page with its first sentence."""
+    lines = [f"# {section.title}", "", section.summary, ""]
+    for group in section.groups:
+        lines += [f"## {group.title}", ""]
+        for page in group.pages:
+            source = stage / f"{page}.md"
+            if not source.exists():
+                continue
+            title, summary = title_and_summary(source.read_text(encoding="utf-8"))
+            relative = os.path.relpath(source, stage / section.name).replace(os.sep, "/")
+            lines.append(f"- [{title}]({relative})" + (f": {summary}" if summary else ""))
+        lines.append("")
+    lines += [
+        toctree((f"/{page}" for page in group.pages), group.title) for group in section.groups
+    ]
+    return "\n".join(lines)
+
+
+def lay_out(stage: Path) -> None:
+    """Copy all pages and what they show and link to, and write the index pages."""
+    shutil.rmtree(stage, ignore_errors=True)
+    files: dict[Path, Path] = {}
+    sources = [ROOT / name for name in FROM_ROOT if (ROOT / name).exists()]
+    sources += sorted(DOCS.rglob("*"))
+    for source in sources:
+        place = place_of(source)
+        if place is None or not source.is_file():
+            continue
+        target = stage / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            text = relocated(source.read_text(encoding="utf-8"), source, files)
+            if place == Path("decisions/index.md"):
+                records = sorted(p.stem for p in source.parent.glob("0*.md"))
+                text += "\n" + toctree(records)
+            target.write_text(text, encoding="utf-8")
+        else:
+            shutil.copy2(source, target)
+    for source, place in files.items():
+        (stage / place).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(source, stage / place)
+    shutil.copytree(DOCS / "site" / "_static", stage / "_static")
+
+
+def write_indexes(stage: Path) -> None:
+    """Write the index page of each section, and the site's menu below the start page."""
+    for section in SECTIONS:
+        folder = stage / section.name
+        folder.mkdir(exist_ok=True)
+        (folder / "index.md").write_text(index_of(section, stage), encoding="utf-8")
+    start = stage / "index.md"
+    places = [f"{section.name}/index" for section in SECTIONS]
+    menu = toctree([*places[:-1], "api/index", places[-1]])
+    start.write_text(start.read_text(encoding="utf-8") + "\n" + menu, encoding="utf-8")
