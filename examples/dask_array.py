@@ -104,7 +104,7 @@ def main() -> None:
     print(array)
     ctx = ff.Context.make_with("delayed")
     dataset = ctx.load("dask", array, sig_dims=2)
-    com = CoMUDF.with_params(cy=DETECTOR / 2, cx=DETECTOR / 2, r=RADIUS + 2 * DEFLECTION)
+    com = CoMUDF(cy=DETECTOR / 2, cx=DETECTOR / 2, r=RADIUS + 2 * DEFLECTION)
     hits, field = ctx.run_udf(dataset=dataset, udf=[HitsUDF(), com])
 
     # Dask arrays like any other: nothing is computed yet.

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import framefold as ff
-from framefold.masks import circular, ring
+from framefold.detectors import disk, ring
 from framefold.udf.com import CoMUDF
 from framefold.udf.masks import ApplyMasksUDF
 from framefold.udf.sum import SumUDF
@@ -117,15 +117,15 @@ def main() -> None:
     # High angles, where diffuse scattering counts more than diffraction; up to the corners.
     outer = np.hypot(height, width) / 2
     inner = min(9 * r, 0.6 * outer)
-    disk = find_strongest_disk(mean, cy, cx, r)
+    bragg_disk = find_strongest_disk(mean, cy, cx, r)
     print(f"beam at y = {cy:.1f}, x = {cx:.1f}, radius {r:.1f} pixels")
-    print(f"strongest Bragg disk at y = {disk[0]:.1f}, x = {disk[1]:.1f}")
+    print(f"strongest Bragg disk at y = {bragg_disk[0]:.1f}, x = {bragg_disk[1]:.1f}")
 
     def bright_field() -> npt.NDArray[Any]:
-        return circular(cx, cy, width, height, 1.3 * r)
+        return disk((height, width), cy=cy, cx=cx, r=1.3 * r)
 
     def dark_field() -> npt.NDArray[Any]:
-        return ring(cx, cy, width, height, outer, inner)
+        return ring((height, width), cy=cy, cx=cx, ri=inner, ro=outer)
 
     start = time.perf_counter()
     images, total, com, bragg = ctx.run_udf(
@@ -133,8 +133,8 @@ def main() -> None:
         udf=[
             ApplyMasksUDF(mask_factories=[bright_field, dark_field]),
             SumUDF(),
-            CoMUDF.with_params(cy=cy, cx=cx, r=1.5 * r),
-            BraggVectorUDF(beam=(cy, cx), disk=disk, r_disk=r),
+            CoMUDF(cy=cy, cx=cx, r=1.5 * r),
+            BraggVectorUDF(beam=(cy, cx), disk=bragg_disk, r_disk=r),
         ],
         progress=True,
     )

@@ -329,3 +329,22 @@ def test_guesses_from_nothing_are_refused():
 
 def test_it_is_at_the_top_level_too():
     assert ff.CoMUDF is CoMUDF
+
+
+@pytest.mark.parametrize("params", CASES, ids=str)
+def test_parameters_by_name_are_those_of_with_params(params):
+    direct, other = CoMUDF(**params).params.com_params, CoMUDF.with_params(**params).params
+    assert all(map(np.array_equal, direct, other.com_params))
+    copy = CoMUDF(**params).copy().params.com_params
+    assert all(map(np.array_equal, direct, copy))
+
+
+@pytest.mark.parametrize("more", [{"cy": 3}, {"r": 4}, {"ri": None}, {"regression": GIVEN}])
+def test_parameters_are_given_once(more):
+    with pytest.raises(InvalidArgumentError, match="both com_params and others"):
+        CoMUDF(CoMParams(cy=4), **more)
+
+
+def test_a_number_is_no_set_of_parameters():
+    with pytest.raises(InvalidArgumentError, match=r"com_params is a int; use CoMUDF\(cy"):
+        CoMUDF(32)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from framefold.udf.masks import ApplyMasksUDF
     from framefold.udf.max import MaxUDF
     from framefold.udf.raw import PickUDF
+    from framefold.udf.reduction import ReductionUDF
     from framefold.udf.stddev import StdDevUDF
     from framefold.udf.sum import SumUDF
     from framefold.udf.sumsigudf import SumSigUDF
@@ -41,6 +42,7 @@ __all__ = [
     "LogsumUDF",
     "MaxUDF",
     "PickUDF",
+    "ReductionUDF",
     "StdDevUDF",
     "SumSigUDF",
     "SumUDF",
@@ -59,6 +61,7 @@ _LAZY = {
     "LogsumUDF": "framefold.udf.logsum",
     "MaxUDF": "framefold.udf.max",
     "PickUDF": "framefold.udf.raw",
+    "ReductionUDF": "framefold.udf.reduction",
     "StdDevUDF": "framefold.udf.stddev",
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",

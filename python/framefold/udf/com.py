@@ -60,7 +60,7 @@ RegressionOptionsT = npt.NDArray[Any] | RegressionOptions | Literal[-1, 0, 1]
 
 
 class CoMParams(NamedTuple):
-    """Parameters of :class:`CoMUDF`, described at :meth:`CoMUDF.with_params`."""
+    """Parameters of :class:`CoMUDF`, described there."""
 
     cy: float | None = None
     cx: float | None = None
@@ -79,7 +79,27 @@ class CoMUDF(UDF):
     Parameters
     ----------
     com_params
-        Made most easily by :meth:`with_params`.
+        All parameters in one object, in place of the others.
+    cy, cx
+        The reference position in pixels; half of the frame, rounded down, if None.
+    r, ri
+        Only pixels with a distance to it of ``ri < distance <= r`` count; all inner ones if
+        ``ri`` is 0 or None. In pixels.
+    scan_rotation
+        Rotation of the scan against the detector in degrees; a positive one turns shifts
+        clockwise, seen with y pointing down.
+    flip_y
+        Whether the detector's y axis is flipped against the scan's.
+    regression
+        One of :class:`RegressionOptions`, fitted to the frames of this run; or an array of
+        shape ``(3, 2)`` to subtract, such as the ``regression`` of a reference measurement.
+        A fit to the data themselves can also take away what was to be measured.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ``ri`` is not below ``r``, ``regression`` is none of these, or ``com_params`` is given
+        together with others.
 
     Results
     -------
@@ -110,9 +130,30 @@ class CoMUDF(UDF):
     _native_kernel = "com"
     _native_finish = True
 
-    def __init__(self, com_params: CoMParams | None = None) -> None:
+    def __init__(
+        self,
+        com_params: CoMParams | None = None,
+        *,
+        cy: float | None = None,
+        cx: float | None = None,
+        r: float = inf,
+        ri: float | None = 0.0,
+        scan_rotation: float = 0.0,
+        flip_y: bool = False,
+        regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
+    ) -> None:
+        given = CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression)
         if com_params is None:
-            com_params = CoMParams()
+            com_params = given
+        elif not isinstance(com_params, CoMParams):
+            raise InvalidArgumentError(
+                f"CoMUDF: com_params is a {type(com_params).__name__}; use CoMUDF(cy=…, cx=…, r=…)"
+            )
+        elif any(not np.array_equal(x, y) for x, y in zip(given, CoMParams(), strict=True)):  # type: ignore[arg-type]
+            raise InvalidArgumentError(
+                "CoMUDF: got both com_params and others; pass all of them by name, or "
+                "com_params._replace(…)"
+            )
         _check_numbers(com_params)
         _regression(com_params.regression)
         super().__init__(com_params=com_params)
@@ -129,30 +170,7 @@ class CoMUDF(UDF):
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
     ) -> CoMUDF:
-        """A centre of mass UDF with the given parameters.
-
-        Parameters
-        ----------
-        cy, cx
-            The reference position in pixels; half of the frame, rounded down, if None.
-        r, ri
-            Only pixels with a distance to it of ``ri < distance <= r`` count; all inner ones if
-            ``ri`` is 0 or None. In pixels.
-        scan_rotation
-            Rotation of the scan against the detector in degrees; a positive one turns shifts
-            clockwise, seen with y pointing down.
-        flip_y
-            Whether the detector's y axis is flipped against the scan's.
-        regression
-            One of :class:`RegressionOptions`, fitted to the frames of this run; or an array of
-            shape ``(3, 2)`` to subtract, such as the ``regression`` of a reference measurement.
-            A fit to the data themselves can also take away what was to be measured.
-
-        Raises
-        ------
-        InvalidArgumentError
-            If ``ri`` is not below ``r``, or ``regression`` is none of these.
-        """
+        """The same as the class with these parameters: the reference's way to write it."""
         return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
 
     def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:

@@ -1,0 +1,76 @@
+"""Virtual detectors by name: one order of parameters, which is none."""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold import detectors, masks
+from framefold.exceptions import InvalidArgumentError
+
+SHAPE = (10, 13)
+
+
+def test_each_is_the_mask_of_the_reference_with_x_and_y_in_their_places() -> None:
+    place, theirs = {"cy": 3, "cx": 8}, (8, 3, 13, 10)
+    for ours, other in [
+        (detectors.disk(SHAPE, r=2.5, **place), masks.circular(*theirs, 2.5)),
+        (
+            detectors.disk(SHAPE, r=2.5, antialiased=True, **place),
+            masks.circular(*theirs, 2.5, True),
+        ),
+        (detectors.ring(SHAPE, ri=2, ro=4, **place), masks.ring(*theirs, 4, 2)),
+        (
+            detectors.rings(SHAPE, n=3, ri=1, ro=7, normalize=True, **place),
+            masks.radial_bins(*theirs, 7, 1, 3, True, False),
+        ),
+        (detectors.rings(SHAPE, n=3), masks.radial_bins(6, 5, 13, 10, n_bins=3, use_sparse=False)),
+        (np.stack(detectors.polar(SHAPE, **place)), np.stack(masks.polar_map(*theirs))),
+    ]:
+        assert ours.dtype == other.dtype
+        np.testing.assert_array_equal(ours, other)
+
+
+def test_a_rectangle_has_the_rows_and_columns_that_it_says() -> None:
+    expected = np.zeros(SHAPE, dtype=bool)
+    expected[2:5, 7:9] = True
+    np.testing.assert_array_equal(detectors.rectangle(SHAPE, y=2, x=7, height=3, width=2), expected)
+    expected = np.zeros(SHAPE, dtype=bool)
+    expected[:2, 11:] = True
+    np.testing.assert_array_equal(
+        detectors.rectangle(SHAPE, y=-3, x=11, height=5, width=9), expected
+    )
+    assert not detectors.rectangle(SHAPE, y=-3, x=0, height=2, width=2).any()
+
+
+def test_all_but_the_shape_is_given_by_name() -> None:
+    for name in detectors.__all__:
+        first, *others = inspect.signature(getattr(detectors, name)).parameters.values()
+        assert first.name == "shape"
+        assert {each.kind for each in others} == {inspect.Parameter.KEYWORD_ONLY}
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: detectors.ring(SHAPE, ri=4, ro=4), "ri=4 is not below ro=4"),
+        (lambda: detectors.disk((10,), r=2), r"frames of shape \(10,\) have 1"),
+        (lambda: detectors.disk(SHAPE, cy=np.nan, r=2), "not finite"),
+        (lambda: detectors.rectangle(SHAPE, y=0, x=0, height=-1, width=1), "0 or more"),
+        (lambda: detectors.rectangle(SHAPE, y=0.5, x=0, height=1, width=1), "whole pixels"),
+    ],
+)
+def test_what_makes_no_sense_is_said(make, message) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        make()
+
+
+def test_the_middle_is_that_of_the_engine() -> None:
+    ctx, dataset = ff.Context.make_with("inline"), ff.example_scan()
+    sig = dataset.shape.sig
+    ours = ff.ApplyMasksUDF([lambda: ff.detectors.disk(sig, r=3.5)])
+    results = ctx.run_udf(dataset, [ours, ff.ReductionUDF("masks", disk=3.5)])
+    np.testing.assert_array_equal(*(result["intensity"].data for result in results))
