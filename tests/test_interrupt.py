@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -70,6 +71,101 @@ def test_ctrl_c(executor):
     assert process.returncode == 0, err
     assert "threads left: 0" in out
     assert "next run: (100, 100)" in out
+
+
+class Interrupting(UDF):
+    """Counts frames; the frame of that value sends SIGINT to a process, and takes long then."""
+
+    def __init__(self, pid, at):
+        super().__init__(pid=pid, at=at)
+
+    def get_result_buffers(self):
+        return {
+            "seen": self.buffer(kind="nav", dtype=bool),
+            "count": self.buffer(kind="single", dtype="int64"),
+        }
+
+    def process_frame(self, frame):
+        if frame[0, 0] == self.params.at:
+            os.kill(self.params.pid, signal.SIGINT)
+            for _ in range(3000):  # short steps, as a signal may come just before one
+                time.sleep(0.01)
+        self.results.seen[:] = True
+        self.results.count[:] += 1
+
+    def merge(self, dest, src):
+        dest.seen[:] = src.seen
+        dest.count[:] += src.count
+
+
+@pytest.fixture(scope="module")
+def numbered():
+    data = np.broadcast_to(np.arange(60, dtype=np.uint16).reshape(6, 10, 1, 1), (6, 10, 2, 2))
+    return ff.Context().load("memory", data=data, sig_dims=2, num_partitions=12)
+
+
+@pytest.fixture(params=["inline", "threads", "processes"])
+def interrupted(request, numbered):
+    def run(how):
+        try:
+            how(ctx)
+        except KeyboardInterrupt as error:
+            return error
+        raise AssertionError("it was not interrupted")
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with ff.Context.make_with(
+            request.param, cpus=None if request.param == "inline" else 2
+        ) as ctx:
+            yield run
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_keeps_what_is_done(interrupted, numbered):
+    udfs = [Interrupting(os.getpid(), 42), ff.SumSigUDF()]
+    results = interrupted(lambda ctx: ctx.run_udf(numbered, udfs)).results
+    seen, sums = results[0]["seen"], results[1]["intensity"]
+    # Whole partitions, all before the one that did not end.
+    n_frames = int(results[0]["count"].data[0])
+    assert n_frames % 5 == 0
+    assert 0 <= n_frames <= 40
+    assert np.array_equal(np.flatnonzero(results.damage.data), np.arange(n_frames))
+    assert np.array_equal(seen.valid_mask, results.damage.data)
+    assert np.array_equal(sums.raw_data[:n_frames], np.arange(n_frames) * 4)
+    assert not sums.valid_mask.ravel()[n_frames:].any()
+
+
+class InterruptedHere(Interrupting):
+    """The same on the thread of the run."""
+
+    def process_frame(self, frame):
+        if frame[0, 0] == self.params.at:
+            raise KeyboardInterrupt
+        self.results.seen[:] = True
+
+
+def test_ctrl_c_within_a_loop_over_results_keeps_them(numbered):
+    def loop():
+        for results in ff.Context.make_with("inline").run_udf_iter(numbered, udf):
+            last[:] = [results]
+
+    udf, last = InterruptedHere(0, at=42), []
+    with pytest.raises(KeyboardInterrupt) as caught:
+        loop()
+    assert caught.value.results[0]["seen"].data.sum() == 40
+    assert np.array_equal(caught.value.results[0]["seen"].data, last[0][0]["seen"].data)
+
+
+def test_results_are_gone_with_the_exception(numbered):
+    kept = []
+    try:
+        ff.Context.make_with("inline").run_udf(numbered, InterruptedHere(0, at=42))
+    except KeyboardInterrupt as error:
+        kept += [weakref.ref(each) for each in (error.results, error.results._run)]
+    assert len(kept) == 2
+    assert [each() for each in kept] == [None, None]
 
 
 def test_a_signal_ends_a_tile_of_very_many_chunks(tmp_path):

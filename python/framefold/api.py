@@ -267,6 +267,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
 
         Raises
         ------
+        KeyboardInterrupt
+            After Ctrl-C. Once the run has begun, ``results`` of the exception are the results so
+            far, :class:`UDFResults`, on all executors but the delayed one.
         UDFRunCancelled
             If a plot, a reporter or another thread cancels the run.
         FramefoldError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -96,8 +97,9 @@ class ResultGenerator(Iterator[UDFResults]):
             complete = self.is_complete
             if complete:
                 self._run.end(complete=True)
-        except BaseException:
+        except BaseException as error:
             self._end()
+            self._give_results_to(error)
             raise
         finally:
             self._stepping = False
@@ -118,6 +120,12 @@ class ResultGenerator(Iterator[UDFResults]):
             finally:
                 self._run.end(complete=False)  # of no effect if it is complete
 
+    def _give_results_to(self, error: BaseException) -> None:
+        """Let Ctrl-C bring the results so far along: they live as long as the exception does."""
+        if isinstance(error, KeyboardInterrupt):
+            with suppress(Exception):  # nothing takes the place of what the user wants
+                error.results = self.results_so_far()  # type: ignore[attr-defined]
+
     @property
     def is_complete(self) -> bool:
         """Whether all partitions are merged."""
@@ -136,8 +144,9 @@ class ResultGenerator(Iterator[UDFResults]):
             return
         try:
             self._plots.update(results, last=self.is_complete)
-        except BaseException:
+        except BaseException as error:
             self._end()
+            self._give_results_to(error)
             raise
 
     def cancel(self) -> None:
