@@ -34,6 +34,7 @@ import framefold as ff
 from framefold.exceptions import (
     FramefoldError,
     InvalidArgumentError,
+    UDFRunCancelled,
     WorkerError,
     WorkerTimeoutError,
 )
@@ -112,6 +113,36 @@ def test_workers_with_nannies(nannies, inline, tmp_path):  # noqa: F811
             ctx.run_udf(frames(inline), PerFrame(sleep_in_python))
         assert gone([pid])
         assert_usable(ctx)
+
+
+def test_workers_that_an_ended_run_keeps_busy_are_left_out(inline, tmp_path):  # noqa: F811
+    with Cluster(tmp_path, n_workers=1) as cluster:
+        executor = DaskJobExecutor.connect(cluster.address, startup_timeout=2)
+        with ff.Context(executor=executor) as ctx:
+            executor.client.wait_for_workers(1)
+            (stuck,) = executor.client.nthreads()
+            end_while_it_is_busy(ctx, tmp_path / "begun")
+            with pytest.raises(WorkerError, match=rf"all threads of {stuck} were busy"):
+                ctx.run_udf(frames(inline), Level())
+            cluster.add_worker()
+            executor.client.wait_for_workers(2)
+            assert_usable(ctx)
+        cluster.processes[1].kill()  # it would not end by itself
+
+
+def end_while_it_is_busy(ctx, file):
+    """Begins a run whose function never returns, and closes it."""
+
+    def touch_and_sleep(frame):
+        file.touch()
+        sleep_in_python(frame)
+
+    with ctx.run_udf_iter(frames(ctx), PerFrame(touch_and_sleep)) as steps:
+        closer = threading.Thread(target=lambda: (eventually(file.exists), steps.close()))
+        closer.start()
+        with pytest.raises(UDFRunCancelled):
+            next(steps)
+        closer.join()
 
 
 def test_everything_is_restarted(nannies, inline):  # noqa: F811

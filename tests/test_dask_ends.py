@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,12 @@ from dask_cases import (
 )
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError, WorkerError
+from framefold.exceptions import (
+    InvalidArgumentError,
+    UDFRunCancelled,
+    WorkerError,
+    WorkerTimeoutError,
+)
 from framefold.executor._dask import cluster as dask_cluster
 from framefold.executor.dask import DaskJobExecutor, cluster_spec
 from framefold.udf import UDF
@@ -340,6 +346,43 @@ def test_a_worker_that_was_late_once_is_used_again(tmp_path):
         result = ctx.run_udf(frames(ctx, 150, 150), udf)["number"].data
         assert result.tolist() == list(range(150))
         assert (tmp_path / "begun-2").read_text() == "xx"
+
+
+def test_a_run_that_waits_for_a_worker_which_an_ended_run_keeps_busy(tmp_path):
+    with (
+        ff.Context(executor=DaskJobExecutor.make_local(cluster_spec(1))) as ctx,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        udf = Counted(file=str(tmp_path / "begun"), actions=[never_end])
+        steps = ctx.run_udf_iter(frames(ctx), udf)
+
+        def n_runs():
+            tasks = [task for tasks in ctx.executor.client.processing().values() for task in tasks]
+            return len({str(task).split("-")[1] for task in tasks})
+
+        first = pool.submit(list, steps)
+        assert eventually((tmp_path / "begun").exists, 30)
+        other = pool.submit(ctx.run_udf, frames(ctx), Level(offset=5))
+        assert eventually(lambda: n_runs() == 2)
+        steps.close()
+        assert other.result(40)["level"].data.tolist() == [5] * 40
+        assert isinstance(first.exception(40), UDFRunCancelled)
+
+
+def test_a_time_limit_holds_for_planning(tmp_path):
+    class Endless(Level):
+        def get_result_buffers(self):
+            if os.getpid() != here:
+                time.sleep(1000)
+            return super().get_result_buffers()
+
+    here = os.getpid()
+    executor = DaskJobExecutor.make_local(cluster_spec(1), timeout=60, startup_timeout=2)
+    with ff.Context(executor=executor) as ctx:
+        executor.client.wait_for_workers(1)
+        with pytest.raises(WorkerTimeoutError, match="did not get ready for the run within 2 sec"):
+            ctx.run_udf(frames(ctx), Endless())
+        assert_usable(ctx)
 
 
 def test_a_client_that_is_closed_in_the_middle_of_a_run():

@@ -238,7 +238,7 @@ def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
         assert not other.done(), time.monotonic() - begin
     finally:
         other.release()
-        local.executor._own.replace([address])
+        local.executor._own.replace(address)
         assert eventually(lambda: address not in client.nthreads(), 20)
         assert eventually(lambda: local.executor.n_workers == 2, 20)
 

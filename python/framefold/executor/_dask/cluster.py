@@ -191,13 +191,14 @@ class LocalCluster(_foreign.spec_cluster()):  # type: ignore[misc] # distributed
         known = self.scheduler_info["workers"].get(address, {})
         return isinstance(self.workers.get(known.get("name")), LocalWorker)
 
-    def replace(self, addresses: list[str]) -> None:
-        """End these workers at once; others are started in their place."""
-        for address in addresses:
-            state = self.scheduler.workers.get(address)
-            worker = None if state is None else self.workers.get(state.name)
-            if isinstance(worker, LocalWorker):
-                worker.kill()
+    def replace(self, address: str) -> bool:
+        """End a worker at once if another one is started in its place; whether it is."""
+        state = self.scheduler.workers.get(address)
+        worker = None if state is None else self.workers.get(state.name)
+        if not isinstance(worker, LocalWorker):
+            return False
+        worker.kill()
+        return True
 
     @property
     def why_none(self) -> str | None:

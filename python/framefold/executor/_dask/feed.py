@@ -21,7 +21,7 @@ from framefold.exceptions import WorkerError
 from framefold.executor._dask import messages
 from framefold.executor._dask.memory import SharedBuffer, is_near
 from framefold.executor._dask.resources import CANCELLED, Demand, RunResources, Shipping
-from framefold.executor._dask.work import Answer, Shipment, ShippedRun
+from framefold.executor._dask.work import Answer, Busy, Shipment, ShippedRun
 from framefold.executor._dask.workers import (
     BATCH_BYTES,
     N_TRIED,
@@ -31,6 +31,7 @@ from framefold.executor._dask.workers import (
     ClusterTasks,
     Participation,
     WorkerState,
+    busy_with,
     demand,
     stop,
 )
@@ -169,6 +170,10 @@ class Feed:
             self._release_worker(self._workers.pop(address), blamed=True)
         for worker in [worker for worker in self._workers.values() if worker.needs_restart]:
             self._restart(worker)
+        for worker in self._workers.values():
+            if worker.is_silent(now, self._executor._startup_timeout):
+                worker.asked_at = now
+                self._start_coroutine(self._ask_what_it_does(worker))
         self._ask_workers()
         self._check_workers(now)
         # Workers that are about to come need no call.
@@ -199,6 +204,8 @@ class Feed:
         states = {worker.state for worker in self._workers.values()}
         if states & {Participation.IDLE, Participation.PREPARING, Participation.USABLE}:
             self._had_worker_at = now
+        elif states and any(worker.is_stuck for worker in self._workers.values()):
+            raise messages.stuck(self._names, list(self._workers.values()), patience)
         elif states and not self._was_usable:
             workers = list(self._workers.values())
             raise messages.none_can(self._names, self._address, workers)
@@ -243,6 +250,23 @@ class Feed:
         fresh = WorkerState(worker.address, worker.n_threads, worker.may_share)
         fresh.n_broken = worker.n_broken
         self._workers[worker.address] = fresh
+
+    async def _ask_what_it_does(self, worker: WorkerState) -> None:
+        """See why nothing comes from a worker; replace it, or leave it out, if nothing will."""
+        since = worker.since
+        busy = await busy_with(self._client, self._number, worker.address)
+        if self._ended or worker.state is Participation.GONE or worker.since != since:
+            return
+        timeout, patience = self._executor._timeout, self._executor._startup_timeout
+        own = self._executor._own
+        if busy is Busy.STUCK and own is not None and own.replace(worker.address):
+            self._restart(worker)
+        elif busy is Busy.STUCK:
+            worker.is_stuck = True
+            self._exclude(worker, "its threads are busy with what was cancelled")
+        elif busy is Busy.WITH_RUN and worker.state is Participation.PREPARING and timeout:
+            self._tasks.fail(None, messages.not_ready(self._names, patience, worker.address))
+        self._changed.set()
 
     def _exclude(self, worker: WorkerState, reason: str) -> None:
         self._release_worker(worker, lost=False)

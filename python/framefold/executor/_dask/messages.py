@@ -18,14 +18,32 @@ class CannotTakePartError(WorkerError, FileAccessError):
 
 def none_can(names: str, scheduler: str, workers: list[WorkerState]) -> WorkerError:
     """For a run that no worker can take part in."""
-    by_reason: dict[str, list[str]] = {}
-    for worker in workers:
-        by_reason.setdefault(worker.reason, []).append(worker.address)
-    reasons = "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in by_reason.items())
     return CannotTakePartError(
         f"no worker of the Dask scheduler at {scheduler} can take part in the run of {names}: "
-        f"{reasons}. Each needs framefold of the version that is used here, and the files under "
-        f"the same path"
+        f"{_reasons(workers)}. Each needs framefold of the version that is used here, and the "
+        f"files under the same path"
+    )
+
+
+def stuck(names: str, workers: list[WorkerState], seconds: float) -> WorkerError:
+    """For a cluster whose workers are kept busy by code that does not stop."""
+    addresses = _listed([worker.address for worker in workers if worker.is_stuck])
+    others = [worker for worker in workers if not worker.is_stuck]
+    reasons = f" Others cannot take part: {_reasons(others)}." if others else ""
+    return WorkerError(
+        f"no Dask worker is free for the run of {names}: for {seconds:g} seconds "
+        f"(startup_timeout), all threads of {addresses} were busy with functions that do not "
+        f"return, although what they belong to was ended or cancelled.{reasons} End these workers, "
+        f"and start others without --no-nanny: a nanny replaces such a worker"
+    )
+
+
+def not_ready(names: str, seconds: float, address: str) -> WorkerTimeoutError:
+    """For a worker that takes too long to plan the run."""
+    return WorkerTimeoutError(
+        f"{names}: the Dask worker at {address} did not get ready for the run within {seconds:g} "
+        f"seconds. What it gets as parameters, or its get_result_buffers, may wait for something; "
+        f"use a longer startup_timeout if it only needs time"
     )
 
 
@@ -86,6 +104,13 @@ def broken(names: str, address: str, error: Exception) -> WorkerError:
         f"a task of the run of {names} failed on the Dask worker at {address}, not in user code: "
         f"{type(error).__name__}: {error}"
     )
+
+
+def _reasons(workers: list[WorkerState]) -> str:
+    by_reason: dict[str, list[str]] = {}
+    for worker in workers:
+        by_reason.setdefault(worker.reason, []).append(worker.address)
+    return "; ".join(f"{_listed(workers)}: {reason}" for reason, workers in by_reason.items())
 
 
 def _listed(workers: list[str]) -> str:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -317,18 +318,41 @@ def _packed(exception: BaseException) -> failures.Packed:
     return packed
 
 
-async def stop(number: str, patience: float) -> bool:
-    """End a run on this worker; returns whether user code stopped in time."""
+class Busy(Enum):
+    """What a worker does, seen from one run."""
+
+    NOT_WITH_RUN = "nothing for the run"
+    WITH_RUN = "something for the run"
+    STUCK = "nothing but what was cancelled and does not end"
+
+
+async def stop(number: str, patience: float, dask_worker: Any) -> Busy:
+    """End a run on this worker, and give user code some seconds to stop."""
     with _shipped_runs_lock:
         _cancelled_numbers.append(number)
-        runs = [shipped for shipped in _shipped_runs if shipped.shipment.number == number]
+    runs = _shipped(number)
     for shipped in runs:
         shipped.cancel()
     deadline = time.monotonic() + patience
     while any(shipped.n_busy for shipped in runs):
         if time.monotonic() > deadline:
-            return False
+            return busy_with(number, dask_worker)
         await asyncio.sleep(0.01)
     for shipped in runs:
         shipped.close()
-    return True
+    return Busy.NOT_WITH_RUN
+
+
+def busy_with(number: str, dask_worker: Any) -> Busy:
+    """What this worker does, for a run; Dask passes the worker."""
+    state = dask_worker.state
+    # Those that were cancelled keep their threads until they return.
+    if sum(task.state == "cancelled" for task in state.executing) >= state.nthreads:
+        return Busy.STUCK
+    is_busy = any(shipped.n_busy for shipped in _shipped(number))
+    return Busy.WITH_RUN if is_busy else Busy.NOT_WITH_RUN
+
+
+def _shipped(number: str) -> list[ShippedRun]:
+    with _shipped_runs_lock:
+        return [shipped for shipped in _shipped_runs if shipped.shipment.number == number]

@@ -17,6 +17,7 @@ from distributed import Client
 
 from framefold.executor._dask import work as dask_work
 from framefold.executor._dask.memory import SharedBuffer
+from framefold.executor._dask.work import Busy
 from framefold.executor._tasks import Tasks
 
 if TYPE_CHECKING:
@@ -96,10 +97,14 @@ class WorkerState:
     may_share: bool
     state: Participation = Participation.IDLE
     reason: str = ""
+    #: Whether that is what it is kept busy with.
+    is_stuck: bool = False
     run: Any = None
     batches: list[Batch] = field(default_factory=list)
     #: When the latest finished batch came back, by the clock of the feed.
     since: float = 0.0
+    #: When it was last asked what it is busy with.
+    asked_at: float = 0.0
     #: Whether a batch of this worker took so long that it was sent to another one as well.
     is_late: bool = False
     #: Whether its futures were cancelled or lost: it has to be asked to take part once more.
@@ -137,6 +142,11 @@ class WorkerState:
         self.batches.remove(batch)
         self.since = now
         self.is_late = False
+
+    def is_silent(self, now: float, patience: float) -> bool:
+        """Whether it has given nothing for so many seconds, and was not asked why."""
+        pending = [batch.since for batch in self.batches if batch.future.status == "pending"]
+        return bool(pending) and now > max(self.since, self.asked_at, min(pending)) + patience
 
     def room(self, n_ahead: int, *, careful: bool) -> int:
         """How many more batches can be sent to it."""
@@ -258,24 +268,40 @@ async def stop(
     own
         The cluster that replaces workers; None to have their nannies restart them.
     """
-
-    async def runs_on(address: str) -> bool:
-        with suppress(Exception):  # it does not answer
-            async with asyncio.timeout(2 * PATIENCE):
-                arguments = (dask_work.stop, number, PATIENCE)
-                return not (await client.run(*arguments, workers=[address]))[address]
-        return True
-
-    running = await asyncio.gather(*map(runs_on, [*busy, *idle]))
-    busy = [address for address, runs in zip(busy, running, strict=False) if runs]
+    asked = [*busy, *idle]
+    found = await asyncio.gather(
+        *(_ask(client, address, dask_work.stop, number, PATIENCE) for address in asked)
+    )
+    now = dict(zip(asked, found, strict=True))
+    busy = [address for address in busy if now[address] is not Busy.NOT_WITH_RUN]
     if not busy:
         return
     with suppress(Exception):
         async with asyncio.timeout(2 * PATIENCE):
             # Not those that do something for others.
             known = await client.processing()
-            addresses = [each for each in busy if each in known and not known[each]]
-            if addresses and own is not None:
-                own.replace(addresses)
-            elif addresses:
-                await client.restart_workers(addresses, timeout=PATIENCE, raise_for_error=False)
+            free = [each for each in busy if now[each] is Busy.STUCK or not known.get(each, True)]
+            await asyncio.gather(*(_replace(client, address, own) for address in free))
+
+
+async def _replace(client: Client, address: str, own: LocalCluster | None) -> None:
+    """End a worker at once if another one comes in its place."""
+    if own is not None:
+        own.replace(address)
+        return
+    with suppress(ValueError):  # it has no nanny
+        await client.restart_workers([address], timeout=PATIENCE, raise_for_error=False)
+
+
+async def busy_with(client: Client, number: str, address: str) -> Busy | None:
+    """What a worker does, seen from a run; None if it does not say."""
+    return await _ask(client, address, dask_work.busy_with, number)
+
+
+async def _ask(client: Client, address: str, function: Any, *arguments: Any) -> Busy | None:
+    with suppress(Exception):  # it does not answer
+        async with asyncio.timeout(2 * PATIENCE):
+            found = await client.run(function, *arguments, workers=[address])
+            answer: Busy = found[address]
+            return answer
+    return None
