@@ -1,0 +1,94 @@
+"""The notebooks run, and what they say is what is kept in them; live plots change as they run."""
+
+from __future__ import annotations
+
+import base64
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
+NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the notebook of a name in a folder of its own."""
+    pytest.importorskip("nbclient", reason="nbclient is needed to run notebooks")
+    pytest.importorskip("ipykernel", reason="ipykernel is needed to run notebooks")
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(str(FOLDER))
+    sys.modules.pop("run", None)
+    from run import executed  # type: ignore[import-not-found]
+
+    # The kernel chooses its own backend, as it does for a user.
+    monkeypatch.delenv("MPLBACKEND", raising=False)
+    return lambda name: executed(FOLDER / name, tmp_path)
+
+
+def texts(notebook: Any) -> list[tuple[int, str]]:
+    """What cells print and show as text, each with the number of its cell."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        for output in cell.get("outputs", []):
+            if output.output_type == "stream":
+                found.append((number, output.text))
+            elif output.output_type == "execute_result":
+                found.append((number, output.data["text/plain"]))
+    return found
+
+
+def pictures(notebook: Any) -> list[list[bytes]]:
+    """The pictures of each cell of code."""
+    return [
+        [
+            base64.b64decode(output.data["image/png"])
+            for output in cell.outputs
+            if output.output_type == "display_data" and "image/png" in output.data
+        ]
+        for cell in notebook.cells
+        if cell.cell_type == "code"
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name != "live-plots.ipynb"])
+def test_a_notebook_says_what_is_kept_in_it(run: Any, name: str) -> None:
+    import nbformat
+
+    kept = nbformat.read(FOLDER / name, as_version=4)
+    notebook, _ = run(name)
+    assert texts(notebook) == texts(kept), f"run: python docs/notebooks/run.py {name}"
+    assert [len(cell) for cell in pictures(notebook)] == [len(cell) for cell in pictures(kept)]
+
+
+def test_live_plots_follow_the_run(run: Any, tmp_path: Path) -> None:
+    notebook, updates = run("live-plots.ipynb")
+    assert not any(
+        output.output_type in ("error", "stream") for cell in notebook.cells
+        for output in cell.get("outputs", [])
+    )  # fmt: skip
+    shown = pictures(notebook)
+    # Each plot once, in the cell that shows it: as it was at the end.
+    assert [len(of_cell) for of_cell in shown] == [0, 2, 2, 1, 0, 0]
+    assert all(picture.startswith(PNG) for of_cell in shown for picture in of_cell)
+    assert len(updates) == 5
+    assert max(updates.values()) >= 3
+    assert min(updates.values()) >= 1
+    for name in ("live-plot.png", "live-plot-half.png"):
+        assert (tmp_path / name).read_bytes().startswith(PNG)
+    (page,) = notebook.cells[-1].outputs
+    assert "Periodicity" in page.data["text/html"]
+    assert "<svg" in page.data["text/html"]
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_notebooks_are_kept_with_their_output(name: str) -> None:
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    assert '"execution_count": 1' in text
+    assert "image/png" in text
+    # Folders of the machine that it ran on.
+    assert "/tmp" not in text
+    assert "/home" not in text
