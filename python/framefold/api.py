@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._tracebacks import shortened
 from framefold.common.buffers import BufferWrapper
 from framefold.common.progress import ProgressReporter
 from framefold.compat.elsewhere import elsewhere
@@ -208,6 +209,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         *,
         sync: Literal[False],
     ) -> Coroutine[Any, Any, tuple[UDFResultDict, ...]]: ...
+    @shortened
     def run_udf(
         self,
         dataset: DataSet,
@@ -324,6 +326,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         *,
         sync: Literal[False],
     ) -> ResultAsyncGenerator: ...
+    @shortened
     def run_udf_iter(
         self,
         dataset: DataSet,
@@ -363,6 +366,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         generator = self._generator(run, reporting, plots)
         return generator if sync else _async_generator(generator)
 
+    @shortened
     def map(
         self,
         dataset: DataSet,
@@ -401,6 +405,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         )
         return results["result"]
 
+    @shortened
     def export_dataset(
         self,
         dataset: DataSet,
@@ -490,6 +495,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             verify=verify,
         )
 
+    @shortened
     def display(self, dataset: DataSet, udf: UDF, roi: Any = None) -> UDFInfo:
         """How a UDF sees a data set: tiles, result buffers, dtypes; reads no pixel.
 
@@ -504,6 +510,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
 
         return UDFInfo(dataset, udf, roi=roi)
 
+    @shortened
     def explain(
         self,
         dataset: DataSet,

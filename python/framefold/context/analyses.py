@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
 
+from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -264,6 +265,7 @@ class AnalysisMethods:
         analysis.get_roi()
         return analysis
 
+    @shortened
     def run(
         self, job: Analysis, roi: Any = None, progress: Any = False, corrections: Any = None
     ) -> AnalysisResultSet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, Literal
 
+from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.base import DataSet
 
@@ -18,6 +19,7 @@ __all__ = ["ConvertMethods"]
 class ConvertMethods:
     """Base of :class:`framefold.Context`: sparse files; whole arrays are exported."""
 
+    @shortened
     def convert(
         self,
         dataset: DataSet,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
+from framefold.common._tracebacks import shortened
 from framefold.io.dataset._opening import load_as
 from framefold.io.dataset.base import DataSet
 
@@ -15,6 +16,7 @@ __all__ = ["OpenMethods"]
 class OpenMethods:
     """Base of :class:`framefold.Context`: from files and arrays to data sets."""
 
+    @shortened
     def open(
         self, path: str | PathLike[str] | Sequence[str | PathLike[str]], **options: Any
     ) -> DataSet:
@@ -36,6 +38,7 @@ class OpenMethods:
         """
         return self.load("auto", path, **options)
 
+    @shortened
     def load(self, filetype: str | type[DataSet], *args: Any, **options: Any) -> DataSet:
         """Open a data set of a given type.
 

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import Any, TypeVar
 
+from framefold.common._tracebacks import shorten
 from framefold.run.results import UDFResultDict, UDFResults, result_of
 from framefold.run.steps import ResultGenerator, not_the_end
 
@@ -30,10 +31,14 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="framefold-async")
 
     async def __anext__(self) -> UDFResults:
-        await self.advance()
-        results = self._generator.results_so_far()
-        self._generator.update_plots(results)
-        return results
+        try:
+            await self.advance()
+            results = self._generator.results_so_far()
+            self._generator.update_plots(results)
+            return results
+        except BaseException as error:
+            shorten(error)
+            raise
 
     async def advance(self) -> None:
         """Merge the next partition; at the end, raise StopAsyncIteration."""
@@ -136,4 +141,8 @@ async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict,
 
 async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:
     """What :func:`~framefold.run.results.result_of` says, once the run is complete."""
-    return result_of(await final_results(generator), single)
+    try:
+        return result_of(await final_results(generator), single)
+    except BaseException as error:
+        shorten(error)
+        raise

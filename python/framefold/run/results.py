@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold import _engine
+from framefold.common._tracebacks import shortened
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
 
@@ -46,6 +47,7 @@ class UDFResults:
         assert self._damage is not None
         return self._damage
 
+    @shortened
     def __getitem__(self, index: int) -> UDFResultDict:
         """The results of one UDF."""
         return self.buffers[index]
@@ -88,6 +90,7 @@ class StepResults(UDFResults):
         return self._damage
 
     @property
+    @shortened
     def buffers(self) -> tuple[UDFResultDict, ...]:
         """One dict for each UDF."""
         if self._buffers is None:

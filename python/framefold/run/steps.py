@@ -9,6 +9,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from framefold.common._tracebacks import shortened
 from framefold.run.plan import Run
 from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
@@ -47,6 +48,7 @@ class ResultGenerator(Iterator[UDFResults]):
         if plots is not None:
             plots.begin(self.results_so_far())
 
+    @shortened
     def __next__(self) -> UDFResults:
         with self._lock:
             self.advance()

@@ -10,6 +10,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
+from framefold.common._tracebacks import without_own_lines
 from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
 from framefold.executor._processes.channels import LOST
 from framefold.executor._wire import pickles
@@ -42,7 +43,7 @@ class DifferentCodeError(WorkerError):
 
 def pack(exception: BaseException) -> Packed:
     """What :func:`unpack` makes an exception of."""
-    text = "".join(traceback.format_exception(exception))
+    text = "".join(traceback.format_exception(without_own_lines(exception)))
     try:
         data = _dumps(exception)
         _loaded(data)
