@@ -153,10 +153,19 @@ def main() -> None:
         "com-x": (com["field_x"].data, "centre of mass, x", "shift in pixels"),
         "strain": (100 * strain, "strain along one Bragg vector", "strain in %"),
     }
+    signed = ("com-y", "com-x", "strain")
     for name, (image, title, unit) in pictures.items():
-        is_signed = name in ("com-y", "com-x", "strain")
-        draw(out / f"{name}.png", np.asarray(image), title, unit, is_signed=is_signed)
-    print(f"pictures in {out}: " + ", ".join(f"{name}.png" for name in pictures))
+        figure, axes = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
+        draw(axes, np.asarray(image), title, unit, is_signed=name in signed)
+        figure.savefig(out / f"{name}.png", dpi=150)
+        plt.close(figure)
+    figure, places = plt.subplots(2, 3, figsize=(10, 5.6), layout="constrained")
+    for axes, (name, (image, title, unit)) in zip(places.flat, pictures.items(), strict=True):
+        draw(axes, np.asarray(image), title, unit, is_signed=name in signed)
+        axes.set(xlabel="", ylabel="", xticks=[], yticks=[])
+    figure.savefig(out / "overview.png", dpi=100)
+    plt.close(figure)
+    print(f"pictures in {out}: " + ", ".join(f"{name}.png" for name in ("overview", *pictures)))
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -223,8 +232,8 @@ def find_strongest_disk(
     return float(found[0]), float(found[1])
 
 
-def draw(path: Path, image: npt.NDArray[Any], title: str, unit: str, *, is_signed: bool) -> None:
-    """Save one image with axes, title and colour bar; contrast between percentiles."""
+def draw(axes: Any, image: npt.NDArray[Any], title: str, unit: str, *, is_signed: bool) -> None:
+    """Draw one image with title and colour bar; contrast between percentiles."""
     # Scans of one axis become a line of pixels, higher ones show their first plane.
     image = np.atleast_2d(image)
     while image.ndim > 2:
@@ -234,14 +243,11 @@ def draw(path: Path, image: npt.NDArray[Any], title: str, unit: str, *, is_signe
         middle = np.nanmedian(image)
         reach = max(high - middle, middle - low, 1e-9)
         low, high = middle - reach, middle + reach
-    figure, axes = plt.subplots(figsize=(5.5, 4.5), layout="constrained")
     shown = axes.imshow(
         image, vmin=low, vmax=high, cmap="RdBu_r" if is_signed else "viridis", aspect="equal"
     )
     axes.set(title=title, xlabel="x in pixels", ylabel="y in pixels")
-    figure.colorbar(shown, ax=axes, label=unit)
-    figure.savefig(path, dpi=150)
-    plt.close(figure)
+    axes.figure.colorbar(shown, ax=axes, label=unit)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PICTURES = ["bright-field", "com-x", "com-y", "dark-field", "mean-pattern", "strain"]
+PICTURES = ["bright-field", "com-x", "com-y", "dark-field", "mean-pattern", "overview", "strain"]
 
 
 def run(script: str, *arguments: str, folder: Path) -> str:

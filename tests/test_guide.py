@@ -1,4 +1,4 @@
-"""Runs the code of the README and of the guide, so that what they show works.
+"""Runs the code of the README, the tutorials and the guide, so that what they show works.
 
 The ``python`` blocks of a page run from top to bottom in one namespace, in a folder of their
 own that holds the files which the guide talks about (see :func:`prepare`). ``sh`` blocks run
@@ -30,7 +30,13 @@ from vendor_files import write_dm, write_k2is, write_ser, write_tvips
 from framefold.utils.simulate import StrainedCrystal, write_mib
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "guide").glob("*.md"))]
+DOCS = ROOT / "docs"
+PAGES = [
+    ROOT / "README.md",
+    *sorted((DOCS / "tutorials").glob("*.md")),
+    *sorted((DOCS / "guide").glob("*.md")),
+    DOCS / "faq.md",
+]
 
 FENCE = re.compile(r"^```(\w*)")
 NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
@@ -155,7 +161,7 @@ def test_every_block_names_its_language() -> None:
 
 
 def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*PAGES, *ROOT.glob("*.md"), *(ROOT / "docs" / "decisions").glob("*.md")]:
+    for page in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]:
         for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page} links to '{target}'"
 

@@ -19,13 +19,14 @@ def site(tmp_path_factory):
         import api
         import checks
         import contents
+        import drawings
         import public
         import stage
     finally:
         sys.path.remove(str(SITE))
-    modules = {"api": api, "checks": checks, "contents": contents}
+    modules = {"api": api, "checks": checks, "contents": contents, "drawings": drawings}
     yield type("Site", (), {**modules, "public": public, "stage": stage})
-    for name in ("api", "checks", "contents", "public", "stage"):
+    for name in ("api", "checks", "contents", "drawings", "public", "stage"):
         del sys.modules[name]
 
 
@@ -90,6 +91,19 @@ def test_every_page_has_its_place_in_the_menu(site):
     assert unplaced - {"index"} == set()
     generated = {page for page in placed if page.startswith("gallery")}
     assert placed - pages - generated == set()
+
+
+def test_drawings_are_what_their_script_draws(site):
+    for name, draw in site.drawings.DRAWINGS.items():
+        committed = site.stage.DOCS / "drawings" / f"{name}.svg"
+        assert committed.read_text(encoding="utf-8") == draw().svg(), (
+            "run python docs/site/drawings.py"
+        )
+
+
+def test_the_plot_of_speed_shows_what_was_measured(site):
+    page = "| case | ms |\n| sum | 1 | 2 % | 3 | 0.4 | 5.5 (dask) | 2.1 (dask) | x |\n"
+    assert site.drawings.ratios(page, ("sum",)) == {"sum": 5.5}
 
 
 def test_a_summary_is_the_first_sentence(site):

@@ -1,5 +1,6 @@
 """Settings of Sphinx for the site; ``build.py`` calls it."""
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -82,6 +83,17 @@ def _block(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _short_types(_app: Sphinx, *args: Any) -> tuple[str | None, str | None]:
+    """Write `DTypeLike | None` where Sphinx writes how it keeps that name unresolved."""
+    signature, returned = args[-2:]
+    shorter = [
+        text and re.sub(r"TypeAliasForwardRef\('(?:\w+\.)*(\w+)'\)", r"\1", text)
+        for text in (signature, returned)
+    ]
+    return shorter[0], shorter[1]
+
+
 def setup(app: Sphinx) -> None:
     """Add what Sphinx does not have."""
+    app.connect("autodoc-process-signature", _short_types)
     app.add_html_math_renderer("mathml", (_inline, None), (_block, None))

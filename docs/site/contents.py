@@ -39,6 +39,18 @@ class Section:
 
 SECTIONS = (
     Section(
+        "tutorials",
+        "Tutorials",
+        "Worked scripts to follow from top to bottom.",
+        (
+            Group("Begin here", ("tutorials/first-hour", "tutorials/own-function")),
+            Group(
+                "Coming from",
+                ("tutorials/from-libertem", "tutorials/from-hyperspy", "tutorials/from-py4dstem"),
+            ),
+        ),
+    ),
+    Section(
         "how-to",
         "How-to guides",
         "One job each. Their code runs as it stands; the tests run it on every change.",
@@ -118,14 +130,24 @@ SECTIONS = (
         ),
     ),
     Section(
+        "explained",
+        "Explained",
+        "How to think of it, what it promises, and how it compares.",
+        (
+            Group("Ideas", ("concepts", "glossary", "faq")),
+            Group("Facts", ("performance", "comparison", "compatibility", "guide/same-bits")),
+        ),
+    ),
+    Section(
         "project",
         "Project",
         "How framefold is made, what it promises, and how to take part.",
         (
-            Group("Facts", ("performance", "compatibility", "guide/same-bits")),
             Group(
-                "Promises", ("project/correctness", "project/changes", "project/security-policy")
+                "Promises",
+                ("versions", "project/changes", "project/correctness", "project/security-policy"),
             ),
+            Group("In published work", ("citing",)),
             Group(
                 "Taking part",
                 ("project/contributing", "project/architecture", "decisions/index"),

@@ -133,5 +133,5 @@ def write_indexes(stage: Path) -> None:
         (folder / "index.md").write_text(index_of(section, stage), encoding="utf-8")
     start = stage / "index.md"
     places = [f"{section.name}/index" for section in SECTIONS]
-    menu = toctree([*places[:-1], "api/index", places[-1]])
+    menu = toctree([*places[:3], "api/index", *places[3:]])
     start.write_text(start.read_text(encoding="utf-8") + "\n" + menu, encoding="utf-8")
