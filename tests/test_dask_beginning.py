@@ -24,7 +24,8 @@ from dask_cases import (
 from distributed import Client, LocalCluster
 
 import framefold as ff
-from framefold.executor._dask.work import Answer, FirstBatch, Shipment, ShippedRun
+from framefold.executor._dask.work import Answer, FirstBatch, ShippedRun
+from framefold.executor._wire.runs import Shipment
 from framefold.executor.dask import DaskJobExecutor
 from framefold.udf.sum import SumUDF
 
@@ -37,7 +38,8 @@ def first(monkeypatch):
     monkeypatch.setattr(ShippedRun, "_prepare", lambda _self, changes: Answer(results=[changes]))
 
     def made(changes):
-        run = ShippedRun(Shipment("1", "version", b"data", b"rest", ([], False), 0, None))
+        shipment = Shipment("version", ([], False), "fingerprint", b"data", b"rest")
+        run = ShippedRun("1", None, shipment)
         batch = FirstBatch(pickle.dumps(run), [3, 4], changes, (0.5, 100), None)
         return pickle.loads(pickle.dumps(batch))
 

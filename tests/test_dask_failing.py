@@ -106,7 +106,7 @@ def test_files_that_differ(connected, inline, tmp_path):  # noqa: F811
 
 
 def test_a_worker_with_another_framefold(connected, inline, monkeypatch):  # noqa: F811
-    monkeypatch.setattr("framefold.executor._dask.crew.VERSION", "0.0.0")
+    monkeypatch.setattr("framefold.executor._wire.runs.VERSION", "0.0.0")
     with pytest.raises(WorkerError, match=r"framefold .* is installed there, 0\.0\.0 here"):
         connected.run_udf(frames(inline), Level())
     monkeypatch.undo()

@@ -218,20 +218,21 @@ def test_what_cannot_be_sent_is_named(ctx):
 
 
 @pytest.mark.parametrize(
-    ("place", "value", "message"),
+    ("changes", "message"),
     [
-        (1, "0.0.7", "framefold 0.0.7 planned the run, but this worker has"),
-        (3, "another plan\n", "the run is not the same on this worker: 'another plan' here"),
+        ({"version": "0.0.7"}, "framefold 0.0.7 planned the run, but this worker has"),
+        (
+            {"fingerprint": "another plan\n"},
+            "the run is not the same on this worker: 'another plan' here",
+        ),
     ],
 )
-def test_a_worker_on_which_the_run_is_another_one_refuses(ctx, place, value, message):
+def test_a_worker_on_which_the_run_is_another_one_refuses(ctx, changes, message):
     dataset = ctx.load("memory", data=scan("uint16"), sig_dims=2)
     delayed = DelayedRun(ctx._prepare(dataset, PerFrame(), None))
-    make, sent = delayed.__reduce__()
-    sent = list(sent)
-    sent[0], sent[place] = "elsewhere", value
+    make, (_, shipment, tells) = delayed.__reduce__()
     with pytest.raises(WorkerError, match=message):
-        _ = make(*sent).run
+        _ = make("elsewhere", shipment._replace(**changes), tells).run
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])

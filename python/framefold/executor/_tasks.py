@@ -6,12 +6,18 @@ partitions are sent at a time.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
+from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
+
+if TYPE_CHECKING:
+    from framefold.run.plan import Run
+    from framefold.udf.base import UDF
 
 #: How often a partition is tried on workers that die.
 ATTEMPTS = _engine.Schedule.ATTEMPTS
@@ -122,3 +128,59 @@ class Tasks:
             self._reason = reason
         self.schedule.close()
         self.notify()
+
+
+class TaskCrew:
+    """What crews have in common whose workers are other processes.
+
+    Parameters
+    ----------
+    run
+        Planned.
+    tasks
+        Of the run.
+    """
+
+    def __init__(self, run: Run, tasks: Tasks) -> None:
+        self._run = run
+        self._tasks = tasks
+        self._udfs = self._udfs_now()
+
+    @property
+    def in_progress(self) -> int:
+        """How many partitions are under way, or wait to be merged."""
+        return self._tasks.schedule.n_in_progress
+
+    def check(self) -> None:
+        """Raise if the run was cancelled."""
+        if self._run.plan.cancelled:
+            raise UDFRunCancelled("the run was cancelled")
+
+    def stop(self, reason: str) -> None:
+        """Stop the run, from any thread: the thread that merges ends it, and says why."""
+        self._tasks.fail(None, UDFRunCancelled(reason))
+
+    def _udfs_now(self) -> list[UDF | None]:
+        """The UDFs of the run as they are now; None for native kernels."""
+        return [None if bridge is None else bridge.udf for bridge in self._run.bridges]
+
+    def _have_changed(self) -> bool:
+        """Whether parameters of UDFs were changed since this was asked."""
+        before, self._udfs = self._udfs, self._udfs_now()
+        return any(udf is not known for udf, known in zip(self._udfs, before, strict=True))
+
+
+#: The crews whose workers are busy.
+active: set[TaskCrew] = set()
+
+
+def _stop_all() -> None:
+    """Stop what is under way when the interpreter ends, as it waits for all threads."""
+    for crew in list(active):
+        crew.stop("the interpreter ends")
+
+
+at_end(_stop_all)
+if hasattr(os, "register_at_fork"):
+    # In a fork, they are those of the other process, and their locks may be taken for ever.
+    os.register_at_fork(after_in_child=active.clear)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 import os
-import sys
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
@@ -16,6 +15,7 @@ from framefold.exceptions import (
     MissingLibraryError,
     WorkerError,
 )
+from framefold.executor._tasks import active
 from framefold.executor._uninterrupted import Work, made
 from framefold.executor.base import (
     Crew,
@@ -300,9 +300,8 @@ class DaskJobExecutor(JobExecutor):
         if os.getpid() != self._process:
             return  # in a fork, they are those of the other process
         self._closed = True
-        crews = sys.modules.get("framefold.executor._dask.crew")
-        for crew in [] if crews is None else list(crews.active.values()):
-            if crew.executor is self:
+        for crew in list(active):
+            if getattr(crew, "executor", None) is self:
                 crew.stop("the executor was closed during the run")
         try:
             if self._closing is not None:

@@ -110,7 +110,7 @@ def _packed(early_setup: Callable[[], Any]) -> bytes:
             f"early_setup is {early_setup!r}, expected a function without parameters"
         )
     try:
-        return pickles.dumps_by_value(code.sent(early_setup), share=False)[0]
+        return pickles.packed(code.sent(early_setup))
     except Exception as error:
         raise InvalidArgumentError(
             f"early_setup cannot be sent to worker processes: {error}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import pickle
 import time
 import uuid
@@ -15,33 +14,26 @@ from typing import TYPE_CHECKING, Any
 from distributed import Client
 
 from framefold import _engine
-from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask.feed import Feed
 from framefold.executor._dask.memory import machine
 from framefold.executor._dask.messages import lost_scheduler
 from framefold.executor._dask.resources import CANCELLED
-from framefold.executor._dask.work import Shipment
+from framefold.executor._dask.work import ShippedRun
 from framefold.executor._dask.workers import ClusterTasks
-from framefold.executor._tasks import POLL
+from framefold.executor._tasks import POLL, TaskCrew, active
 from framefold.executor._wire import datasets, failures, pickles, runs
-from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
     from framefold.io.dataset.base import DataSet
     from framefold.run.plan import Run
 
-#: Of framefold; workers need the same.
-VERSION = _engine.__version__
 #: How long a run waits for workers to stop when it is ended early, in seconds.
 LEAVING = 5.0
 
-#: The runs that Dask workers are busy with.
-active: dict[str, DaskCrew] = {}
 
-
-class DaskCrew:
+class DaskCrew(TaskCrew):
     """The workers of a cluster, for one run.
 
     Parameters
@@ -52,15 +44,14 @@ class DaskCrew:
         Planned.
     """
 
+    _tasks: ClusterTasks
+
     def __init__(self, executor: DaskJobExecutor, run: Run) -> None:
         self.executor = executor
         self._client = executor.client
-        self._run = run
         one_by_one = executor._timeout is not None
-        self._tasks = ClusterTasks(run.plan.n_partitions, one_by_one=one_by_one)
+        super().__init__(run, ClusterTasks(run.plan.n_partitions, one_by_one=one_by_one))
         self._feed: Feed | None = None
-        self._number = ""
-        self._known: list[Any] = []
         scheduler: Any = self._client.scheduler
         self._address = scheduler.address
 
@@ -69,12 +60,12 @@ class DaskCrew:
         if self._feed is None:
             self._start()
         assert self._feed is not None
-        before, self._known = self._known, udfs_of(self._run)
-        if (changes := ship_changes(self._known, before)) is not None:
+        if self._have_changed():
+            changes = runs.ship_changes(self._udfs, self._udfs, pickles.packed)
             self._call(partial(self._feed.update, changes))
         index = self._tasks.schedule.n_merged
         try:
-            data, large = self._tasks.collect(index, self._check)
+            data, large = self._tasks.collect(index, self.check)
         except UDFRunCancelled:
             # The executor was closed: that is the error to raise, not what followed from it.
             if self.executor._closed:
@@ -88,14 +79,9 @@ class DaskCrew:
         if self._feed is not None:
             self._call(self._feed.merged)
 
-    @property
-    def in_progress(self) -> int:
-        """How many partitions are under way, or wait to be merged."""
-        return self._tasks.schedule.n_in_progress
-
     def close(self, complete: bool) -> None:
         """Remove the run from the workers; if it was ended early, wait until they have stopped."""
-        active.pop(self._number, None)
+        active.discard(self)
         if not complete:
             self._run.plan.cancel()
             self._tasks.stop("the run was cancelled")
@@ -113,57 +99,28 @@ class DaskCrew:
             with suppress(TimeoutError, *CANCELLED):  # it goes on, or the client is closed
                 ended.result(LEAVING)
 
-    def stop(self, reason: str) -> None:
-        """Stop the run, from any thread: the thread that merges ends it, and says why."""
-        self._tasks.fail(None, UDFRunCancelled(reason))
-
     def _start(self) -> None:
         run = self._run
         self.executor.check_open()
-        wait_for_held(run.dataset, self._client, self._check)
-        self._known = udfs_of(run)
-        self._number = uuid.uuid4().hex[:12]
-        shipped = ship(run, self._number)
+        wait_for_held(run.dataset, self._client, self.check)
+        self._udfs = self._udfs_now()
+        shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
+        shipped = ShippedRun(uuid.uuid4().hex[:12], machine(), shipment)
         self.executor.check_open()
-        self._feed = Feed(self.executor, run, shipped, self._tasks)
-        active[self._number] = self
+        self._feed = Feed(self.executor, runs.names(run), shipped, self._tasks)
+        active.add(self)
         self._call(self._feed.start)
 
     def _call(self, function: Callable[[], Any]) -> None:
         loop: Any = self._client.loop
         loop.add_callback(function)
 
-    def _check(self) -> None:
-        if self._run.plan.cancelled:
-            raise UDFRunCancelled("the run was cancelled")
+    def check(self) -> None:
+        """Raise if the run was cancelled, or cannot end by itself."""
+        super().check()
         # Without the client's loop, no other code can notice that the run has ended.
         if self._client.status == "closed" and not self.executor._closed:
             raise lost_scheduler(runs.names(self._run), self._address)
-
-
-def ship(run: Run, number: str) -> Shipment:
-    """A run as it is sent to workers.
-
-    Parameters
-    ----------
-    number
-        Of the run, unlike those of all others.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If something of it cannot be pickled; names it.
-    """
-    contents = runs.contents(run)
-    try:
-        dataset, _ = pickles.dumps_by_value(datasets.sent(contents.pop("dataset")), share=False)
-        rest, _ = pickles.dumps_by_value(contents, share=False)
-    except MemoryError:
-        raise
-    except Exception as error:
-        raise failures.cannot_be_sent(list(run.udfs), run.dataset, error) from error
-    where = runs.environment(), runs.checksum(runs.fingerprint(run)), machine()
-    return Shipment(number, VERSION, dataset, rest, *where)
 
 
 def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -> None:
@@ -188,40 +145,3 @@ def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -
     for future in futures:
         if future.status != "finished":
             future.result()  # which says why
-
-
-def udfs_of(run: Run) -> list[UDF | None]:
-    """The UDFs of a run as they are now; None for native kernels."""
-    return [None if bridge is None else bridge.udf for bridge in run.bridges]
-
-
-def ship_changes(udfs: list[UDF | None], known: list[UDF | None]) -> bytes | None:
-    """Parameters that were changed as they are sent to workers; None if the workers know them.
-
-    Raises
-    ------
-    InvalidArgumentError
-        As :func:`ship`.
-    """
-    if all(udf is before for udf, before in zip(udfs, known, strict=True)):
-        return None
-    recipes = [None if udf is None else runs.recipe(udf) for udf in udfs]
-    try:
-        data, _ = pickles.dumps_by_value(recipes, share=False)
-    except Exception as error:
-        asked = [udf for udf in udfs if udf is not None]
-        raise failures.cannot_be_sent(asked, None, error) from error
-    return data
-
-
-def _stop_all() -> None:
-    """Stop what is still under way when the interpreter ends, as it waits for all threads."""
-    for crew in list(active.values()):
-        crew.stop("the interpreter ends")
-
-
-at_end(_stop_all)
-
-if hasattr(os, "register_at_fork"):
-    # In a fork, they are those of the other process, and their locks may be taken for ever.
-    os.register_at_fork(after_in_child=active.clear)

@@ -21,7 +21,7 @@ from framefold.exceptions import WorkerError
 from framefold.executor._dask import messages
 from framefold.executor._dask.memory import SharedBuffer, is_near
 from framefold.executor._dask.resources import CANCELLED, Demand, RunResources, Shipping
-from framefold.executor._dask.work import Answer, Busy, Shipment, ShippedRun
+from framefold.executor._dask.work import Answer, Busy, ShippedRun
 from framefold.executor._dask.workers import (
     BATCH_BYTES,
     N_TRIED,
@@ -36,11 +36,10 @@ from framefold.executor._dask.workers import (
     stop,
 )
 from framefold.executor._tasks import ATTEMPTS
-from framefold.executor._wire import failures, runs
+from framefold.executor._wire import failures
 
 if TYPE_CHECKING:
     from framefold.executor.dask import DaskJobExecutor
-    from framefold.run.plan import Run
 
 #: How often to look for workers that came or went, in seconds.
 POLL = 0.5
@@ -58,25 +57,24 @@ class Feed:
     ----------
     executor
         Whose workers process it.
-    run
-        Planned.
-    shipment
+    names
+        Of the run's UDFs, for messages.
+    shipped
         The run, as it is sent.
     tasks
         Of the run.
     """
 
     def __init__(
-        self, executor: DaskJobExecutor, run: Run, shipment: Shipment, tasks: ClusterTasks
+        self, executor: DaskJobExecutor, names: str, shipped: ShippedRun, tasks: ClusterTasks
     ) -> None:
         self._executor = executor
         self._client = client = executor.client
-        self._number = shipment.number
-        self._run = run
-        self._names = runs.names(run)
+        self._number = shipped.number
+        self._names = names
         self._tasks = tasks
-        self._resources = RunResources(client, shipment.number, executor._buffers)
-        self._shipping = Shipping(self._resources, pickle.dumps(ShippedRun(shipment), 5))
+        self._resources = RunResources(client, shipped.number, executor._buffers)
+        self._shipping = Shipping(self._resources, pickle.dumps(shipped, 5))
         self._demand = Demand(self._resources)
         scheduler: Any = client.scheduler
         self._address: str = scheduler.address
@@ -360,8 +358,8 @@ class Feed:
             self._exclude(worker, answer.refusal)
             return
         if answer.other_plan is not None:
-            both = runs.fingerprint(self._run), answer.other_plan
-            other = messages.planned_differently(self._names, worker.address, *both)
+            names, address = self._names, worker.address
+            other = messages.planned_differently(names, address, answer.other_plan)
             self._tasks.fail(None, other)
         if worker.state is Participation.PREPARING:
             worker.state = Participation.USABLE

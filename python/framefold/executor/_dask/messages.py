@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from framefold.exceptions import FileAccessError, WorkerError, WorkerTimeoutError
-from framefold.executor._wire import runs
 from framefold.executor._wire.failures import NotStartedError
 
 if TYPE_CHECKING:
@@ -80,11 +79,11 @@ def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
     )
 
 
-def planned_differently(names: str, address: str, ours: str, theirs: str) -> WorkerError:
+def planned_differently(names: str, address: str, difference: str) -> WorkerError:
     """For a worker whose plan has another fingerprint."""
     return WorkerError(
         f"the Dask worker at {address} plans the run of {names} differently: "
-        f"{runs.difference(ours, theirs)}; what a UDF declares must follow from its parameters "
+        f"{difference}; what a UDF declares must follow from its parameters "
         f"and meta data alone, and the files must be the same everywhere, and not change during a "
         f"run"
     )

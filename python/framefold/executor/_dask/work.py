@@ -60,7 +60,7 @@ class Answer:
     refusal
         Why the worker cannot take part in the run.
     other_plan
-        The fingerprint of the worker's plan, if it is not the client's.
+        How the worker's plan differs from the client's, if it does.
     shares
         Whether large arrays are in the buffer, instead of in the results.
     used
@@ -75,23 +75,6 @@ class Answer:
     used: int = 0
 
 
-class Shipment(NamedTuple):
-    """A run, as it is sent."""
-
-    number: str
-    #: Of framefold, where the run was sent from.
-    version: str
-    #: Pickles of the data set, and of what else :func:`framefold.executor._wire.runs.plan` takes.
-    dataset: bytes
-    rest: bytes
-    #: Where modules are found.
-    environment: tuple[list[str], bool]
-    #: Of the fingerprint that the plan has to have.
-    checksum: int
-    #: Where the client is.
-    machine: Machine | None
-
-
 #: The runs on this worker, which are added on any thread.
 _shipped_runs: weakref.WeakSet[ShippedRun] = weakref.WeakSet()
 _shipped_runs_lock = threading.Lock()
@@ -104,15 +87,27 @@ class ShippedRun:
 
     Parameters
     ----------
+    number
+        Of the run, unlike those of all others.
+    client
+        The machine that the client is on.
     shipment
         The run.
     answer
         What came of the batch that was processed by the task which made this object.
     """
 
-    def __init__(self, shipment: Shipment, answer: Answer | None = None) -> None:
+    def __init__(
+        self,
+        number: str,
+        client: Machine | None,
+        shipment: runs.Shipment,
+        answer: Answer | None = None,
+    ) -> None:
+        self.number = number
         self.shipment = shipment
         self.answer = answer
+        self._client = client
         self.n_busy = 0
         self._is_fetched = False
         self._lock = threading.Lock()
@@ -122,11 +117,11 @@ class ShippedRun:
         self._changes = 0
         with _shipped_runs_lock:
             _shipped_runs.add(self)
-            self._cancelled = shipment.number in _cancelled_numbers
+            self._cancelled = number in _cancelled_numbers
 
     def __reduce__(self) -> Any:
         self._is_fetched = True
-        return ShippedRun, (self.shipment, self.answer)
+        return ShippedRun, (self.number, self._client, self.shipment, self.answer)
 
     def __call__(
         self,
@@ -175,12 +170,11 @@ class ShippedRun:
             return Answer(refusal=f"framefold {here} is installed there, {shipment.version} here")
         if self._run is None:
             try:
-                runs.enter_environment(*shipment.environment)
-                dataset = pickle.loads(shipment.dataset)
+                dataset = shipment.opened()
             except BaseException as exception:
                 return Answer(refusal=_described(exception))
             try:
-                run = runs.plan({**pickle.loads(shipment.rest), "dataset": dataset})
+                run, self._other_plan = shipment.planned(dataset)
                 self._places = dask_devices.places(run, self)
             except dask_devices.MissingDeviceError as exception:
                 return Answer(refusal=str(exception))
@@ -188,8 +182,6 @@ class ShippedRun:
                 note = "raised while framefold prepared a run on a Dask worker"
                 failures.add_note(exception, note)
                 return Answer(failure=(None, _packed(exception)))
-            plan = runs.fingerprint(run)
-            self._other_plan = None if runs.checksum(plan) == shipment.checksum else plan
             self._run = run
         if self._other_plan is not None:
             return Answer(other_plan=self._other_plan)
@@ -207,7 +199,7 @@ class ShippedRun:
 
     def _opened(self, buffer: Sequence[Any] | None) -> BufferWriter | None:
         """Where to leave large results; None if they have to be sent."""
-        if buffer is None or self.shipment.machine is None or self.shipment.machine != machine():
+        if buffer is None or self._client is None or self._client != machine():
             return None
         return open_buffer(SharedBuffer(*buffer))
 
@@ -355,4 +347,4 @@ def busy_with(number: str, dask_worker: Any) -> Busy:
 
 def _shipped(number: str) -> list[ShippedRun]:
     with _shipped_runs_lock:
-        return [shipped for shipped in _shipped_runs if shipped.shipment.number == number]
+        return [shipped for shipped in _shipped_runs if shipped.number == number]

@@ -7,7 +7,6 @@ then what Dask passes on.
 
 from __future__ import annotations
 
-import pickle
 import threading
 import uuid
 import weakref
@@ -25,8 +24,7 @@ from framefold.common import _memory
 from framefold.common.buffers import ArrayWithMask, BufferWrapper, OverScan
 from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
-from framefold.executor._wire import pickles, runs
-from framefold.executor._wire.failures import cannot_be_sent
+from framefold.executor._wire import runs
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
@@ -48,16 +46,18 @@ _here: weakref.WeakValueDictionary[str, DelayedRun] = weakref.WeakValueDictionar
 class DelayedRun:
     """A run, as tasks know it: planned again in processes that it was sent to."""
 
-    def __init__(self, run: Run, *, tells: bool = False) -> None:
-        self.key = uuid.uuid4().hex
+    def __init__(
+        self, run: Run | runs.Shipment, key: str | None = None, *, tells: bool = False
+    ) -> None:
+        self.key = uuid.uuid4().hex if key is None else key
         #: Whether clients hear of each partition.
         self._tells = tells
         self._lock = threading.Lock()
-        self._run: Run | None = run
-        self._sent: tuple[Any, ...] | None = None
+        self._shipment = run if isinstance(run, runs.Shipment) else None
+        self._run = None if isinstance(run, runs.Shipment) else run
         #: How many partitions were processed in this process.
         self.n_processed = 0
-        _here[self.key] = self
+        _here.setdefault(self.key, self)
 
     @property
     def run(self) -> Run:
@@ -70,25 +70,18 @@ class DelayedRun:
         """
         with self._lock:
             if self._run is None:
-                assert self._sent is not None
-                _, version, environment, fingerprint, data, _ = self._sent
-                if version != _engine.__version__:
+                assert self._shipment is not None
+                shipment = self._shipment
+                if shipment.version != _engine.__version__:
                     raise WorkerError(
-                        f"framefold {version} planned the run, but this worker has "
+                        f"framefold {shipment.version} planned the run, but this worker has "
                         f"{_engine.__version__}; install the same version everywhere"
                     )
-                runs.enter_environment(*environment)
-                value = pickle.loads(data)
-                run = runs.plan(value)
-                for bridge, main_state in zip(run.bridges, value["main_states"], strict=True):
-                    if bridge is not None:
-                        bridge.main_state = main_state
-                found = runs.fingerprint(run)
-                if found != fingerprint:
+                run, differs = shipment.planned(shipment.opened())
+                if differs is not None:
                     raise WorkerError(
-                        f"the run is not the same on this worker: "
-                        f"{runs.difference(fingerprint, found)}; make sure that it sees the same "
-                        f"files and has the same versions of all packages"
+                        f"the run is not the same on this worker: {differs}; make sure that it "
+                        f"sees the same files and has the same versions of all packages"
                     )
                 self._run = run
             return self._run
@@ -112,40 +105,15 @@ class DelayedRun:
             tell_clients(self.key, index)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._sent is None:
+        if self._shipment is None:
             run = self.run
-            value = runs.contents(run)
-            value["dataset"] = run.dataset._for_tasks()
-            try:
-                value["main_states"] = [
-                    bridge.main_state.for_others(bridge.udf)
-                    if bridge is not None and bridge.main_state is not None
-                    else None
-                    for bridge in run.bridges
-                ]
-                data, _ = pickles.dumps_by_value(value, share=False)
-            except (MemoryError, OSError):
-                raise
-            except Exception as error:
-                raise cannot_be_sent(list(run.udfs), value["dataset"], error) from error
-            environment = runs.environment()
-            version, fingerprint = _engine.__version__, runs.fingerprint(run)
-            self._sent = self.key, version, environment, fingerprint, data, self._tells
-        return _received, self._sent
+            self._shipment = runs.Shipment.of(run, run.dataset._for_tasks())
+        return _received, (self.key, self._shipment, self._tells)
 
 
-def _received(key: str, *rest: Any) -> DelayedRun:
-    known = _here.get(key)
-    if known is not None:
-        return known
-    received = DelayedRun.__new__(DelayedRun)
-    received.key = key
-    received._lock = threading.Lock()
-    received._run = None
-    received._sent = (key, *rest)
-    received._tells = rest[-1]
-    received.n_processed = 0
-    return _here.setdefault(key, received)
+def _received(key: str, shipment: runs.Shipment, tells: bool) -> DelayedRun:
+    known = _here.get(key) or DelayedRun(shipment, key, tells=tells)
+    return _here.setdefault(key, known)  # another thread may have been faster
 
 
 def process(index: int, delayed: DelayedRun, blocks: Sequence[Any] = ()) -> list[Parts]:

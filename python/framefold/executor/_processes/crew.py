@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import os
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from framefold import _engine
-from framefold.common._ending import at_end
 from framefold.exceptions import (
     FileChangedError,
     InvalidArgumentError,
     LimitError,
-    UDFRunCancelled,
 )
 from framefold.executor._processes.pool import Pool
 from framefold.executor._processes.workers import Job
-from framefold.executor._tasks import POLL, Tasks
-from framefold.executor._wire import pickles, runs
-from framefold.executor._wire.failures import NotStartedError
+from framefold.executor._tasks import POLL, TaskCrew, Tasks, active
+from framefold.executor._wire import datasets, pickles, runs
+from framefold.executor._wire.failures import NotStartedError, held_elsewhere
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -30,11 +27,8 @@ LEAVING = 3.0
 
 _numbers = itertools.count(1)
 
-#: The runs that worker processes are busy with.
-active: dict[int, ProcessCrew] = {}
 
-
-class ProcessCrew:
+class ProcessCrew(TaskCrew):
     """The crew of a run whose partitions are processed by worker processes.
 
     Parameters
@@ -56,9 +50,8 @@ class ProcessCrew:
 
     def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
         self._pool = pool
-        self._run = run
+        super().__init__(run, Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices)))
         self._collects = collects
-        self._tasks = Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices))
         self._job: Job | None = None
 
     # As a crew.
@@ -76,17 +69,12 @@ class ProcessCrew:
         if self._tasks.schedule.merged(count) and self._job is not None:
             self._job.pool.wake()
 
-    @property
-    def in_progress(self) -> int:
-        """How many partitions are handed out and not collected."""
-        return self._tasks.schedule.n_in_progress
-
     def close(self, complete: bool) -> None:
         """Forget the run; if it is not complete, wait until no worker is busy with it."""
         if not complete:
             self._run.plan.cancel()
         job = self._job
-        if job is None or job.number not in active:
+        if job is None or self not in active:
             return
         try:
             if not complete:
@@ -97,12 +85,14 @@ class ProcessCrew:
         if not complete and not job.pool.is_own_thread():
             job.gone.wait(LEAVING)
 
-    # For subclasses, and for the end of the interpreter.
+    # For subclasses.
 
     def start(self) -> None:
         """Have workers process what they can."""
         run = self._run
-        self._first = self._udfs = _udfs(run)
+        if run.dataset._held:
+            raise held_elsewhere()
+        self._first = self._udfs = self._udfs_now()
         pool = self._pool()
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
         self._tasks.n_workers = n_cpus + len(devices)
@@ -110,7 +100,7 @@ class ProcessCrew:
             number=next(_numbers),
             pool=pool,
             collects=self._collects,
-            pickled=runs.ship(run),
+            pickled=runs.ship(run, datasets.sent(run.dataset), pickles.SharedPickle),
             environment=runs.environment(),
             tasks=self._tasks,
             fingerprint=runs.fingerprint(run),
@@ -119,21 +109,16 @@ class ProcessCrew:
             devices=devices,
         )
         self._job = job
-        active[job.number] = self
+        active.add(self)
         pool.submit(job)
-
-    def check(self) -> None:
-        """Raise if the run was cancelled."""
-        if self._run.plan.cancelled:
-            raise UDFRunCancelled("the run was cancelled")
 
     def partial(self, index: int, result: Any) -> _engine.Partial:
         """The partial result, from what was collected."""
         data, memory, places = result
         return _engine.Partial(index, pickles.loads(data, memory, places))
 
-    def cancel(self, reason: str) -> None:
-        """Stop the run."""
+    def stop(self, reason: str) -> None:
+        """Stop the run, on the calling thread, too."""
         self._run.plan.cancel()
         self._tasks.stop(reason)
 
@@ -144,20 +129,17 @@ class ProcessCrew:
             job.pool.end(job)
             raise
         finally:
-            active.pop(job.number, None)
+            active.discard(self)
 
     def _send_changes(self) -> None:
         """Have workers get parameters that were changed before their next partition."""
-        if self._job is None:
+        if self._job is None or not self._have_changed():
             return
-        udfs, before = _udfs(self._run), self._udfs
-        if all(udf is known for udf, known in zip(udfs, before, strict=True)):
-            return
-        self._udfs = udfs
         # All that differs from the job: workers that are busy get the latest change alone.
-        pairs = zip(udfs, self._first, strict=True)
+        pairs = zip(self._udfs, self._first, strict=True)
         changed = [None if udf is None or udf is first else udf for udf, first in pairs]
-        self._job.change = self._job.change[0] + 1, runs.ship_changes(changed, udfs)
+        shipped = runs.ship_changes(changed, self._udfs, pickles.SharedPickle)
+        self._job.change = self._job.change[0] + 1, shipped
 
 
 #: How long the calling thread processes partitions before it merges them, in seconds, and how many
@@ -282,18 +264,3 @@ class AutoCrew(ProcessCrew):
             self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
             return True
         return n_done > 0
-
-
-def _udfs(run: Run) -> list[Any]:
-    return [None if bridge is None else bridge.udf for bridge in run.bridges]
-
-
-def _cancel_all() -> None:
-    """Stop all runs when the interpreter ends, as it waits for all threads."""
-    for crew in list(active.values()):
-        crew.cancel("the interpreter ends")
-
-
-at_end(_cancel_all)
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=active.clear)  # runs are the other process's

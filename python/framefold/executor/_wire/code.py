@@ -50,8 +50,7 @@ class Code:
         else:
             return _made, (file.getvalue(), _PYTHON)
         digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
-        by_name, _ = pickles.dumps_by_value(self._value, share=False)
-        return _imported, (by_name, digests, reason)
+        return _imported, (pickles.packed(self._value), digests, reason)
 
 
 def sent(value: Any) -> Any:

@@ -12,10 +12,10 @@ import pickle
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from framefold.io.dataset.base import DataSet
+from framefold.executor._wire.pickles import packed
+from framefold.io.dataset.base import DataSet
 
 #: How long an unused data set stays open, in seconds.
 SECONDS = 10.0
@@ -34,22 +34,15 @@ class Sent:
         self._dataset = dataset
 
     def __reduce__(self) -> tuple[Any, ...]:
-        from framefold.executor._wire.pickles import dumps_by_value
-
-        return opened, (dumps_by_value(self._dataset, share=False)[0],)
+        return opened, (packed(self._dataset),)
 
 
 def sent(dataset: DataSet) -> Any:
     """What to send of a data set: itself, unless it can be kept open."""
     # Elsewhere, files that are open cannot be removed.
-    can_be_kept = sys.platform != "win32" and type(dataset).__reduce__ is _plain() and dataset.paths
+    is_plain = type(dataset).__reduce__ is DataSet.__reduce__
+    can_be_kept = sys.platform != "win32" and is_plain and dataset.paths
     return Sent(dataset) if can_be_kept else dataset
-
-
-def _plain() -> Any:
-    from framefold.io.dataset.base import DataSet
-
-    return DataSet.__reduce__
 
 
 _lock = threading.Lock()

@@ -211,7 +211,7 @@ def held_elsewhere() -> Exception:
 def _refusal(value: Any) -> str | None:
     """Why a value cannot be pickled; None if it can."""
     try:
-        pickles.dumps_by_value(value, share=False)
+        pickles.packed(value)
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -46,6 +46,11 @@ def dumps_by_value(value: Any, share: bool = CAN_SHARE) -> tuple[bytes, list[mem
     return _dumps(pickler_by_value(), value, share)
 
 
+def packed(value: Any) -> bytes:
+    """The pickle of a value, with all that belongs to it in one piece."""
+    return dumps_by_value(value, share=False)[0]
+
+
 class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         return _in_its_byte_order(value)

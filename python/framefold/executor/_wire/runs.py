@@ -4,61 +4,114 @@ from __future__ import annotations
 
 import contextlib
 import os
+import pickle
 import sys
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from framefold.executor._wire import code, datasets
-from framefold.executor._wire.failures import cannot_be_sent, held_elsewhere
-from framefold.executor._wire.pickles import SharedPickle
+from framefold import _engine
+from framefold.executor._wire import code
+from framefold.executor._wire.failures import cannot_be_sent
+from framefold.executor._wire.pickles import packed
 from framefold.run.plan import Run, plan_run
 
 if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
     from framefold.udf.base import UDF
 
+#: Of framefold, where runs are sent from.
+VERSION = _engine.__version__
 
-def ship(run: Run) -> SharedPickle:
-    """A run as it is sent to worker processes.
+T = TypeVar("T")
+
+
+def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
+    """A run as it is sent elsewhere, where :func:`plan` takes it.
+
+    Parameters
+    ----------
+    dataset
+        What to send of its data set.
+    pack
+        Pickles it.
 
     Raises
     ------
     InvalidArgumentError
-        If something of it cannot be pickled, or got from elsewhere; names it.
+        If something of it cannot be pickled; names it.
     """
-    if run.dataset._held:
-        raise held_elsewhere()
-    try:
-        return SharedPickle({**contents(run), "dataset": datasets.sent(run.dataset)})
-    except (MemoryError, OSError):
-        raise
-    except Exception as error:
-        raise cannot_be_sent(list(run.udfs), run.dataset, error) from error
-
-
-def contents(run: Run) -> dict[str, Any]:
-    """What :func:`plan` takes."""
     # The parameters of a run that has begun can have changed.
     udfs = [
         udf if bridge is None else bridge.udf
         for udf, bridge in zip(run.udfs, run.bridges, strict=True)
     ]
-    return {
-        "dataset": run.dataset,
-        "udfs": [recipe(udf) for udf in udfs],
-        "roi": run.roi,
-        "corrections": run.corrections,
-        "backends": run.backends,
-        "cuts": run.cuts,
-        "workers": run.workers,
-    }
+    try:
+        main_states = [
+            None
+            if bridge is None or bridge.main_state is None
+            else bridge.main_state.for_others(udf)
+            for udf, bridge in zip(udfs, run.bridges, strict=True)
+        ]
+        contents = {
+            "dataset": dataset,
+            "udfs": [recipe(udf) for udf in udfs],
+            "roi": run.roi,
+            "corrections": run.corrections,
+            "backends": run.backends,
+            "cuts": run.cuts,
+            "workers": run.workers,
+            "main_states": main_states,
+        }
+        return pack(contents)
+    except (MemoryError, OSError):
+        raise
+    except Exception as error:
+        raise cannot_be_sent(list(run.udfs), dataset, error) from error
 
 
-def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> SharedPickle:
-    """UDFs whose parameters have changed, and None for the others.
+class Shipment(NamedTuple):
+    """A run as one value, with what its plan has to be."""
+
+    #: Of framefold, where the run was sent from; it has to be the same where it is planned.
+    version: str
+    #: Where modules are found there.
+    environment: tuple[list[str], bool]
+    fingerprint: str
+    #: Pickles of the data set, and of what else :func:`plan` takes.
+    dataset: bytes
+    rest: bytes
+
+    @classmethod
+    def of(cls, run: Run, dataset: Any) -> Shipment:
+        """What to send of a run, as :func:`ship`."""
+
+        def pack(contents: dict[str, Any]) -> tuple[bytes, bytes]:
+            return packed(contents.pop("dataset")), packed(contents)
+
+        pickled = ship(run, dataset, pack)
+        return cls(VERSION, environment(), fingerprint(run), *pickled)
+
+    def opened(self) -> DataSet:
+        """The data set, here."""
+        enter_environment(*self.environment)
+        dataset: DataSet = pickle.loads(self.dataset)
+        return dataset
+
+    def planned(self, dataset: DataSet) -> tuple[Run, str | None]:
+        """The run, planned again, and how its plan differs, if it does."""
+        run = plan({**pickle.loads(self.rest), "dataset": dataset})
+        found = fingerprint(run)
+        return run, None if found == self.fingerprint else difference(self.fingerprint, found)
+
+
+def ship_changes(
+    changed: Sequence[UDF | None], udfs: Sequence[UDF | None], pack: Callable[[Any], T]
+) -> T:
+    """UDFs whose parameters have changed, and None for the others, as they are sent.
 
     Raises
     ------
@@ -66,7 +119,7 @@ def ship_changes(changed: Sequence[UDF | None], udfs: Sequence[UDF | None]) -> S
         As :func:`ship`.
     """
     try:
-        return SharedPickle([None if udf is None else recipe(udf) for udf in changed])
+        return pack([None if udf is None else recipe(udf) for udf in changed])
     except Exception as error:
         raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
 
@@ -91,18 +144,17 @@ def plan(shipped: dict[str, Any]) -> Run:
     rest = shipped["corrections"], shipped["backends"]
     cuts, workers = shipped["cuts"], shipped["workers"]
     known = None if workers is None else lambda _wishes: workers
-    return plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
+    run = plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
+    for bridge, main_state in zip(run.bridges, shipped["main_states"], strict=True):
+        if bridge is not None:
+            bridge.main_state = main_state
+    return run
 
 
 def fingerprint(run: Run) -> str:
     """What has to be the same on both sides, for people to read."""
     partitions = zlib.crc32(np.fromiter(chain.from_iterable(run.partitions), "<u8").tobytes())
     return f"{run.plan.explain()}frames      of partitions {partitions:08x}\n"
-
-
-def checksum(fingerprint: str) -> int:
-    """Tells fingerprints apart."""
-    return zlib.crc32(fingerprint.encode())
 
 
 def difference(ours: str, theirs: str) -> str:
