@@ -7,8 +7,8 @@ use framefold::core::{
     SourceInfo, StoredDType, Udf, memory,
 };
 use framefold::kernels::{
-    DefaultValue, GivenArray, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction, Value,
-    reduction,
+    DefaultValue, GivenArray, Look, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction,
+    Value, reduction,
 };
 use framefold::{Result, Roi, Shape};
 use framefold_python_macros::caught;
@@ -90,6 +90,7 @@ pub(crate) fn native_reductions(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict
         described.set_item("name", row.name)?;
         described.set_item("summary", row.summary)?;
         described.set_item("buffers", row.buffers)?;
+        described.set_item("vectors", row.look == Look::Vectors)?;
         described.set_item("example", row.example)?;
         let parameters = row.parameters.iter().map(|parameter| {
             let described = PyDict::new(py);

@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 __all__ = ["Axis"]
 
+AxisKind = Literal["nav", "sig", "extra"]
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Axis:
@@ -32,7 +34,8 @@ class Axis:
     size
         How many positions it has.
     kind
-        ``nav`` for an axis of the scan, ``sig`` for one of frames.
+        ``nav`` for an axis of the scan, ``sig`` for one of frames, ``extra`` for one that a result
+        has beside these.
     """
 
     name: str
@@ -40,7 +43,7 @@ class Axis:
     scale: float
     offset: float
     size: int
-    kind: Literal["nav", "sig"]
+    kind: AxisKind
 
     @property
     def direction(self) -> Literal[-1, 1]:

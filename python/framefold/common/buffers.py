@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import prod
 from operator import index
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from framefold.common import _memory
 from framefold.common._aligned import empty_aligned, reshaped_view, zeros_aligned
 from framefold.common._losses import first_lost
+from framefold.common.axes import Axis
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
 
@@ -36,7 +38,7 @@ BufferUse = Literal["private", "result_only"]
 class BufferDeclaration:
     """The declaration of a result buffer, as made by :meth:`framefold.udf.UDF.buffer`."""
 
-    __slots__ = ("dtype", "extra_shape", "kind", "use", "where")
+    __slots__ = ("dtype", "extra_shape", "kind", "unit", "use", "vector", "where")
 
     def __init__(
         self,
@@ -45,12 +47,17 @@ class BufferDeclaration:
         dtype: npt.DTypeLike,
         where: str | None,
         use: BufferUse | None,
+        *,
+        unit: str = "",
+        vector: bool = False,
     ) -> None:
         self.kind = kind
         self.extra_shape = _lengths(extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.where = where
         self.use = use
+        self.unit = unit
+        self.vector = vector
 
     def flat_shape(self, dataset_shape: Shape, n_frames: int) -> tuple[int, ...]:
         """The shape for ``n_frames`` frames, with navigation flattened."""
@@ -127,8 +134,32 @@ class OverScan:
         return self.part.dtype
 
 
-class BufferWrapper:
+class About(NamedTuple):
+    """Where a result is from, and what it means.
+
+    Attributes
+    ----------
+    udf, name
+        The UDF and the buffer.
+    unit
+        That of the values; empty if it is not known, or there is none.
+    vector
+        Whether the last axis holds the components (y, x) of vectors.
+    axes
+        Those of the data set.
+    """
+
+    udf: str = ""
+    name: str = ""
+    unit: str = ""
+    vector: bool = False
+    axes: tuple[Axis, ...] = ()
+
+
+class BufferWrapper(NDArrayOperatorsMixin):
     """One result of a run; can be used wherever an array can.
+
+    What is computed from it, as in ``result + 1`` or ``result == 0``, is a plain array.
 
     Attributes
     ----------
@@ -152,7 +183,9 @@ class BufferWrapper:
         dataset_shape: Shape | None = None,
         roi: npt.NDArray[np.bool_] | None = None,
         valid: npt.NDArray[np.bool_] | None = None,
+        about: About | None = None,
     ) -> None:
+        self.about = about or About()
         self.kind: BufferKind = kind
         self.extra_shape = _lengths(extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
@@ -307,6 +340,50 @@ class BufferWrapper:
         return self.extra_shape or (1,)
 
     @property
+    def ndim(self) -> int:
+        """The number of axes of :attr:`data`."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of elements of :attr:`data`."""
+        return prod(self.shape)
+
+    @property
+    def name(self) -> str:
+        """The name of the buffer; empty if it is not the result of a run."""
+        return self.about.name
+
+    @property
+    def unit(self) -> str:
+        """The unit of the values, as the UDF declares it; empty if there is none."""
+        return self.about.unit
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """One :class:`~framefold.common.axes.Axis` for each axis of :attr:`data`.
+
+        Those of the scan for kind ``nav``, those of frames for kind ``sig``, with the units of the
+        data set, see :attr:`framefold.io.dataset.base.DataSet.axes`; then those of ``extra_shape``,
+        of kind ``extra``, on which positions are counted.
+        """
+        shape = self.shape
+        known = [axis for axis in self.about.axes if axis.kind == self.kind]
+        if tuple(axis.size for axis in known) != shape[: len(known)]:
+            known = []
+        elif not known and self._shape is not None and self.kind != "single":
+            n_own = len(self._shape.nav if self.kind == "nav" else self._shape.sig)
+            known = [
+                Axis(f"{self.kind}_{axis}", "", 1.0, 0.0, shape[axis], self.kind)
+                for axis in range(n_own)
+            ]
+        extra = [
+            Axis(f"extra_{axis}", "", 1.0, 0.0, size, "extra")
+            for axis, size in enumerate(shape[len(known) :])
+        ]
+        return (*known, *extra)
+
+    @property
     def roi_is_zero(self) -> bool:
         """Whether no frame is selected."""
         return self._roi is not None and not self._roi.any()
@@ -330,14 +407,67 @@ class BufferWrapper:
             return data.astype(dtype)
         return data.copy() if copy else data
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        outputs = kwargs.get("out", ())
+        if any(isinstance(output, BufferWrapper) for output in outputs):
+            raise TypeError(
+                "results of a run are not changed in place; write to an array of your own: "
+                "out=np.array(result)"
+            )
+        arrays = (np.asarray(each) if isinstance(each, BufferWrapper) else each for each in inputs)
+        return getattr(ufunc, method)(*arrays, **kwargs)
+
+    # Equal results are not the same result.
+    __hash__ = object.__hash__
+
     def __getitem__(self, key: Any) -> Any:
         return self.data[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.data)
 
     def __len__(self) -> int:
         return len(self.data)
 
+    def __int__(self) -> int:
+        return int(self.data.item())
+
+    def __float__(self) -> float:
+        return float(self.data.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.data.item())
+
     def __repr__(self) -> str:
-        return f"<BufferWrapper kind={self.kind} dtype={self.dtype} extra_shape={self.extra_shape}>"
+        about, state = self.about, self._state()
+        name = f" {about.name!r}" if about.name else ""
+        of = f" of {about.udf}" if about.udf else ""
+        unit = f" unit={about.unit!r}" if about.unit else ""
+        steps = [axis for axis in self.axes if axis.is_calibrated] if self._is_placed() else []
+        axes = f" axes=({', '.join(map(repr, steps))})" if steps else ""
+        shape = f" shape={self.shape}" if self._is_placed() else ""
+        return (
+            f"<{type(self).__name__}{name}{of} kind={self.kind}{shape} dtype={self.dtype} "
+            f"extra_shape={self.extra_shape}{unit}{axes}{state}>"
+        )
+
+    def _is_placed(self) -> bool:
+        """Whether the shape is known without computing anything."""
+        return self._raw is not None or self._shape is not None
+
+    def _state(self) -> str:
+        """What else there is to say of it."""
+        return "" if self.has_data() else ", no data"
+
+
+def _not_in_place(self: BufferWrapper, other: Any) -> Any:
+    """``result += 1`` is ``result = result + 1``: a new array, as of numbers and tuples."""
+    return NotImplemented
+
+
+_OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
+for _operator in _OPERATORS.split():
+    setattr(BufferWrapper, f"__i{_operator}__", _not_in_place)
 
 
 def _lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:

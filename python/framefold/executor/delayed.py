@@ -122,7 +122,7 @@ class DelayedJobExecutor(JobExecutor):
 
 def _result_buffers(run: Run, index: int) -> Buffers:
     """The results of a UDF of the run, as they are declared."""
-    from framefold.udf.engine.native import _main_side
+    from framefold.udf.engine.native import declared_by
 
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
@@ -130,9 +130,7 @@ def _result_buffers(run: Run, index: int) -> Buffers:
             name: BufferDeclaration(kind, extra, dtype, None, None)
             for name, kind, extra, dtype in run.plan.results_of(index)
         }
-    declared = (
-        _main_side(udf, run.dataset, run.roi, None)[1] if bridge is None else _declared(bridge)
-    )
+    declared = declared_by(udf, run.dataset, run.roi) if bridge is None else _declared(bridge)
     return {name: decl for name, decl in declared.items() if decl.use != "private"}
 
 
@@ -159,6 +157,7 @@ def _results(
     from framefold.executor._delayed.graph import Graph
     from framefold.executor._delayed.progress import computing
     from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
+    from framefold.run.results import UDFResultDict
 
     run = delayed.run
     graph = Graph(delayed)
@@ -178,12 +177,13 @@ def _results(
                 dataset_shape=run.dataset.shape,
                 roi=flat,
                 valid=delayed.valid,
+                about=run.about(index, name, decl.extra_shape),
             )
             for name, decl in buffers.items()
         }
         for each in wrapped.values():
             each._siblings = [weakref.ref(other) for other in wrapped.values()]
-        results.append(dict(wrapped))
+        results.append(UDFResultDict(wrapped))
     return tuple(results)
 
 

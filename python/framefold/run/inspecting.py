@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from framefold.common.buffers import BufferWrapper
+from framefold.common.buffers import About, BufferWrapper
 from framefold.io.dataset.base import DataSet
 from framefold.run.plan import plan_run
 from framefold.run.results import UDFResults
@@ -50,6 +50,7 @@ class UDFRunner:
                 decl.use,
                 dataset_shape=dataset.shape,
                 roi=None if mask is None else mask.reshape(-1),
+                about=About(type(udf).__name__, name, decl.unit, decl.vector, dataset.axes),
             )
             for name, decl in buffers.items()
         }

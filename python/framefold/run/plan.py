@@ -5,19 +5,28 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import BufferWrapper
+from framefold.common.axes import Axis
+from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
-from framefold.udf.engine.native import Results, finish_native, leave_behind, native_udf
+from framefold.udf.engine.native import (
+    Results,
+    declared_by,
+    finish_native,
+    leave_behind,
+    native_udf,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +35,6 @@ if TYPE_CHECKING:
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.run.results import UDFResultDict
     from framefold.udf.engine.bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.
@@ -81,6 +89,13 @@ class Run:
         self._places: list[Place] = []
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
+        #: For each UDF that was asked for, what it declares.
+        self._declared: dict[int, Mapping[str, BufferDeclaration]] = {}
+
+    @cached_property
+    def axes(self) -> tuple[Axis, ...]:
+        """Those of the data set."""
+        return self.dataset.axes
 
     @property
     def partitions(self) -> list[tuple[int, int]]:
@@ -146,22 +161,41 @@ class Run:
     ) -> tuple[UDFResultDict, ...]:
         """The engine's results as users get them, and as their objects know them afterwards."""
         return tuple(
-            {
-                name: BufferWrapper(
-                    kind,
-                    extra_shape,
-                    array.dtype,
-                    raw=array,
-                    dataset_shape=self.dataset.shape,
-                    roi=self._flat_roi,
-                    valid=valid,
+            UDFResultDict(
+                (
+                    name,
+                    BufferWrapper(
+                        kind,
+                        extra_shape,
+                        array.dtype,
+                        raw=array,
+                        dataset_shape=self.dataset.shape,
+                        roi=self._flat_roi,
+                        valid=valid,
+                        about=self.about(number, name, extra_shape),
+                    ),
                 )
                 for name, kind, extra_shape, array in self._finished(
                     number, of_one_udf, valid, leaves_behind
                 )
-            }
+            )
             for number, of_one_udf in enumerate(buffers)
         )
+
+    def about(self, number: int, name: str, extra_shape: Sequence[int]) -> About:
+        """Where the result of that name of a UDF is from, and what it means."""
+        udf, bridge = self.udfs[number], self.bridges[number]
+        if number not in self._declared:
+            if bridge is not None:
+                self._declared[number] = bridge.declared
+            else:
+                finish = udf._native_finish
+                self._declared[number] = declared_by(udf, self.dataset, self.roi) if finish else {}
+        declared = self._declared[number].get(name)
+        known = About(type(udf).__name__, name, axes=self.axes)
+        if declared is None:
+            return known._replace(vector=udf._native_vectors and tuple(extra_shape) == (2,))
+        return known._replace(unit=declared.unit, vector=declared.vector)
 
     def _finished(
         self, number: int, results: Results, valid: npt.NDArray[np.bool_], leaves: bool
@@ -184,6 +218,7 @@ class Run:
             raw=valid,
             dataset_shape=self.dataset.shape,
             roi=self._flat_roi,
+            about=About(name="damage", axes=self.axes),
         )
 
     def driver(self, callback: Callable[[int, int], None] | None) -> _engine.Driver:

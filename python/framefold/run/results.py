@@ -16,7 +16,14 @@ from framefold.exceptions import UDFError
 if TYPE_CHECKING:
     from framefold.run.plan import Run
 
-UDFResultDict = dict[str, BufferWrapper]
+
+class UDFResultDict(dict[str, BufferWrapper]):
+    """The results of one UDF: name to :class:`~framefold.common.buffers.BufferWrapper`."""
+
+    def __repr__(self) -> str:
+        """One line for each result."""
+        lines = "".join(f"\n    {name!r}: {buffer!r}," for name, buffer in self.items())
+        return f"{{{lines}\n}}" if lines else "{}"
 
 
 class UDFResults:

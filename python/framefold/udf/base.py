@@ -108,6 +108,8 @@ class UDF(BackendConstants):
     _native_kernel: ClassVar[str | None] = None
     #: Whether the kernel computes the merged buffers only, and :meth:`get_results` the rest.
     _native_finish: ClassVar[bool] = False
+    #: Whether results of two channels are vectors, where a kernel finishes them.
+    _native_vectors: bool = False
 
     params: UDFData
     results: UDFData
@@ -171,6 +173,9 @@ class UDF(BackendConstants):
         dtype: npt.DTypeLike = "float32",
         where: str | None = None,
         use: BufferUse | None = None,
+        *,
+        unit: str = "",
+        vector: bool = False,
     ) -> BufferDeclaration:
         """Declare a result buffer.
 
@@ -189,8 +194,13 @@ class UDF(BackendConstants):
         use
             ``'private'`` leaves the buffer out of the results; ``'result_only'`` says that it
             is only computed in :meth:`get_results`.
+        unit
+            The unit of the values, for pictures and files: ``'px'``, ``'mrad'``.
+        vector
+            The last axis, of length 2, holds the components (y, x) of vectors. Pictures show these
+            as one field of colours; those of other results of two channels are two pictures.
         """
-        return BufferDeclaration(kind, extra_shape, dtype, where, use)
+        return BufferDeclaration(kind, extra_shape, dtype, where, use, unit=unit, vector=vector)
 
     def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:
         """Parameters in the reduction's row, for data of ``dtype``; None if it cannot take them."""

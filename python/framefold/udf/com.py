@@ -194,8 +194,11 @@ class CoMUDF(UDF):
         """Centres of mass and what follows from them."""
         self._check_data()
         dtype = np.result_type(self.meta.input_dtype, np.float32)
-        vector = self.buffer(kind="nav", extra_shape=(2,), dtype=dtype, use="result_only")
-        scalar = self.buffer(kind="nav", dtype=dtype, use="result_only")
+        vector = self.buffer(
+            kind="nav", extra_shape=(2,), dtype=dtype, use="result_only", unit="px", vector=True
+        )
+        scalar = self.buffer(kind="nav", dtype=dtype, use="result_only", unit="px")
+        change = self.buffer(kind="nav", dtype=dtype, use="result_only")
         wide = np.result_type(dtype, np.float64)
         background = wide if dtype.kind == "c" else np.dtype(np.float64)
         return {
@@ -209,8 +212,8 @@ class CoMUDF(UDF):
                 kind="single", extra_shape=(3, 2), dtype=background, use="result_only"
             ),
             "magnitude": scalar,
-            "divergence": scalar,
-            "curl": scalar,
+            "divergence": change,
+            "curl": change,
         }
 
     def get_params(self) -> CoMParams:

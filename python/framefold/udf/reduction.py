@@ -45,6 +45,7 @@ class ReductionUDF(UDF):
                 f"there is no reduction {reduction!r}; choose one of {', '.join(rows)}"
             )
         self._kinds = {each["name"]: each["kind"] for each in rows[reduction]["parameters"]}
+        self._native_vectors = rows[reduction]["vectors"]
         unknown = [name for name in parameters if name not in self._kinds]
         if unknown:
             known = f"its parameters are {', '.join(self._kinds)}" if self._kinds else "it has none"
@@ -90,7 +91,13 @@ class ReductionUDF(UDF):
         roi = None if meta.roi is None else np.ascontiguousarray(meta.roi, dtype=bool).reshape(-1)
         kernel = _engine.NativeUdf(self._native_kernel, name, self._native_parameters(dtype), sig)
         return {
-            name: self.buffer(kind=kind, extra_shape=tuple(extra), dtype=of, use=use)
+            name: self.buffer(
+                kind=kind,
+                extra_shape=tuple(extra),
+                dtype=of,
+                use=use,
+                vector=self._native_vectors and tuple(extra) == (2,),
+            )
             for name, kind, extra, of, use in kernel.buffers(nav, sig, dtype.name, roi)
         }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.common.buffers import BufferKind, BufferWrapper
+from framefold.common.buffers import About, BufferKind, BufferWrapper
 from framefold.common.shape import Shape
 
 if TYPE_CHECKING:
@@ -48,9 +48,16 @@ class DaskResultBufferWrapper(BufferWrapper):
         dataset_shape: Shape,
         roi: npt.NDArray[np.bool_] | None,
         valid: npt.NDArray[np.bool_],
+        about: About | None = None,
     ) -> None:
         super().__init__(
-            kind, extra_shape, dtype, dataset_shape=dataset_shape, roi=roi, valid=valid
+            kind,
+            extra_shape,
+            dtype,
+            dataset_shape=dataset_shape,
+            roi=roi,
+            valid=valid,
+            about=about,
         )
         self._delayed_raw = delayed_raw
         self._delayed_mask = delayed_mask
@@ -105,9 +112,5 @@ class DaskResultBufferWrapper(BufferWrapper):
         assert self._raw is not None
         return self._raw
 
-    def __repr__(self) -> str:
-        known = "computed" if self._raw is not None else "not computed yet"
-        return (
-            f"<DaskResultBufferWrapper kind={self.kind} dtype={self.dtype} "
-            f"extra_shape={self.extra_shape}, {known}>"
-        )
+    def _state(self) -> str:
+        return ", computed" if self._raw is not None else ", not computed yet"

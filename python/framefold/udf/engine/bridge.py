@@ -113,6 +113,8 @@ class Bridge:
         self.warned: set[str] = set()
         #: What is called when the run is over, with whether it is complete.
         self.ending: Callable[[bool], None] | None = None
+        #: What the UDF declares, once the run is planned.
+        self.declared: Buffers = {}
 
     def asked_for(self) -> Formats:
         """The array formats that the UDF takes."""
@@ -152,7 +154,7 @@ class Bridge:
         self.input_dtype = np.dtype(input_dtype)
         check_dtype(self.name, self.input_dtype, self.array_backend)
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
-        buffers = declared_buffers(udf)
+        self.declared = buffers = declared_buffers(udf)
         unmerged = not_assignable(buffers) if type(self.udf).merge is UDF.merge else {}
         if unmerged:
             names = ", ".join(f"{name!r} ({decl.kind})" for name, decl in unmerged.items())

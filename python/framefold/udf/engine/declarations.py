@@ -61,6 +61,10 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
         wrong = f"extra_shape={decl.extra_shape}; there cannot be so many elements"
     elif min(decl.extra_shape, default=0) < 0:
         wrong = f"extra_shape={decl.extra_shape}; lengths of axes are 0 or more"
+    elif decl.vector and decl.extra_shape[-1:] != (2,):
+        wrong = f"vector=True and extra_shape={decl.extra_shape}; vectors have 2 components, (2,)"
+    elif not isinstance(decl.unit, str):
+        wrong = f"unit={decl.unit!r}; use a text, such as 'mrad'"
     if wrong is not None:
         raise InvalidResultError(f"{udf} declares buffer {key!r} with {wrong}")
     if decl.use not in (None, "private", "result_only"):
@@ -70,7 +74,16 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
             UserWarning,
             stacklevel=2,
         )
-        return BufferDeclaration(decl.kind, decl.extra_shape, decl.dtype, decl.where, None)
+        use = None
+        return BufferDeclaration(
+            decl.kind,
+            decl.extra_shape,
+            decl.dtype,
+            decl.where,
+            use,
+            unit=decl.unit,
+            vector=decl.vector,
+        )
     return decl
 
 

@@ -112,6 +112,13 @@ def leave_behind(
     enter(udf, params=udf._kwargs, meta=meta, results=UDFData("result buffer", arrays))
 
 
+def declared_by(
+    udf: UDF, dataset: DataSet, roi: npt.NDArray[np.bool_] | None
+) -> dict[str, BufferDeclaration]:
+    """The buffers that a UDF with ``_native_finish`` declares."""
+    return _main_side(udf, dataset, roi, None)[1]
+
+
 def _main_side(
     udf: UDF,
     dataset: DataSet,

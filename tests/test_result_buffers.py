@@ -1,0 +1,182 @@
+"""Results of a run: what they say of themselves, their axes, and computing with them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.axes import Axis
+from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import InvalidResultError
+from framefold.udf.reduction import ReductionUDF
+
+
+class Everything(ff.UDF):
+    """Results of all kinds."""
+
+    def get_result_buffers(self):
+        return {
+            "image": self.buffer("nav", unit="counts"),
+            "two": self.buffer("nav", extra_shape=(2,)),
+            "pattern": self.buffer("sig", dtype="float64"),
+            "field": self.buffer("sig", extra_shape=(2,), vector=True),
+            "table": self.buffer("single", extra_shape=(2, 3)),
+            "number": self.buffer("single", dtype="int64"),
+        }
+
+    def process_frame(self, frame):
+        self.results.image[:] = frame.sum()
+        self.results.pattern[:] += frame
+        self.results.number[:] += 1
+
+    def merge(self, dest, src):
+        for name in src:
+            if name in ("image", "two"):
+                getattr(dest, name)[:] = getattr(src, name)
+            else:
+                getattr(dest, name)[:] += getattr(src, name)
+
+
+@pytest.fixture
+def scan(tmp_path):
+    """A data set whose axes are calibrated: 3 × 4 frames of 6 × 5 pixels."""
+    hs = pytest.importorskip("hyperspy.api", reason="HyperSpy writes calibrated files")
+    data = np.arange(3 * 4 * 6 * 5, dtype=np.float32).reshape(3, 4, 6, 5)
+    signal = hs.signals.Signal2D(data)
+    steps = [("x", "nm", 0.5, -1.0), ("y", "nm", 0.25, 2.0)]
+    for axis, (name, unit, scale, offset) in zip(
+        signal.axes_manager._axes[1::-1], steps, strict=True
+    ):
+        axis.name, axis.units, axis.scale, axis.offset = f"scan_{name}", unit, scale, offset
+    for axis, scale in zip(signal.axes_manager._axes[2:], (0.2, 0.1), strict=True):
+        axis.units, axis.scale = "mrad", scale
+    signal.save(tmp_path / "scan.hspy")
+    return ff.Context.make_with("inline").open(tmp_path / "scan.hspy")
+
+
+@pytest.fixture
+def result(scan):
+    return ff.Context.make_with("inline").run_udf(scan, Everything())
+
+
+def test_axes_are_those_of_the_data_set(scan, result):
+    nav, sig = scan.axes[:2], scan.axes[2:]
+    assert [(axis.unit, axis.scale, axis.offset) for axis in scan.axes] == [
+        ("nm", 0.25, 2.0),
+        ("nm", 0.5, -1.0),
+        ("mrad", 0.2, 0.0),
+        ("mrad", 0.1, 0.0),
+    ]
+    extra = Axis("extra_0", "", 1.0, 0.0, 2, "extra")
+    assert result["image"].axes == nav
+    assert result["two"].axes == (*nav, extra)
+    assert result["pattern"].axes == sig
+    assert result["field"].axes == (*sig, extra)
+    assert [axis.size for axis in result["table"].axes] == [2, 3]
+    assert {axis.kind for axis in result["table"].axes} == {"extra"}
+    for buffer in result.values():
+        assert tuple(axis.size for axis in buffer.axes) == buffer.data.shape
+
+
+def test_axes_under_a_region_are_those_of_the_whole_scan(scan):
+    ctx = ff.Context.make_with("inline")
+    image = ctx.run_udf(scan, Everything(), roi=np.s_[1:2, :3])["image"]
+    assert image.axes == scan.axes[:2]
+    assert image.raw_data.shape == (3,)
+    for results in ctx.run_udf_iter(scan, Everything()):
+        assert results.buffers[0]["image"].axes == scan.axes[:2]
+        assert results.damage.axes == scan.axes[:2]
+
+
+def test_delayed_results_have_axes_before_they_are_computed(scan):
+    pytest.importorskip("dask", reason="delayed results are Dask's")
+    image = ff.Context.make_with("delayed").run_udf(scan, Everything())["image"]
+    assert image.axes == scan.axes[:2]
+    assert "not computed yet" in repr(image)
+    assert (image + 1).shape == (3, 4)
+    assert "not computed yet" not in repr(image)
+
+
+def test_results_say_what_they_are(result):
+    shown = repr(result["image"])
+    for part in (
+        "'image' of Everything",
+        "kind=nav",
+        "shape=(3, 4)",
+        "dtype=float32",
+        "unit='counts'",
+        "scan_y: 3 × 0.25 nm, from 2 nm",
+    ):
+        assert part in shown
+    assert repr(result).count("\n") == len(result) + 1
+    assert isinstance(result, dict)
+    assert repr(BufferWrapper("nav")) == (
+        "<BufferWrapper kind=nav dtype=float32 extra_shape=(), no data>"
+    )
+
+
+def test_results_compute_as_arrays_do(result):
+    image, data = result["image"], result["image"].data
+    for made, expected in (
+        (image + 1, data + 1),
+        (2 - image, 2 - data),
+        (image / image, data / data),
+        (data * image, data * data),
+        (-image, -data),
+        (image**2, data**2),
+        (image @ data.T, data @ data.T),
+        (image > 100, data > 100),
+        (image == data, data == data),
+        (np.sqrt(image), np.sqrt(data)),
+        (np.add.reduce(image), data.sum(axis=0)),
+        (np.mean(image), data.mean()),
+        (np.stack([image, image]), np.stack([data, data])),
+    ):
+        assert type(made) is type(expected)
+        np.testing.assert_array_equal(made, expected)
+    assert np.ma.sum(np.ma.masked_less(data, 0) + image) == 2 * data.sum()
+    assert int(result["number"]) == 12
+    assert float(result["number"]) == 12.0
+    assert (image.ndim, image.size) == (2, 12)
+    np.testing.assert_array_equal(list(image), list(data))
+
+
+def test_results_are_not_changed_in_place(result):
+    before = result["image"].data.copy()
+    changed = result["image"]
+    changed += 1
+    np.testing.assert_array_equal(changed, before + 1)
+    np.testing.assert_array_equal(result["image"], before)
+    with pytest.raises(TypeError, match=r"out=np\.array\(result\)"):
+        np.add(before, 1, out=result["image"])
+
+
+def test_results_are_hashed_and_pickled(result):
+    assert len({result["image"], result["two"], result["image"]}) == 2
+    copy = pickle.loads(pickle.dumps(result))
+    assert copy["image"].axes == result["image"].axes
+    np.testing.assert_array_equal(copy["image"], result["image"])
+
+
+def test_vectors_are_what_says_so(scan, result):
+    assert result["field"].about.vector
+    assert not result["two"].about.vector
+    ctx = ff.Context.make_with("inline")
+    for udf in (ff.CoMUDF(), ReductionUDF("com")):
+        com = ctx.run_udf(scan, udf)
+        vectors = [name for name, buffer in com.items() if buffer.about.vector]
+        assert vectors
+        assert all(com[name].extra_shape == (2,) for name in vectors)
+    assert ctx.run_udf(scan, ff.CoMUDF())["field"].unit == "px"
+
+
+def test_vectors_have_two_components(scan):
+    class Wrong(Everything):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", extra_shape=(3,), vector=True)}
+
+    with pytest.raises(InvalidResultError, match=r"vector=True and extra_shape=\(3,\)"):
+        ff.Context.make_with("inline").run_udf(scan, Wrong())
