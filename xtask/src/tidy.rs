@@ -9,6 +9,7 @@ mod imports;
 mod layers;
 mod layout;
 mod length;
+mod licences;
 mod modules;
 mod places;
 mod rust_code;
@@ -105,6 +106,7 @@ pub(crate) fn check(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(all.iter().flat_map(|file| RULES.iter().flat_map(|rule| rule(*file))));
     findings.extend(imports::check(&all));
     findings.extend(modules::check(&all));
+    findings.extend(licences::check(root, &all)?);
     findings.sort();
     Ok(findings)
 }
