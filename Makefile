@@ -173,6 +173,7 @@ test-format: $(TOOLS)
 	cargo fmt --all --check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	cargo run --quiet $(LOCKED) -p xtask -- tidy
 
 # The extension module is built against the interpreter of .venv, and only linted here: it can
@@ -216,6 +217,7 @@ test-wheel: $(TOOLS)
 		data = ctx.load("memory", data=np.ones((2, 2, 4, 4))); \
 		ctx.run_udf(dataset=data, udf=ff.SumUDF(), progress=True)'
 	$(TEST_VENV)/bin/framefold --version
+	$(PYTHON) -m zipfile -l $(TEST_WHEELS)/framefold-*.whl | grep -q 'sboms/.*cyclonedx'
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$($(TEST_VENV)/bin/python -c \
 			'import sysconfig; print(sysconfig.get_path("purelib"))')/tools.pth"
