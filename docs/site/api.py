@@ -16,6 +16,7 @@ PARTS = {
     "api": "framefold.api: the context and results",
     "udf": "framefold.udf: functions",
     "masks": "framefold.masks: masks",
+    "detectors": "framefold.detectors: virtual detectors",
     "io": "framefold.io: data sets and corrections",
     "corrections": "framefold.corrections: corrections and coordinates",
     "executor": "framefold.executor: where the work is done",
@@ -90,10 +91,10 @@ def write_reference(stage: Path) -> None:
         lines[part_of(module)] += _module(module, here, elsewhere)
     folder = stage / "api"
     folder.mkdir()
-    if unknown := lines.keys() - PARTS.keys():
-        raise ValueError(f"parts of the package without a title in the reference: {unknown}")
+    # Parts without a title of their own come last.
+    titles = {part: PARTS.get(part, f"framefold.{part}") for part in [*PARTS, *sorted(lines)]}
     for part, text in lines.items():
-        title = _heading(PARTS[part], "=")
+        title = _heading(titles[part], "=")
         (folder / f"{part}.rst").write_text("\n".join([*title, *text]), encoding="utf-8")
     index = [
         "# Reference",
@@ -103,8 +104,8 @@ def write_reference(stage: Path) -> None:
         "`libertem` read as `framefold`. The {ref}`index <genindex>` has all names in the order",
         "of the alphabet.",
         "",
-        *(f"- [{title}]({part}.rst)" for part, title in PARTS.items() if part in lines),
+        *(f"- [{title}]({part}.rst)" for part, title in titles.items() if part in lines),
         "",
-        toctree([part for part in PARTS if part in lines]),
+        toctree(part for part in titles if part in lines),
     ]
     (folder / "index.md").write_text("\n".join(index), encoding="utf-8")

@@ -16,6 +16,7 @@ from pathlib import Path
 import stage
 from api import write_reference
 from checks import check_site
+from gallery import write_gallery
 
 
 def main() -> int:
@@ -27,11 +28,12 @@ def main() -> int:
     began = time.perf_counter()
     stage.lay_out(sources)
     write_reference(sources)
+    write_gallery(sources)
     stage.write_indexes(sources)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "sphinx", "--builder", "html", "--quiet"),
-            *("--fail-on-warning", "--fresh-env", "--write-all"),
+            *("--fail-on-warning", "--fresh-env", "--write-all", "--jobs", "auto"),
             *("--conf-dir", str(Path(__file__).parent)),
             *("--doctree-dir", str(out.with_name(out.name + "-doctrees"))),
             *(str(sources), str(out)),

@@ -48,6 +48,10 @@ SECTIONS = (
                 "Coming from",
                 ("tutorials/from-libertem", "tutorials/from-hyperspy", "tutorials/from-py4dstem"),
             ),
+            Group(
+                "Notebooks",
+                ("notebooks/own-function", "notebooks/live-plots", "notebooks/tiffs-and-raw"),
+            ),
         ),
     ),
     Section(

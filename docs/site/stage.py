@@ -6,11 +6,14 @@ Here they are copied to where the site has them, and links follow.
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from contents import FROM_ROOT, SECTIONS, Section
 
@@ -27,7 +30,9 @@ def place_of(source: Path) -> Path | None:
         return Path(FROM_ROOT[source.name])
     if source.is_relative_to(DOCS) and not source.is_relative_to(DOCS / "site"):
         within = source.relative_to(DOCS)
-        return within.with_name("index.md") if within.name == "README.md" else within
+        if within.name == "README.md":
+            return within.with_name("index.md")
+        return within.with_suffix(".md") if within.suffix == ".ipynb" else within
     return None
 
 
@@ -74,6 +79,28 @@ def title_and_summary(text: str) -> tuple[str, str]:
     return title, ""
 
 
+def from_notebook(notebook: dict[str, Any], stem: str) -> tuple[str, dict[str, bytes]]:
+    """Write a notebook as a page, with the output that is kept in it, and its pictures by name."""
+    lines: list[str] = []
+    pictures: dict[str, bytes] = {}
+    for cell in notebook["cells"]:
+        text = "".join(cell["source"])
+        if cell["cell_type"] != "code":
+            lines += [text, ""]
+            continue
+        if text.strip():
+            lines += ["```python", text, "```", ""]
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            if "image/png" in data:
+                name = f"{stem}-{len(pictures) + 1}.png"
+                pictures[name] = base64.b64decode("".join(data["image/png"]))
+                lines += [f"![what the cell above draws]({name})", ""]
+            elif shown := "".join(output.get("text", data.get("text/plain", ""))).strip("\n"):
+                lines += ["```text", shown, "```", ""]
+    return "\n".join(lines), pictures
+
+
 def toctree(pages: Iterable[str], caption: str = "") -> str:
     """Tell Sphinx which pages follow below one, and what the menu calls them."""
     named = [f":caption: {caption}"] if caption else []
@@ -117,6 +144,17 @@ def lay_out(stage: Path) -> None:
                 records = sorted(p.stem for p in source.parent.glob("0*.md"))
                 text += "\n" + toctree(records)
             target.write_text(text, encoding="utf-8")
+        elif source.suffix == ".ipynb":
+            shutil.copy2(source, target.with_suffix(".ipynb"))
+            notebook = json.loads(source.read_text(encoding="utf-8"))
+            for cell in notebook["cells"]:
+                if cell["cell_type"] == "markdown":
+                    cell["source"] = relocated("".join(cell["source"]), source, files)
+            text, pictures = from_notebook(notebook, source.stem)
+            text += f"\n[This page as a notebook]({source.name}).\n"
+            target.write_text(text, encoding="utf-8")
+            for name, picture in pictures.items():
+                target.with_name(name).write_bytes(picture)
         else:
             shutil.copy2(source, target)
     for source, place in files.items():
@@ -133,5 +171,5 @@ def write_indexes(stage: Path) -> None:
         (folder / "index.md").write_text(index_of(section, stage), encoding="utf-8")
     start = stage / "index.md"
     places = [f"{section.name}/index" for section in SECTIONS]
-    menu = toctree([*places[:3], "api/index", *places[3:]])
+    menu = toctree([*places[:2], "gallery/index", places[2], "api/index", *places[3:]])
     start.write_text(start.read_text(encoding="utf-8") + "\n" + menu, encoding="utf-8")
