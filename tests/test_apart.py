@@ -11,8 +11,8 @@ import time
 import pytest
 from process_cases import eventually, hard_limit  # noqa: F401 - a fixture
 
-from framefold.executor import _uninterrupted
-from framefold.executor._uninterrupted import Work, made
+from framefold.executor._dask import uninterrupted
+from framefold.executor._dask.uninterrupted import Work, made
 
 pytestmark = [
     pytest.mark.usefixtures("hard_limit"),
@@ -77,7 +77,7 @@ def test_an_interrupt_before_the_thread_runs(interrupting, monkeypatch):
     begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         made(lambda: done.append(True), done.append, "making")
-    assert time.monotonic() - begun < _uninterrupted.LEAVING / 2
+    assert time.monotonic() - begun < uninterrupted.LEAVING / 2
     assert not done
 
 

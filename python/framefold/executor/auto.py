@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from framefold.executor.base import Crew
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
+from framefold.warnings import ThreadsInsteadWarning
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -109,8 +110,6 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         """Say that worker processes cannot be used, though they would help."""
         if self._processes._closed:
             raise error
-        from framefold.warnings import ThreadsInsteadWarning
-
         warnings.warn(
             f"the calling thread goes on with this run, which worker processes could do faster: "
             f"{error}",

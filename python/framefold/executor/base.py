@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from framefold.common._integers import whole
 from framefold.common.exceptions import ExecutorSpecException
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.run.plan import available_cores
 
 if TYPE_CHECKING:
     from framefold import _engine
@@ -142,8 +143,6 @@ class JobExecutor:
 
     def get_available_workers(self) -> list[WorkerInfo]:
         """The workers that functions can be called on: this process, unless there are others."""
-        from framefold.run.plan import available_cores
-
         n_threads = max(1, available_cores() if self.threads is None else self.threads)
         return [WorkerInfo("main", platform.node(), n_threads, {})]
 
@@ -155,6 +154,13 @@ class JobExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def check_seconds(**limits: float | None) -> None:
+    """Raise if a time limit, by the name of its parameter, is none."""
+    for name, seconds in limits.items():
+        if seconds is not None and not seconds > 0:
+            raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
 
 
 def cannot_be_pickled(executor: JobExecutor) -> Exception:

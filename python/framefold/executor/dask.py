@@ -9,26 +9,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from framefold.arrays.cuda.placement import Workers, devices_by_default
 from framefold.common._ending import at_end, is_ending, too_late
 from framefold.exceptions import (
     InvalidArgumentError,
     MissingLibraryError,
     WorkerError,
 )
+from framefold.executor._dask import devices as dask_devices
+from framefold.executor._dask.uninterrupted import Work, made
 from framefold.executor._tasks import active
-from framefold.executor._uninterrupted import Work, made
 from framefold.executor.base import (
     Crew,
     JobExecutor,
     WorkerInfo,
     cannot_be_pickled,
     check_main_process_gpu,
+    check_seconds,
 )
+from framefold.run.plan import available_cores
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from framefold.arrays.cuda.placement import Workers
     from framefold.executor._dask.cluster import LocalCluster
     from framefold.run.plan import Run
 
@@ -92,9 +95,7 @@ class DaskJobExecutor(JobExecutor):
                 "the client belongs to an event loop (asynchronous=True); pass one without it: "
                 "run_udf(…, sync=False) does not block the event loop"
             )
-        for name, seconds in (("timeout", timeout), ("startup_timeout", startup_timeout)):
-            if seconds is not None and not seconds > 0:
-                raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
+        check_seconds(timeout=timeout, startup_timeout=startup_timeout)
         self.client = client
         self.is_local = is_local
         self._timeout = timeout
@@ -204,9 +205,7 @@ class DaskJobExecutor(JobExecutor):
                     f"block the event loop"
                 )
         distributed = import_distributed()
-        from framefold.arrays.cuda.placement import devices_by_default
         from framefold.executor._dask import cluster as dask_cluster
-        from framefold.run.plan import available_cores
 
         if spec is None:
             cudas = devices_by_default()
@@ -322,8 +321,6 @@ class DaskJobExecutor(JobExecutor):
 
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
-        from framefold.executor._dask import devices as dask_devices
-
         there: Sequence[Mapping[str, float]]
         if self._own is not None:  # its workers may be about to come
             there = dask_devices.in_spec(self._own.worker_spec)
@@ -408,7 +405,6 @@ def cluster_spec(
     ``ndarray``.
     """
     from framefold.executor._dask.cluster import LocalWorker
-    from framefold.executor._dask.devices import tags
 
     numbers, devices = _numbers(cpus, "cpus"), _numbers(cudas, "cudas")
     if not numbers and not devices:
@@ -417,8 +413,8 @@ def cluster_spec(
     if preload:
         given["preload"] = list(preload)
     n_threads = given["nthreads"]
-    on_cpu = {"resources": tags(n_threads, cuda=False, ndarray=True), **given}
-    on_cuda = {"resources": tags(n_threads, cuda=True, ndarray=has_cupy), **given}
+    on_cpu = {"resources": dask_devices.tags(n_threads, cuda=False, ndarray=True), **given}
+    on_cuda = {"resources": dask_devices.tags(n_threads, cuda=True, ndarray=has_cupy), **given}
     spec: dict[str, Any] = {
         f"{name}-cpu-{number}": {"cls": LocalWorker, "options": {"options": on_cpu}}
         for number in numbers

@@ -7,24 +7,30 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from framefold.arrays.cuda.placement import Workers
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.optional import require
+from framefold.common.shape import Shape
+from framefold.common.slice import Slice
 from framefold.exceptions import InvalidResultError, UDFError, UnsupportedError
+from framefold.executor._delayed.graph import DelayedResult, Graph
+from framefold.executor._delayed.progress import computing
+from framefold.executor._delayed.tasks import DelayedRun, noting
 from framefold.executor.base import JobExecutor, check_main_process_gpu
+from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
+from framefold.run.results import UDFResultDict
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
+from framefold.udf.engine.declarations import Buffers, declared_buffers
+from framefold.udf.engine.native import declared_by
+from framefold.udf.engine.preprocessed import MainSideState
 
 if TYPE_CHECKING:
     import dask.array as da
 
-    from framefold.arrays.cuda.placement import Workers
     from framefold.common.progress import ProgressReporter
-    from framefold.executor._delayed.graph import DelayedResult, Graph
-    from framefold.executor._delayed.tasks import DelayedRun
     from framefold.run.plan import Run
-    from framefold.run.results import UDFResultDict
     from framefold.udf.engine.bridge import Bridge
-    from framefold.udf.engine.declarations import Buffers
 
 __all__ = ["DelayedJobExecutor"]
 
@@ -59,8 +65,6 @@ class DelayedJobExecutor(JobExecutor):
 
     def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
         """Tasks run on the CPU."""
-        from framefold.arrays.cuda.placement import Workers
-
         return Workers(why_none="delayed runs use the CPU alone; use another executor")
 
     def __init__(self, main_process_gpu: int | bool | None = None) -> None:
@@ -86,8 +90,6 @@ class DelayedJobExecutor(JobExecutor):
                 "plots show results while they are computed, but a delayed run computes nothing "
                 "yet; use run_udf_iter, or another executor"
             )
-        from framefold.executor._delayed.tasks import DelayedRun
-
         declared = [_result_buffers(run, index) for index in range(len(run.udfs))]
         if not all(declared):
             return None
@@ -122,8 +124,6 @@ class DelayedJobExecutor(JobExecutor):
 
 def _result_buffers(run: Run, index: int) -> Buffers:
     """The results of a UDF of the run, as they are declared."""
-    from framefold.udf.engine.native import declared_by
-
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None and not udf._native_finish:
         return {
@@ -136,8 +136,6 @@ def _result_buffers(run: Run, index: int) -> Buffers:
 
 def _preprocess(run: Run, bridge: Bridge) -> None:
     """Call ``preprocess`` of the user's own object; tasks go on with copies of it."""
-    from framefold.udf.engine.preprocessed import MainSideState
-
     plan = run.plan
     task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
     bridge.main_state = MainSideState(task.udf, task.arrays)
@@ -146,19 +144,12 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
 
 def _declared(bridge: Bridge) -> Buffers:
     """The declared buffers of a UDF in Python."""
-    from framefold.udf.engine.declarations import declared_buffers
-
     return declared_buffers(bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected)))
 
 
 def _results(
     delayed: DelayedRun, declared: Sequence[Buffers], progress: ProgressReporter | None
 ) -> tuple[UDFResultDict, ...]:
-    from framefold.executor._delayed.graph import Graph
-    from framefold.executor._delayed.progress import computing
-    from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
-    from framefold.run.results import UDFResultDict
-
     run = delayed.run
     graph = Graph(delayed)
     flat = None if run.roi is None else run.roi.reshape(-1)
@@ -189,8 +180,6 @@ def _results(
 
 def _delayed_results(graph: Graph, index: int, results: Buffers) -> dict[str, DelayedResult]:
     """The results of a UDF by name."""
-    from framefold.executor._delayed.graph import DelayedResult
-
     run = graph.run
     udf, bridge = run.udfs[index], run.bridges[index]
     if bridge is None:
@@ -230,10 +219,6 @@ class PartialResults(dict[str, Any]):
 
 def _merged_by_udf(graph: Graph, index: int, buffers: Buffers) -> dict[str, da.Array]:
     """What the ``merge_all`` of a UDF makes of all partial results."""
-    from framefold.common.shape import Shape
-    from framefold.common.slice import Slice
-    from framefold.executor._delayed.tasks import noting
-
     run = graph.run
     bridge = run.bridges[index]
     assert bridge is not None

@@ -12,6 +12,7 @@ from framefold.executor.base import JobExecutor, check_main_process_gpu, checked
 from framefold.executor.concurrent import ConcurrentJobExecutor
 from framefold.executor.inline import InlineJobExecutor
 from framefold.executor.processes import ProcessJobExecutor
+from framefold.run.plan import available_cores
 
 ExecutorName = Literal[
     "auto",
@@ -80,7 +81,6 @@ def _cluster_spec(
 ) -> dict[str, Any]:
     from framefold.arrays.cuda.placement import devices_by_default, picked
     from framefold.executor.dask import cluster_spec
-    from framefold.run.plan import available_cores
     from framefold.utils.devices import cuda_ids
 
     devices = devices_by_default() if gpus is None else picked(cuda_ids() if gpus else [], gpus)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypedDict
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.executor._wire import code, pickles
 from framefold.executor.base import check_main_process_gpu
 from framefold.executor.processes import ProcessJobExecutor
 
@@ -103,8 +104,6 @@ def _listed(devices: int | Iterable[int], name: str) -> list[int]:
 
 
 def _packed(early_setup: Callable[[], Any]) -> bytes:
-    from framefold.executor._wire import code, pickles
-
     if not callable(early_setup):
         raise InvalidArgumentError(
             f"early_setup is {early_setup!r}, expected a function without parameters"

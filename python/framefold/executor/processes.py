@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled
+from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_seconds
+from framefold.run.plan import available_cores
 
 if TYPE_CHECKING:
     from framefold.executor._processes.pool import Pool
@@ -65,9 +66,7 @@ class ProcessJobExecutor(JobExecutor):
         startup_timeout: float = 60.0,
     ) -> None:
         self._set_workers("n_workers", n_workers, gpus)
-        for name, seconds in (("timeout", timeout), ("startup_timeout", startup_timeout)):
-            if seconds is not None and not seconds > 0:
-                raise InvalidArgumentError(f"{name} is {seconds}; use a number of seconds above 0")
+        check_seconds(timeout=timeout, startup_timeout=startup_timeout)
         self._timeout = timeout
         self._startup_timeout = startup_timeout
         #: What workers call before their first run, pickled.
@@ -85,8 +84,6 @@ class ProcessJobExecutor(JobExecutor):
     @property
     def n_workers(self) -> int:
         """How many processes work on the CPU at most."""
-        from framefold.run.plan import available_cores
-
         return available_cores() if self.threads is None else self.threads
 
     @property

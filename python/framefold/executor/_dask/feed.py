@@ -263,7 +263,8 @@ class Feed:
             worker.is_stuck = True
             self._exclude(worker, "its threads are busy with what was cancelled")
         elif busy is Busy.WITH_RUN and worker.state is Participation.PREPARING and timeout:
-            self._tasks.fail(None, messages.not_ready(self._names, patience, worker.address))
+            late = failures.took_too_long(worker.title, self._names, None, patience)
+            self._tasks.fail(None, late)
         self._changed.set()
 
     def _exclude(self, worker: WorkerState, reason: str) -> None:
@@ -358,8 +359,8 @@ class Feed:
             self._exclude(worker, answer.refusal)
             return
         if answer.other_plan is not None:
-            names, address = self._names, worker.address
-            other = messages.planned_differently(names, address, answer.other_plan)
+            difference = answer.other_plan
+            other = failures.planned_differently(worker.title, self._names, difference)
             self._tasks.fail(None, other)
         if worker.state is Participation.PREPARING:
             worker.state = Participation.USABLE
@@ -483,9 +484,8 @@ class Feed:
                 # Partitions that other workers have finished meanwhile do not count.
                 index = next(filter(self._tasks.schedule.is_open, batch.indices), None)
                 if index is not None and self._clock > batch.since + timeout:
-                    names = self._names
-                    error = messages.took_too_long(names, index, timeout, worker.address)
-                    self._tasks.fail(index, error)
+                    late = failures.took_too_long(worker.title, self._names, index, timeout)
+                    self._tasks.fail(index, late)
 
     # Helpers.
 

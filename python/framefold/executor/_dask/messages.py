@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from framefold.exceptions import FileAccessError, WorkerError, WorkerTimeoutError
+from framefold.exceptions import FileAccessError, WorkerError
 from framefold.executor._wire.failures import NotStartedError
 
 if TYPE_CHECKING:
@@ -34,15 +34,6 @@ def stuck(names: str, workers: list[WorkerState], seconds: float) -> WorkerError
         f"(startup_timeout), all threads of {addresses} were busy with functions that do not "
         f"return, although what they belong to was ended or cancelled.{reasons} End these workers, "
         f"and start others without --no-nanny: a nanny replaces such a worker"
-    )
-
-
-def not_ready(names: str, seconds: float, address: str) -> WorkerTimeoutError:
-    """For a worker that takes too long to plan the run."""
-    return WorkerTimeoutError(
-        f"{names}: the Dask worker at {address} did not get ready for the run within {seconds:g} "
-        f"seconds. What it gets as parameters, or its get_result_buffers, may wait for something; "
-        f"use a longer startup_timeout if it only needs time"
     )
 
 
@@ -76,24 +67,6 @@ def died(names: str, index: int, attempts: int, address: str) -> WorkerError:
         f"a Dask worker died while processing partition {index} of {names}, {attempts} times, the "
         f"last one at {address}: its log says more; it was killed, memory ran out, or compiled "
         f"code broke. Run the UDF with the executor 'inline' to look for the cause"
-    )
-
-
-def planned_differently(names: str, address: str, difference: str) -> WorkerError:
-    """For a worker whose plan has another fingerprint."""
-    return WorkerError(
-        f"the Dask worker at {address} plans the run of {names} differently: "
-        f"{difference}; what a UDF declares must follow from its parameters "
-        f"and meta data alone, and the files must be the same everywhere, and not change during a "
-        f"run"
-    )
-
-
-def took_too_long(names: str, index: int, timeout: float, address: str) -> WorkerTimeoutError:
-    """For a partition that takes longer than it may."""
-    return WorkerTimeoutError(
-        f"{names}: partition {index} took longer than timeout={timeout:g} seconds on the Dask "
-        f"worker at {address}. Use a longer timeout, or more partitions (num_partitions)"
     )
 
 

@@ -7,25 +7,18 @@ of the scheduler, options, and what the worker has to show there.
 from __future__ import annotations
 
 import asyncio
-import faulthandler
 import logging
 import pickle
-import signal
 import sys
 from typing import Any
 
-from framefold.executor._lifeline import end_with
 from framefold.executor._processes.channels import connect
-from framefold.executor._processes.serving import _restore_environment
+from framefold.executor._processes.serving import set_up_process
 
 
 def main(connection: int, lifeline: int) -> None:
     """Work for a scheduler until it is gone, or the process that started this one."""
-    end_with(lifeline)
-    _restore_environment()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.stderr is not None:
-        faulthandler.enable()  # says what Python was doing when compiled code broke
+    set_up_process(lifeline)
     channel = connect(connection)
     (startup_data,), _ = channel.receive()
     channel.close()

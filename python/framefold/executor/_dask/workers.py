@@ -113,6 +113,11 @@ class WorkerState:
     n_broken: int = 0
 
     @property
+    def title(self) -> str:
+        """What messages call it."""
+        return f"the Dask worker at {self.address}"
+
+    @property
     def takes_part(self) -> bool:
         """Whether it gets partitions, now or soon."""
         would = self.state in (Participation.PREPARING, Participation.USABLE)

@@ -25,6 +25,7 @@ from framefold.common.buffers import ArrayWithMask, BufferWrapper, OverScan
 from framefold.exceptions import WorkerError
 from framefold.executor._delayed.progress import tell_clients
 from framefold.executor._wire import runs
+from framefold.udf.engine import native
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferDeclaration
@@ -246,11 +247,9 @@ def finish_native(
     udf: int, first: int, delayed: DelayedRun, state: Any, partitions: Sequence[list[Parts]]
 ) -> list[tuple[npt.NDArray[Any]]]:
     """Merge the last partitions of a native UDF and compute its results."""
-    from framefold.udf.engine.native import finish_native
-
     run = delayed.run
     lists, valid = _merged(run, udf, first, state, partitions).snapshot()
-    finished = finish_native(run.udfs[udf], run.dataset, run.roi, lists[0], valid)
+    finished = native.finish_native(run.udfs[udf], run.dataset, run.roi, lists[0], valid)
     return [(array,) for _, _, _, array in finished]
 
 

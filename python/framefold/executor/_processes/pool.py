@@ -16,13 +16,16 @@ from multiprocessing import Pipe
 from multiprocessing.connection import wait
 from typing import Any
 
-from framefold.exceptions import UDFRunCancelled, WorkerError, WorkerTimeoutError
+from framefold.exceptions import UDFRunCancelled
 from framefold.executor._processes.workers import PATIENCE, Job, Worker
 from framefold.executor._tasks import ATTEMPTS
 from framefold.executor._wire import failures, runs
 
 #: How many workers in a row may end before they are ready.
 FAILED_STARTS = 3
+#: How messages name a worker.
+A_WORKER = "a worker process"
+ENDED = f"{A_WORKER}, which was ended"
 #: The longest wait at a time, in seconds: the system knows no infinite numbers.
 LONGEST_WAIT = 3600.0
 
@@ -318,7 +321,9 @@ class Pool:
                 worker.since = time.monotonic()
                 job = worker.jobs[number].job
                 if fingerprint != job.fingerprint:
-                    job.tasks.fail(None, _planned_differently(job, fingerprint), planning=True)
+                    differs = runs.difference(job.fingerprint, fingerprint)
+                    other = failures.planned_differently(A_WORKER, job.names, differs)
+                    job.tasks.fail(None, other, planning=True)
                 else:
                     job.tasks.is_planned = True
             case ("done", number, results):
@@ -382,7 +387,8 @@ class Pool:
             if worker.ready and seconds is not None and worker.since + seconds <= now:
                 job, index = worker.queue[0]
                 known = index if worker.is_busy else None
-                job.tasks.fail(index, _took_too_long(job, known, seconds))
+                late = failures.took_too_long(ENDED, job.names, known, seconds)
+                job.tasks.fail(index, late)
                 blamed = False
             worker.kill()
             self._remove(worker, blamed=blamed)
@@ -410,27 +416,6 @@ class Pool:
                 job.tasks.fail(index, failures.died(job.names, doing, attempts, code))
         for assigned in worker.jobs.values():
             self._check_gone(assigned.job)
-
-
-def _planned_differently(job: Job, fingerprint: str) -> WorkerError:
-    return WorkerError(
-        f"a worker process plans the run of {job.names} differently: "
-        f"{runs.difference(job.fingerprint, fingerprint)}; what a UDF declares must follow from "
-        f"its parameters and meta data alone, and files must not change during a run"
-    )
-
-
-def _took_too_long(job: Job, index: int | None, timeout: float) -> WorkerTimeoutError:
-    if index is None:
-        return WorkerTimeoutError(
-            f"{job.names}: a worker process did not get ready for the run within {timeout:g} "
-            f"seconds; it was ended. What it gets as parameters, or its get_result_buffers, may "
-            f"wait for something; use a longer startup_timeout if it only needs time"
-        )
-    return WorkerTimeoutError(
-        f"{job.names}: partition {index} took longer than timeout={timeout:g} seconds; its worker "
-        f"process was ended. Use a longer timeout, or more partitions (num_partitions)"
-    )
 
 
 def _end(workers: list[Worker]) -> None:

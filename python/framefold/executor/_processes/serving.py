@@ -269,11 +269,7 @@ class Server:
 
 def serve(handle: int, lifeline: int, device: int | None = None) -> None:
     """Work for the process at the other end of the channel until it is gone."""
-    end_with(lifeline)
-    _restore_environment()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if sys.stderr is not None:
-        faulthandler.enable()  # says what Python was doing when compiled code broke
+    set_up_process(lifeline)
     gc.collect()
     gc.freeze()  # what is imported by now stays: there is no need to look for garbage in it
     channel = connect(handle)
@@ -286,8 +282,13 @@ def serve(handle: int, lifeline: int, device: int | None = None) -> None:
         server.run()
 
 
-def _restore_environment() -> None:
-    """Undo what was only meant for this process to find framefold."""
+def set_up_process(lifeline: int) -> None:
+    """Make a worker of this process, which ends when the other end of the pipe is closed."""
+    end_with(lifeline)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.stderr is not None:
+        faulthandler.enable()  # says what Python was doing when compiled code broke
+    # What was only meant for this process to find framefold is undone.
     given = os.environ.pop(GIVEN_PATH, None)
     if given is None:
         os.environ.pop("PYTHONPATH", None)

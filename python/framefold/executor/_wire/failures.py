@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from framefold.common._tracebacks import without_own_lines
-from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError
+from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError, WorkerTimeoutError
 from framefold.executor._processes.channels import LOST
 from framefold.executor._wire import pickles
 from framefold.udf.base import UDF
@@ -163,6 +163,31 @@ def died(names: str, partition: int | None, attempts: int, code: int | None) -> 
         f"a worker process died while {doing} of {names}, {attempts} times; "
         f"{describe_exit(code)}. Its messages are above, if there are any; run the UDF with the "
         f"executor 'inline' to look for the cause"
+    )
+
+
+def planned_differently(who: str, names: str, difference: str) -> WorkerError:
+    """For a worker whose plan has another fingerprint."""
+    return WorkerError(
+        f"{who} plans the run of {names} differently: {difference}; what a UDF declares must "
+        f"follow from its parameters and meta data alone, and the files must be the same "
+        f"everywhere, and not change during a run"
+    )
+
+
+def took_too_long(
+    who: str, names: str, partition: int | None, seconds: float
+) -> WorkerTimeoutError:
+    """For a partition that takes longer than it may; None for planning the run."""
+    if partition is None:
+        return WorkerTimeoutError(
+            f"{names}: {who} did not get ready for the run within {seconds:g} seconds. What it "
+            f"gets as parameters, or its get_result_buffers, may wait for something; use a longer "
+            f"startup_timeout if it only needs time"
+        )
+    return WorkerTimeoutError(
+        f"{names}: partition {partition} took longer than timeout={seconds:g} seconds on {who}. "
+        f"Use a longer timeout, or more partitions (num_partitions)"
     )
 
 

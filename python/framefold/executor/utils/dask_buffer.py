@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from framefold.common.buffers import About, BufferKind, BufferWrapper
 from framefold.common.shape import Shape
+from framefold.executor._delayed.graph import over_scan
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -77,8 +78,6 @@ class DaskResultBufferWrapper(BufferWrapper):
         if self._delayed_full is None:
             if self.kind != "nav" or self._shape is None or self._valid is None:
                 return self._delayed_raw
-            from framefold.executor._delayed.graph import over_scan
-
             self._delayed_full = over_scan(self._delayed_raw, self._shape, self._roi, self._valid)
         return self._delayed_full
 
