@@ -145,11 +145,17 @@ def end_while_it_is_busy(ctx, file):
         closer.join()
 
 
-def test_everything_is_restarted(nannies, inline):  # noqa: F811
+def test_everything_is_restarted(nannies, inline, tmp_path):  # noqa: F811
+    restarted = tmp_path / "restarted"
+
+    def wait_in_the_middle(frame):
+        while frame >= 30 and not restarted.exists():
+            time.sleep(0.01)
+
     executor = DaskJobExecutor.connect(nannies.address)
     with ff.Context(executor=executor) as ctx:
-        restart = threading.Timer(1.0, executor.client.restart)
-        with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(sleepy)) as steps:
+        restart = threading.Thread(target=lambda: (executor.client.restart(), restarted.touch()))
+        with ctx.run_udf_iter(frames(inline, 60, 30), PerFrame(wait_in_the_middle)) as steps:
             next(steps)
             restart.start()
             for results in steps:
