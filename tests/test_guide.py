@@ -104,8 +104,18 @@ def prepare_k2is(folder: Path) -> None:
     write_k2is(folder, "Capture_", frames, idle=1, scan=(1, 2))
 
 
+def prepare_results(folder: Path) -> None:
+    """Write the scan with units."""
+    from hyperspy.signals import Signal2D
+
+    signal = Signal2D(np.load(folder / "scan.npy"))
+    for axis, step in zip(signal.axes_manager._axes, (6, 6, 0.22, 0.22), strict=True):
+        axis.scale, axis.units = step, "nm" if axis.navigate else "1/nm"
+    signal.save(folder / "scan.hspy")
+
+
 #: Pages that need more files than all others.
-MORE = {"k2is.md": prepare_k2is}
+MORE = {"k2is.md": prepare_k2is, "results.md": prepare_results}
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ import pytest
 from PIL import Image
 
 import framefold as ff
+from framefold.results.colours import vector_colours
 from framefold.udf.com import CoMUDF
 from framefold.viz import rgb_from_2dvector, visualize_simple
-from framefold.viz._colours import vector_colours
 
 LONGEST = 2.5
 

@@ -77,6 +77,7 @@ SECTIONS = (
                 (
                     "guide/reductions",
                     "guide/masks",
+                    "guide/results",
                     "guide/roi",
                     "guide/corrections",
                     "guide/partial-results",

@@ -30,3 +30,4 @@ mod terminal;
 
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
+pub use output::{TiffLabels, TiffStep, write_tiff};

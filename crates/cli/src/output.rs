@@ -9,6 +9,7 @@ mod tif;
 
 pub(crate) use drawing::PictureStyle;
 pub(crate) use npz::Extra;
+pub use tif::{TiffLabels, TiffStep, write_tiff};
 
 use crate::field::Field;
 use framefold::core::memory;
@@ -155,10 +156,10 @@ impl Target {
                 atomic::write(&self.path, self.force, cancel, |out| npz::write(out, fields, extras))
                     .map(|()| None)
             }
-            Format::Tif => {
-                atomic::write(&self.path, self.force, cancel, |out| tif::write(out, main))
-                    .map(|()| None)
-            }
+            Format::Tif => atomic::write(&self.path, self.force, cancel, |out| {
+                tif::write(out, main, &TiffLabels::default())
+            })
+            .map(|()| None),
             Format::Png => {
                 let (picture, caption) = drawing::draw(main, style)?;
                 atomic::write(&self.path, self.force, cancel, |out| {

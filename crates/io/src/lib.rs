@@ -71,4 +71,7 @@ pub use registry::{formats, register, replace};
 pub use reopen::{check_same, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
-pub use write::{Compression, WriteFormat, WriteOptions, Written, write_dataset};
+pub use write::{
+    Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, Written, write_dataset,
+    write_tree,
+};

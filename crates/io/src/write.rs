@@ -29,6 +29,7 @@ use chunks::{ChunkSpec, Chunker};
 use flat::Flat;
 use framefold_core::{Axis, Dataset, Error, MetadataList, Result, axes, memory};
 use frames::Frames;
+pub use hdf5::{Tree, TreeNode, Value as TreeValue, write_tree};
 pub use options::{Compression, WriteFormat, WriteOptions, Written};
 use pool::{Link, share};
 use selection::Selection;

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,7 @@ __all__ = ["Axis"]
 AxisKind = Literal["nav", "sig", "extra"]
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Axis:
+class Axis(NamedTuple):
     """One axis of a data set; see :attr:`framefold.io.dataset.base.DataSet.axes`.
 
     Position ``i`` is at ``offset + i * scale``. Where nothing is known, ``scale`` is 1.0,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from math import prod
-from operator import index
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +13,27 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from framefold.common import _memory
 from framefold.common._aligned import empty_aligned, reshaped_view, zeros_aligned
+from framefold.common._declared import (
+    About,
+    ArrayWithMask,
+    BufferDeclaration,
+    BufferKind,
+    BufferUse,
+    InvalidMaskError,
+    OverScan,
+    lengths,
+)
 from framefold.common._losses import first_lost
-from framefold.common.axes import Axis
 from framefold.common.shape import Shape
 from framefold.exceptions import InvalidArgumentError
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from framefold.common.axes import Axis
+
 __all__ = [
+    "About",
     "ArrayWithMask",
     "AuxBufferWrapper",
     "BufferDeclaration",
@@ -26,134 +41,11 @@ __all__ = [
     "BufferUse",
     "BufferWrapper",
     "InvalidMaskError",
+    "OverScan",
     "empty_aligned",
     "reshaped_view",
     "zeros_aligned",
 ]
-
-BufferKind = Literal["nav", "sig", "single"]
-BufferUse = Literal["private", "result_only"]
-
-
-class BufferDeclaration:
-    """The declaration of a result buffer, as made by :meth:`framefold.udf.UDF.buffer`."""
-
-    __slots__ = ("dtype", "extra_shape", "kind", "unit", "use", "vector", "where")
-
-    def __init__(
-        self,
-        kind: BufferKind,
-        extra_shape: Sequence[int],
-        dtype: npt.DTypeLike,
-        where: str | None,
-        use: BufferUse | None,
-        *,
-        unit: str = "",
-        vector: bool = False,
-    ) -> None:
-        self.kind = kind
-        self.extra_shape = _lengths(extra_shape)
-        self.dtype: np.dtype[Any] = np.dtype(dtype)
-        self.where = where
-        self.use = use
-        self.unit = unit
-        self.vector = vector
-
-    def flat_shape(self, dataset_shape: Shape, n_frames: int) -> tuple[int, ...]:
-        """The shape for ``n_frames`` frames, with navigation flattened."""
-        if self.kind == "nav":
-            return (n_frames, *self.extra_shape)
-        if self.kind == "sig":
-            return (*dataset_shape.sig, *self.extra_shape)
-        return self.extra_shape or (1,)
-
-    def __repr__(self) -> str:
-        return (
-            f"<BufferDeclaration kind={self.kind} dtype={self.dtype} "
-            f"extra_shape={self.extra_shape} where={self.where} use={self.use}>"
-        )
-
-
-class InvalidMaskError(InvalidArgumentError):
-    """A mask does not fit the result that it is for."""
-
-
-class ArrayWithMask:
-    """A result together with the information which of its elements are valid.
-
-    Made by :meth:`framefold.udf.UDF.with_mask` in ``get_results``.
-
-    Parameters
-    ----------
-    arr
-        The result.
-    mask
-        True where it is valid; of a shape that broadcasts to that of ``arr``.
-    """
-
-    def __init__(self, arr: npt.ArrayLike, mask: npt.ArrayLike | bool) -> None:
-        self.arr = np.asarray(arr)
-        mask = np.asarray(mask)
-        if mask.dtype != np.bool_:
-            raise InvalidMaskError(f"the mask has dtype {mask.dtype}, expected bool")
-        try:
-            self.mask: npt.NDArray[np.bool_] = np.broadcast_to(mask, self.arr.shape)
-        except ValueError:
-            raise InvalidMaskError(
-                f"the mask has shape {mask.shape}, which does not fit a result of shape "
-                f"{self.arr.shape}"
-            ) from None
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the result."""
-        return self.arr.dtype
-
-    def __repr__(self) -> str:
-        return f"<ArrayWithMask shape={self.arr.shape} dtype={self.arr.dtype}>"
-
-
-class OverScan:
-    """A result that ``get_results`` gave for all positions of the scan, in a run with a ROI.
-
-    Parameters
-    ----------
-    part
-        What belongs to the selected frames.
-    full
-        All of it, ``(*nav, *extra_shape)``.
-    """
-
-    def __init__(self, part: npt.NDArray[Any] | ArrayWithMask, full: npt.NDArray[Any]) -> None:
-        self.part = part
-        self.full = full
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The dtype of the result."""
-        return self.part.dtype
-
-
-class About(NamedTuple):
-    """Where a result is from, and what it means.
-
-    Attributes
-    ----------
-    udf, name
-        The UDF and the buffer.
-    unit
-        That of the values; empty if it is not known, or there is none.
-    vector
-        Whether the last axis holds the components (y, x) of vectors.
-    axes
-        Those of the data set.
-    """
-
-    udf: str = ""
-    name: str = ""
-    unit: str = ""
-    vector: bool = False
-    axes: tuple[Axis, ...] = ()
 
 
 class BufferWrapper(NDArrayOperatorsMixin):
@@ -187,7 +79,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
     ) -> None:
         self.about = about or About()
         self.kind: BufferKind = kind
-        self.extra_shape = _lengths(extra_shape)
+        self.extra_shape = lengths(extra_shape)
         self.dtype: np.dtype[Any] = np.dtype(dtype)
         self.where = where
         self.use: BufferUse | None = use
@@ -367,6 +259,8 @@ class BufferWrapper(NDArrayOperatorsMixin):
         data set, see :attr:`framefold.io.dataset.base.DataSet.axes`; then those of ``extra_shape``,
         of kind ``extra``, on which positions are counted.
         """
+        from framefold.common.axes import Axis
+
         shape = self.shape
         known = [axis for axis in self.about.axes if axis.kind == self.kind]
         if tuple(axis.size for axis in known) != shape[: len(known)]:
@@ -382,6 +276,67 @@ class BufferWrapper(NDArrayOperatorsMixin):
             for axis, size in enumerate(shape[len(known) :])
         ]
         return (*known, *extra)
+
+    def to_xarray(self) -> Any:
+        """The result as an ``xarray.DataArray``: :attr:`data`, with a name for each axis.
+
+        Axes that are calibrated have coordinates with the attribute ``units``. Where elements are
+        not valid, a coordinate ``valid`` says which.
+
+        Raises
+        ------
+        MissingLibraryError
+            If there is no xarray.
+        """
+        from framefold.results.exports import to_xarray
+
+        return to_xarray(self)
+
+    def to_hyperspy(self) -> Any:
+        """The result as a signal of HyperSpy: ``Signal2D`` or ``Signal1D``, with its axes.
+
+        Axes of the scan or of frames are signal axes, up to two; those of ``extra_shape`` navigate.
+
+        Raises
+        ------
+        MissingLibraryError
+            If there is no HyperSpy.
+        """
+        from framefold.results.exports import to_hyperspy
+
+        return to_hyperspy(self)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the result to a file, with axes and units as far as the format has them.
+
+        The file appears under its name when it is complete, or not at all.
+
+        Parameters
+        ----------
+        path
+            Its ending says what is written: ``.h5`` (NeXus), ``.hspy`` or ``.zspy`` (HyperSpy),
+            ``.zarr`` (version 3, as xarray has it), ``.tif`` (with units as ImageJ has them),
+            ``.ome.tif``, ``.npz``, ``.npy``.
+        overwrite
+            Replace a file that there is.
+
+        Returns
+        -------
+        pathlib.Path
+            Where it is.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the ending means nothing, or the file exists.
+        UnsupportedError
+            If the format cannot hold the result, such as complex numbers in TIFF.
+        FileAccessError
+            If it cannot be written.
+        """
+        from framefold.results.saving import save
+
+        return save({self.name or "data": self}, path, overwrite)
 
     @property
     def roi_is_zero(self) -> bool:
@@ -468,22 +423,6 @@ def _not_in_place(self: BufferWrapper, other: Any) -> Any:
 _OPERATORS = "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift"
 for _operator in _OPERATORS.split():
     setattr(BufferWrapper, f"__i{_operator}__", _not_in_place)
-
-
-def _lengths(extra_shape: Sequence[int]) -> tuple[int, ...]:
-    """The lengths of extra axes.
-
-    Raises
-    ------
-    TypeError
-        If it is no sequence of whole numbers.
-    """
-    try:
-        return tuple(map(index, extra_shape))
-    except TypeError:
-        raise TypeError(
-            f"extra_shape is {extra_shape!r}, expected a tuple of whole numbers such as (3,)"
-        ) from None
 
 
 def _no_value(dtype: np.dtype[Any]) -> Any:

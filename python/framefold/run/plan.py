@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.axes import Axis
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
     from framefold.arrays.cuda.placement import Workers
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
+    from framefold.common.axes import Axis
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf.engine.bridge import Bridge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,8 @@ from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from framefold.run.plan import Run
 
 
@@ -24,6 +27,24 @@ class UDFResultDict(dict[str, BufferWrapper]):
         """One line for each result."""
         lines = "".join(f"\n    {name!r}: {buffer!r}," for name, buffer in self.items())
         return f"{{{lines}\n}}" if lines else "{}"
+
+    def to_xarray(self) -> Any:
+        """All results as an ``xarray.Dataset``, see :meth:`BufferWrapper.to_xarray`.
+
+        ``NAME_valid`` says which elements of a result are valid, where some are not.
+        """
+        from framefold.results.exports import to_dataset
+
+        return to_dataset(self)
+
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write all results to one file: ``.h5``, ``.hspy``, ``.zspy``, ``.zarr`` or ``.npz``.
+
+        Parameters and errors are those of :meth:`BufferWrapper.save`.
+        """
+        from framefold.results.saving import save
+
+        return save(self, path, overwrite)
 
 
 class UDFResults:

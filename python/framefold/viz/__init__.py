@@ -9,14 +9,14 @@ package imports neither library.
 from typing import Any
 
 from framefold.compat.submodules import submodule
-from framefold.viz._channels import get_plottable_2D_channels
-from framefold.viz._colours import (
+from framefold.results.colours import (
     cyclic_colormap,
     encode_image,
     rgb_from_2dvector,
     robust_limits,
     visualize_simple,
 )
+from framefold.viz._channels import get_plottable_2D_channels
 from framefold.viz.base import Dummy2DPlot, Live2DPlot
 from framefold.viz.bqp import BQLive2DPlot
 from framefold.viz.mpl import MPLLive2DPlot

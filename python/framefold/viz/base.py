@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.results.colours import encode_image, rgb_from_2dvector, visualize_simple
 from framefold.viz._channels import (
     Buffers,
     Channel,
@@ -18,7 +19,6 @@ from framefold.viz._channels import (
     get_plottable_2D_channels,
     nav_damage,
 )
-from framefold.viz._colours import encode_image, rgb_from_2dvector, visualize_simple
 from framefold.viz._empty import empty_results
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from framefold.common.optional import require
-from framefold.viz._channels import Look, curve_rows, picture_mask
-from framefold.viz._colours import (
+from framefold.results.colours import (
     encode_image,
     opaque_colours,
     vector_colours,
     visualize_simple,
 )
+from framefold.viz._channels import Look, curve_rows, picture_mask
 from framefold.viz.base import Live2DPlot
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
-from framefold.viz._colours import (
+from framefold.results.colours import (
     opaque_colours,
     rgb_from_2dvector,
     robust_limits,
     vector_colours,
 )
+from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
 from framefold.viz._screens import Screen, open_screen
 from framefold.viz.base import Live2DPlot
 

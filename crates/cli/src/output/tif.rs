@@ -3,12 +3,18 @@
 //! Pages follow each other in C order of the leading axes, channels (or y and x components) last
 //! of all: page = leading index × channels + channel. Gaps are NaN, as in NPY. Truth values
 //! become 0 and 1, 16-bit floats 32-bit ones. Files that would pass 4 GiB are BigTIFF.
+//!
+//! Steps and units of the axes of pages are in the first page's description, as ImageJ writes them or as
+//! OME-XML (`labels`), and in the tags for resolution.
+
+mod labels;
 
 use super::atomic::failed;
 use crate::field::Field;
 use crate::numbers::reals;
 use framefold::core::{DType, NativeArray, TypedVec};
 use framefold::{Error, Result};
+pub use labels::{TiffLabels, TiffStep};
 use std::borrow::Cow;
 use std::io::{Seek, Write};
 use tiff::TiffError;
@@ -17,6 +23,7 @@ use tiff::encoder::colortype::{
     GrayI64,
 };
 use tiff::encoder::{TiffEncoder, TiffKind, TiffValue};
+use tiff::tags::{CompressionMethod, ResolutionUnit, Tag};
 
 /// The largest number of bytes of pixels in a file with 32-bit offsets.
 const CLASSIC_LIMIT: usize = 4_000_000_000;
@@ -25,17 +32,50 @@ const CLASSIC_LIMIT: usize = 4_000_000_000;
 ///
 /// # Errors
 /// `Unsupported` for complex numbers; `Limit` if a page is too large; `Io`.
-pub(super) fn write(out: &mut (impl Write + Seek), field: &Field) -> Result<()> {
-    let array = storable(field)?;
-    let (height, width) = field.page_shape();
+pub(super) fn write(
+    out: &mut (impl Write + Seek),
+    field: &Field,
+    labels: &TiffLabels,
+) -> Result<()> {
+    write_tiff(out, &*field.with_nan()?, field.n_channel_axes, labels)
+}
+
+/// Writes the pages of `array`: its last two axes but the `n_channel_axes` that count channels.
+///
+/// # Errors
+/// `Unsupported` for complex numbers; `Limit` if a page is too large; `Io`.
+pub fn write_tiff(
+    out: &mut (impl Write + Seek),
+    array: &NativeArray,
+    n_channel_axes: usize,
+    labels: &TiffLabels,
+) -> Result<()> {
+    let array = storable(array)?;
+    let shape = array.shape();
+    let (base, channels) = shape.split_at(shape.len().saturating_sub(n_channel_axes));
+    let (height, width) = match base {
+        [.., height, width] => (*height, *width),
+        [width] => (1, *width),
+        [] => (1, 1),
+    };
     let side = |len: usize| {
         u32::try_from(len).map_err(|_| Error::limit(format!("a TIFF page cannot be {len} long")))
     };
+    if array.values().len() == 0 {
+        return Err(Error::unsupported("there is nothing to write: the result is empty"));
+    }
+    let n_channels: usize = channels.iter().product();
     let pages = Pages {
         width: side(width)?,
         height: side(height)?,
         page_len: width * height,
-        n_channels: n_channels(field),
+        n_channels,
+        labels,
+        description: labels.description(
+            (height, width),
+            (array.values().len() / (width * height * n_channels).max(1), n_channels),
+            array.dtype(),
+        )?,
     };
     let result = if array.values().as_bytes().len() < CLASSIC_LIMIT {
         TiffEncoder::new(out).and_then(|mut tiff| pages.write(&mut tiff, array.values()))
@@ -48,20 +88,11 @@ pub(super) fn write(out: &mut (impl Write + Seek), field: &Field) -> Result<()> 
     })
 }
 
-fn n_channels(field: &Field) -> usize {
-    let n_base: usize = field.base_shape().iter().product();
-    field.array.values().len().checked_div(n_base).unwrap_or(0)
-}
-
 /// The values in a dtype that TIFF knows.
-fn storable(field: &Field) -> Result<Cow<'_, NativeArray>> {
-    let array = field.with_nan()?;
+fn storable(array: &NativeArray) -> Result<Cow<'_, NativeArray>> {
     match array.dtype() {
-        DType::C64 | DType::C128 => Err(Error::unsupported(format!(
-            "TIFF cannot hold complex numbers as in '{}'",
-            field.name
-        ))
-        .with_hint("write .npy, .npz or .png")),
+        DType::C64 | DType::C128 => Err(Error::unsupported("TIFF cannot hold complex numbers")
+            .with_hint("write .npy or .npz, or a picture")),
         DType::F16 => {
             let values: Vec<f32> =
                 reals(array.values()).into_iter().map(|value| value as f32).collect();
@@ -72,19 +103,21 @@ fn storable(field: &Field) -> Result<Cow<'_, NativeArray>> {
                 reals(array.values()).into_iter().map(|value| value as u8).collect();
             NativeArray::try_new(array.shape(), values).map(Cow::Owned)
         }
-        _ => Ok(array),
+        _ => Ok(Cow::Borrowed(array)),
     }
 }
 
 /// How an array is cut into pages.
-struct Pages {
+struct Pages<'a> {
     width: u32,
     height: u32,
     page_len: usize,
     n_channels: usize,
+    labels: &'a TiffLabels,
+    description: String,
 }
 
-impl Pages {
+impl Pages<'_> {
     fn write<W: Write + Seek, K: TiffKind>(
         &self,
         tiff: &mut TiffEncoder<W, K>,
@@ -116,12 +149,43 @@ impl Pages {
         C::Inner: Copy,
         [C::Inner]: TiffValue,
     {
+        let n_bytes = u64::from(self.width) * u64::from(self.height) * size_of::<C::Inner>() as u64;
+        // ImageJ reads its stacks in one run of bytes: pixels first, all directories behind them.
+        let mut offsets = Vec::new();
+        let mut directory = tiff.image_directory()?;
         for block in values.chunks(self.page_len.max(1) * self.n_channels.max(1)) {
             for channel in 0..self.n_channels {
                 let page: Vec<C::Inner> =
                     block.iter().copied().skip(channel).step_by(self.n_channels).collect();
-                tiff.write_image::<C>(self.width, self.height, &page)?;
+                offsets.push(directory.write_data(page.as_slice())?);
             }
+        }
+        let n_pages = offsets.len();
+        for (number, offset) in offsets.into_iter().enumerate() {
+            directory.write_tag(Tag::ImageWidth, self.width)?;
+            directory.write_tag(Tag::ImageLength, self.height)?;
+            directory.write_tag(Tag::BitsPerSample, C::BITS_PER_SAMPLE)?;
+            directory.write_tag(Tag::Compression, CompressionMethod::None)?;
+            directory.write_tag(Tag::PhotometricInterpretation, C::TIFF_VALUE)?;
+            if number == 0 {
+                directory.write_tag(Tag::ImageDescription, self.description.as_str())?;
+            }
+            directory.write_tag(Tag::StripOffsets, K::convert_offset(offset)?)?;
+            directory.write_tag(Tag::SamplesPerPixel, 1_u16)?;
+            directory.write_tag(Tag::RowsPerStrip, self.height)?;
+            directory.write_tag(Tag::StripByteCounts, K::convert_offset(n_bytes)?)?;
+            if let Some((x, y)) = self.labels.resolution() {
+                directory.write_tag(Tag::XResolution, x)?;
+                directory.write_tag(Tag::YResolution, y)?;
+                directory.write_tag(Tag::ResolutionUnit, ResolutionUnit::None)?;
+            }
+            directory.write_tag(Tag::Software, "framefold")?;
+            directory.write_tag(Tag::SampleFormat, C::SAMPLE_FORMAT)?;
+            directory.finish()?;
+            if number + 1 == n_pages {
+                break;
+            }
+            directory = tiff.image_directory()?;
         }
         Ok(())
     }
@@ -137,7 +201,7 @@ mod tests {
 
     fn written(field: &Field) -> Vec<((u32, u32), DecodingResult)> {
         let mut bytes = Cursor::new(Vec::new());
-        write(&mut bytes, field).unwrap();
+        write(&mut bytes, field, &TiffLabels::default()).unwrap();
         bytes.set_position(0);
         let mut decoder = Decoder::new(bytes).unwrap();
         let mut pages = vec![(decoder.dimensions().unwrap(), decoder.read_image().unwrap())];
@@ -194,7 +258,8 @@ mod tests {
             other => panic!("{other:?}"),
         }
         let complex = field(&[1], vec![Complex64::new(1.0, 1.0)], 0, None);
-        let error = write(&mut Cursor::new(Vec::new()), &complex).unwrap_err();
+        let error =
+            write(&mut Cursor::new(Vec::new()), &complex, &TiffLabels::default()).unwrap_err();
         assert_eq!(error.kind(), framefold::ErrorKind::Unsupported);
     }
 }

@@ -13,6 +13,7 @@ mod chunk_tree;
 mod hyperspy;
 mod message;
 mod node;
+mod tree;
 
 use super::bytes::write_at;
 use super::chunks::{ChunkSpec, Encoded};
@@ -24,9 +25,11 @@ use crate::write::whole::WholeOutput;
 use chunk_tree::StoredChunk;
 use framefold_core::{AxisKind, Error, MetadataValue, Result, usual_axis_name};
 use message::{Filters, Layout};
-use node::{Image, Node, Value};
+pub use node::Value;
+use node::{Image, Node};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
+pub use tree::{Tree, TreeNode, write_tree};
 
 /// Where pixels begin.
 pub(super) const FIRST_PIXEL: u64 = 4096;
@@ -128,7 +131,8 @@ fn finish(
     layout: Layout,
     filters: Filters,
 ) -> Result<u64> {
-    let data = Node::Data { shape: job.shape(), dtype: job.cast.to, layout, filters };
+    let (shape, dtype, attributes) = (job.shape(), job.cast.to, vec![]);
+    let data = Node::Data { shape, dtype, layout, filters, attributes };
     let root = match job.format {
         WriteFormat::Hspy => hyperspy::root(job, data),
         _ => plain_root(job, data),

@@ -33,6 +33,9 @@ pub enum OutputKind {
     /// A folder with a Zarr array. It takes the place of files, of empty folders, and of folders
     /// that hold such an array and nothing else.
     ZarrArray,
+    /// A folder with a group of Zarr arrays, of version 2 or 3. It takes the place of files, of empty
+    /// folders, and of folders with nothing but Zarr's files in them.
+    ZarrGroup,
 }
 
 /// A file or folder in the making, under another name beside its own. Whatever is not published is
@@ -172,7 +175,7 @@ impl WholeOutput {
 
     fn begin(&mut self) -> std::io::Result<()> {
         let replaced = self.place.path.symlink_metadata().ok();
-        let is_folder = self.kind == OutputKind::ZarrArray;
+        let is_folder = self.kind != OutputKind::File;
         let permissions = replaced
             .filter(|meta| if is_folder { meta.is_dir() } else { meta.is_file() })
             .map(|meta| meta.permissions());
@@ -261,7 +264,9 @@ fn remove(path: &Path) {
     let is_dir = path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
     // What cannot be removed stays.
     let _ = match is_dir {
-        true if names(path).is_ok_and(|names| names.iter().all(|name| is_ours(name))) => {
+        true if names(path).is_ok_and(|names| names.iter().all(|name| is_ours(name)))
+            || matches!(foreign(path, 0), Ok(None)) =>
+        {
             std::fs::remove_dir_all(path)
         }
         true => Ok(()),
@@ -294,6 +299,7 @@ fn replaceable(path: &Path, kind: OutputKind) -> Result<()> {
             OutputKind::File => Err(Error::invalid("the output is a folder that exists")
                 .with_hint("choose another name, or remove the folder")),
             OutputKind::ZarrArray => only_an_array(path),
+            OutputKind::ZarrGroup => only_zarr(path),
         };
     }
     if meta.is_file() || (meta.is_symlink() && kind == OutputKind::File) {
@@ -336,6 +342,37 @@ fn only_an_array(path: &Path) -> Result<()> {
         shown.join("', '")
     ))
     .with_hint("choose another name, or remove the folder yourself"))
+}
+
+/// Refuses folders that hold more than Zarr's files.
+fn only_zarr(path: &Path) -> Result<()> {
+    match foreign(path, 0).map_err(|error| failed(error, path))? {
+        None => Ok(()),
+        Some(name) => Err(Error::invalid(format!(
+            "the output exists, and is a folder with more in it than Zarr's files; to replace it would remove \
+             '{name}'"
+        ))
+        .with_hint("choose another name, or remove the folder yourself")),
+    }
+}
+
+/// A file in a folder, or below it, that is none of Zarr's: neither a description nor a chunk.
+fn foreign(folder: &Path, depth: usize) -> std::io::Result<Option<String>> {
+    const DESCRIPTIONS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.file_type()?.is_dir() && depth <= MOST_AXES {
+            if let Some(found) = foreign(&entry.path(), depth + 1)? {
+                return Ok(Some(found));
+            }
+        } else if !DESCRIPTIONS.contains(&name.as_str())
+            && !name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        {
+            return Ok(Some(name));
+        }
+    }
+    Ok(None)
 }
 
 /// A file or folder among the chunks of an array whose name is no number, as those of chunks are.

@@ -9,16 +9,43 @@ use framefold_core::{DType, Error, Result};
 
 /// One object of a file.
 pub(super) enum Node {
-    Group { attributes: Vec<(String, Value)>, children: Vec<(String, Node)> },
-    Data { shape: Vec<usize>, dtype: DType, layout: Layout, filters: Filters },
+    Group {
+        attributes: Vec<(String, Value)>,
+        children: Vec<(String, Node)>,
+    },
+    Data {
+        shape: Vec<usize>,
+        dtype: DType,
+        layout: Layout,
+        filters: Filters,
+        attributes: Vec<(String, Value)>,
+    },
 }
 
 /// The value of an attribute.
-pub(super) enum Value {
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// A float of 64 bits.
     Number(f64),
+    /// An integer of 64 bits.
     Integer(i64),
+    /// A truth value, as h5py has it.
     Truth(bool),
+    /// A text in UTF-8.
     Text(String),
+    /// A row of texts.
+    Texts(Vec<String>),
+}
+
+impl Value {
+    /// All texts in it.
+    fn texts(&self) -> &[String] {
+        match self {
+            Value::Text(text) => std::slice::from_ref(text),
+            Value::Texts(texts) => texts,
+            Value::Number(_) | Value::Integer(_) | Value::Truth(_) => &[],
+        }
+    }
 }
 
 /// Bytes that lie in the file from `start` on.
@@ -61,7 +88,7 @@ impl Image {
     /// `Limit` if names are too long or too many.
     pub(super) fn append_tree(&mut self, node: &Node) -> Result<u64> {
         let messages = match node {
-            Node::Data { shape, dtype, layout, filters } => {
+            Node::Data { shape, dtype, layout, filters, attributes } => {
                 let mut messages = vec![
                     (DATASPACE, dataspace(shape)),
                     (DATATYPE, datatype(*dtype)),
@@ -71,6 +98,7 @@ impl Image {
                 if !filters.is_empty() {
                     messages.push((FILTERS, filters.message()));
                 }
+                messages.extend(self.attributes(attributes)?);
                 messages
             }
             Node::Group { attributes, children } => {
@@ -95,13 +123,8 @@ impl Image {
     }
 
     fn attributes(&mut self, attributes: &[(String, Value)]) -> Result<Vec<(u8, Vec<u8>)>> {
-        let texts: Vec<&str> = attributes
-            .iter()
-            .filter_map(|(_, value)| match value {
-                Value::Text(text) => Some(text.as_str()),
-                _ => None,
-            })
-            .collect();
+        let texts: Vec<&str> =
+            attributes.iter().flat_map(|(_, value)| value.texts()).map(String::as_str).collect();
         let heap = self.append_heap(&texts)?;
         let mut n_texts = 0u32;
         let mut messages = Vec::with_capacity(attributes.len());
@@ -110,15 +133,21 @@ impl Image {
                 Value::Number(value) => (datatype(DType::F64), value.to_ne_bytes().to_vec()),
                 Value::Integer(value) => (datatype(DType::I64), value.to_ne_bytes().to_vec()),
                 Value::Truth(value) => (datatype(DType::Bool), vec![u8::from(*value)]),
-                Value::Text(text) => {
-                    n_texts += 1;
-                    let mut bytes = (text.len() as u32).to_le_bytes().to_vec();
-                    bytes.extend(heap.to_le_bytes());
-                    bytes.extend(n_texts.to_le_bytes());
+                Value::Text(_) | Value::Texts(_) => {
+                    let mut bytes = Vec::new();
+                    for text in value.texts() {
+                        n_texts += 1;
+                        bytes.extend((text.len() as u32).to_le_bytes());
+                        bytes.extend(heap.to_le_bytes());
+                        bytes.extend(n_texts.to_le_bytes());
+                    }
                     (text_type(), bytes)
                 }
             };
-            let dataspace = dataspace(&[]);
+            let dataspace = match value {
+                Value::Texts(texts) => dataspace(&[texts.len()]),
+                _ => dataspace(&[]),
+            };
             // Version 3, names in UTF-8.
             let mut message = vec![3, 0];
             for len in [name.len() + 1, datatype.len(), dataspace.len()] {

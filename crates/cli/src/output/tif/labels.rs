@@ -1,0 +1,259 @@
+//! Steps and units in TIFF files, where other programs look for them.
+//!
+//! | where | what | read by |
+//! |---|---|---|
+//! | `XResolution`, `YResolution` | pixels per unit | ImageJ, and most others |
+//! | `ImageDescription` | `unit=`, `xorigin=` … as ImageJ writes them | ImageJ, tifffile, Bio-Formats |
+//! | `ImageDescription` | OME-XML, in files that are named `.ome.tif` | Bio-Formats, tifffile, napari |
+//!
+//! ImageJ's steps have no sign, and its origins are in pixels. OME-XML knows units of length; all axes are in
+//! an annotation there, with any unit.
+
+use framefold::core::DType;
+use framefold::{Error, Result};
+use std::fmt::Write as _;
+use tiff::encoder::Rational;
+
+/// What is said of the pages of a file.
+#[derive(Clone, Debug, Default)]
+pub struct TiffLabels {
+    /// What is shown.
+    pub title: String,
+    /// The axis from row to row, if it is calibrated.
+    pub y: Option<TiffStep>,
+    /// The axis along rows, if it is calibrated.
+    pub x: Option<TiffStep>,
+    /// Whether to describe it by OME-XML.
+    pub ome: bool,
+}
+
+/// Where the pixels of an axis are: `offset + i * scale`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TiffStep {
+    /// The unit.
+    pub unit: String,
+    /// The distance of neighbours.
+    pub scale: f64,
+    /// The place of the first one.
+    pub offset: f64,
+}
+
+/// Units of length in OME-XML, and how else they are written.
+const LENGTHS: [(&str, &[&str]); 7] = [
+    ("m", &[]),
+    ("cm", &[]),
+    ("mm", &[]),
+    ("µm", &["um", "μm", "micron"]),
+    ("nm", &[]),
+    ("pm", &[]),
+    ("Å", &["A", "Angstrom", "angstrom"]),
+];
+
+impl TiffLabels {
+    /// Pixels per unit along x and y, where one of them is known.
+    pub(super) fn resolution(&self) -> Option<(Rational, Rational)> {
+        if self.x.is_none() && self.y.is_none() {
+            return None;
+        }
+        let one = |step: &Option<TiffStep>| per_unit(step.as_ref().map_or(1.0, |step| step.scale));
+        Some((one(&self.x), one(&self.y)))
+    }
+
+    /// The description of a file of `n_leading` × `n_channels` pages, in ASCII.
+    ///
+    /// # Errors
+    /// `Unsupported` if OME-XML has no such dtype.
+    pub(super) fn description(
+        &self,
+        (height, width): (usize, usize),
+        (n_leading, n_channels): (usize, usize),
+        dtype: DType,
+    ) -> Result<String> {
+        match self.ome {
+            true => self.ome_xml((height, width), (n_leading, n_channels), dtype),
+            false => Ok(self.imagej(n_leading, n_channels)),
+        }
+    }
+
+    /// As ImageJ writes it.
+    fn imagej(&self, n_leading: usize, n_channels: usize) -> String {
+        let mut text = "ImageJ=1.54f\n".to_owned();
+        if n_leading * n_channels > 1 {
+            let _ = writeln!(text, "images={}", n_leading * n_channels);
+            for (name, n) in [("channels", n_channels), ("slices", n_leading)] {
+                if n > 1 {
+                    let _ = writeln!(text, "{name}={n}");
+                }
+            }
+            text.push_str("hyperstack=true\nmode=grayscale\n");
+        }
+        let unit = |step: &TiffStep| match step.unit.as_str() {
+            "" => "pixel".to_owned(),
+            unit => escaped(unit, |c| format!("\\u{:04X}", u32::from(c))),
+        };
+        let (x, y) = (self.x.as_ref(), self.y.as_ref());
+        if x.is_some() || y.is_some() {
+            let (of_x, of_y) =
+                (x.map_or("pixel".to_owned(), unit), y.map_or("pixel".to_owned(), unit));
+            let _ = writeln!(text, "unit={of_x}");
+            if of_y != of_x {
+                let _ = writeln!(text, "yunit={of_y}");
+            }
+        }
+        for (name, step) in [("xorigin", x), ("yorigin", y)] {
+            if let Some(step) = step.filter(|step| step.offset != 0.0 && step.scale != 0.0) {
+                let _ = writeln!(text, "{name}={}", -step.offset / step.scale);
+            }
+        }
+        text
+    }
+
+    fn ome_xml(
+        &self,
+        (height, width): (usize, usize),
+        (n_leading, n_channels): (usize, usize),
+        dtype: DType,
+    ) -> Result<String> {
+        let kind = match dtype {
+            DType::U8 | DType::Bool => "uint8",
+            DType::U16 => "uint16",
+            DType::U32 => "uint32",
+            DType::I8 => "int8",
+            DType::I16 => "int16",
+            DType::I32 => "int32",
+            DType::F16 | DType::F32 => "float",
+            DType::F64 => "double",
+            other => {
+                return Err(Error::unsupported(format!("OME-TIFF has no {other}"))
+                    .with_hint("write .tif, or convert the result first"));
+            }
+        };
+        let mut sizes = String::new();
+        let mut facts = String::new();
+        for (name, step) in [("X", &self.x), ("Y", &self.y)] {
+            let Some(step) = step else { continue };
+            let known = LENGTHS
+                .iter()
+                .find(|(unit, others)| *unit == step.unit || others.contains(&step.unit.as_str()));
+            if let Some((unit, _)) = known {
+                let (scale, unit) = (step.scale.abs(), xml(unit));
+                let _ = write!(
+                    sizes,
+                    " PhysicalSize{name}=\"{scale}\" PhysicalSize{name}Unit=\"{unit}\""
+                );
+            }
+            let values = [
+                ("Scale", step.scale.to_string()),
+                ("Offset", step.offset.to_string()),
+                ("Unit", step.unit.clone()),
+            ];
+            for (what, value) in values {
+                let _ = write!(facts, "<M K=\"{name}{what}\">{}</M>", xml(&value));
+            }
+        }
+        let channels: String = (0..n_channels)
+            .map(|i| format!("<Channel ID=\"Channel:0:{i}\" SamplesPerPixel=\"1\"/>"))
+            .collect();
+        let (refers, annotation) = match facts.is_empty() {
+            true => ("", String::new()),
+            false => (
+                "<AnnotationRef ID=\"Annotation:0\"/>",
+                format!(
+                    "<StructuredAnnotations><MapAnnotation ID=\"Annotation:0\" \
+                     Namespace=\"framefold/axes\"><Value>{facts}</Value></MapAnnotation>\
+                     </StructuredAnnotations>"
+                ),
+            ),
+        };
+        let big_endian = cfg!(target_endian = "big");
+        Ok(format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\
+             <OME xmlns=\"http://www.openmicroscopy.org/Schemas/OME/2016-06\" \
+             xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" \
+             xsi:schemaLocation=\"http://www.openmicroscopy.org/Schemas/OME/2016-06 \
+             http://www.openmicroscopy.org/Schemas/OME/2016-06/ome.xsd\" Creator=\"framefold\">\
+             <Image ID=\"Image:0\" Name=\"{title}\">\
+             <Pixels ID=\"Pixels:0\" DimensionOrder=\"XYCZT\" Type=\"{kind}\" \
+             BigEndian=\"{big_endian}\" SizeX=\"{width}\" SizeY=\"{height}\" \
+             SizeC=\"{n_channels}\" SizeZ=\"{n_leading}\" SizeT=\"1\"{sizes}>\
+             {channels}<TiffData/></Pixels>{refers}</Image>{annotation}</OME>",
+            title = xml(&self.title),
+        ))
+    }
+}
+
+/// `1 / scale` as a fraction, exact where the scale has few digits.
+fn per_unit(scale: f64) -> Rational {
+    let scale = scale.abs();
+    let few_digits = (0..=9).map(|digits| 10_u32.pow(digits)).find_map(|n| {
+        let d = scale * f64::from(n);
+        let is_whole = (d - d.round()).abs() <= 1e-9 * d && (1.0..=4e9).contains(&d);
+        is_whole.then_some(Rational { n, d: d.round() as u32 })
+    });
+    few_digits.unwrap_or_else(|| {
+        const MOST: f64 = 4e9;
+        match scale {
+            scale if !scale.is_finite() || scale == 0.0 => Rational { n: 1, d: 1 },
+            scale if scale > 1.0 => Rational { n: ((MOST / scale) as u32).max(1), d: MOST as u32 },
+            scale => Rational { n: MOST as u32, d: ((MOST * scale).round() as u32).max(1) },
+        }
+    })
+}
+
+fn escaped(text: &str, other: impl Fn(char) -> String) -> String {
+    text.chars().map(|c| if c.is_ascii() && c != '\n' { c.into() } else { other(c) }).collect()
+}
+
+/// A text as it stands in XML, in ASCII.
+fn xml(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;");
+    escaped(&text, |c| format!("&#{};", u32::from(c)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(unit: &str, scale: f64, offset: f64) -> Option<TiffStep> {
+        Some(TiffStep { unit: unit.into(), scale, offset })
+    }
+
+    #[test]
+    fn fractions_are_those_of_the_decimal_numbers() {
+        for (scale, n, d) in [(0.5, 10, 5), (0.22, 100, 22), (12.0, 1, 12), (-3.0, 1, 3)] {
+            let found = per_unit(scale);
+            assert_eq!((found.n, found.d), (n, d), "{scale}");
+        }
+        for scale in [1.0 / 3.0, 1e-7 / 3.0, 1e5 / 3.0, std::f64::consts::PI] {
+            let found = per_unit(scale);
+            let read = f64::from(found.d) / f64::from(found.n);
+            assert!((read / scale - 1.0).abs() < 1e-4, "{scale}: {read}");
+        }
+        assert_eq!(per_unit(0.0).n, 1);
+    }
+
+    #[test]
+    fn descriptions_are_ascii_and_say_what_is_known() {
+        let mut labels = TiffLabels {
+            title: "a < \"b\"".into(),
+            y: step("Å", 0.5, 0.0),
+            x: step("mrad", -2.0, 3.0),
+            ome: false,
+        };
+        let text = labels.description((3, 4), (1, 1), DType::F32).unwrap();
+        assert_eq!(text, "ImageJ=1.54f\nunit=mrad\nyunit=\\u00C5\nxorigin=1.5\n");
+        labels.ome = true;
+        let text = labels.description((3, 4), (2, 5), DType::F32).unwrap();
+        assert!(text.is_ascii());
+        for part in [
+            "Name=\"a &lt; &quot;b&quot;\"",
+            "PhysicalSizeY=\"0.5\" PhysicalSizeYUnit=\"&#197;\"",
+            "SizeX=\"4\" SizeY=\"3\" SizeC=\"5\" SizeZ=\"2\"",
+            "<M K=\"XScale\">-2</M><M K=\"XOffset\">3</M><M K=\"XUnit\">mrad</M>",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+        assert!(!text.contains("PhysicalSizeX"));
+        assert!(labels.description((3, 4), (1, 1), DType::U64).is_err());
+    }
+}

@@ -1,0 +1,1 @@
+"""What becomes of results: files, pictures, and objects of other libraries."""

@@ -1,0 +1,122 @@
+"""How a result lies in files: its array, its axes, and which of its elements are valid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.common.axes import Axis
+from framefold.exceptions import UnsupportedError
+
+if TYPE_CHECKING:
+    from framefold.common.buffers import BufferWrapper
+
+#: What is appended to the name of a result for the mask of its valid elements.
+VALID = "_valid"
+
+
+class Labelled(NamedTuple):
+    """An array, and what is known of it.
+
+    Attributes
+    ----------
+    name, udf, unit
+        Of the result.
+    array
+        Its data.
+    axes
+        One for each axis of the array.
+    valid
+        Which elements are results; None for all.
+    """
+
+    name: str
+    udf: str
+    unit: str
+    array: npt.NDArray[Any]
+    axes: tuple[Axis, ...]
+    valid: npt.NDArray[np.bool_] | None
+
+    @property
+    def title(self) -> str:
+        """What to call it: ``SumUDF: intensity``."""
+        return ": ".join(part for part in (self.udf, self.name) if part)
+
+
+def labelled(buffer: BufferWrapper) -> Labelled:
+    """A result with what is known of it."""
+    data, valid = buffer.data, buffer.valid_mask
+    about = buffer.about
+    mask = None if valid.all() else np.ascontiguousarray(valid)
+    return Labelled(about.name or "data", about.udf, about.unit, data, buffer.axes, mask)
+
+
+def all_labelled(buffers: Mapping[str, BufferWrapper]) -> list[Labelled]:
+    """Several results, under the names that they have in the mapping.
+
+    Raises
+    ------
+    UnsupportedError
+        If a result has the name of another one's mask.
+    """
+    found = [labelled(buffer)._replace(name=name) for name, buffer in buffers.items()]
+    masks = {each.name + VALID for each in found if each.valid is not None}
+    for each in found:
+        if each.name in masks:
+            raise UnsupportedError(
+                f"the result {each.name!r} has the name under which the valid elements of another "
+                f"one are written; save them one by one: result['{each.name}'].save(…)"
+            )
+    return found
+
+
+def numeric(result: Labelled, ending: str) -> npt.NDArray[Any]:
+    """The array in C order and native byte order, of a dtype that files hold.
+
+    Raises
+    ------
+    UnsupportedError
+        If it is of another one, such as Python objects.
+    """
+    dtype = result.array.dtype
+    if dtype.kind not in "biufc" or dtype.itemsize > (16 if dtype.kind == "c" else 8):
+        raise UnsupportedError(
+            f"the result {result.name!r} has dtype {dtype}, which {ending} does not hold; "
+            f"save the others one by one, or convert it first"
+        )
+    return np.ascontiguousarray(result.array, dtype=dtype.newbyteorder("="))
+
+
+def signal_last(result: Labelled) -> tuple[npt.NDArray[Any], tuple[Axis, ...], int]:
+    """Array and axes as HyperSpy has them, and how many of the last axes are those of a signal.
+
+    The axes of the scan or of frames are signal axes, two of them at most: images and lines.
+    Others, such as one for each mask, navigate between these.
+    """
+    own = [i for i, axis in enumerate(result.axes) if axis.kind != "extra"]
+    own = own or list(range(len(result.axes)))  # results of kind single
+    signal = own[-2:]
+    order = [i for i in range(len(result.axes)) if i not in signal] + signal
+    axes = tuple(result.axes[i] for i in order)
+    return result.array.transpose(order), axes, len(signal)
+
+
+def dimensions(results: list[Labelled]) -> list[tuple[str, ...]]:
+    """Names of the axes of all results: two axes have the same one only if they are the same."""
+    known: dict[str, Axis] = {}
+    found = []
+    for result in results:
+        names: list[str] = []
+        for axis in result.axes:
+            name = f"{result.name}_{axis.name}" if axis.kind == "extra" else axis.name
+            taken = {each.name for each in results}
+            first, number = name, 2
+            while name in names or name in taken or known.get(name, axis) != axis:
+                name, number = f"{first}_{number}", number + 1
+            known[name] = axis
+            names.append(name)
+        found.append(tuple(names))
+    return found

@@ -1,0 +1,101 @@
+"""Results as groups of arrays with attributes, which HDF5 and Zarr hold.
+
+A group is ``(attributes, members)``, an array ``(attributes, array)``; attributes are texts,
+numbers, truth values and lists of texts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from framefold.results.exports import coordinates, described
+from framefold.results.layout import VALID, Labelled, dimensions, numeric, signal_last
+
+Attributes = dict[str, Any]
+#: What is in a group, in order.
+Members = list[tuple[str, Any]]
+Group = tuple[Attributes, Members]
+
+
+def nexus(results: list[Labelled]) -> Group:
+    """A group for each result as NeXus describes them: ``NXdata``.
+
+    Viewers of HDF5 such as h5web, silx and NeXpy show these as pictures with axes. The array is
+    ``data``; an axis is an array of its values with the attribute ``units``.
+    """
+    members: Members = []
+    for result in results:
+        (names,) = dimensions([result._replace(name="data")])
+        about: Attributes = {
+            "NX_class": "NXdata",
+            "signal": "data",
+            "axes": list(names),
+            "title": result.title,
+        }
+        units = {"units": result.unit} if result.unit else {}
+        inside: Members = [("data", (units, numeric(result, ".h5")))]
+        for name, axis in zip(names, result.axes, strict=True):
+            inside.append((name, ({"units": axis.unit} if axis.unit else {}, axis.values)))
+            about[f"{name}_indices"] = names.index(name)
+        if result.valid is not None:
+            inside.append(("valid", ({}, result.valid)))
+        members.append((result.name, (about, inside)))
+    first = {"default": results[0].name} if results else {}
+    return {"NX_class": "NXroot", "creator": "framefold", **first}, members
+
+
+def hyperspy(results: list[Labelled], ending: str) -> Group:
+    """A signal for each result as HyperSpy writes them, version 3.3 of its format."""
+    signals: Members = []
+    for result in results:
+        array, axes, n_signal = signal_last(result._replace(array=numeric(result, ending)))
+        inside: Members = [("data", ({}, np.ascontiguousarray(array)))]
+        for i, axis in enumerate(axes):
+            about: Attributes = {
+                "_type": "UniformDataAxis",
+                "name": axis.name,
+                "units": axis.unit,
+                "navigate": i < len(axes) - n_signal,
+                "is_binned": False,
+                "size": axis.size,
+                "scale": float(axis.scale),
+                "offset": float(axis.offset),
+            }
+            inside.append((f"axis-{i}", (about, [])))
+        signal = {"signal_type": ""}
+        if result.unit:
+            signal["quantity"] = f"{result.name} ({result.unit})"
+        inside += [
+            ("attributes", ({"_lazy": False, "ragged": False}, [])),
+            ("learning_results", ({}, [])),
+            (
+                "metadata",
+                ({}, [("General", ({"title": result.title}, [])), ("Signal", (signal, []))]),
+            ),
+            ("original_metadata", ({}, [("framefold", ({"udf": result.udf}, []))])),
+        ]
+        signals.append((result.name, ({}, inside)))
+        if result.valid is not None:
+            mask = result._replace(
+                name=result.name + VALID, array=result.valid, valid=None, unit="", udf=result.udf
+            )
+            signals += hyperspy([mask], ending)[1][0][1][1]
+    about = {"file_format": "HyperSpy", "file_format_version": "3.3"}
+    return about, [("Experiments", ({}, signals))]
+
+
+def labelled_arrays(results: list[Labelled]) -> Group:
+    """Arrays beside each other as xarray has them: coordinates have the names of their axes."""
+    members: dict[str, Any] = {}
+    for result, names in zip(results, dimensions(results), strict=True):
+        about = {**described(result), "dimension_names": list(names)}
+        members[result.name] = about, numeric(result, ".zarr")
+        if result.valid is not None:
+            members[result.name + VALID] = {"dimension_names": list(names)}, result.valid
+        for name, axis in zip(names, result.axes, strict=True):
+            known = coordinates(axis)
+            if known is not None:
+                members[name] = {**known[1], "dimension_names": [name]}, known[0]
+    return {}, list(members.items())

@@ -1,0 +1,99 @@
+"""Folders of Zarr arrays in groups: version 2, as HyperSpy reads it, and version 3."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.results.trees import Attributes, Group
+
+
+def write_zarr(folder: Path, group: Group, version: int) -> None:
+    """Write a group into a folder that is there.
+
+    Each array is one chunk, compressed as gzip does it.
+
+    Parameters
+    ----------
+    folder
+        Empty.
+    group
+        As in :mod:`framefold.results.trees`. Of arrays, the attribute ``dimension_names`` names the
+        axes.
+    version
+        Of Zarr, 2 or 3.
+    """
+    attributes, members = group
+    if version == 2:
+        _describe(folder / ".zgroup", {"zarr_format": 2})
+        _describe(folder / ".zattrs", attributes)
+    else:
+        about = {"zarr_format": 3, "node_type": "group", "attributes": attributes}
+        _describe(folder / "zarr.json", about)
+    for name, (attributes, inside) in members:
+        place = folder / name
+        place.mkdir()
+        if isinstance(inside, list):
+            write_zarr(place, (attributes, inside), version)
+        else:
+            _write_array(place, dict(attributes), np.ascontiguousarray(inside), version)
+
+
+def _write_array(
+    folder: Path, attributes: Attributes, array: npt.NDArray[Any], version: int
+) -> None:
+    names = attributes.pop("dimension_names", None)
+    shape, chunk = list(array.shape), [max(1, size) for size in array.shape]
+    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    if version == 2:
+        _describe(
+            folder / ".zarray",
+            {
+                "zarr_format": 2,
+                "shape": shape,
+                "chunks": chunk,
+                "dtype": little.dtype.str,
+                "compressor": {"id": "zlib", "level": 1},
+                "fill_value": None,
+                "order": "C",
+                "filters": None,
+            },
+        )
+        _describe(folder / ".zattrs", attributes)
+        data, file = zlib.compress(little.data, 1), folder / ".".join("0" for _ in shape or "0")
+    else:
+        zero: Any = [0.0, 0.0] if array.dtype.kind == "c" else array.dtype.type(0).item()
+        codecs = [
+            {"name": "bytes", "configuration": {"endian": "little"}},
+            {"name": "gzip", "configuration": {"level": 1}},
+        ]
+        _describe(
+            folder / "zarr.json",
+            {
+                "zarr_format": 3,
+                "node_type": "array",
+                "shape": shape,
+                "data_type": array.dtype.name,
+                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+                "fill_value": zero,
+                "codecs": codecs,
+                "dimension_names": names,
+                "attributes": attributes,
+            },
+        )
+        packer = zlib.compressobj(1, wbits=31)
+        data = packer.compress(little.data) + packer.flush()
+        file = folder.joinpath("c", *("0" for _ in shape))
+        file.parent.mkdir(parents=True, exist_ok=True)
+    if array.size:
+        file.write_bytes(data)
+
+
+def _describe(file: Path, content: Attributes) -> None:
+    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,292 @@
+"""Files of results, read back by other programs: the same numbers, steps and units."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.common.axes import Axis
+from framefold.common.buffers import About, BufferWrapper
+from framefold.common.shape import Shape
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.run.results import UDFResultDict
+
+NAV, SIG = (3, 4), (6, 5)
+AXES = (
+    Axis("scan_y", "nm", 0.25, 2.0, 3, "nav"),
+    Axis("scan_x", "nm", 0.5, -1.0, 4, "nav"),
+    Axis("y", "Å⁻¹", 0.2, 0.0, 6, "sig"),
+    Axis("x", "Å⁻¹", -0.1, 0.5, 5, "sig"),
+)
+#: All that are written as a whole result.
+TOGETHER = [".h5", ".hspy", ".zspy", ".zarr", ".npz"]
+
+
+def buffer(kind, array, *, name="image", unit="", valid=None, axes=AXES, vector=False):
+    n_own = {"nav": 2, "sig": 2, "single": 0}[kind]
+    array = np.asarray(array)
+    raw = array.reshape(-1, *array.shape[2:]) if kind == "nav" else array
+    return BufferWrapper(
+        kind,
+        array.shape[n_own:],
+        array.dtype,
+        raw=raw,
+        dataset_shape=Shape((*NAV, *SIG), sig_dims=2),
+        valid=None if valid is None else np.asarray(valid).reshape(-1),
+        about=About("SomeUDF", name, unit, vector, axes),
+    )
+
+
+@pytest.fixture
+def results():
+    rng = np.random.default_rng(0)
+    gaps = np.ones(NAV, bool)
+    gaps[1, 2] = False
+    return UDFResultDict(
+        image=buffer("nav", rng.random(NAV, np.float32), name="image", unit="px"),
+        two=buffer("nav", rng.random((*NAV, 2)), name="two"),
+        counts=buffer("nav", rng.integers(1, 9, NAV, np.int32), name="counts", valid=gaps),
+        pattern=buffer("sig", rng.random(SIG) + 1j, name="pattern"),
+        table=buffer("single", np.arange(7), name="table"),
+        flags=buffer("nav", rng.random(NAV) < 0.5, name="flags"),
+    )
+
+
+def test_hdf5_is_nexus(results, tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
+    path = results.save(tmp_path / "all.h5")
+    with h5py.File(path) as file:
+        assert dict(file.attrs) == {
+            "NX_class": "NXroot",
+            "creator": "framefold",
+            "default": "image",
+        }
+        assert list(file) == sorted(results)
+        for name, result in results.items():
+            group = file[name]
+            assert (group.attrs["NX_class"], group.attrs["signal"]) == ("NXdata", "data")
+            np.testing.assert_array_equal(group["data"][...], result.data)
+            assert group["data"].dtype == result.dtype
+            assert group.attrs["title"] == f"SomeUDF: {name}"
+            for axis, found in zip(result.axes, group.attrs["axes"], strict=True):
+                np.testing.assert_array_equal(group[found][...], axis.values)
+                assert group[found].attrs.get("units", "") == axis.unit
+        assert list(file["image"].attrs["axes"]) == ["scan_y", "scan_x"]
+        assert file["image/data"].attrs["units"] == "px"
+        np.testing.assert_array_equal(file["counts/valid"][...], results["counts"].valid_mask)
+        assert "valid" not in file["image"]
+
+
+@pytest.mark.parametrize("ending", [".hspy", ".zspy"])
+def test_hyperspy_reads_its_formats(results, tmp_path, ending):
+    hs = pytest.importorskip("hyperspy.api", reason="HyperSpy reads its formats")
+    path = results.save(tmp_path / f"all{ending}")
+    signals = {each.metadata.General.title: each for each in hs.load(str(path))}
+    assert len(signals) == len(results) + 1
+    for name, result in results.items():
+        check_signal(signals[f"SomeUDF: {name}"], result)
+    mask = signals["SomeUDF: counts_valid"]
+    np.testing.assert_array_equal(mask.data, results["counts"].valid_mask)
+    one = hs.load(str(results["image"].save(tmp_path / f"one{ending}")))
+    check_signal(one, results["image"])
+    assert one.metadata.Signal.quantity == "image (px)"
+
+
+def check_signal(signal, result):
+    """Whether a signal of HyperSpy is a result, with axes of ``extra_shape`` first."""
+    n_own = sum(axis.kind != "extra" for axis in result.axes)
+    n_extra = len(result.axes) - n_own if n_own else 0
+    axes = [*result.axes[len(result.axes) - n_extra :], *result.axes[: len(result.axes) - n_extra]]
+    data = np.moveaxis(result.data, range(-n_extra, 0), range(n_extra)) if n_extra else result.data
+    np.testing.assert_array_equal(signal.data, data)
+    found = signal.axes_manager._axes
+    assert [axis.navigate for axis in found] == [True] * n_extra + [False] * (len(axes) - n_extra)
+    for known, axis in zip(found, axes, strict=True):
+        assert (known.name, known.scale, known.offset, known.size) == (
+            axis.name,
+            axis.scale,
+            axis.offset,
+            axis.size,
+        )
+        units = known.units
+        assert (units if isinstance(units, str) else "") == axis.unit
+
+
+def test_hyperspy_gets_signals(results):
+    pytest.importorskip("hyperspy.api", reason="HyperSpy has the signals")
+    for name, result in results.items():
+        signal = result.to_hyperspy()
+        check_signal(signal, result)
+        assert signal.metadata.General.title == f"SomeUDF: {name}"
+    assert type(results["image"].to_hyperspy()).__name__ == "Signal2D"
+    assert type(results["table"].to_hyperspy()).__name__ == "Signal1D"
+    assert type(results["pattern"].to_hyperspy()).__name__ == "ComplexSignal2D"
+
+
+def test_zarr_has_named_dimensions_and_coordinates(results, tmp_path):
+    zarr = pytest.importorskip("zarr", reason="zarr reads it")
+    path = results.save(tmp_path / "all.zarr")
+    group = zarr.open_group(path, mode="r")
+    for name, result in results.items():
+        array = group[name]
+        assert (array.shape, array.dtype) == (result.shape, result.dtype)
+        np.testing.assert_array_equal(array[...], result.data)
+        for axis, found in zip(result.axes, array.metadata.dimension_names, strict=True):
+            if axis.is_calibrated:
+                np.testing.assert_array_equal(group[found][...], axis.values)
+                assert group[found].attrs["units"] == axis.unit
+            else:
+                assert found not in group
+    assert group["image"].attrs["units"] == "px"
+    np.testing.assert_array_equal(group["counts_valid"][...], results["counts"].valid_mask)
+
+
+def test_xarray_opens_zarr(results, tmp_path):
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    pytest.importorskip("zarr", reason="xarray reads Zarr with it")
+    path = results.save(tmp_path / "all.zarr")
+    opened = xarray.open_zarr(path, consolidated=False)
+    xarray.testing.assert_identical(opened.load().drop_attrs(), results.to_xarray().drop_attrs())
+    assert opened["image"].attrs["units"] == "px"
+    assert opened["scan_x"].attrs["units"] == "nm"
+
+
+def test_xarray_gets_arrays(results):
+    xarray = pytest.importorskip("xarray", reason="xarray is not installed")
+    image = results["image"].to_xarray()
+    assert isinstance(image, xarray.DataArray)
+    assert (image.name, image.dims) == ("image", ("scan_y", "scan_x"))
+    np.testing.assert_array_equal(image.values, results["image"].data)
+    np.testing.assert_array_equal(image.scan_x.values, AXES[1].values)
+    assert image.scan_x.attrs == {"units": "nm"}
+    assert image.attrs == {"long_name": "SomeUDF: image", "units": "px"}
+    counts = results["counts"].to_xarray()
+    np.testing.assert_array_equal(counts.valid, results["counts"].valid_mask)
+    dataset = results.to_xarray()
+    assert set(dataset.data_vars) == {*results, "counts_valid"}
+    assert dataset["two"].dims == ("scan_y", "scan_x", "two_extra_0")
+
+
+def test_npz_says_what_its_arrays_are(results, tmp_path):
+    with np.load(results.save(tmp_path / "all.npz")) as file:
+        for name, result in results.items():
+            np.testing.assert_array_equal(file[name], result.data)
+        np.testing.assert_array_equal(file["counts_valid"], results["counts"].valid_mask)
+        about = json.loads(str(file["about"]))
+    assert about["image"]["unit"] == "px"
+    assert about["image"]["axes"][0] == {
+        "name": "scan_y",
+        "unit": "nm",
+        "scale": 0.25,
+        "offset": 2.0,
+        "size": 3,
+        "kind": "nav",
+    }
+
+
+def test_npy_has_nan_where_nothing_is_known(results, tmp_path):
+    found = np.load(results["counts"].save(tmp_path / "counts.npy"))
+    np.testing.assert_array_equal(np.isnan(found), ~results["counts"].valid_mask)
+    np.testing.assert_array_equal(np.nan_to_num(found), results["counts"].data)
+
+
+def test_tiff_is_as_imagej_writes_it(results, tmp_path):
+    tifffile = pytest.importorskip("tifffile", reason="tifffile reads TIFF")
+    with tifffile.TiffFile(results["image"].save(tmp_path / "image.tif")) as file:
+        np.testing.assert_array_equal(file.asarray(), results["image"].data)
+        assert file.imagej_metadata["unit"] == "nm"
+        assert (file.imagej_metadata["xorigin"], file.imagej_metadata["yorigin"]) == (2, -8)
+        steps = {}
+        for name in ("XResolution", "YResolution"):
+            numerator, denominator = file.pages[0].tags[name].value
+            steps[name] = denominator / numerator
+        assert steps == {"XResolution": 0.5, "YResolution": 0.25}
+    with tifffile.TiffFile(results["two"].save(tmp_path / "two.tif")) as file:
+        np.testing.assert_array_equal(file.asarray(), np.moveaxis(results["two"].data, -1, 0))
+        assert len(file.pages) == 2
+    with tifffile.TiffFile(results["counts"].save(tmp_path / "counts.tif")) as file:
+        np.testing.assert_array_equal(np.isnan(file.asarray()), ~results["counts"].valid_mask)
+    with tifffile.TiffFile(buffer("sig", np.ones(SIG)).save(tmp_path / "sig.tif")) as file:
+        assert file.imagej_metadata["unit"] == "\\u00C5\\u207B\\u00B9"
+
+
+def test_ome_tiff_has_sizes_and_an_annotation(results, tmp_path):
+    tifffile = pytest.importorskip("tifffile", reason="tifffile reads TIFF")
+    with tifffile.TiffFile(results["two"].save(tmp_path / "two.ome.tif")) as file:
+        assert file.is_ome
+        np.testing.assert_array_equal(file.asarray(), np.moveaxis(results["two"].data, -1, 0))
+        assert file.series[0].axes == "CYX"
+        for part in (
+            'PhysicalSizeX="0.5" PhysicalSizeXUnit="nm"',
+            'PhysicalSizeY="0.25" PhysicalSizeYUnit="nm"',
+            '<M K="XOffset">-1</M>',
+        ):
+            assert part in file.ome_metadata
+
+
+@pytest.mark.parametrize("ending", [*TOGETHER, ".tif", ".npy", ".ome.tif"])
+def test_files_are_replaced_if_asked_and_whole(results, tmp_path, ending):
+    path = tmp_path / f"x{ending}"
+    image = results["image"]
+    assert image.save(str(path)) == path
+    with pytest.raises(InvalidArgumentError, match="exists"):
+        image.save(path)
+    image.save(path, overwrite=True)
+    assert os.listdir(tmp_path) == [path.name]
+    nothing = buffer("nav", np.full(NAV, None))
+    with pytest.raises(UnsupportedError, match="dtype object"):
+        nothing.save(tmp_path / f"y{ending}")
+    assert os.listdir(tmp_path) == [path.name]
+
+
+def test_folders_with_something_else_are_not_replaced(results, tmp_path):
+    path = results["image"].save(tmp_path / "x.zarr")
+    (path / "notes.txt").write_text("mine")
+    with pytest.raises(InvalidArgumentError, match=r"would remove 'notes\.txt'"):
+        results["image"].save(path, overwrite=True)
+    assert (path / "notes.txt").read_text() == "mine"
+
+
+def test_what_cannot_be_saved_is_said(results, tmp_path):
+    with pytest.raises(InvalidArgumentError, match=r"use one of .*\.h5"):
+        results.save(tmp_path / "x.docx")
+    with pytest.raises(InvalidArgumentError, match=r"\.tif holds one result"):
+        results.save(tmp_path / "x.tif")
+    with pytest.raises(InvalidArgumentError, match="there are no results"):
+        UDFResultDict().save(tmp_path / "x.h5")
+    with pytest.raises(UnsupportedError, match="complex"):
+        results["pattern"].save(tmp_path / "x.tif")
+    with pytest.raises(UnsupportedError, match="has the name under which"):
+        UDFResultDict(results, counts_valid=results["image"]).save(tmp_path / "x.h5")
+    with pytest.raises(ff.exceptions.FramefoldError):
+        results.save(tmp_path / "nowhere" / "x.h5")
+    assert os.listdir(tmp_path) == []
+
+
+def test_empty_axes_and_single_numbers_are_saved(tmp_path):
+    number = UDFResultDict(
+        n=buffer("single", np.array([5]), name="n"), none=buffer("single", np.zeros((0, 2)))
+    )
+    for ending in TOGETHER:
+        number.save(tmp_path / f"x{ending}")
+    h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert file["n/data"][...] == [5]
+        assert file["none/data"].shape == (0, 2)
+
+
+def test_results_of_a_run_are_saved(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
+    scan = ff.Context.make_with("inline").load(
+        "memory", data=np.ones((*NAV, *SIG), np.float32), sig_dims=2
+    )
+    result = ff.Context.make_with("inline").run_udf(scan, ff.CoMUDF())
+    path = result.save(Path(tmp_path) / "com.h5")
+    with h5py.File(path) as file:
+        assert set(file) == set(result)
+        np.testing.assert_array_equal(file["field/data"], result["field"].data)
