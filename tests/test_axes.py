@@ -85,6 +85,67 @@ def test_axes_are_the_same_in_copies(ctx, tmp_path, scan, ending):
     assert ctx.open(tmp_path / f"copy.{ending}").axes == CALIBRATED
 
 
+SERIES = (
+    Axis("temperature", "K", -10.0, 300.0, 2, "nav"),
+    Axis("time", "s", 0.25, 0.0, 3, "nav"),
+    Axis("scan_x", "nm", 0.5, 7.0, 4, "nav"),
+    Axis("Wavelength", "nm", -0.5, 700.0, 8, "sig"),
+)
+
+
+@pytest.fixture
+def series(tmp_path):
+    """Axes of which no quantity can say what they are, but for the places in a row."""
+    path = tmp_path / "series.hspy"
+    axes = [
+        ("temperature", -10.0, 300.0, "K", True),
+        ("time", 0.25, 0.0, "seconds", True),
+        ("scan_x", 5.0, 70.0, "Å", True),
+        ("Wavelength", -0.5, 700.0, "nm", False),
+    ]
+    write_hspy(path, np.ones((2, 3, 4, 8), "uint8"), axes)
+    return path
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
+def test_axes_of_which_no_quantity_tells_are_the_same_in_copies(ctx, tmp_path, series, ending):
+    dataset = ctx.open(series)
+    assert dataset.axes == SERIES
+    steps = {name: value for name, value in dataset.metadata.items() if name[-2:] in ("_x", "_y")}
+    assert steps == {"scan_step_x": 0.5, "scan_offset_x": 7.0}
+    copy = tmp_path / f"copy.{ending}"
+    ctx.export_dataset(dataset, copy)
+    assert ctx.open(copy).axes == SERIES
+    assert ctx.open(copy).metadata == dataset.metadata
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
+def test_a_part_begins_where_it_is(ctx, tmp_path, series, ending):
+    dataset, copy = ctx.open(series), tmp_path / f"copy.{ending}"
+    ctx.export_dataset(dataset, copy, roi=dataset.roi[1:, 1:, 2:])
+    temperature, time, scan_x, wavelength = ctx.open(copy).axes
+    assert (temperature.offset, temperature.size) == (290.0, 1)
+    assert (time.offset, time.scale, time.unit, time.size) == (0.25, 0.25, "s", 2)
+    assert (scan_x.offset, scan_x.size) == (8.0, 2)
+    assert wavelength == SERIES[3]
+    # Positions from here and there are counted.
+    scattered = np.zeros((2, 3, 4), bool)
+    scattered[0, 0, 0] = scattered[1, 2, 1] = True
+    ctx.export_dataset(dataset, copy, roi=scattered, overwrite=True)
+    assert ctx.open(copy).axes == (Axis("scan_x", "", 1.0, 0.0, 2, "nav"), wavelength)
+
+
+def test_rows_that_follow_each_other_have_no_steps(ctx, tmp_path, series):
+    flat = ctx.open(series, nav_shape=(24,))
+    assert [repr(axis) for axis in flat.axes] == [
+        "scan_x: 24",
+        "Wavelength: 8 × -0.5 nm, from 700 nm",
+    ]
+    for ending in ("zarr", "h5", "hspy"):
+        ctx.export_dataset(flat, tmp_path / f"copy.{ending}")
+        assert ctx.open(tmp_path / f"copy.{ending}").axes == flat.axes
+
+
 def test_arrays_are_written_with_the_names_of_axes(ctx, tmp_path, scan):
     names = [axis.name for axis in CALIBRATED]
     ctx.export_dataset(ctx.open(scan), tmp_path / "copy.zarr")

@@ -5,7 +5,7 @@ use crate::{MetadataList, MetadataValue};
 use std::fmt;
 
 /// Whether an axis is one of the scan or one of frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AxisKind {
     /// Of the scan.
     Nav,
@@ -20,6 +20,24 @@ impl AxisKind {
             AxisKind::Nav => "nav",
             AxisKind::Sig => "sig",
         }
+    }
+}
+
+/// What a file says of an axis; see [`MetadataList::calibrate`].
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibration {
+    /// From one position to the next: below 0 where values fall.
+    pub step: f64,
+    /// The value of the first position.
+    pub offset: f64,
+    /// Empty if there is none.
+    pub unit: String,
+}
+
+impl Calibration {
+    /// That positions are counted.
+    pub fn none() -> Self {
+        Calibration { step: 1.0, offset: 0.0, unit: String::new() }
     }
 }
 
@@ -66,8 +84,8 @@ impl fmt::Display for Axis {
 
 /// The axes of a scan of shape `nav` over frames of shape `sig`, slowest first.
 ///
-/// An axis has the first step that is known of those that it may have; of frames with one axis that is an
-/// energy, of others a width on a diffraction pattern, then an angle, then a width on an image.
+/// An axis has the calibration that it was given ([`MetadataList::calibrate`]); else the first step that is
+/// known of those that it may have ([`steps_of`]).
 pub fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec<Axis> {
     let parts =
         [(AxisKind::Nav, nav, Quantity::ScanAxes), (AxisKind::Sig, sig, Quantity::FrameAxes)];
@@ -83,29 +101,24 @@ pub fn axes(nav: &[usize], sig: &[usize], metadata: &MetadataList) -> Vec<Axis> 
                 "" => usual_axis_name(kind, index, sizes.len()),
                 name => name.to_owned(),
             };
-            let steps = steps_of(kind, index, sizes.len());
-            axes.push(calibrated(name, kind, size, steps, metadata));
+            let Calibration { step, offset, unit } = metadata
+                .calibration(kind, sizes.len() - 1 - index)
+                .cloned()
+                .unwrap_or_else(|| of_quantities(steps_of(kind, index, sizes.len()), metadata));
+            axes.push(Axis { name, kind, size, scale: step, offset, unit });
         }
     }
     name_apart(&mut axes, nav.len());
     axes
 }
 
-/// With the first of the steps that is known.
-fn calibrated(
-    name: String,
-    kind: AxisKind,
-    size: usize,
-    steps: &[Quantity],
-    metadata: &MetadataList,
-) -> Axis {
+/// That of the first of the steps that is known.
+fn of_quantities(steps: &[Quantity], metadata: &MetadataList) -> Calibration {
     let known = steps.iter().find_map(|&step| Some((step, metadata.get_number(step)?)));
-    let Some((step, scale)) = known else {
-        return Axis { name, kind, size, scale: 1.0, offset: 0.0, unit: String::new() };
-    };
-    let offset = step.offset_of_step().and_then(|offset| metadata.get_number(offset));
-    let (offset, unit) = (offset.unwrap_or(0.0), step.unit().to_owned());
-    Axis { name, kind, size, scale, offset, unit }
+    let Some((quantity, step)) = known else { return Calibration::none() };
+    let offset = quantity.offset_of_step().and_then(|offset| metadata.get_number(offset));
+    let (offset, unit) = (offset.unwrap_or(0.0), quantity.unit().to_owned());
+    Calibration { step, offset, unit }
 }
 
 /// The quantities that may be the step of the `index`-th of `n` axes, the first one first.
@@ -203,6 +216,26 @@ mod tests {
         metadata.number(Quantity::EnergyOffset, -20.0);
         let spectra = axes(&[3], &[5], &metadata);
         assert_eq!((spectra[1].scale, spectra[1].offset, &*spectra[1].unit), (0.5, -20.0, "eV"));
+    }
+
+    #[test]
+    fn what_no_quantity_says_goes_first() {
+        let mut metadata = MetadataList::new();
+        metadata.number(Quantity::ScanStepX, 2.0);
+        let of = |unit: &str| Calibration { step: 0.5, offset: -1.0, unit: unit.into() };
+        metadata.calibrate(AxisKind::Nav, 0, of("s"));
+        metadata.calibrate(AxisKind::Nav, 2, of("K"));
+        metadata.calibrate(AxisKind::Sig, 0, of("nm"));
+        let lines: Vec<_> = axes(&[7, 3, 4], &[5], &metadata).iter().map(Axis::to_string).collect();
+        assert_eq!(
+            lines,
+            [
+                "scan_2: 7 × 0.5 K, from -1 K",
+                "scan_y: 3",
+                "scan_x: 4 × 0.5 s, from -1 s",
+                "channel: 5 × 0.5 nm, from -1 nm",
+            ]
+        );
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! A source laid out on a scan grid.
 
-use crate::axes::{Axis, axes};
+use crate::axes::{Axis, AxisKind, Calibration, axes};
 use crate::{
     Corrections, DType, DataSource, Error, FileStamp, MetadataList, Presence, Result, Shape,
 };
@@ -16,6 +16,8 @@ use std::sync::Arc;
 pub struct Dataset {
     source: Arc<dyn DataSource>,
     shape: Shape,
+    /// What is known of the experiment, where that is not what the source says.
+    metadata: Option<Arc<MetadataList>>,
     sync_offset: i64,
     corrections: Option<Arc<Corrections>>,
     unused_corrections: Option<Arc<str>>,
@@ -57,7 +59,9 @@ impl Dataset {
                 -i128::from(n_frames)
             )));
         }
+        let metadata = flattened(&info.metadata, &info.nav_shape, shape.nav());
         Ok(Dataset {
+            metadata: metadata.map(Arc::new),
             source,
             shape,
             sync_offset,
@@ -146,7 +150,12 @@ impl Dataset {
 
     /// What is known of the experiment.
     pub fn metadata(&self) -> &MetadataList {
-        &self.source.info().metadata
+        self.metadata.as_deref().unwrap_or_else(|| &self.source.info().metadata)
+    }
+
+    /// The same frames, with this known of them instead.
+    pub fn with_metadata(self, metadata: MetadataList) -> Self {
+        Dataset { metadata: Some(Arc::new(metadata)), ..self }
     }
 
     /// The axes of the scan, then those of frames, slowest first.
@@ -208,6 +217,20 @@ impl Dataset {
             frames_inserted_end: count(m - n + s),
         }
     }
+}
+
+/// What is known of a scan that is laid out with fewer axes than the file gives it: rows follow each
+/// other then, and nothing is at equal distances.
+fn flattened(known: &MetadataList, of_file: &[usize], nav: &[usize]) -> Option<MetadataList> {
+    let n_axes = of_file.iter().filter(|&&len| len > 1).count();
+    if known.is_empty() || nav.len() >= n_axes {
+        return None;
+    }
+    let mut list = known.clone();
+    (0..of_file.len()).for_each(|from_last| list.uncalibrate(AxisKind::Nav, from_last));
+    (0..nav.len())
+        .for_each(|from_last| list.calibrate(AxisKind::Nav, from_last, Calibration::none()));
+    Some(list)
 }
 
 #[cfg(test)]
@@ -275,6 +298,34 @@ mod tests {
         assert_eq!(info(20, 3), expect(3, 0, 0, 3));
         assert_eq!(info(20, -3), expect(0, 3, 3, 0));
         assert_eq!(info(10, 0), expect(0, 10, 0, 0));
+    }
+
+    #[test]
+    fn scans_of_fewer_axes_than_the_files_have_no_steps() {
+        use crate::Quantity;
+        let mut info = source(12, Presence::All).info().clone();
+        info.metadata.number(Quantity::ScanStepX, 2.0);
+        info.metadata.number(Quantity::DiffractionStepX, 0.5);
+        let hour = Calibration { step: 1.0, offset: 0.0, unit: "h".into() };
+        info.metadata.calibrate(AxisKind::Nav, 2, hour);
+        let axes_as = |of_file: &[usize], nav: &[usize]| {
+            let info = SourceInfo { nav_shape: of_file.to_vec(), ..info.clone() };
+            let dataset = Dataset::try_new(Arc::new(Nothing(info)), Some(nav), 0).unwrap();
+            assert_eq!(dataset.metadata().get_number(Quantity::ScanStepX), Some(2.0));
+            dataset.axes().iter().map(Axis::to_string).collect::<Vec<_>>().join("; ")
+        };
+        let frame = "y: 2; x: 2 × 0.5 1/nm";
+        let scan_x = "scan_x: 4 × 2 nm";
+        for (of_file, nav, scan) in [
+            (&[3, 4][..], &[12][..], "scan_x: 12".to_owned()),
+            (&[3, 2, 2], &[3, 4], "scan_y: 3; scan_x: 4".to_owned()),
+            (&[3, 4], &[3, 4], format!("scan_y: 3; {scan_x}")),
+            (&[12], &[3, 4], format!("scan_y: 3; {scan_x}")),
+            (&[1, 4], &[4], scan_x.to_owned()),
+            (&[3, 1, 4], &[3, 1, 4], format!("scan_2: 3 × 1 h; scan_y: 1; {scan_x}")),
+        ] {
+            assert_eq!(axes_as(of_file, nav), format!("{scan}; {frame}"), "{of_file:?} {nav:?}");
+        }
     }
 
     #[test]

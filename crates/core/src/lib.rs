@@ -50,7 +50,9 @@ mod tiling;
 mod typed;
 mod udf;
 
-pub use axes::{Axis, AxisKind, NAMES_SEPARATOR, axes, split_names, steps_of, usual_axis_name};
+pub use axes::{
+    Axis, AxisKind, Calibration, NAMES_SEPARATOR, axes, split_names, steps_of, usual_axis_name,
+};
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cancel::Cancel;
 pub use cast::convert_tile;

@@ -1,5 +1,6 @@
 //! What headers say about an experiment, by names and in units that are the same for all formats.
 
+use crate::axes::{AxisKind, Calibration};
 use std::fmt;
 
 macro_rules! quantities {
@@ -101,11 +102,15 @@ pub struct Metadata {
     pub value: MetadataValue,
 }
 
-/// Facts in the order of [`Quantity::ALL`], each quantity once.
+/// Facts in the order of [`Quantity::ALL`], each quantity once; and the calibrations of axes that no
+/// quantity can say.
 ///
 /// What a file does not really say is not there: empty texts, and numbers that are not finite.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct MetadataList(Vec<Metadata>);
+pub struct MetadataList {
+    facts: Vec<Metadata>,
+    calibrations: Vec<(AxisKind, usize, Calibration)>,
+}
 
 impl MetadataList {
     /// Nothing is known.
@@ -136,16 +141,40 @@ impl MetadataList {
 
     /// Adds a fact, in the place of what was there.
     pub fn insert(&mut self, fact: Metadata) {
-        let place = self.0.partition_point(|other| other.quantity < fact.quantity);
-        match self.0.get_mut(place).filter(|other| other.quantity == fact.quantity) {
+        let place = self.facts.partition_point(|other| other.quantity < fact.quantity);
+        match self.facts.get_mut(place).filter(|other| other.quantity == fact.quantity) {
             Some(other) => *other = fact,
-            None => self.0.insert(place, fact),
+            None => self.facts.insert(place, fact),
         }
+    }
+
+    /// Adds the calibration of an axis, in the place of what was there: seconds, kelvin, the
+    /// wavelengths of spectra, whatever the axis has and no quantity is for. It goes before
+    /// quantities in [`crate::Dataset::axes`]. `from_last` is 0 for the last axis of that kind, 1
+    /// for the one before it. One whose step is 0, or whose numbers are not finite, adds nothing.
+    pub fn calibrate(&mut self, kind: AxisKind, from_last: usize, calibration: Calibration) {
+        let Calibration { step, offset, .. } = calibration;
+        if step.is_finite() && step != 0.0 && offset.is_finite() {
+            self.uncalibrate(kind, from_last);
+            self.calibrations.push((kind, from_last, calibration));
+            self.calibrations.sort_by_key(|&(kind, from_last, _)| (kind, from_last));
+        }
+    }
+
+    /// Forgets the calibration that [`MetadataList::calibrate`] gave an axis.
+    pub fn uncalibrate(&mut self, kind: AxisKind, from_last: usize) {
+        self.calibrations.retain(|&(of, at, _)| (of, at) != (kind, from_last));
+    }
+
+    /// The calibration that [`MetadataList::calibrate`] gave an axis.
+    pub fn calibration(&self, kind: AxisKind, from_last: usize) -> Option<&Calibration> {
+        let mut all = self.calibrations.iter();
+        all.find(|(of, at, _)| (*of, *at) == (kind, from_last)).map(|(_, _, found)| found)
     }
 
     /// Forgets a quantity.
     pub fn remove(&mut self, quantity: Quantity) {
-        self.0.retain(|fact| fact.quantity != quantity);
+        self.facts.retain(|fact| fact.quantity != quantity);
     }
 
     /// The number of a quantity, if it is known and is one.
@@ -158,17 +187,17 @@ impl MetadataList {
 
     /// The value of a quantity, if it is known.
     pub fn get(&self, quantity: Quantity) -> Option<&MetadataValue> {
-        self.0.iter().find(|fact| fact.quantity == quantity).map(|fact| &fact.value)
+        self.facts.iter().find(|fact| fact.quantity == quantity).map(|fact| &fact.value)
     }
 
     /// All facts, in order.
     pub fn iter(&self) -> impl Iterator<Item = &Metadata> {
-        self.0.iter()
+        self.facts.iter()
     }
 
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.facts.is_empty() && self.calibrations.is_empty()
     }
 }
 
@@ -259,6 +288,28 @@ mod tests {
         facts.number(Quantity::Magnification, f64::NAN);
         facts.number(Quantity::Magnification, None);
         facts.positive(Quantity::CameraLength, 0.0);
+        assert!(facts.is_empty());
+    }
+
+    #[test]
+    fn an_axis_has_one_calibration() {
+        let of = |step, offset| Calibration { step, offset, unit: "s".into() };
+        let mut facts = MetadataList::new();
+        for (step, offset) in [(0.0, 1.0), (f64::NAN, 1.0), (1.0, f64::INFINITY)] {
+            facts.calibrate(AxisKind::Nav, 0, of(step, offset));
+        }
+        assert!(facts.is_empty());
+        facts.calibrate(AxisKind::Sig, 0, of(1.0, 0.0));
+        facts.calibrate(AxisKind::Nav, 0, of(2.0, 0.0));
+        facts.calibrate(AxisKind::Nav, 0, of(3.0, 4.0));
+        assert_eq!(facts.calibration(AxisKind::Nav, 0), Some(&of(3.0, 4.0)));
+        assert_eq!(facts.calibration(AxisKind::Nav, 1), None);
+        let mut other = MetadataList::new();
+        other.calibrate(AxisKind::Nav, 0, of(3.0, 4.0));
+        other.calibrate(AxisKind::Sig, 0, of(1.0, 0.0));
+        assert_eq!(facts, other);
+        facts.uncalibrate(AxisKind::Nav, 0);
+        facts.uncalibrate(AxisKind::Sig, 0);
         assert!(facts.is_empty());
     }
 

@@ -146,7 +146,7 @@ impl<'d> Job<'d> {
             None => Units::of_frames(nav, sig, size)?,
         };
         let mut metadata = dataset.metadata().clone();
-        selection.place(&mut metadata);
+        selection.place(dataset.shape().nav().len(), &mut metadata);
         Ok(Job {
             dataset,
             path,

@@ -137,7 +137,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         ("chunk shape".into(), format!("{:?}", meta.chunk)),
         ("codecs".into(), meta.pipeline.to_string()),
     ];
-    let (metadata, others) = about::read(&found.folder, &attributes);
+    let (metadata, others) = about::read(&found.folder, &attributes, &nav_axes, &sig_axes);
     details.extend(others);
     if let Some(shards) = &meta.shards {
         details.push(("shard shape".into(), format!("{:?}", shards.shape)));

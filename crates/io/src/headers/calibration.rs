@@ -1,7 +1,7 @@
 //! How far apart neighbours on an axis are, as files tell it.
 
-use crate::headers::units::convert;
-use framefold_core::{MetadataList, Quantity};
+use crate::headers::units::{convert, symbol};
+use framefold_core::{AxisKind, MetadataList, Quantity, steps_of};
 
 /// One axis: the unit is spelled as in the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -25,6 +25,27 @@ impl Calibration {
         let known = step.is_finite() && (second - first).is_finite() && step != 0.0;
         let even = known && values.windows(2).all(even);
         even.then(|| Calibration { step, offset: Some(first), unit: unit.to_owned() })
+    }
+}
+
+impl Calibration {
+    /// Adds step and place of the axis as a quantity and its own offset.
+    fn add_as(&self, quantity: Quantity, facts: &mut MetadataList) {
+        facts.number(quantity, convert(self.step, &self.unit, quantity));
+        let offset = self.offset.and_then(|offset| convert(offset, &self.unit, quantity));
+        // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
+        let told = |offset: &f64| *offset != 0.0 || quantity == Quantity::EnergyStep;
+        if let Some(of_first) = quantity.offset_of_step() {
+            facts.number(of_first, offset.filter(told));
+        }
+    }
+
+    /// As it is, with the symbol of the unit; `None` if it says that positions are counted.
+    fn plain(&self) -> Option<framefold_core::Calibration> {
+        let unit = if says_nothing(&self.unit) { String::new() } else { symbol(&self.unit) };
+        let offset = self.offset.unwrap_or(0.0);
+        let plain = framefold_core::Calibration { step: self.step, offset, unit };
+        (plain != framefold_core::Calibration::none()).then_some(plain)
     }
 }
 
@@ -57,64 +78,114 @@ impl Steps {
     }
 }
 
-/// Adds the steps on the axes of the scan and on those of a frame, slowest first. What has a unit
-/// that is not known, or does not fit, comes back in the words of the file. So does a length on the
-/// axis of frames that have but one: it may be a wavelength as well as a place.
+/// Adds the calibrations of the axes of the scan and of those of a frame, slowest first.
+///
+/// Where the unit is that of a quantity, that quantity has it; where none is for the axis, its calibration
+/// is added as it is ([`MetadataList::calibrate`]): either way, the axis has what the file gives it. What has
+/// a unit that is not known, or does not fit, comes back in the words of the file as well. So does a length
+/// on the axis of frames that have but one: it may be a wavelength as well as a place.
 pub(crate) fn add_steps(
     facts: &mut MetadataList,
     nav: &[Option<Calibration>],
     sig: &[Option<Calibration>],
 ) -> Vec<(String, String)> {
-    use Quantity as Q;
     let mut others = vec![];
-    let mut add = |axis: usize, calibration: &Calibration, quantities: &[Quantity]| {
-        let Calibration { step, offset, unit } = calibration;
-        let fits = quantities.iter().find(|&&quantity| convert(*step, unit, quantity).is_some());
-        match fits {
-            Some(&quantity) => {
-                facts.number(quantity, convert(*step, unit, quantity).filter(|&step| step != 0.0));
-                let offset = offset.and_then(|offset| convert(offset, unit, quantity));
-                // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
-                let told = |offset: &f64| *offset != 0.0 || quantity == Q::EnergyStep;
-                if let Some(of_first) = quantity.offset_of_step().filter(|_| *step != 0.0) {
-                    facts.number(of_first, offset.filter(told));
-                }
+    let axes = [(AxisKind::Nav, nav, 0), (AxisKind::Sig, sig, nav.len())];
+    for (kind, axes, before) in axes {
+        for (index, axis) in axes.iter().enumerate().rev() {
+            let Some(axis) = axis.as_ref().filter(|axis| axis.step != 0.0) else { continue };
+            let from_last = axes.len() - 1 - index;
+            let fits = quantities(kind, from_last, axes.len())
+                .iter()
+                .find(|&&quantity| convert(axis.step, &axis.unit, quantity).is_some());
+            if let Some(&quantity) = fits {
+                axis.add_as(quantity, facts);
+            } else if !says_nothing(&axis.unit) {
+                let (name, unit) = (format!("step of axis {}", before + index), axis.unit.trim());
+                others.push((name, format!("{} {unit}", axis.step)));
             }
-            None if says_nothing(unit) || *step == 0.0 => {}
-            None => {
-                others.push((format!("step of axis {axis}"), format!("{step} {}", unit.trim())));
+            // What the axis does not get from its quantities.
+            let own = fits.is_some_and(|step| steps_of(kind, index, axes.len()).contains(step));
+            match axis.plain() {
+                Some(plain) if !own => facts.calibrate(kind, from_last, plain),
+                _ => facts.uncalibrate(kind, from_last),
             }
-        }
-    };
-    for ((axis, step), scan) in nav.iter().enumerate().rev().zip([Q::ScanStepX, Q::ScanStepY]) {
-        if let Some(step) = step {
-            add(axis, step, &[scan]);
-        }
-    }
-    let of_sig = [
-        [Q::DiffractionStepX, Q::AngleStepX, Q::EnergyStep, Q::ImageStepX],
-        [Q::DiffractionStepY, Q::AngleStepY, Q::EnergyStep, Q::ImageStepY],
-    ];
-    for ((axis, step), quantities) in sig.iter().enumerate().rev().zip(of_sig) {
-        if let Some(step) = step {
-            let [no_lengths @ .., _] = &quantities;
-            add(nav.len() + axis, step, if sig.len() == 1 { no_lengths } else { &quantities });
         }
     }
     others.sort();
     others
 }
 
+/// Which quantities the step of an axis may be, by its unit.
+fn quantities(kind: AxisKind, from_last: usize, n_axes: usize) -> &'static [Quantity] {
+    use Quantity as Q;
+    match (kind, from_last, n_axes) {
+        (AxisKind::Nav, 0, _) => &[Q::ScanStepX],
+        (AxisKind::Nav, 1, _) => &[Q::ScanStepY],
+        (AxisKind::Sig, 0, 1) => &[Q::DiffractionStepX, Q::AngleStepX, Q::EnergyStep],
+        (AxisKind::Sig, 0, _) => {
+            &[Q::DiffractionStepX, Q::AngleStepX, Q::EnergyStep, Q::ImageStepX]
+        }
+        (AxisKind::Sig, 1, _) => {
+            &[Q::DiffractionStepY, Q::AngleStepY, Q::EnergyStep, Q::ImageStepY]
+        }
+        _ => &[],
+    }
+}
+
 /// Whether it is no unit: nothing, or that of counting.
 fn says_nothing(unit: &str) -> bool {
     let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]<>".contains(c)).to_lowercase();
-    ["", "undefined", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
+    ["", "undefined", "_none_", "none", "px", "pixel", "pixels", "index"].contains(&unit.as_str())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use framefold_core::MetadataValue;
+
+    fn shown(facts: &MetadataList, nav: &[usize], sig: &[usize]) -> Vec<String> {
+        framefold_core::axes(nav, sig, facts).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn axes_have_what_the_file_gives_them() {
+        let axis = |step, offset, unit: &str| {
+            Some(Calibration { step, offset: Some(offset), unit: unit.into() })
+        };
+        let of = |nav: &[_], sig: &[_]| {
+            let mut facts = MetadataList::new();
+            add_steps(&mut facts, nav, sig);
+            let (n, m) = (vec![2; nav.len()], vec![2; sig.len()]);
+            shown(&facts, &n, &m).join("; ")
+        };
+        // Units that no quantity of the axis has, and axes that have no quantity.
+        let nav = [axis(-10.0, 300.0, "K"), axis(2.0, 0.0, "seconds"), axis(0.5, 7.0, "A")];
+        let sig = [axis(3.0, 1.0, "nm"), axis(0.5, 2.0, "[eV]"), axis(0.5, 0.0, "_None_")];
+        assert_eq!(
+            of(&nav, &sig),
+            "scan_2: 2 × -10 K, from 300 K; scan_y: 2 × 2 s; scan_x: 2 × 0.05 nm, from 0.7 nm; \
+             frame_2: 2 × 3 nm, from 1 nm; y: 2 × 0.5 eV, from 2 eV; x: 2 × 0.5"
+        );
+        // A spectrum of angles or wavelengths, of any sign.
+        assert_eq!(of(&[], &[axis(0.5, -1.0, "mrad")]), "channel: 2 × 0.5 mrad, from -1 mrad");
+        assert_eq!(of(&[], &[axis(-0.5, 700.0, "nm")]), "channel: 2 × -0.5 nm, from 700 nm");
+        // What counts positions, and steps of nothing.
+        for (step, offset, unit) in [(1.0, 0.0, "px"), (1.0, 0.0, ""), (0.0, 3.0, "s")] {
+            assert_eq!(of(&[axis(step, offset, unit)], &[]), "scan_x: 2");
+        }
+    }
+
+    #[test]
+    fn the_last_calibration_of_an_axis_counts() {
+        let axis = |unit: &str| Some(Calibration { step: 2.0, offset: None, unit: unit.into() });
+        let mut facts = MetadataList::new();
+        add_steps(&mut facts, &[axis("s")], &[]);
+        add_steps(&mut facts, &[axis("nm")], &[]);
+        assert_eq!(shown(&facts, &[3], &[]), ["scan_x: 3 × 2 nm"]);
+        add_steps(&mut facts, &[axis("s")], &[]);
+        assert_eq!(shown(&facts, &[3], &[]), ["scan_x: 3 × 2 s"]);
+    }
 
     #[test]
     fn steps_are_even_or_unknown() {
@@ -182,10 +253,12 @@ mod tests {
         let axis = |step, unit: &str| Some(Calibration { step, offset: None, unit: unit.into() });
         let mut facts = MetadataList::new();
         let others = add_steps(&mut facts, &[], &[axis(0.25, "nm")]);
-        assert!(facts.is_empty());
+        assert_eq!(facts.iter().next(), None);
+        assert_eq!(shown(&facts, &[], &[5]), ["channel: 5 × 0.25 nm"]);
         assert_eq!(others, [("step of axis 0".to_owned(), "0.25 nm".to_owned())]);
         assert!(add_steps(&mut facts, &[], &[axis(0.5, "eV")]).is_empty());
         assert_eq!(facts.get(Quantity::EnergyStep), Some(&MetadataValue::Number(0.5)));
+        assert_eq!(shown(&facts, &[], &[5]), ["channel: 5 × 0.5 eV"]);
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
             Some(Calibration {
                 step,
                 offset: signal.number(&axis, "offset"),
-                unit: signal.text(&axis, "units")?,
+                unit: signal.text(&axis, "units").unwrap_or_default(),
             })
         };
         let navigates = signal.truth(&axis, "navigate") == Some(true);

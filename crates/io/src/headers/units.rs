@@ -16,10 +16,13 @@ enum Kind {
     Current,
 }
 
+/// Kind, number, power of ten, and the names: the symbol first.
+type Row = (Kind, f64, i32, &'static [&'static str]);
+
 /// Symbols, and the words that they stand for, by how much of the unit of the SI (for energies:
 /// electronvolts) they are: a number and a power of ten, so that results are rounded once. `A` has
 /// two meanings; only what is asked for tells which.
-const UNITS: &[(Kind, f64, i32, &[&str])] = &[
+const UNITS: &[Row] = &[
     (Kind::Length, 1.0, 0, &["m", "meter", "metre"]),
     (Kind::Length, 1.0, -2, &["cm", "centimeter", "centimetre"]),
     (Kind::Length, 1.0, -3, &["mm", "millimeter", "millimetre"]),
@@ -66,6 +69,32 @@ pub(crate) fn convert(value: f64, unit: &str, quantity: Quantity) -> Option<f64>
     Some(if power < 0 { value / 10f64.powi(-power) } else { value * 10f64.powi(power) })
 }
 
+/// The symbol of a unit: `s` for `seconds`, `1/nm` for `[n_m^-1]`, `µm` for `microns`. What is not known, or
+/// could be two things, is as it was but for the space around it.
+pub(crate) fn symbol(unit: &str) -> String {
+    const LONGEST: usize = 40;
+    let spelled = simplified(unit);
+    let (name, inverse) = parts(&spelled);
+    // Volts are as good as electronvolts, but not the same; `A` is one of two things.
+    let is_plain = |(kind, ..): &&Row| {
+        let is_volt = *kind == Kind::Energy && !name.to_lowercase().contains('e');
+        !is_volt && name != "A"
+    };
+    let symbol = row(name, None).filter(is_plain).and_then(|(kind, _, _, names)| {
+        let first = *names.first()?;
+        Some(match (kind, first.strip_prefix('u')) {
+            (Kind::Length, None) if first == "A" => "Å".to_owned(),
+            (_, Some(rest)) => format!("µ{rest}"),
+            _ => first.to_owned(),
+        })
+    });
+    match symbol {
+        Some(symbol) if inverse => format!("1/{symbol}"),
+        Some(symbol) => symbol,
+        None => unit.trim().chars().filter(|c| !c.is_control()).take(LONGEST).collect(),
+    }
+}
+
 /// Without brackets, mathematical markup and the two micro signs of Unicode.
 fn simplified(unit: &str) -> String {
     let unit = unit.trim_matches(|c: char| c.is_whitespace() || "[]()$\0".contains(c));
@@ -83,6 +112,11 @@ fn parts(unit: &str) -> (&str, bool) {
 
 /// The kind of a unit, its factor and its power of ten, among those of one kind.
 fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64, i32)> {
+    row(name, kind).map(|(kind, factor, power, _)| (*kind, *factor, *power))
+}
+
+/// The row of a unit, among those of one kind.
+fn row(name: &str, kind: Option<Kind>) -> Option<&'static Row> {
     let singular = name.strip_suffix('s').unwrap_or(name);
     let fits = |known: &str| match known.chars().count() {
         0..=2 => known == name,
@@ -90,10 +124,9 @@ fn one(name: &str, kind: Option<Kind>) -> Option<(Kind, f64, i32)> {
         // Case tells symbols apart, and means nothing in words.
         _ => [name, singular].iter().any(|name| known == name.to_lowercase()),
     };
-    let row = UNITS.iter().find(|(of, _, _, names)| {
+    UNITS.iter().find(|(of, _, _, names)| {
         kind.is_none_or(|kind| kind == *of) && names.iter().any(|known| fits(known))
-    });
-    row.map(|(kind, factor, power, _)| (*kind, *factor, *power))
+    })
 }
 
 #[cfg(test)]
@@ -138,6 +171,31 @@ mod tests {
         ] {
             let found = convert(value, unit, quantity).unwrap();
             assert!((found / expected - 1.0).abs() < 1e-12, "{value} {unit}: {found}");
+        }
+    }
+
+    #[test]
+    fn symbols_are_plain() {
+        for (unit, expected) in [
+            ("seconds", "s"),
+            ("[n_m^-1]", "1/nm"),
+            ("1 / Å", "1/Å"),
+            (" Angstroms", "Å"),
+            ("microns", "µm"),
+            ("um", "µm"),
+            ("usec", "µs"),
+            ("degrees", "deg"),
+            ("KeV", "keV"),
+            ("ampere", "A"),
+            // As they are.
+            ("A", "A"),
+            ("V", "V"),
+            ("kilovolts", "kilovolts"),
+            ("K\0", "K"),
+            ("electrons / s", "electrons / s"),
+            ("", ""),
+        ] {
+            assert_eq!(symbol(unit), expected, "{unit:?}");
         }
     }
 

@@ -20,7 +20,7 @@ use super::chunks::{ChunkSpec, Encoded};
 use super::pool::Link;
 use super::units::{Unit, unravel};
 use super::{Job, WriteFormat};
-use crate::headers::written::{METADATA, UNIT};
+use crate::headers::written::{AXES, METADATA, NAME, OFFSET, SCALE, UNIT, UNITS};
 use crate::write::whole::WholeOutput;
 use chunk_tree::StoredChunk;
 use framefold_core::{AxisKind, Error, MetadataValue, Result, usual_axis_name};
@@ -154,10 +154,10 @@ fn plain_root(job: &Job<'_>, data: Node) -> Node {
             AxisKind::Sig => usual_axis_name(axis.kind, i - n_nav, sig_dims),
         };
         let attributes = vec![
-            ("name".to_owned(), Value::Text(axis.name)),
-            ("scale".to_owned(), Value::Number(axis.scale)),
-            ("offset".to_owned(), Value::Number(axis.offset)),
-            ("units".to_owned(), Value::Text(axis.unit)),
+            (NAME.to_owned(), Value::Text(axis.name)),
+            (SCALE.to_owned(), Value::Number(axis.scale)),
+            (OFFSET.to_owned(), Value::Number(axis.offset)),
+            (UNITS.to_owned(), Value::Text(axis.unit)),
         ];
         (group, Node::Group { attributes, children: vec![] })
     });
@@ -166,7 +166,7 @@ fn plain_root(job: &Job<'_>, data: Node) -> Node {
         children: vec![
             (DATA.to_owned(), data),
             (METADATA.to_owned(), metadata(job)),
-            ("axes".to_owned(), Node::Group { attributes: vec![], children: axes.collect() }),
+            (AXES.to_owned(), Node::Group { attributes: vec![], children: axes.collect() }),
         ],
     }
 }

@@ -1,6 +1,8 @@
 //! Which frames of a data set are written, and on what grid.
 
-use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory};
+use framefold_core::{
+    AxisKind, Calibration, Dataset, Error, MetadataList, Quantity, Result, Roi, interrupt, memory,
+};
 
 /// The positions that are written, as a grid.
 #[derive(Debug)]
@@ -52,24 +54,33 @@ impl Selection {
 
     /// Makes what is known of the scan true for the part that is written: a box begins at its own
     /// corner, and positions from here and there have no steps.
-    pub(super) fn place(&self, metadata: &mut MetadataList) {
-        let from_end = |axis| {
-            let corner = self.corner.as_ref()?;
-            corner.len().checked_sub(axis).and_then(|at| corner.get(at)).copied()
-        };
-        if self.corner.is_none() {
+    pub(super) fn place(&self, nav_dims: usize, metadata: &mut MetadataList) {
+        let Some(corner) = &self.corner else {
+            for step in [Quantity::ScanStepX, Quantity::ScanStepY] {
+                metadata.remove(step);
+                step.offset_of_step().into_iter().for_each(|offset| metadata.remove(offset));
+            }
             metadata.remove(Quantity::ScanAxes);
+            for from_last in 0..nav_dims {
+                metadata.uncalibrate(AxisKind::Nav, from_last);
+            }
+            return;
+        };
+        for (from_last, &corner) in
+            corner.iter().rev().enumerate().filter(|&(_, &corner)| corner > 0)
+        {
+            if let Some(axis) = metadata.calibration(AxisKind::Nav, from_last).cloned() {
+                let offset = axis.offset + axis.step * corner as f64;
+                metadata.calibrate(AxisKind::Nav, from_last, Calibration { offset, ..axis });
+            }
         }
         for (step, corner) in
-            [(Quantity::ScanStepX, from_end(1)), (Quantity::ScanStepY, from_end(2))]
+            [Quantity::ScanStepX, Quantity::ScanStepY].into_iter().zip(corner.iter().rev())
         {
             let Some(offset) = step.offset_of_step() else { continue };
-            if self.corner.is_none() {
-                metadata.remove(step);
-                metadata.remove(offset);
-            } else if let (Some(step), Some(corner @ 1..)) = (metadata.get_number(step), corner) {
+            if let (Some(step), 1..) = (metadata.get_number(step), *corner) {
                 let start = metadata.get_number(offset).unwrap_or(0.0);
-                metadata.number(offset, start + step * corner as f64);
+                metadata.number(offset, start + step * *corner as f64);
             }
         }
     }

@@ -4,7 +4,7 @@ use super::chunks::{ChunkSpec, Encoded};
 use super::units::{Unit, unravel};
 use super::{Compression, Job};
 use crate::codec::Step;
-use crate::headers::written::{METADATA, SIG_DIMS};
+use crate::headers::written::{AXES, METADATA, NAME, OFFSET, SCALE, SIG_DIMS, UNITS};
 use crate::write::whole::{WholeOutput, failed};
 use crc32c::crc32c;
 use framefold_core::{ByteOrder, DType, MetadataValue, Result, memory};
@@ -103,10 +103,10 @@ fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
         .iter()
         .map(|axis| {
             json!({
-                "name": axis.name,
-                "scale": axis.scale,
-                "offset": axis.offset,
-                "units": axis.unit,
+                NAME: axis.name,
+                SCALE: axis.scale,
+                OFFSET: axis.offset,
+                UNITS: axis.unit,
             })
         })
         .collect();
@@ -151,7 +151,7 @@ fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
         "dimension_names": names,
         "attributes": {
             SIG_DIMS: job.dataset.shape().sig().len(),
-            "axes": scales,
+            AXES: scales,
             METADATA: metadata,
         },
     })

@@ -7,7 +7,7 @@ use super::{dm5, emd, nexus, nion, topspin, velox};
 use crate::headers::calibration::add_steps;
 use crate::headers::hyperspy::{self, Signal};
 use crate::headers::written;
-use framefold_core::{MetadataList, Quantity};
+use framefold_core::{AxisKind, Calibration, MetadataList, Quantity, usual_axis_name};
 use hdf5_reader::group::Group;
 
 /// What a file says of the axes of the data and of the experiment, as far as its dialect is known.
@@ -28,6 +28,17 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
         if let Some(group) = library.group(written::METADATA) {
             framefold(&group, list);
         }
+        let axis = |kind, index, n| {
+            let name = usual_axis_name(kind, index, n);
+            let group = library.group(&format!("{}/{name}", written::AXES))?;
+            Some(Calibration {
+                step: attribute_number(&group, written::SCALE)?,
+                offset: attribute_number(&group, written::OFFSET)?,
+                unit: attribute_text(&group, written::UNITS)?,
+            })
+        };
+        let of = |kind, n| (0..n).map(|index| axis(kind, index, n)).collect::<Vec<_>>();
+        written::add_axes(list, &of(AxisKind::Nav, nav.len()), &of(AxisKind::Sig, sig.len()));
     } else if let Some(signal) = signal(path) {
         *others = hyperspy::add(&InGroup { library, path: signal }, list);
         if let Some(group) = library.group(&format!("{signal}/original_metadata/framefold")) {

@@ -3,7 +3,7 @@
 use super::place::Place;
 use crate::headers::hyperspy::{self, Signal};
 use crate::headers::written;
-use framefold_core::{MetadataList, Quantity, Result};
+use framefold_core::{Calibration, MetadataList, Quantity, Result};
 use serde_json::Value;
 
 /// The attributes of an array or a group, in version 2 or 3; null if there are none.
@@ -27,8 +27,14 @@ pub(super) fn signal_axes(array: &Place) -> Option<Vec<usize>> {
     (!axes.is_empty()).then_some(axes)
 }
 
-/// What is known of the experiment; and what has a unit that is not known, in the words of the file.
-pub(super) fn read(array: &Place, attributes: &Value) -> (MetadataList, Vec<(String, String)>) {
+/// What is known of the experiment; and what has a unit that is not known, in the words of the file. `nav`
+/// and `sig` are the axes of the scan and of frames.
+pub(super) fn read(
+    array: &Place,
+    attributes: &Value,
+    nav: &[usize],
+    sig: &[usize],
+) -> (MetadataList, Vec<(String, String)>) {
     let mut list = MetadataList::new();
     let others = signal(array).map(|signal| hyperspy::add(&signal, &mut list));
     for &quantity in Quantity::ALL {
@@ -37,6 +43,18 @@ pub(super) fn read(array: &Place, attributes: &Value) -> (MetadataList, Vec<(Str
             list.text(quantity, fact["value"].as_str());
             list.number(quantity, fact["value"].as_f64());
         }
+    }
+    if attributes.get(written::METADATA).is_some() {
+        let axis = |axis: &usize| {
+            let axis = attributes[written::AXES].get(axis)?;
+            Some(Calibration {
+                step: axis[written::SCALE].as_f64()?,
+                offset: axis[written::OFFSET].as_f64()?,
+                unit: axis[written::UNITS].as_str()?.to_owned(),
+            })
+        };
+        let of = |axes: &[usize]| axes.iter().map(axis).collect::<Vec<_>>();
+        written::add_axes(&mut list, &of(nav), &of(sig));
     }
     (list, others.unwrap_or_default())
 }
