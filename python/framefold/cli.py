@@ -11,6 +11,11 @@ from framefold.io.dataset._opening import known_formats
 
 def main() -> None:
     """Run the command line; exits with its code."""
+    if ":" in "".join(sys.argv[2:]):  # as in my_module:MyUDF
+        from framefold import _own_commands
+
+        if _own_commands.wants(sys.argv[1:]):
+            sys.exit(_own_commands.run(sys.argv[1:]))
     # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     known_formats()  # those of packages, too
