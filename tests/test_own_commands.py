@@ -63,6 +63,8 @@ def test_what_names_a_function_is_told_from_files_and_values():
     for line in (
         "run sum a.mib",
         "run sum a.mib --roi 1:3,2",
+        "run sum a.h5 --ds-path entry:data",
+        "run sumsig a.h5 --ds-path entry:data",
         "run sum a.mib --roi 1:3",
         "info mine:F",
         "run sum c:/data/a.mib",

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold.api import Context
 from framefold.common._tracebacks import without_own_lines
 from framefold.common.buffers import BufferWrapper
@@ -57,8 +58,10 @@ def wants(arguments: Sequence[str]) -> bool:
 
 def _named(arguments: Sequence[str]) -> str | None:
     """The first argument that names a function: ``module:name`` or ``file.py:name``."""
-    # What follows an option may be its value; names stand first, or behind values.
+    reductions = {row["name"].replace("_", "") for row in _engine.native_reductions()}
     for argument in arguments:
+        if argument.replace("_", "") in reductions:
+            return None  # what follows is for the engine: a value of an option may have a colon
         place, colon, name = argument.rpartition(":")
         if argument.startswith("-") or not (colon and name.isidentifier()):
             continue
