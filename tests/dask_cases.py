@@ -158,12 +158,14 @@ class Cluster:
         return self
 
     def __exit__(self, *_):
-        for process in reversed(self.processes):
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+        scheduler, *workers = self.processes
+        for some in (workers, [scheduler]):  # workers take leave of a scheduler that is there
+            for process in some:
+                process.terminate()
+            for process in some:
+                try:
+                    process.wait(20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
         self.log.close()

@@ -1,8 +1,8 @@
 """Functions for tests that say which array format they get, and compare it with the data."""
 
 import numpy as np
-import sparse
-import sparseconverter as spc
+from uncompiled import sparse
+from uncompiled import sparseconverter as spc
 
 from framefold.udf import UDF
 

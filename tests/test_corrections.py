@@ -8,9 +8,9 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as scipy_sparse
-import sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from uncompiled import sparse
 
 import framefold as ff
 from framefold.common.shape import Shape

@@ -8,10 +8,10 @@ import weakref
 
 import numpy as np
 import pytest
-import sparse
-import sparseconverter as spc
 from format_udfs import Asks, Frames, Partitions, Tiles, Witness, as_dense, check
 from sparse_files import counts, write_raw_csr
+from uncompiled import sparse
+from uncompiled import sparseconverter as spc
 
 import framefold as ff
 from framefold.arrays import convert as door

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sparse
 from sparse_files import counts, write_raw_csr
+from uncompiled import sparse
 
 import framefold as ff
 from framefold.udf import UDF
