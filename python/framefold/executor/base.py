@@ -193,6 +193,13 @@ def checked_gpus(gpus: int | Iterable[int] | None) -> int | tuple[int, ...] | No
     return listed
 
 
+def listed(devices: int | Iterable[int], name: str) -> list[int]:
+    """The entries of a parameter that says how many workers, or which ones."""
+    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
+        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
+    return list(range(devices)) if isinstance(devices, int) else list(devices)
+
+
 def check_main_process_gpu(main_process_gpu: int | bool | None) -> None:
     """Look at an argument that has no effect: partial results are merged on the CPU.
 

@@ -26,6 +26,7 @@ from framefold.executor.base import (
     cannot_be_pickled,
     check_main_process_gpu,
     check_seconds,
+    listed,
 )
 from framefold.run.plan import available_cores
 
@@ -406,7 +407,7 @@ def cluster_spec(
     """
     from framefold.executor._dask.cluster import LocalWorker
 
-    numbers, devices = _numbers(cpus, "cpus"), _numbers(cudas, "cudas")
+    numbers, devices = listed(cpus, "cpus"), listed(cudas, "cudas")
     if not numbers and not devices:
         raise InvalidArgumentError("cpus is 0; a cluster needs at least one worker")
     given = {"nthreads": 1, "memory_limit": 0, **(options or {})}
@@ -424,13 +425,6 @@ def cluster_spec(
         key = f"{name}-cuda-{device}" + (f"-{repeated - 1}" if repeated else "")
         spec[key] = {"cls": LocalWorker, "options": {"options": on_cuda, "device": device}}
     return spec
-
-
-def _numbers(devices: int | Iterable[int], name: str) -> list[int]:
-    numbers = list(range(devices)) if isinstance(devices, int) else list(devices)
-    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
-        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
-    return numbers
 
 
 def _connected(cls: Any, *args: Any, **options: Any) -> Client:

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.executor._wire import code, pickles
-from framefold.executor.base import check_main_process_gpu
+from framefold.executor.base import check_main_process_gpu, listed
 from framefold.executor.processes import ProcessJobExecutor
 
 __all__ = ["PipelinedExecutor", "WorkerSpec"]
@@ -81,7 +81,7 @@ class PipelinedExecutor(ProcessJobExecutor):
         A CUDA device that is named twice gets two workers. ``has_cupy`` is only noted: CuPy is
         used where it is installed.
         """
-        kinds = ("CUDA", _listed(cudas, "cudas"), has_cupy), ("CPU", _listed(cpus, "cpus"), False)
+        kinds = ("CUDA", listed(cudas, "cudas"), has_cupy), ("CPU", listed(cpus, "cpus"), False)
         spec: list[WorkerSpec] = []
         for kind, devices, with_cupy in kinds:
             for place, device in enumerate(devices):
@@ -95,12 +95,6 @@ class PipelinedExecutor(ProcessJobExecutor):
                 )
                 spec.append(worker)
         return spec
-
-
-def _listed(devices: int | Iterable[int], name: str) -> list[int]:
-    if isinstance(devices, bool) or (isinstance(devices, int) and devices < 0):
-        raise InvalidArgumentError(f"{name} is {devices!r}; use how many, or a list of them")
-    return list(range(devices)) if isinstance(devices, int) else list(devices)
 
 
 def _packed(early_setup: Callable[[], Any]) -> bytes:
