@@ -33,6 +33,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
 PAGES = [
     ROOT / "README.md",
+    DOCS / "index.md",
     *sorted((DOCS / "tutorials").glob("*.md")),
     *sorted((DOCS / "guide").glob("*.md")),
     DOCS / "faq.md",

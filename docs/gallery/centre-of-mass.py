@@ -9,13 +9,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import framefold as ff
-from framefold.udf.com import CoMUDF, RegressionOptions
+from framefold.udf.com import RegressionOptions
 from framefold.viz import rgb_from_2dvector
 
 ctx = ff.Context()
 dataset = ff.example_scan("medium")
 
-udf = CoMUDF.with_params(cy=64, cx=64, r=9, regression=RegressionOptions.SUBTRACT_LINEAR)
+udf = ff.CoMUDF(cy=64, cx=64, r=9, regression=RegressionOptions.SUBTRACT_LINEAR)
 result = ctx.run_udf(dataset=dataset, udf=udf)
 y, x = result["field_y"].data, result["field_x"].data
 

@@ -5,28 +5,14 @@ each pixel of the detector counts.
 """
 
 import matplotlib.pyplot as plt
-import numpy as np
 
 import framefold as ff
-from framefold.masks import circular, ring
 
 ctx = ff.Context()
 dataset = ff.example_scan("medium")
-cy, cx, size = 64, 64, 128
 
-
-def detectors():
-    """Three masks: a disk and two rings."""
-    return np.stack(
-        [
-            circular(cx, cy, size, size, 8),
-            ring(cx, cy, size, size, 34, 14),
-            ring(cx, cy, size, size, 90, 50),
-        ]
-    )
-
-
-result = ctx.run_udf(dataset=dataset, udf=ff.ApplyMasksUDF(detectors))
+detectors = ff.ReductionUDF("masks", disk=8, ring=[(14, 34), (50, 90)])
+result = ctx.run_udf(dataset=dataset, udf=detectors)
 images = result["intensity"].data
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained")

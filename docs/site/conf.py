@@ -55,6 +55,7 @@ html_copy_source = False
 html_show_sourcelink = False
 html_theme_options = {
     "navbar_align": "left",
+    "header_links_before_dropdown": 8,
     "logo": {
         "text": "framefold",
         "image_light": "_static/framefold.svg",

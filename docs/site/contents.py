@@ -139,7 +139,7 @@ SECTIONS = (
         "Explained",
         "How to think of it, what it promises, and how it compares.",
         (
-            Group("Ideas", ("concepts", "glossary", "faq")),
+            Group("Ideas", ("concepts", "glossary", "faq", "rust")),
             Group("Facts", ("performance", "comparison", "compatibility", "guide/same-bits")),
         ),
     ),

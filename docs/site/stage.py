@@ -62,6 +62,8 @@ def relocated(text: str, source: Path, files: dict[Path, Path]) -> str:
     lines, in_code = [], False
     for line in text.split("\n"):
         in_code ^= bool(FENCE.match(line))
+        # What rustdoc is to do with a block is no part of the language's name.
+        line = line.replace("```rust,no_run", "```rust")
         lines.append(line if in_code else LINK.sub(moved, line))
     return "\n".join(lines)
 

@@ -45,7 +45,7 @@ pub mod prelude {
     pub use std::sync::Arc;
 }
 
-/// The README's Rust code, compiled as a test.
+/// The guide's Rust code, compiled as a test.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
+#[doc = include_str!("../../../docs/rust.md")]
 struct Readme;
