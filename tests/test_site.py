@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
@@ -39,6 +40,12 @@ def test_public_names_are_found_without_a_list(site):
     # What only the table promises.
     assert "framefold.udf.base.UDFRunner" in paths
     assert not any(".run." in path or "._engine" in path for path in paths)
+
+
+def test_the_packages_own_folders_are_those_of_the_architecture(site):
+    text = (site.stage.ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    (sentence,) = re.findall(r"underscore are its own, and so are ([^.]+)\.", text)
+    assert set(re.findall(r"`(\w+)/`", sentence)) | {"udf.engine"} == set(site.public.OWN)
 
 
 def test_a_name_without_an_entry_is_a_fault(site):

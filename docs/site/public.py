@@ -23,7 +23,7 @@ import framefold
 COMPATIBILITY = Path(__file__).resolve().parent.parent / "compatibility.md"
 
 #: Folders that are the package's own, whatever their modules are called.
-OWN = ("run", "context", "arrays", "compat", "udf.engine")
+OWN = ("run", "context", "arrays", "results", "compat", "udf.engine")
 
 
 @dataclass(frozen=True)
