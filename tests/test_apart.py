@@ -6,10 +6,9 @@ import _thread
 import signal
 import sys
 import threading
-import time
 
 import pytest
-from process_cases import eventually, hard_limit  # noqa: F401 - a fixture
+from process_cases import LIMIT, eventually, hard_limit  # noqa: F401 - a fixture
 
 from framefold.executor._dask import uninterrupted
 from framefold.executor._dask.uninterrupted import Work, made
@@ -21,19 +20,46 @@ pytestmark = [
 
 
 @pytest.fixture
-def interrupting():
-    """Signals as in a script, wherever the tests run."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
+def interrupts():
+    """Signals as in a script, wherever the tests run; how many have come."""
+    come = threading.Semaphore(0)
+
+    def interrupt(_number, _frame):
+        come.release()
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    yield come
     signal.signal(signal.SIGINT, before)
     assert eventually(lambda: not any(each.name == "making" for each in threading.enumerate()))
 
 
-def interrupted(make, undo, *times):
-    """Makes something, and is interrupted after so many seconds."""
-    for seconds in times:
-        threading.Timer(seconds, signal.raise_signal, [signal.SIGINT]).start()
-    made(make, undo, "making")
+class Making:
+    """Makes something that takes until ``go_on``; this thread is interrupted in between."""
+
+    def __init__(self, interrupts, n_times):
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.undone = []
+        self._interrupts, self._n_times = interrupts, n_times
+
+    def __call__(self):
+        self.begun.set()
+        self.go_on.wait()
+        return "made"
+
+    def interrupt(self):
+        self.begun.wait()
+        for _ in range(self._n_times):
+            signal.raise_signal(signal.SIGINT)
+            self._interrupts.acquire()
+
+    def run(self, then=None):
+        interrupter = threading.Thread(target=lambda: (self.interrupt(), then and then()))
+        interrupter.start()
+        try:
+            made(self, self.undone.append, "making")
+        finally:
+            interrupter.join()
 
 
 def test_what_is_made_and_what_is_raised_comes_back():
@@ -42,42 +68,30 @@ def test_what_is_made_and_what_is_raised_comes_back():
         made(lambda: 1 / 0, print, "making")
 
 
-def test_what_is_made_is_undone_when_its_maker_is_interrupted(interrupting):
-    done, undone = [], []
-
-    def make():
-        time.sleep(0.6)
-        done.append("made")
-        return "made"
-
+def test_what_is_made_is_undone_when_its_maker_is_interrupted(interrupts, monkeypatch):
+    monkeypatch.setattr(uninterrupted, "LEAVING", 2 * LIMIT)
+    making = Making(interrupts, 1)
     with pytest.raises(KeyboardInterrupt):
-        interrupted(make, undone.append, 0.2)
-    assert done == ["made"]
-    assert set(undone) == {"made"}
+        making.run(then=making.go_on.set)
+    assert set(making.undone) == {"made"}
 
 
-def test_a_second_interrupt_ends_the_wait(interrupting, monkeypatch):
-    undone = []
-
-    def make():
-        time.sleep(4)
-        return "made"
-
-    begun = time.monotonic()
+def test_a_second_interrupt_ends_the_wait(interrupts, monkeypatch):
+    monkeypatch.setattr(uninterrupted, "LEAVING", 2 * LIMIT)
+    making = Making(interrupts, 2)
     with pytest.raises(KeyboardInterrupt):
-        interrupted(make, undone.append, 0.2, 0.5)
-    assert time.monotonic() - begun < 3.8
-    assert not undone
-    assert eventually(lambda: undone == ["made"])
+        making.run()
+    assert not making.undone
+    making.go_on.set()
+    assert eventually(lambda: making.undone == ["made"])
 
 
-def test_an_interrupt_before_the_thread_runs(interrupting, monkeypatch):
+def test_an_interrupt_before_the_thread_runs(interrupts, monkeypatch):
     done = []
+    monkeypatch.setattr(uninterrupted, "LEAVING", 2 * LIMIT)
     monkeypatch.setattr(threading.Thread, "start", lambda _: signal.raise_signal(signal.SIGINT))
-    begun = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         made(lambda: done.append(True), done.append, "making")
-    assert time.monotonic() - begun < uninterrupted.LEAVING / 2
     assert not done
 
 
