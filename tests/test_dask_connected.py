@@ -72,9 +72,17 @@ def test_no_workers():
             ctx.run_udf(frames(ctx), Level())
 
 
-def test_the_scheduler_goes_away(inline, tmp_path):  # noqa: F811
+def test_the_scheduler_goes_away(inline, tmp_path, monkeypatch):  # noqa: F811
     with Cluster(tmp_path, n_workers=1) as cluster:
         ctx = ff.Context(executor=DaskJobExecutor.connect(cluster.address))
+        ctx.executor.client.wait_for_workers(1)
+        with monkeypatch.context() as patch:
+            patch.setattr("framefold.executor._dask.feed.ANSWER", 1.0)
+            cluster.scheduler.send_signal(signal.SIGSTOP)
+            with pytest.raises(WorkerError, match=r"was lost .*no answer within 1 seconds"):
+                ctx.run_udf(frames(inline), Level())
+            cluster.scheduler.send_signal(signal.SIGCONT)
+        assert_usable(ctx)
         ender = threading.Timer(1.0, cluster.scheduler.kill)
         with ctx, ctx.run_udf_iter(frames(inline, 10_000, 500), PerFrame(sleepy)) as steps:
             next(steps)

@@ -147,7 +147,8 @@ class Feed:
         except WorkerError as error:
             self._tasks.fail(None, error)
         except Exception as error:
-            detail = f" ({type(error).__name__}: {error})"
+            said = str(error) or f"no answer within {ANSWER:g} seconds"
+            detail = f" ({type(error).__name__}: {said})"
             lost = messages.lost_scheduler(self._names, self._address, detail)
             self._tasks.fail(None, lost)
 
