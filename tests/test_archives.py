@@ -10,6 +10,7 @@ import zipfile
 import numpy as np
 import pytest
 from detector_files import SPE_TYPES, write_spe
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data, real_file
 
 import framefold as ff
@@ -70,6 +71,7 @@ def test_metadata_of_a_real_file(ctx):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@POSITIONS_WITHOUT_DATA
 def test_archives_as_numpy_writes_them(ctx, tmp_path, save, backend):
     data = random((3, 4, 6, 7), "int32")
     with (tmp_path / "a.prz").open("wb") as file:
@@ -145,6 +147,7 @@ def test_spe_files(ctx, tmp_path, dtype, version):
     assert np.array_equal(frames_of(ctx, dataset, roi=roi), data[roi])
 
 
+@odd("the header promises 6 frames")
 def test_spe_files_that_are_cut_or_lie(ctx, tmp_path):
     data = random((6, 5, 7))
     path = tmp_path / "a.spe"

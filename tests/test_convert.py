@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.common.progress import ProgressReporter
@@ -118,6 +119,7 @@ def test_nothing_is_left_of_what_was_stopped(ctx, tmp_path):
     assert last.num_part_complete == 0
 
 
+@POSITIONS_WITHOUT_DATA
 def test_what_cannot_be_written_is_refused(ctx, tmp_path, counts):
     dataset = ctx.load("memory", data=counts)
     with pytest.raises(InvalidArgumentError, match=r"out\.csr.*\.toml"):

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from delayed_cases import NAV, SIG, scan, some
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.contrib import daskadapter
@@ -76,6 +77,7 @@ def test_a_roi_gives_selected_frames(ctx, monkeypatch, block_bytes):
 @pytest.mark.parametrize("sync_offset", [5, -9])
 @pytest.mark.parametrize("dtype", [None, "float32"])
 @pytest.mark.parametrize("block_bytes", [64 << 20, 5 * FRAME])
+@POSITIONS_WITHOUT_DATA
 def test_positions_without_data(ctx, monkeypatch, sync_offset, dtype, block_bytes):
     monkeypatch.setattr(daskadapter, "BLOCK_BYTES", block_bytes)
     flat = scan("uint16").reshape((42, *SIG))

@@ -21,6 +21,7 @@ from delayed_cases import (
     scan,
     some,
 )
+from known_oddities import POSITIONS_WITHOUT_DATA
 from sample_udfs import Level
 
 import framefold as ff
@@ -95,6 +96,7 @@ CASES = [
 
 @pytest.mark.parametrize(("kind", "dtype", "options"), CASES, ids=str)
 @pytest.mark.parametrize("roi", [None, some()], ids=["all", "roi"])
+@POSITIONS_WITHOUT_DATA
 def test_the_same_bits(inline, ctx, kind, dtype, options, roi):
     data = scan(dtype)
     dataset = inline.load("memory", data=data, sig_dims=2, **options)

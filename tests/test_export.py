@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.common.progress import ProgressReporter
@@ -121,6 +122,7 @@ def test_special_values_stay(ctx, tmp_path, ending):
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
+@POSITIONS_WITHOUT_DATA
 def test_missing_frames_are_filled(ctx, tmp_path, data, ending):
     for dtype in ("uint16", "float32"):
         target = tmp_path / f"{dtype}.{ending}"

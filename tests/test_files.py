@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import BadFileError, FramefoldError, InvalidArgumentError
@@ -99,6 +100,7 @@ def test_paths_may_be_bytes(ctx, files, counts, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@POSITIONS_WITHOUT_DATA
 def test_sync_offset(ctx, files, counts, kind):
     path, options = files[kind]
     flat = counts.sum(axis=(2, 3)).reshape(-1).astype(np.float32)
@@ -117,6 +119,7 @@ def test_sync_offset(ctx, files, counts, kind):
 
 
 @pytest.mark.parametrize("kind", FORMATS)
+@POSITIONS_WITHOUT_DATA
 def test_a_roi_of_missing_frames_only(ctx, files, kind):
     path, options = files[kind]
     dataset = ctx.load(kind, path, sync_offset=-6, **options)

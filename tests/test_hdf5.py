@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 from real_files import manifest, real_data
 
 import framefold as ff
@@ -167,6 +168,7 @@ def test_other_pairs_of_numbers_are_not_complex(tmp_path, names):
 
 @pytest.mark.parametrize("backend", ["mmap", "buffered"])
 @pytest.mark.parametrize("chunks", [None, *CHUNKS])
+@POSITIONS_WITHOUT_DATA
 def test_roi_tiles_and_offsets(tmp_path, backend, chunks):
     array = values((5, 7, 12, 14), ">u2")
     how = {"chunks": chunks, "compression": "gzip"} if chunks else {}

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 from test_hdf5 import DAMAGE, read, values
 
 import framefold as ff
@@ -50,6 +51,7 @@ def expected(path, name="entry/data/data"):
 
 @pytest.mark.parametrize("libver", ["earliest", "v108", "v110", "latest"])
 @pytest.mark.parametrize("how", HOW, ids=["run", "gzip", "shuffle"])
+@POSITIONS_WITHOUT_DATA
 def test_files_one_after_the_other(tmp_path, libver, how):
     frames = values((20, 12, 14), ">u2")
     sizes = (5, 4, 8, 3)

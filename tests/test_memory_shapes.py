@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -78,6 +79,7 @@ def test_rows_of_a_matrix_are_counted_too():
 
 
 @pytest.mark.parametrize("offset", [0, 2])
+@POSITIONS_WITHOUT_DATA
 def test_a_scan_with_missing_positions_is_asked_for(offset):
     ctx = ff.Context.make_with("inline")
     data = np.ones((6, 8, 8), dtype=np.uint8)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from format_udfs import Asks
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import (
@@ -125,6 +126,7 @@ def test_matrices_with_another_shape(ctx, counts, rows):
         ctx.load("memory", data=rows, datashape=(4, 5, 6, 8))
 
 
+@POSITIONS_WITHOUT_DATA
 def test_sync_offset_and_missing_frames(ctx, counts, rows):
     dataset = ctx.load("memory", data=rows, nav_shape=(21,), sig_shape=(6, 7), sync_offset=2)
     sums = ctx.run_udf(dataset, ff.SumSigUDF())["intensity"].data
@@ -316,6 +318,7 @@ def test_zeros_take_no_memory(ctx):
     np.testing.assert_array_equal(sums, [0, 0])
 
 
+@POSITIONS_WITHOUT_DATA
 def test_dense_data_become_sparse(ctx, counts):
     for name in ("scipy.sparse.csr_matrix", "sparse.COO"):
         dataset = ctx.load("memory", data=counts, array_backends=(name, "numpy"), sync_offset=1)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 from framefold.exceptions import UDFError, UnsupportedError
 from framefold.udf import UDF
@@ -76,6 +77,7 @@ def test_meta_in_every_hook(ctx, dataset, data, roi):
     assert np.array_equal(result["x"].raw_data, data[roi].sum(axis=(1, 2)).astype(np.float32))
 
 
+@POSITIONS_WITHOUT_DATA
 def test_positions_without_data_never_become_valid(ctx, data):
     class Mirror(Simple):
         def get_result_buffers(self):

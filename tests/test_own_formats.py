@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -148,6 +149,7 @@ def test_threads_with_a_python_function_and_a_python_source_do_not_wait_for_each
     assert done.stdout.strip() == "done", done.stderr
 
 
+@POSITIONS_WITHOUT_DATA
 def test_options_come_from_the_signature_of_open(path, data):
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("fed", path, skip_frames=12, nav_shape=(5, 6), sync_offset=1)

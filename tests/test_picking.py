@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.common.shape import Shape
@@ -93,6 +94,8 @@ def test_corrections_of_the_data_set_are_applied(ctx, data):
     assert np.array_equal(part.get_macrotile("uint16")[0], data[0, 0])
 
 
+@POSITIONS_WITHOUT_DATA
+@FRAMES_LEFT_OVER
 def test_positions_without_a_frame_are_said(ctx, data):
     rows = data.reshape(35, 6, 4)
     ds = ctx.load("memory", data=rows, sig_dims=2, nav_shape=(6, 7), sync_offset=-3)

@@ -6,6 +6,7 @@ import contextlib
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import BadFileError, InvalidArgumentError
@@ -64,6 +65,7 @@ def test_results_are_those_of_the_dense_frames(ctx, tmp_path, counts, backend, d
                 )
 
 
+@POSITIONS_WITHOUT_DATA
 def test_sync_offset_and_shapes(ctx, tmp_path, counts):
     path = write(tmp_path, counts)
     dataset = ctx.load("raw_csr", path=path, nav_shape=(31,), sig_shape=(192,), sync_offset=2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.analysis.rawfft import PickFFTFrameAnalysis
@@ -149,6 +150,7 @@ def test_merge_may_take_names_alone(ctx, dataset, data):
     np.testing.assert_array_equal(level.data, data.sum(axis=(2, 3)))
 
 
+@POSITIONS_WITHOUT_DATA
 def test_a_region_without_data_has_results(ctx, data):
     dataset = ctx.load("memory", data=data, sig_dims=2, sync_offset=-7, num_partitions=5)
     roi = np.zeros((6, 7), dtype=bool)

@@ -12,6 +12,7 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
+from known_oddities import POSITIONS_WITHOUT_DATA
 from vendor_files import write_dm
 
 import framefold as ff
@@ -92,6 +93,7 @@ def test_folders_patterns_and_lists(ctx, folder, backend):
         assert [file.name for file in dataset.paths] == [file.name for file in files]
 
 
+@POSITIONS_WITHOUT_DATA
 def test_options_roi_and_tiles(ctx, folder):
     kind, path, _, data = folder
     roi = np.random.default_rng(3).random((3, 4)) < 0.5

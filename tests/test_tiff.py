@@ -13,6 +13,7 @@ import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from known_oddities import POSITIONS_WITHOUT_DATA
 from real_files import manifest, real_data, real_file
 
 import framefold as ff
@@ -351,6 +352,7 @@ def test_units_of_a_real_file(ctx):
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
+@POSITIONS_WITHOUT_DATA
 def test_any_stack(ctx, tmp_path_factory, data):
     draw = data.draw
     # Of one column, tifffile makes one row.

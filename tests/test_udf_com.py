@@ -6,6 +6,7 @@ import pickle
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -157,6 +158,7 @@ def test_a_frame_with_nan_does_not_spoil_the_regression(ctx, data, com):
 
 
 @pytest.mark.parametrize("sync_offset", [-5, 9])
+@POSITIONS_WITHOUT_DATA
 def test_positions_without_data_take_no_part(ctx, data, com, sync_offset):
     dataset = ctx.load("memory", data=data, sync_offset=sync_offset)
     result = ctx.run_udf(dataset, com.with_params(regression=0))

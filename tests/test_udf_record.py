@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.exceptions import FileAccessError
@@ -64,6 +65,7 @@ def test_with_a_roi_the_selected_frames_in_their_order(ctx, dataset, data, tmp_p
     assert np.array_equal(np.load(tmp_path / "frames.npy"), data[roi])
 
 
+@POSITIONS_WITHOUT_DATA
 def test_positions_without_data_are_zero(ctx, data, tmp_path):
     dataset = ctx.load("memory", data=data, sync_offset=-4)
     ctx.run_udf(dataset, RecordUDF(tmp_path / "frames.npy"))

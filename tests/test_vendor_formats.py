@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA
 from real_files import manifest, real_data, real_file
 from vendor_files import (
     DM_TYPES,
@@ -120,6 +121,7 @@ def test_dm_in_either_order(ctx, tmp_path, dtype, version, swapped):
     np.testing.assert_allclose(total, scan.sum(axis=(0, 1)), rtol=1e-6)
 
 
+@POSITIONS_WITHOUT_DATA
 def test_dm_options(ctx, tmp_path):
     data = random((6, 4, 5), "uint16")
     path = tmp_path / "a.dm3"
@@ -234,6 +236,8 @@ def test_ser_meta_data(ctx, tmp_path):
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16"])
 @pytest.mark.parametrize("files", [1, 3])
+@POSITIONS_WITHOUT_DATA
+@FRAMES_LEFT_OVER
 def test_tvips(ctx, tmp_path, dtype, files):
     data = random((13, 4, 5), dtype)
     positions = [(0, 0)] * 3 + [(y, x) for y in range(2) for x in range(5)]
@@ -254,6 +258,7 @@ def test_tvips(ctx, tmp_path, dtype, files):
     assert np.array_equal(frames_of(ctx, alone), data[:2])
 
 
+@POSITIONS_WITHOUT_DATA
 def test_k2is(ctx, tmp_path):
     data = random((4, 1860, 2048), "uint16", seed=3) * 41 % 4096
     gtg = write_k2is(tmp_path, "Capture_", data, idle=2, scan=(1, 2))

@@ -288,6 +288,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         single = isinstance(udf, UDF)
         run = self._prepare(dataset, udf, roi, corrections, backends)
+        run.tell_oddities()
         reporter = progress_reporter(progress)
         later = self.executor.later(run, reporter, plots)
         if later is not None:
@@ -362,6 +363,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             At once, if arguments or declarations do not fit; later, as for :meth:`run_udf`.
         """
         run = self._prepare(dataset, udf, roi, corrections, backends)
+        run.tell_oddities()
         reporting = RunProgress(progress_reporter(progress), run.partitions)
         generator = self._generator(run, reporting, plots)
         return generator if sync else _async_generator(generator)

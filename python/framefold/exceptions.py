@@ -38,6 +38,10 @@ class FileChangedError(BadFileError):
     """A file was replaced or written to after its data set was opened: open it again."""
 
 
+class ReadOnlyError(FramefoldError, TypeError):
+    """Something was changed that only tells of a data set: the change would have no effect."""
+
+
 class UnsupportedError(FramefoldError, NotImplementedError):
     """Valid input that framefold cannot process."""
 

@@ -11,8 +11,16 @@ class UseDiscouragedWarning(FutureWarning):
     """Something still works that new code should not use."""
 
 
+class DataSetWarning(UserWarning):
+    """Something about a data set is odd, and no error; shown when it is opened."""
+
+
 class MissingFramesWarning(UserWarning):
-    """Positions of the scan without data were written as NaN or 0."""
+    """Positions of the scan that a run takes part in, or that are written, have no data."""
+
+
+class DetectorWarning(UserWarning):
+    """A virtual detector or a mask covers no pixel, or has its centre outside of the frames."""
 
 
 class UnusedCorrectionsWarning(UserWarning):

@@ -3,6 +3,7 @@
 use framefold::{Error, Result};
 use std::error::Error as _;
 use std::io::{ErrorKind, Write};
+use std::path::Path;
 
 /// Prints a line of output.
 ///
@@ -26,6 +27,11 @@ pub(crate) fn is_broken_pipe(error: &Error) -> bool {
 /// Prints a warning.
 pub(crate) fn warn(message: &str) {
     complain(&format!("warning: {message}"));
+}
+
+/// Prints a warning about a file.
+pub(crate) fn warn_of(file: &Path, message: &str) {
+    warn(&format!("{}: {message}", file.display()));
 }
 
 /// Prints a line to standard error. If even that fails there is nobody left to tell.

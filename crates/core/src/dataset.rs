@@ -18,6 +18,7 @@ pub struct Dataset {
     shape: Shape,
     /// What is known of the experiment, where that is not what the source says.
     metadata: Option<Arc<MetadataList>>,
+    nav_was_given: bool,
     sync_offset: i64,
     corrections: Option<Arc<Corrections>>,
     unused_corrections: Option<Arc<str>>,
@@ -64,6 +65,7 @@ impl Dataset {
             metadata: metadata.map(Arc::new),
             source,
             shape,
+            nav_was_given: nav_shape.is_some(),
             sync_offset,
             corrections: None,
             unused_corrections: None,
@@ -168,6 +170,65 @@ impl Dataset {
         self.sync_offset
     }
 
+    /// What is odd but not an error: what the source says, and how the scan does not fit the frames.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.source.info().warnings.clone();
+        warnings.extend(self.misfit());
+        warnings
+    }
+
+    /// How the scan shape does not fit the frames: positions without a frame at either end; and, of
+    /// a scan shape that was asked for, frames that are left over, or rows that are not the source's.
+    fn misfit(&self) -> Option<String> {
+        let (info, nav, sync) = (self.source.info(), self.shape.nav(), self.sync_info());
+        let n_positions = u64::try_from(self.shape.n_frames()).unwrap_or(u64::MAX);
+        let left_over = if self.nav_was_given { sync.frames_ignored_end } else { 0 };
+        let before = sync.frames_inserted_start.min(n_positions);
+        let parts: Vec<String> = [
+            (before, "first", "position has", "positions have", "no data"),
+            (sync.frames_inserted_end, "last", "position has", "positions have", "no data"),
+            (left_over, "last", "frame is", "frames are", "not shown"),
+        ]
+        .into_iter()
+        .filter(|(n, ..)| *n > 0)
+        .map(|(n, which, one, many, what)| match n {
+            1 => format!("the {which} {one} {what}"),
+            n => format!("the {which} {n} {many} {what}"),
+        })
+        .collect();
+        let rows = self.rows_of_the_source();
+        if parts.is_empty() && rows.is_none() {
+            return None;
+        }
+        let offset = match self.sync_offset {
+            0 => String::new(),
+            offset => format!(" with sync_offset {offset}"),
+        };
+        let rows = rows
+            .map(|rows| format!("the data have rows of {rows} positions: the picture is sheared"));
+        let text = parts.into_iter().chain(rows).collect::<Vec<_>>().join(", ");
+        Some(format!(
+            "the scan shape {nav:?}{offset} has {n_positions} positions for {} frames; {text}",
+            info.n_frames
+        ))
+    }
+
+    /// The length of the rows that the source suggests, if those that were asked for are neither
+    /// parts of them nor made of several. A square may be a guess, as long as all frames fit.
+    fn rows_of_the_source(&self) -> Option<usize> {
+        let info = self.source.info();
+        let ([.., _, own], [.., _, asked]) = (&*info.nav_shape, self.shape.nav()) else {
+            return None;
+        };
+        let (own, asked) = (*own, *asked);
+        if own == 0 || asked == 0 || own.is_multiple_of(asked) || asked.is_multiple_of(own) {
+            return None;
+        }
+        let all_fit = u64::try_from(self.shape.n_frames()).is_ok_and(|n| n == info.n_frames);
+        let square = info.nav_shape.len() == 2 && info.nav_shape.first() == Some(&own);
+        (!(square && all_fit)).then_some(own)
+    }
+
     /// The frame shown at flat position `position`, if the file has it.
     pub fn frame_at(&self, position: usize) -> Option<u64> {
         let frame = i128::try_from(position).ok()? + i128::from(self.sync_offset);
@@ -251,7 +312,11 @@ mod tests {
     }
 
     fn source(n_frames: u64, presence: Presence) -> Arc<dyn DataSource> {
-        Arc::new(Nothing(SourceInfo {
+        Arc::new(nothing(n_frames, presence))
+    }
+
+    fn nothing(n_frames: u64, presence: Presence) -> Nothing {
+        Nothing(SourceInfo {
             format: "nothing",
             paths: vec![],
             n_frames,
@@ -265,7 +330,7 @@ mod tests {
             metadata: MetadataList::new(),
             details: vec![],
             warnings: vec![],
-        }))
+        })
     }
 
     #[test]
@@ -325,6 +390,71 @@ mod tests {
             (&[3, 1, 4], &[3, 1, 4], format!("scan_2: 3 × 1 h; scan_y: 1; {scan_x}")),
         ] {
             assert_eq!(axes_as(of_file, nav), format!("{scan}; {frame}"), "{of_file:?} {nav:?}");
+        }
+    }
+
+    #[test]
+    fn scans_that_do_not_fit_are_told_of() {
+        let told = |own: &[usize], nav: Option<&[usize]>, s: i64| {
+            let n_frames = 20;
+            let Nothing(mut info) = nothing(n_frames, Presence::All);
+            info.nav_shape = own.to_vec();
+            info.warnings = vec!["odd".into()];
+            let dataset = Dataset::try_new(Arc::new(Nothing(info)), nav, s).unwrap();
+            dataset.warnings()[1..].join("|")
+        };
+        for (own, nav, s) in [
+            (&[20][..], None, 0),
+            (&[4, 5], None, 0),
+            // The file itself leaves out frames, or the caller those at the start.
+            (&[4, 4], None, 0),
+            (&[17], Some(&[17][..]), 3),
+            // Whole rows, in other pieces.
+            (&[20], Some(&[5, 4]), 0),
+            (&[4, 5], Some(&[20]), 0),
+            (&[4, 5], Some(&[2, 10]), 0),
+            (&[2, 10], Some(&[4, 5]), 0),
+        ] {
+            assert_eq!(told(own, nav, s), "", "{own:?} {nav:?} {s}");
+        }
+        for (own, nav, s, expected) in [
+            (
+                &[21][..],
+                None,
+                0,
+                "the scan shape [21] has 21 positions for 20 frames; the last position has no data",
+            ),
+            (&[20], Some(&[6, 4][..]), 0, "; the last 4 positions have no data"),
+            (&[20], Some(&[4, 4]), 0, "; the last 4 frames are not shown"),
+            (
+                &[20],
+                Some(&[4, 4]),
+                3,
+                "[4, 4] with sync_offset 3 has 16 positions for 20 frames; the last frame",
+            ),
+            (&[20], None, -3, "; the first 3 positions have no data"),
+            (
+                &[20],
+                Some(&[20]),
+                -3,
+                "first 3 positions have no data, the last 3 frames are not shown",
+            ),
+            (&[20], Some(&[2]), -19, "; the first 2 positions have no data"),
+            (
+                &[4, 5],
+                Some(&[5, 4]),
+                0,
+                "; the data have rows of 5 positions: the picture is sheared",
+            ),
+            (
+                &[4, 5],
+                Some(&[4, 6]),
+                0,
+                "; the last 4 positions have no data, the data have rows of 5",
+            ),
+        ] {
+            let text = told(own, nav, s);
+            assert!(text.contains(expected), "{own:?} {nav:?} {s}: {text}");
         }
     }
 

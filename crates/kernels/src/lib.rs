@@ -34,6 +34,7 @@
 
 mod cell;
 mod dispatch;
+mod doubts;
 mod entries;
 mod layout;
 mod ln;

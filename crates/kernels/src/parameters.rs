@@ -35,7 +35,7 @@ pub struct GivenArray {
 #[derive(Clone, Debug)]
 pub struct Parameters {
     row: &'static Reduction,
-    given: Vec<(&'static str, Value)>,
+    pub(crate) given: Vec<(&'static str, Value)>,
 }
 
 impl Parameters {

@@ -2,7 +2,7 @@
 
 mod com;
 mod logsum;
-mod masks;
+pub(crate) mod masks;
 mod max;
 mod pick;
 mod stddev;

@@ -129,7 +129,7 @@ impl PyDataset {
     /// What is odd but not an error.
     #[getter]
     fn warnings(&self) -> Vec<String> {
-        self.dataset.source().info().warnings.clone()
+        self.dataset.warnings()
     }
 
     /// A sentence about corrections that came with the file and are not applied.

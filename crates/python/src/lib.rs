@@ -62,7 +62,7 @@ mod _engine {
     #[pymodule_export]
     use super::memory::check_memory;
     #[pymodule_export]
-    use super::native::{NativeUdf, native_reductions};
+    use super::native::{NativeUdf, doubts, native_reductions};
     #[pymodule_export]
     use super::options::format_table;
     #[pymodule_export]

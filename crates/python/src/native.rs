@@ -81,6 +81,18 @@ impl NativeUdf {
 /// Name, kind, extra shape, dtype and use of a buffer.
 type Described = (String, &'static str, Vec<usize>, String, Option<&'static str>);
 
+/// A sentence for each virtual detector of a reduction that looks at nothing.
+#[caught]
+#[pyfunction]
+pub(crate) fn doubts(
+    py: Python<'_>,
+    kernel: &str,
+    parameters: &Bound<'_, PyDict>,
+    sig_shape: Vec<usize>,
+) -> PyResult<Vec<String>> {
+    given(reduction(kernel).or_raise(py)?, parameters)?.doubts(&sig_shape).or_raise(py)
+}
+
 /// The rows of all native reductions.
 #[caught]
 #[pyfunction]

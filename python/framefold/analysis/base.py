@@ -80,6 +80,10 @@ class Analysis:
             :meth:`framefold.Context.run_udf` over the data set of this analysis.
         """
 
+    def _doubts(self) -> list[str]:
+        """What is odd about its parameters, and no error, besides what its UDF says."""
+        return []
+
     def get_roi(self) -> npt.NDArray[np.bool_] | None:
         """Which positions it needs, shape ``nav``; None if that is the caller's choice."""
         return None

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from framefold import _engine
 from framefold.analysis.base import Analysis, scan_results
 from framefold.common.analysis import AnalysisResultSet
 from framefold.common.buffers import BufferWrapper
@@ -105,6 +106,13 @@ class SingleMaskAnalysis(MasksAnalysis):
         product = udf_results["intensity"].data[..., 0]
         desc = f"intensity of the integration over the selected {self.shape_name}"
         return SingleMaskResultSet(scan_results(product, "intensity", "intensity", desc))
+
+    def _doubts(self) -> list[str]:
+        sig = tuple(self.dataset.shape.sig)
+        if len(sig) != 2 or not np.isfinite(self.centre()).all():
+            return []
+        cy, cx = self.centre()
+        return _engine.doubts("com", {"cy": float(cy), "cx": float(cx)}, sig)
 
     def frame_shape(self) -> tuple[int, int]:
         """Height and width of a frame.

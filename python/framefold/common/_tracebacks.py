@@ -85,6 +85,8 @@ def _is_for_users(error: BaseException) -> bool:
         return False
     if isinstance(error, FramefoldError | KeyboardInterrupt):
         return True
+    if type(error).__module__ == "framefold.warnings":
+        return True
     notes = getattr(error, "__notes__", ())
     return any(isinstance(note, str) and note.startswith(_NOTE) for note in notes)
 

@@ -236,6 +236,16 @@ class MaskContainer:
         dense = stack.dense
         return to_csr(stack.columns if dense is None else dense.reshape((stack.count, -1)))
 
+    def cover_pixels(self) -> npt.NDArray[np.bool_]:
+        """Whether each mask has a weight that is not 0; shape ``(n_masks,)``."""
+        stack = self._masks()
+        if stack.dense is not None:
+            return np.asarray(stack.dense.reshape((stack.count, -1)).any(axis=1))
+        rows = to_csr(stack.columns)
+        found = np.zeros(stack.count, dtype=bool)
+        found[np.repeat(np.arange(stack.count), np.diff(rows.indptr))[rows.data != 0]] = True
+        return found
+
     @property
     def sig_shape(self) -> tuple[int, ...]:
         """The shape of one mask; computes the masks."""

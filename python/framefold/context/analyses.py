@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy.typing as npt
 
+from framefold.common._telling import tell_of
 from framefold.common._tracebacks import shortened
 from framefold.exceptions import InvalidArgumentError
+from framefold.warnings import DetectorWarning
 
 if TYPE_CHECKING:
     from framefold.analysis.base import Analysis
@@ -297,6 +299,7 @@ class AnalysisMethods:
                 f"{type(job).__name__} chooses the frames itself; leave out roi"
             )
         roi = roi if own is None else own
+        tell_of(type(job).__name__, job._doubts(), DetectorWarning)
         results = self.run_udf(
             dataset=job.dataset,
             udf=job.get_udf(),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 
 from framefold import _engine
 from framefold.common._integers import whole
+from framefold.common._telling import tell
 from framefold.common.progress import ProgressReporter, ProgressState
 from framefold.exceptions import FileAccessError, InvalidArgumentError
 from framefold.io.dataset._arrays import lengths
@@ -73,11 +73,10 @@ def export(
     finally:
         reporting.end()
     if written["n_missing"]:
-        warnings.warn(
+        tell(
             f"{written['n_missing']} of {written['n_frames']} scan positions have no data; in "
             f"'{target}' they are {written['fill']}",
             MissingFramesWarning,
-            stacklevel=3,
         )
 
 

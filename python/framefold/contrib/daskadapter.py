@@ -122,6 +122,7 @@ def _dense(dataset: DataSet, dtype: npt.DTypeLike | None, roi: Any) -> tuple[da.
     chunks = _nav_chunks(grid, max(1, BLOCK_BYTES // max(1, frame_bytes)))
     cuts = _firsts(grid, chunks)
     run = plan_run(dataset, udf, mask, 0, cuts=cuts)
+    run.tell_oddities()
     graph = Graph(tasks.DelayedRun(run))
     bridge = run.bridges[0]
     assert bridge is not None

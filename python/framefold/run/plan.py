@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
@@ -26,6 +27,7 @@ from framefold.udf.engine.native import (
     leave_behind,
     native_udf,
 )
+from framefold.warnings import DetectorWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -263,6 +265,12 @@ class Run:
                 failure = failure or error
         if failure is not None:
             raise failure
+
+    def tell_oddities(self) -> None:
+        """Warn of what is odd about the run; for the one who asked for it, not for workers."""
+        self.dataset._tell_missing(self.roi)
+        for udf in self.udfs:
+            tell_of(type(udf).__name__, udf._doubts(self.dataset), DetectorWarning)
 
     def update_parameters(self, parameters: Sequence[Mapping[str, Any]]) -> None:
         """Change parameters of the UDFs for all partitions that are not begun yet."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common._telling import tell
 from framefold.exceptions import InvalidArgumentError
 
 
@@ -40,11 +40,10 @@ def roi_mask(roi: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     else:
         mask = _from_array(roi, nav)
     if not mask.any():
-        warnings.warn(
+        tell(
             "the ROI selects no position: nothing is read, and no result is valid; set at least "
             "one element to True, or pass no ROI",
             UserWarning,
-            stacklevel=2,
         )
     return mask
 
@@ -120,10 +119,9 @@ def _from_numbers(numbers: npt.NDArray[Any], nav: tuple[int, ...]) -> npt.NDArra
             f"the ROI has dtype {numbers.dtype}, expected bool; use roi.astype(bool), "
             f"or pass positions as a list of coordinate tuples"
         )
-    warnings.warn(
+    tell(
         f"the ROI has dtype {numbers.dtype}, expected bool; its ones are taken as True",
         UserWarning,
-        stacklevel=2,
     )
     return numbers.astype(bool)
 

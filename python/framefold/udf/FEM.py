@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import UDF
@@ -45,6 +46,11 @@ class FEMUDF(UDF):
 
     def __init__(self, center: tuple[float, float], rad_in: float, rad_out: float) -> None:
         super().__init__(center=center, rad_in=rad_in, rad_out=rad_out)
+
+    def _doubts(self, dataset: DataSet) -> list[str]:
+        (cy, cx), sig = self.params.center, tuple(dataset.shape.sig)
+        # The centre alone: a ring without a pixel is an error.
+        return _engine.doubts("com", {"cy": float(cy), "cx": float(cx)}, sig)
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One number per frame."""

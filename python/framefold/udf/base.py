@@ -36,6 +36,7 @@ from framefold.warnings import UseDiscouragedWarning
 
 if TYPE_CHECKING:
     from framefold.common.slice import Slice
+    from framefold.io.dataset.base import DataSet
     from framefold.udf.noop import NoOpUDF
 
 __all__ = [
@@ -287,6 +288,10 @@ class UDF(BackendConstants):
             Name to array. Public buffers that are left out are returned as they are.
         """
         return {}
+
+    def _doubts(self, dataset: DataSet) -> list[str]:
+        """What is odd about its parameters for that data set, and no error."""
+        return []
 
     def _at_begin(self) -> None:
         """What is to be forgotten when a run of this object is planned."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from enum import IntEnum
 from math import inf, isfinite, isnan
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold.common.buffers import BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
@@ -26,6 +27,9 @@ from framefold.udf._vector_field import (
     magnitude,
 )
 from framefold.udf.base import UDF, own_method
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
 
 __all__ = [
     "CoMParams",
@@ -181,6 +185,11 @@ class CoMUDF(UDF):
         # What comes of the shifts is the same for both, and computed here.
         inner = {"ri": params.ri} if params.ri is not None and params.ri > 0 else {}
         return {"cy": params.cy, "cx": params.cx, "r": params.r, **inner, "shifts_only": True}
+
+    def _doubts(self, dataset: DataSet) -> list[str]:
+        params: CoMParams = self.params.com_params
+        region = {"cy": params.cy, "cx": params.cx, "r": max(0.0, params.r), "ri": params.ri}
+        return _engine.doubts("com", region, tuple(dataset.shape.sig))
 
     def get_backends(self) -> tuple[str, ...]:
         """All."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,8 +31,14 @@ from framefold.exceptions import InvalidArgumentError
 from framefold.udf._exact_sums import add
 from framefold.udf.base import UDF
 
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+
 #: Preferred dtypes with which the native kernel gives the same dtype as NumPy's rules.
 _NATIVE_PREFERENCES = (None, np.dtype(np.float32), np.dtype(np.float64))
+
+#: So many masks are named in a warning.
+MAX_NAMED = 5
 
 #: The dtypes that the kernels know, by their characters.
 _KNOWN = "?bBhHiIlLqQefdFD"
@@ -192,6 +198,17 @@ class ApplyMasksUDF(UDF):
         if self.params.preferred_dtype is not None:
             wider.append(self.params.preferred_dtype)
         return values.astype(np.result_type(values.dtype, *wider)) if wider else values
+
+    def _doubts(self, dataset: DataSet) -> list[str]:
+        empty = np.flatnonzero(~self.masks.cover_pixels())
+        if not len(empty):
+            return []
+        many = len(empty) > 1
+        names = ", ".join(map(str, empty[:MAX_NAMED])) + (", …" if len(empty) > MAX_NAMED else "")
+        return [
+            f"{'masks' if many else 'mask'} {names} of {len(self.masks)} "
+            f"{'cover' if many else 'covers'} no pixel: all weights are 0"
+        ]
 
     def copy(self) -> Self:
         """A clean copy that shares the masks."""

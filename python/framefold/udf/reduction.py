@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,9 @@ from framefold.common.buffers import BufferDeclaration
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.udf.base import PROCESS_METHODS, UDF
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
 
 
 class ReductionUDF(UDF):
@@ -63,6 +66,10 @@ class ReductionUDF(UDF):
             name: _dtype_name(value) if self._kinds[name] == "dtype" else value
             for name, value in given.items()
         }
+
+    def _doubts(self, dataset: DataSet) -> list[str]:
+        parameters = self._native_parameters(dataset.dtype)
+        return _engine.doubts(self._native_kernel, parameters, tuple(dataset.shape.sig))
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The dtype of the data."""

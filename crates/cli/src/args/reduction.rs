@@ -30,17 +30,20 @@ pub(crate) struct ReductionArgs {
 const FILES: &str = "files";
 
 impl ReductionArgs {
-    /// The reduction for a data set: virtual detectors depend on its frames' shape.
+    /// The reduction for a data set, and what is odd about it: virtual detectors depend on the shape
+    /// of its frames.
     ///
     /// # Errors
     /// `InvalidArgument` if parameters do not fit; errors of files with parameters.
-    pub(crate) fn udf(&self, dataset: &Dataset) -> Result<Arc<dyn Udf>> {
+    pub(crate) fn udf(&self, dataset: &Dataset) -> Result<(Arc<dyn Udf>, Vec<String>)> {
         let mut parameters = self.parameters.clone();
         for (name, path) in &self.arrays {
             let given = GivenArray { array: read_npy(path)?, path: Some(path.clone()) };
             parameters.set(name, Value::Arrays(vec![given]))?;
         }
-        self.reduction.build(parameters, dataset.shape().sig())
+        let sig_shape = dataset.shape().sig();
+        let doubts = parameters.doubts(sig_shape)?;
+        Ok((self.reduction.build(parameters, sig_shape)?, doubts))
     }
 
     fn of(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {

@@ -23,8 +23,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
     let dataset = open_as(&args.data.format, &args.input, &args.data.open_options(&[]))
         .map_err(|error| error.with_path(&args.input))?;
     if !args.quiet {
-        for warning in &dataset.source().info().warnings {
-            terminal::warn(warning);
+        for warning in dataset.warnings() {
+            terminal::warn_of(&args.input, &warning);
         }
     }
     let (text, json) = if sparse { to_sparse(args, &dataset)? } else { to_array(args, &dataset)? };

@@ -117,8 +117,8 @@ impl<'a> Facts<'a> {
         for (name, text) in &info.details {
             row("detail", format!("{name}: {text}"));
         }
-        for warning in &info.warnings {
-            row("warning", warning.clone());
+        for warning in self.dataset.warnings() {
+            row("warning", warning);
         }
         lines.join("\n")
     }
@@ -160,7 +160,7 @@ impl<'a> Facts<'a> {
             "axes": axes,
             "metadata": metadata,
             "details": details,
-            "warnings": info.warnings,
+            "warnings": self.dataset.warnings(),
         })
     }
 }

@@ -34,8 +34,12 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     for_each_file(files, |file| {
         let target = targets.next();
         let dataset = open_as(&command.data.format, file, &command.data.open_options(all_files))?;
-        let udf = command.reduction.udf(&dataset)?;
+        let (udf, doubts) = command.reduction.udf(&dataset)?;
         let plan = Arc::new(plan(args, &dataset, udf)?);
+        let warnings = oddities(&dataset, &plan, doubts);
+        if !args.quiet {
+            warnings.iter().for_each(|warning| terminal::warn_of(file, warning));
+        }
         if args.explain {
             let explanation = plan.explain();
             return terminal::print(&if args.json {
@@ -47,8 +51,8 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
         if let Some(target) = &target {
             target.check_not_input(&dataset.source().info().paths)?;
         }
-        warn_about(args, &dataset, &plan);
-        let job = Job { command, file, reduction: command.reduction.reduction, plan, target };
+        let job =
+            Job { command, file, reduction: command.reduction.reduction, plan, target, warnings };
         let running = cancel_on_interrupt();
         running.run(|| job.run(&running.cancel))
     })
@@ -60,21 +64,18 @@ fn plan(args: &RunArgs, dataset: &Dataset, udf: Arc<dyn Udf>) -> Result<Plan> {
     Plan::try_new(dataset, vec![udf], roi, &PlanOptions::default())
 }
 
-/// Says what is odd about the data before time is spent on it.
-fn warn_about(args: &RunArgs, dataset: &Dataset, plan: &Plan) {
-    if args.quiet {
-        return;
-    }
-    for warning in &dataset.source().info().warnings {
-        terminal::warn(warning);
-    }
+/// What is odd about the data and the reduction, known before time is spent on them.
+fn oddities(dataset: &Dataset, plan: &Plan, doubts: Vec<String>) -> Vec<String> {
+    let mut all = dataset.warnings();
+    all.extend(doubts);
     let n_empty = plan.n_selected().saturating_sub(plan.n_frames());
     if n_empty > 0 {
-        terminal::warn(&format!(
+        all.push(format!(
             "{n_empty} of {} selected scan positions have no data; they do not count",
             plan.n_selected()
         ));
     }
+    all
 }
 
 /// One file with all that was decided about it.
@@ -84,6 +85,7 @@ struct Job<'a> {
     reduction: &'static Reduction,
     plan: Arc<Plan>,
     target: Option<Target>,
+    warnings: Vec<String>,
 }
 
 impl Job<'_> {
@@ -181,7 +183,7 @@ impl Job<'_> {
             "dtype": info.dtype.dtype.name(),
             "n_selected": self.plan.n_selected(),
             "n_frames": self.plan.n_frames(),
-            "warnings": info.warnings,
+            "warnings": self.warnings,
             "seconds": seconds,
             "main_buffer": fields.get(main).map(|field| field.name.as_str()),
             "buffers": buffers,

@@ -95,11 +95,54 @@ fn threads_change_no_bit() {
 }
 
 #[test]
+fn scan_shapes_that_do_not_fit_are_announced_by_each_command() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    for (shape, words) in [
+        ("2,2", "; the last 2 frames are not shown"),
+        ("3,3", "; the last 3 positions have no data"),
+        ("3,2", "; the data have rows of 3 positions: the picture is sheared"),
+    ] {
+        for line in ["run sum_sig scan.npy", "convert scan.npy copy.npy --force"] {
+            let outcome = bench.call(&format!("{line} --nav-shape {shape}"));
+            assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+            assert!(outcome.stderr.contains("warning: scan.npy: the scan shape"), "{line} {shape}");
+            assert!(outcome.stderr.contains(words), "{line} {shape}: {}", outcome.stderr);
+        }
+        let info = bench.call(&format!("info scan.npy --nav-shape {shape}"));
+        assert!(info.stdout.contains(words), "{}", info.stdout);
+    }
+}
+
+#[test]
+fn detectors_that_see_nothing_are_announced() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    bench.npy("zeros.npy", "|u1", "4, 5", &[0; 20]);
+    for (line, words) in [
+        ("masks scan.npy --ring 20,30", "the ring 20,30 covers no pixel of frames of shape [4, 5]"),
+        ("masks scan.npy --disk 9,9,8", "the disk 9,9,8 has its centre (9, 9) outside of frames"),
+        ("masks scan.npy --masks zeros.npy", "the mask covers no pixel: all of its weights are 0"),
+        ("com scan.npy --cy 100 --radius 3", "the region around (cy, cx) covers no pixel"),
+    ] {
+        let outcome = bench.call(&format!("run {line} --json"));
+        assert_eq!(outcome.code, 0, "{line}: {}", outcome.stderr);
+        let said = format!("warning: scan.npy: {words}");
+        assert!(outcome.stderr.contains(&said), "{line}: {}", outcome.stderr);
+        assert_eq!(outcome.json()[0]["warnings"].as_array().unwrap().len(), 1, "{line}");
+        assert_eq!(bench.call(&format!("run {line} -q")).stderr, "", "{line}");
+    }
+}
+
+#[test]
 fn positions_without_data_do_not_count_and_are_announced() {
     let bench = Bench::new();
     bench.scan("scan.npy");
     let outcome = bench.call("run sum_sig scan.npy --json --sync-offset 4");
-    assert!(outcome.stderr.contains("4 of 6 selected scan positions have no data"));
+    let said = |words: &str| outcome.stderr.contains(&format!("warning: scan.npy: {words}"));
+    assert!(said("4 of 6 selected scan positions have no data"), "{}", outcome.stderr);
+    assert!(said("the scan shape [2, 3] with sync_offset 4 has 6 positions"), "{}", outcome.stderr);
+    assert_eq!(outcome.json()[0]["warnings"].as_array().unwrap().len(), 2);
     let intensity = &outcome.json()[0]["buffers"][0];
     assert_eq!(intensity["n_values"], 2);
     assert_eq!(intensity["sum"].as_f64(), Some(20.0 * 900.0 + 380.0));

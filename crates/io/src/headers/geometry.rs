@@ -73,10 +73,8 @@ impl FrameCount {
     pub(crate) fn promised(self, promised: u64, stride: u64) -> (u64, Option<String>) {
         let FrameCount { n_frames, surplus } = self;
         if n_frames < promised {
-            let warning = format!(
-                "the header promises {promised} frames, but only {n_frames} are there; the other \
-                 positions have no data"
-            );
+            let warning =
+                format!("the header promises {promised} frames, but only {n_frames} are there");
             return (n_frames, Some(warning));
         }
         let more = u128::from(n_frames - promised) * u128::from(stride) + u128::from(surplus);

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from os import PathLike, fsdecode
 from os.path import abspath, isfile
 from typing import Any, ClassVar, NamedTuple, cast
 
 from framefold import _engine
+from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
 from framefold.io.dataset._table import format_rows
 from framefold.io.dataset.base import DataSet
+from framefold.warnings import DataSetWarning
 
 
 class Place(NamedTuple):
@@ -165,7 +166,7 @@ class FileDataSet(DataSet):
             filetype, _ = _engine.detect(fsdecode(path))
             if filetype != cls.filetype:
                 return False
-            dataset = cls._of(*open_files(filetype, path, {}))
+            dataset = cls._of(*open_files(filetype, path, {}, quiet=True))
         except FramefoldError:
             return False
         nav, sig = tuple(dataset.shape.nav), tuple(dataset.shape.sig)
@@ -192,9 +193,16 @@ class FileDataSet(DataSet):
 
 
 def open_files(
-    filetype: str, path: Path | Sequence[Path], options: dict[str, Any]
+    filetype: str,
+    path: Path | Sequence[Path],
+    options: dict[str, Any],
+    *,
+    quiet: bool = False,
 ) -> tuple[_engine.Dataset, tuple[str, str, dict[str, Any]]]:
-    """Opens files; also what it takes to open them again."""
+    """Opens files; also what it takes to open them again.
+
+    Warns of what is odd, unless it is told to be ``quiet``.
+    """
     options = _without_former(filetype, options)
     if isinstance(path, (list, tuple)):
         options["files"] = [abspath(fsdecode(file)) for file in path]
@@ -219,6 +227,13 @@ def open_files(
         # Whoever opens it again gets the same files, even if the folder has others by then.
         options = {**options, "files": [abspath(file) for file in engine.paths]}
         name = options["files"][0]
+    oddities = [] if quiet else engine.warnings
+    try:
+        tell_of(f"'{abspath(name)}'", oddities, DataSetWarning)
+    except Warning:
+        # Of the file, nothing stays open that the traceback could hold.
+        del engine
+        raise
     return engine, (filetype, abspath(name), options)
 
 
@@ -237,6 +252,6 @@ def _without_former(filetype: str, options: dict[str, Any]) -> dict[str, Any]:
             continue
         if options.get(name) is not None:
             raise InvalidArgumentError(f"{former} is another name of {name}: pass {name} alone")
-        warnings.warn(f"{former} is now called {name}", FutureWarning, stacklevel=5)
+        tell(f"{former} is now called {name}", FutureWarning)
         options[name] = value
     return options

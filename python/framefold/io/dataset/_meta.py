@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from framefold.common._read_only import ReadOnlyDict
+
 if TYPE_CHECKING:
     from framefold.common.shape import Shape
     from framefold.io.dataset.base import DataSet
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["DataSetMeta"]
 
 
-class DataSetMeta(dict[str, str]):
+class DataSetMeta(ReadOnlyDict[str, str]):
     """Texts for people to read, by name; and what the reference has there as attributes.
 
     Attributes
@@ -44,14 +46,28 @@ class DataSetMeta(dict[str, str]):
     @classmethod
     def of(cls, dataset: DataSet) -> DataSetMeta:
         """That of a data set."""
-        meta = cls(dataset._engine.details)
-        meta.shape = dataset.shape
-        meta.dtype = meta.raw_dtype = dataset.dtype
         sync = dataset.get_sync_offset_info()
         shown = sum(stop - start for start, stop in dataset._engine.positions_with_data)
         left_out = sync["frames_skipped_start"] + sync["frames_ignored_end"]
-        meta.image_count = shown + left_out
-        meta.sync_offset = sync["frames_skipped_start"] - sync["frames_inserted_start"]
-        meta.array_backends = dataset.native_backends
-        meta.metadata = dataset.metadata
+        attributes = {
+            "shape": dataset.shape,
+            "dtype": dataset.dtype,
+            "raw_dtype": dataset.dtype,
+            "image_count": shown + left_out,
+            "sync_offset": sync["frames_skipped_start"] - sync["frames_inserted_start"],
+            "array_backends": dataset.native_backends,
+            "metadata": dataset.metadata,
+        }
+        return cls._made(dict(dataset._engine.details), attributes)
+
+    @classmethod
+    def _made(cls, texts: dict[str, str], attributes: dict[str, Any]) -> DataSetMeta:
+        meta = cls(texts)
+        vars(meta).update(attributes)
         return meta
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._refuse()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataSetMeta._made, (dict(self), dict(vars(self)))

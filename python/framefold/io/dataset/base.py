@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Self
@@ -12,6 +11,8 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common import _memory
+from framefold.common._read_only import ReadOnlyDict, ReadOnlyList
+from framefold.common._telling import tell, tell_of
 from framefold.common.axes import Axis
 from framefold.common.shape import Shape
 from framefold.common.tiling_scheme import TilingScheme
@@ -37,7 +38,7 @@ from framefold.io.dataset._picking import (
     frames_at,
     partitions_of,
 )
-from framefold.warnings import UnusedCorrectionsWarning
+from framefold.warnings import DataSetWarning, MissingFramesWarning, UnusedCorrectionsWarning
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,13 +162,16 @@ class DataSet:
         Numbers are in the units of :attr:`metadata_units`; names and units are the same for all
         formats, and what a file does not tell is not there.
         """
-        return dict(self._engine.metadata)
+        return ReadOnlyDict(
+            self._engine.metadata,
+            "use calibrate(…) of the data set for scales and units, or change a copy",
+        )
 
     @property
     def metadata_units(self) -> dict[str, str]:
         """The units of :attr:`metadata`; empty for texts and for plain numbers."""
         units = {name: unit for name, unit, _ in _engine.known_metadata()}
-        return {name: units[name] for name in self.metadata}
+        return ReadOnlyDict({name: units[name] for name in self.metadata})
 
     @property
     def axes(self) -> tuple[Axis, ...]:
@@ -185,8 +189,11 @@ class DataSet:
 
     @property
     def warnings(self) -> list[str]:
-        """What is odd about the file but not an error, such as a partial last frame."""
-        return self._engine.warnings
+        """What is odd about the file but not an error, such as a partial last frame.
+
+        Each of them was a :class:`~framefold.warnings.DataSetWarning` when it was opened.
+        """
+        return ReadOnlyList(self._engine.warnings, "use Python's warnings.warn(…)")
 
     @property
     def diagnostics(self) -> list[dict[str, str]]:
@@ -316,6 +323,33 @@ class DataSet:
         """Makes regions of interest by indexing: ``dataset.roi[3:5, :]``."""
         return RoiHelper(tuple(self._shape.nav))
 
+    @property
+    def _name(self) -> str:
+        """What warnings call it."""
+        if self._opened_with is not None:
+            return f"'{self._opened_with[1]}'"
+        return f"the data set '{self.format}' of shape {self._shape}"
+
+    def _tell_oddities(self) -> None:
+        """Warn of all that is odd, of data in memory; :func:`open_files` does so for files."""
+        tell_of(self._name, self.warnings, DataSetWarning)
+
+    def _tell_missing(self, roi: npt.NDArray[np.bool_] | None) -> None:
+        """Warn of positions without data among those that a run takes part in."""
+        n_selected = self._shape.nav.size
+        n_there = sum(stop - start for start, stop in self._engine.positions_with_data)
+        if n_there == n_selected:
+            return
+        if roi is not None:
+            n_selected = int(np.count_nonzero(roi))
+            n_there = int(np.count_nonzero(roi & self.valid_mask))
+        if n_there < n_selected:
+            tell(
+                f"{self._name}: {n_selected - n_there} of {n_selected} selected scan positions "
+                f"have no data: they do not count, and are not in valid_mask of results",
+                MissingFramesWarning,
+            )
+
     def _name_unused_corrections(self) -> None:
         """Warn, once, of corrections of the file that runs do not apply."""
         sentence = self._engine.unused_corrections
@@ -323,7 +357,7 @@ class DataSet:
             return
         self._named_unused_corrections = True
         names = "".join(f"'{path}': " for path in self.paths[:1])
-        warnings.warn(f"{names}{sentence}", UnusedCorrectionsWarning, stacklevel=2)
+        tell(f"{names}{sentence}", UnusedCorrectionsWarning)
 
     def get_correction_data(self) -> CorrectionSet:
         """The corrections that come with the data; an empty set if there are none.
@@ -449,7 +483,10 @@ def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps
         engine.check_same(stamps)
     except BadFileError as error:
         raise _changed(error) from None
-    return cls._of(engine, how)
+    dataset = cls._of(engine, how)
+    # Whoever opened it first was told.
+    dataset._named_unused_corrections = True
+    return dataset
 
 
 def _changed(error: BadFileError) -> FileChangedError:

@@ -87,6 +87,7 @@ class DaskDataSet(DataSet):
         array = dask_array if preserve_dimensions else _reordered(dask_array, sig_dims)
         dtype = array.dtype.newbyteorder("=")
         self._begin(array, Layout(array.chunks, sig_dims, dtype, min_size))
+        self._tell_oddities()
 
     def _begin(self, array: da.Array | None, layout: Layout, *, elsewhere: bool = False) -> None:
         self._array = array

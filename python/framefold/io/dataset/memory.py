@@ -76,6 +76,7 @@ class MemoryDataSet(DataSet):
         array_backends: Iterable[str] | None = None,
         tileshape: Iterable[int] | None = None,
         check_cast: bool = True,
+        _quiet: bool = False,
         **options: Any,
     ) -> None:
         _check_options(options)
@@ -100,6 +101,8 @@ class MemoryDataSet(DataSet):
         super().__init__(engine)
         self._data = data
         self._formats = formats if formats is not None else (_own_format(data),)
+        if not _quiet:
+            self._tell_oddities()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles hold the data, laid out in memory as they are."""
@@ -148,7 +151,8 @@ def _on_host(data: Any) -> Any:
 
 
 def _made_again(data: Any, how: dict[str, Any]) -> MemoryDataSet:
-    return MemoryDataSet(from_span(*data) if isinstance(data, tuple) else data, **how)
+    given = from_span(*data) if isinstance(data, tuple) else data
+    return MemoryDataSet(given, _quiet=True, **how)
 
 
 def _zeros(shape: Any) -> Any:

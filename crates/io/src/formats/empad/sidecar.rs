@@ -110,11 +110,7 @@ fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> Nav
     let Some((shape, origin)) = scans.first() else { return by_number(None) };
     let positions = product(shape).unwrap_or(u64::MAX);
     if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
-        let warning = format!(
-            "{told} {shape:?}, but there are only {n_frames} frames; the last {} positions have no \
-             data",
-            positions - n_frames
-        );
+        let warning = format!("{told} {shape:?}, but there are only {n_frames} frames");
         return NavSuggestion { warning: Some(warning), ..NavSuggestion::exact(shape, origin) };
     }
     by_number(Some(format!(
@@ -218,7 +214,7 @@ mod tests {
         }
         let aborted = scan.nav_shape(50);
         assert_eq!(aborted.shape, [7, 8]);
-        assert!(aborted.warning.unwrap().contains("the last 6 positions"));
+        assert!(aborted.warning.unwrap().contains("only 50 frames"));
         let more = scan.nav_shape(64);
         assert_eq!((more.shape, more.warning.is_some()), (vec![8, 8], true));
     }

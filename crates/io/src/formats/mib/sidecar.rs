@@ -193,8 +193,7 @@ fn fit_scan(y: u64, x: u64, n_frames: u64) -> Option<(Vec<usize>, Option<String>
     let warning = if n_frames < positions {
         format!(
             "the .hdr file describes a scan of {y} x {x} positions, but there are only {n_frames} \
-             frames; the last {} positions have no data",
-            positions - n_frames
+             frames"
         )
     } else {
         format!(

@@ -123,8 +123,7 @@ impl Info {
         if n_frames < positions && positions / MAX_SCAN_PER_FRAME <= n_frames {
             let warning = format!(
                 "the _info.txt file describes a scan of {y} x {x} positions, but there are only \
-                 {n_frames} frames; the last {} positions have no data",
-                positions - n_frames
+                 {n_frames} frames"
             );
             return Some(Scan { shape: shape(&[y, x])?, warning: Some(warning) });
         }

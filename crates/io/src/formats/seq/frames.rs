@@ -34,10 +34,8 @@ impl Header {
                  those of the header was left out"
             ));
         } else if counted > there {
-            warnings.push(format!(
-                "the header counts {counted} frames, but only {there} are there; the other positions \
-                 have no data"
-            ));
+            warnings
+                .push(format!("the header counts {counted} frames, but only {there} are there"));
         }
         if kept == there {
             warnings.extend(count.warning(self.stride));
