@@ -202,7 +202,7 @@ def crates() -> Drawing:
 
 def run() -> Drawing:
     """What happens in a run."""
-    d = Drawing(720, 400, "A run, from the data set to the results")
+    d = Drawing(720, 376, "A run, from the data set to the results")
     d.box(24, 24, 130, 48, "data set, UDFs,\nROI, options")
     d.arrow(154, 48, 200, 48)
     d.box(204, 24, 200, 48, "plan: partitions, tiles,\ndtypes, array formats", DEEP)
@@ -222,7 +222,7 @@ def run() -> Drawing:
         if i:
             d.arrow(20 + 132 * i, 258, 38 + 132 * i, 258)
     d.arrow(304, 156, 96, 230)
-    d.box(552, 108, 144, 48, "merge, in the order\nof partitions", WARM)
+    d.box(552, 108, 144, 48, "merge in order\nof partitions", WARM)
     d.arrow(624, 230, 624, 158)
     d.arrow(552, 132, 408, 132)
     d.text(480, 124, "next", anchor="middle", fill=GREY, size="12")
@@ -265,12 +265,13 @@ def speed() -> Drawing:
     d = Drawing(720, 60 + 30 * len(values), "Speed relative to the fastest executor of LiberTEM")
     d.text(24, 30, "times as fast as LiberTEM's fastest executor", weight="bold")
     scale = 400 / 8
+    line = 250 + scale
     for i, (case, value) in enumerate(values.items()):
         top = 46 + 30 * i
         d.text(240, top + 16, case, anchor="end")
         d.box(250, top, scale * value, 22, "", MIDDLE if value >= 1 else WARM, rx="2")
-        d.text(258 + scale * value, top + 16, f"{value:g} ×")
-    line = 250 + scale
+        end = line if 0 < line - 250 - scale * value < 40 else 250 + scale * value
+        d.text(end + 8, top + 16, f"{value:g} ×")
     d.parts.append(
         f'<line x1="{line:g}" y1="40" x2="{line:g}" y2="{46 + 30 * len(values)}" stroke="{INK}" '
         'stroke-dasharray="3 3"/>'
