@@ -30,7 +30,7 @@ class ManyUDF(ff.UDF):
     def get_result_buffers(self) -> Any:
         return {
             "nav": self.buffer("nav"),
-            "vector": self.buffer("nav", extra_shape=(2,)),
+            "vector": self.buffer("nav", extra_shape=(2,), vector=True),
             "strip": self.buffer("nav", extra_shape=(1, 3)),
             "sig": self.buffer("sig"),
             "sig1": self.buffer("sig", extra_shape=(1,), dtype="int64"),
@@ -54,7 +54,7 @@ class ManyUDF(ff.UDF):
 
 class OnlyVectorsUDF(ff.UDF):
     def get_result_buffers(self) -> Any:
-        return {"v": self.buffer("nav", extra_shape=(2,))}
+        return {"v": self.buffer("nav", extra_shape=(2,), vector=True)}
 
     def process_frame(self, frame: Any) -> None:
         self.results.v[:] = 1

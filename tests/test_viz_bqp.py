@@ -16,7 +16,10 @@ from framefold.viz import BQLive2DPlot
 
 class Vectors(ff.UDF):
     def get_result_buffers(self) -> Any:
-        return {"first": self.buffer("nav"), "vector": self.buffer("nav", extra_shape=(2,))}
+        return {
+            "first": self.buffer("nav"),
+            "vector": self.buffer("nav", extra_shape=(2,), vector=True),
+        }
 
     def process_frame(self, frame: Any) -> None:
         self.results.first[:] = frame[0]

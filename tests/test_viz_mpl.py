@@ -37,7 +37,7 @@ class Picture(ff.UDF):
     def get_result_buffers(self) -> Any:
         return {
             "first": self.buffer("nav", dtype=self.meta.input_dtype),
-            "vector": self.buffer("nav", extra_shape=(2,)),
+            "vector": self.buffer("nav", extra_shape=(2,), vector=True),
         }
 
     def process_frame(self, frame: Any) -> None:

@@ -338,6 +338,41 @@ class BufferWrapper(NDArrayOperatorsMixin):
 
         return save({self.name or "data": self}, path, overwrite)
 
+    def plot(
+        self, ax: Any = None, *, index: int | tuple[int, ...] | None = None, **kwargs: Any
+    ) -> Any:
+        """Draw the result with matplotlib.
+
+        Images have a colour bar, and a scale bar where their axes are calibrated; vectors and
+        complex numbers are colours, explained by a wheel. Of one axis, a curve. Each entry of an
+        axis of ``extra_shape`` is a picture, or a curve.
+
+        Parameters
+        ----------
+        ax
+            The :class:`matplotlib.axes.Axes` to draw into, if there is one picture; new ones if
+            None.
+        index
+            The one entry of the axes of ``extra_shape`` to draw; all of them if None.
+        **kwargs
+            For ``imshow``, such as ``cmap``, ``vmin`` and ``vmax``, or for ``plot`` of curves.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            An array of them for several pictures.
+
+        Raises
+        ------
+        MissingLibraryError
+            If there is no matplotlib.
+        UnsupportedError
+            If it is no picture: a single number, more than two axes, or too many pictures.
+        """
+        from framefold.results.plots import plot
+
+        return plot(self, ax, index, kwargs)
+
     @property
     def roi_is_zero(self) -> bool:
         """Whether no frame is selected."""

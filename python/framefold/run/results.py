@@ -46,6 +46,23 @@ class UDFResultDict(dict[str, BufferWrapper]):
 
         return save(self, path, overwrite)
 
+    def plot(self, **kwargs: Any) -> Any:
+        """Draw all results of kind ``nav`` and ``sig``, side by side, with matplotlib.
+
+        Parameters
+        ----------
+        **kwargs
+            As for :meth:`BufferWrapper.plot`.
+
+        Returns
+        -------
+        numpy.ndarray
+            Of :class:`matplotlib.axes.Axes`, one for each picture.
+        """
+        from framefold.results.plots import plot_all
+
+        return plot_all(self, kwargs)
+
 
 class UDFResults:
     """Results of all UDFs of a run, complete or so far.

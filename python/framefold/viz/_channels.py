@@ -7,7 +7,7 @@ The numbers of a channel are one of these, where ``n``, ``y`` and ``x`` are larg
 shape                   drawn as
 ======================  =========================================================
 ``(y, x)``              an image; complex numbers as hue (phase) and saturation
-``(y, x, 2)``           vectors (y, x) as hue and saturation
+``(y, x, 2)``, vectors  hue and saturation; the UDF says so: ``buffer(…, vector=True)``
 ``(y, x, 3)`` or ``4``  RGB or RGBA colours, as they are
 ``(n,)``                a curve; real and imaginary part of complex numbers as two
 ``(n, 2)``, a vector    two curves
@@ -23,16 +23,22 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
 
 Buffers = Mapping[str, BufferWrapper]
 ChannelSpec = (
     str
+    | tuple[str, int]
     | tuple[str, Callable[[npt.NDArray[Any]], Any]]
     | Callable[[Buffers, npt.NDArray[np.bool_]], tuple[Any, Any]]
     | None
 )
+
+
+#: Results with so many entries per position are that many pictures, and those with more are none.
+MOST_ENTRIES = 4
 
 
 class Look(Enum):
@@ -48,7 +54,8 @@ def get_plottable_2D_channels(buffers: Buffers) -> list[str]:  # noqa: N802 - th
     """The names of the results that can be plotted as they are.
 
     These are the numeric ones with two axes, or one, after axes of length one are left out. If
-    there is none, those with two components per position.
+    there is none, those of vectors. Of others with several entries per position, one entry is a
+    picture: :func:`all_channels` has these, too.
 
     Parameters
     ----------
@@ -64,13 +71,43 @@ def get_plottable_2D_channels(buffers: Buffers) -> list[str]:  # noqa: N802 - th
     scalars = [
         name
         for name, buffer in numeric.items()
-        if not _is_vector(buffer) and sum(length > 1 for length in buffer.shape) in (1, 2)
+        if not (_is_vector(buffer) or entries(buffer))
+        and sum(length > 1 for length in buffer.shape) in (1, 2)
     ]
     return scalars or [
         name
         for name, buffer in numeric.items()
         if _is_vector(buffer) and sum(length > 1 for length in buffer.shape[:-1]) in (1, 2)
     ]
+
+
+def entries(buffer: BufferWrapper) -> range:
+    """The entries of a result's last axis that are a picture each; none if it is one itself."""
+    n = buffer.extra_shape[-1] if len(buffer.extra_shape) == 1 else 0
+    is_picture = sum(length > 1 for length in buffer.shape[:-1]) in (1, 2)
+    several = 1 < n <= MOST_ENTRIES and buffer.kind != "single" and buffer.dtype.kind in "biufc"
+    return range(n if several and is_picture and not _is_vector(buffer) else 0)
+
+
+def all_channels(buffers: Buffers, names: list[ChannelSpec] | None = None) -> list[ChannelSpec]:
+    """Everything that can be plotted, or ``names`` with an entry each of what is several pictures.
+
+    Parameters
+    ----------
+    buffers
+        The results of one UDF, empty ones are enough.
+    names
+        Channels; all results if None.
+    """
+    known = set(get_plottable_2D_channels(buffers))
+    chosen = [name for name in buffers if name in known or entries(buffers[name])]
+    found: list[ChannelSpec] = []
+    for channel in chosen if names is None else names:
+        if isinstance(channel, str) and channel in buffers and entries(buffers[channel]):
+            found += [(channel, entry) for entry in entries(buffers[channel])]
+        else:
+            found.append(channel)
+    return found
 
 
 class View(NamedTuple):
@@ -122,18 +159,25 @@ class Channel:
         self.name: str | None = None
         self._function: Callable[..., Any] | None = None
         self._vectors = False
-        if spec is None:
-            self.name = self.label = self._first(buffers)
-        elif isinstance(spec, str):
+        self._is_entry = False
+        spec = self._first(buffers) if spec is None else spec
+        if isinstance(spec, str):
             self.name = self.label = spec
         elif isinstance(spec, tuple):
-            if len(spec) != 2 or not isinstance(spec[0], str) or not callable(spec[1]):
+            self._is_entry = len(spec) == 2 and isinstance(spec[1], int)
+            fits = self._is_entry or (len(spec) == 2 and callable(spec[1]))
+            if not fits or not isinstance(spec[0], str):
                 raise InvalidArgumentError(
                     f"{udf}: the channel {spec!r} is no pair of a result's name and a function "
-                    f"of its data; write ('name', function)"
+                    f"of its data, or an entry of it; write ('name', function) or ('name', 0)"
                 )
-            self.name, self._function = spec
-            self.label = f"{_function_name(self._function)}({self.name})"
+            self.name = spec[0]
+            if isinstance(spec[1], int):
+                self._function = _Entry(spec[1])
+                self.label = f"{self.name}[{spec[1]}]"
+            else:
+                self._function = spec[1]
+                self.label = f"{_function_name(self._function)}({self.name})"
         elif callable(spec):
             self._function = spec
             self.label = _function_name(spec)
@@ -149,6 +193,23 @@ class Channel:
             )
         if self.name is not None and self._function is None:
             self._check_plottable(self.name, buffers)
+        if self.name is not None and isinstance(self._function, _Entry):
+            extra = buffers[self.name].extra_shape
+            if len(extra) != 1 or not -extra[0] <= self._function.entry < extra[0]:
+                raise InvalidArgumentError(
+                    f"{udf}: the result {self.name!r} has entries of shape {extra}, of which "
+                    f"{self._function.entry} is none"
+                )
+
+    def axes(self, buffers: Buffers) -> tuple[Axis, ...]:
+        """The axes of the picture; none if a function makes it."""
+        if self.name is None or not (self._function is None or self._is_entry):
+            return ()
+        buffer = buffers[self.name]
+        own = [axis for axis in buffer.axes if axis.kind != "extra"]
+        shown = tuple(axis for axis in own if axis.size > 1)
+        n_extra = sum(length > 1 for length in buffer.extra_shape)
+        return shown if self._is_entry or self._vectors or not n_extra else ()
 
     def extract(self, buffers: Buffers, damage: npt.NDArray[np.bool_]) -> View:
         """What to draw.
@@ -229,7 +290,7 @@ class Channel:
                 f"{self._udf}: the channel {self.label} gives data of dtype {data.dtype}, "
                 f"expected numbers; convert them with a pair ('name', function)"
             )
-        made = self._function is not None and len(shape) == 3
+        made = self._function is not None and not self._is_entry and len(shape) == 3
         if made and shape[-1] in (3, 4):
             return data, np.asarray(usable.all(axis=-1)), Look.COLOURS
         vectors = self._vectors or (made and shape[-1] == 2)
@@ -250,8 +311,8 @@ class Channel:
         two_components = vectors or data.dtype.kind == "c"
         return data, usable, Look.VECTORS if two_components else Look.IMAGE
 
-    def _first(self, buffers: Buffers) -> str:
-        plottable = get_plottable_2D_channels(buffers)
+    def _first(self, buffers: Buffers) -> ChannelSpec:
+        plottable = get_plottable_2D_channels(buffers) or all_channels(buffers)
         if not plottable:
             raise InvalidArgumentError(
                 f"{self._udf} has no result that can be plotted as it is; results are: "
@@ -261,6 +322,13 @@ class Channel:
 
     def _check_plottable(self, name: str, buffers: Buffers) -> None:
         buffer = buffers[name]
+        if entries(buffer):
+            choice = " or ".join(f"({name!r}, {entry})" for entry in entries(buffer))
+            raise InvalidArgumentError(
+                f"{self._udf}: the result {name!r} of shape {buffer.shape} is "
+                f"{len(entries(buffer))} pictures; choose one: {choice}. If it holds vectors, "
+                f"declare it with vector=True"
+            )
         self._vectors = _is_vector(buffer)
         shape = buffer.shape[:-1] if self._vectors else buffer.shape
         n_axes = sum(length > 1 for length in shape)
@@ -327,10 +395,23 @@ def nav_damage(damage: Any, nav: tuple[int, ...]) -> npt.NDArray[np.bool_]:
 
 
 def _is_vector(buffer: BufferWrapper) -> bool:
-    """Whether a result has two real components per position or pixel."""
+    """Whether a result has two real components per position or pixel, as its UDF says."""
     return (
-        buffer.kind != "single" and tuple(buffer.extra_shape) == (2,) and buffer.dtype.kind in "iuf"
+        buffer.about.vector
+        and buffer.kind != "single"
+        and tuple(buffer.extra_shape) == (2,)
+        and buffer.dtype.kind in "iuf"
     )
+
+
+class _Entry:
+    """Picks an entry of the last axis."""
+
+    def __init__(self, entry: int) -> None:
+        self.entry = entry
+
+    def __call__(self, data: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        return data[..., self.entry]
 
 
 def _function_name(function: Callable[..., Any]) -> str:

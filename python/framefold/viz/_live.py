@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from framefold.exceptions import InvalidArgumentError
-from framefold.viz.base import get_plottable_2D_channels
+from framefold.viz._channels import all_channels
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
@@ -62,11 +62,8 @@ class RunPlots:
                 continue
             with np.errstate(all="ignore"):  # means of nothing, ratios of zeros
                 buffers = results.buffers[index]
-            if self._channels is None:
-                channels: list[Any] = get_plottable_2D_channels(buffers)
-            else:
-                channels = self._channels[index]
-            for channel in channels:
+            asked = None if self._channels is None else self._channels[index]
+            for channel in all_channels(buffers, asked):
                 plot = self._plot_class(
                     self._run.dataset,
                     udf=udf,

@@ -59,7 +59,8 @@ class Live2DPlot:
 
         - None: the first result that can be plotted as it is
         - ``'name'``: the result of that name, with one or two axes after axes of length one are
-          left out, or two components per position
+          left out, or the components of vectors
+        - ``('name', 1)``: one entry of a result with several per position, such as one mask of two
         - ``('name', function)``: what ``function(data)`` makes of the data of that result
         - ``function``: what ``function(udf_results, damage)`` gives: a pair of data and damage.
           It gets a dict of name to :class:`~framefold.common.buffers.BufferWrapper`, and a
@@ -120,6 +121,8 @@ class Live2DPlot:
         self.last_update = 0.0
         self._next_update = -np.inf
         self._look = Look.IMAGE
+        #: Those of the picture, if it is a result as it is.
+        self._axes = self._channel.axes(buffers)
         self.data: Any
         self.data, _ = self.extract(buffers, damage)
 

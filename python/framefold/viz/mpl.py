@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from framefold.results.colours import (
     opaque_colours,
-    rgb_from_2dvector,
     robust_limits,
     vector_colours,
 )
+from framefold.results.plots import LONGEST, MARKED, draw_wheel, has_scale_bar, scale_bar
 from framefold.viz._channels import ChannelSpec, Look, curve_rows, curves, picture_mask
 from framefold.viz._screens import Screen, open_screen
 from framefold.viz.base import Live2DPlot
@@ -20,11 +20,6 @@ from framefold.viz.base import Live2DPlot
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
     from framefold.udf.base import UDF
-
-#: Images longer than this, in relation to their width, are stretched.
-LONGEST = 8.0
-#: Curves of up to so many points have a mark at each.
-MARKED = 64
 
 
 class MPLLive2DPlot(Live2DPlot):
@@ -133,6 +128,8 @@ class MPLLive2DPlot(Live2DPlot):
         options: dict[str, Any] = {"interpolation": "nearest"}
         if not 1 / LONGEST <= height / width <= LONGEST:
             options["aspect"] = "auto"
+        elif has_scale_bar(self._axes):
+            options["aspect"] = abs(self._axes[0].scale / self._axes[1].scale)
         options |= self.kwargs
         if self._look is Look.IMAGE:
             norm = self.kwargs.get("norm")
@@ -152,6 +149,13 @@ class MPLLive2DPlot(Live2DPlot):
             self.im_obj = self.axes.imshow(start, **options)
         if self._look is Look.VECTORS:
             self._draw_wheel()
+        if (
+            len(self._axes) == 2
+            and "extent" not in self.kwargs
+            and not scale_bar(self.axes, self._axes)
+        ):
+            self.axes.set_ylabel(self._axes[0].name)
+            self.axes.set_xlabel(self._axes[1].name)
 
     def _draw_numbers(self, damage: npt.NDArray[np.bool_]) -> None:
         numbers = np.ma.getdata(self.data)
@@ -190,6 +194,8 @@ class MPLLive2DPlot(Live2DPlot):
         self.axes.set_xlim(-0.5, n_points - 0.5)
         if len(names) > 1:
             self.axes.legend(loc="upper right")
+        if len(self._axes) == 1:
+            self.axes.set_xlabel(self._axes[0].name)
 
     def _draw_curves(self) -> None:
         values = curve_rows(self.data)
@@ -204,14 +210,8 @@ class MPLLive2DPlot(Live2DPlot):
     def _draw_wheel(self) -> None:
         """What direction which hue is, and, as its title, what length is full saturation."""
         self.fig.subplots_adjust(right=0.78)
-        self._wheel = self.fig.add_axes((0.83, 0.62, 0.14, 0.2))
-        y, x = np.mgrid[-1:1:65j, -1:1:65j]
-        disk = np.dstack([rgb_from_2dvector(y, x, vmax=1.0), 255 * (np.hypot(y, x) <= 1)])
-        self._wheel.imshow(disk.astype(np.uint8), extent=(-1, 1, 1, -1))
-        first, second = ("Re", "Im") if self.data.dtype.kind == "c" else ("x", "y")
-        self._wheel.text(1.1, 0, first, ha="left", va="center", fontsize="small")
-        self._wheel.text(0, 1.1, second, ha="center", va="top", fontsize="small")
-        self._wheel.set_axis_off()
+        self._wheel = self.fig.add_axes((0.81, 0.58, 0.18, 0.26))
+        draw_wheel(self._wheel, *(("Re", "Im") if self.data.dtype.kind == "c" else ("x", "y")))
 
 
 def _on_scale(norm: Any, numbers: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -1,0 +1,195 @@
+"""Pictures of results: what is drawn, with which scale, and which results are vectors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_results_saved import AXES, NAV, SIG, buffer
+
+import framefold as ff
+from framefold.common.axes import Axis
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.results.plots import extent_of, round_length
+from framefold.run.results import UDFResultDict
+from framefold.viz import Dummy2DPlot, MPLLive2DPlot
+
+pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib draws")
+
+
+@pytest.fixture(autouse=True)
+def _closed():
+    yield
+    pyplot.close("all")
+
+
+#: A scan with the same unit on both axes, whose steps differ.
+STEPS = (Axis("scan_y", "nm", 2.0, 0.0, 3, "nav"), Axis("scan_x", "nm", -1.0, 5.0, 4, "nav"))
+
+
+def bars(axes):
+    """The colour bars beside a picture."""
+    return [child for child in axes.child_axes if child.get_label() == "colour bar"]
+
+
+def test_images_have_a_title_a_colour_bar_and_a_scale_bar():
+    values = np.arange(12.0).reshape(NAV)
+    axes = buffer("nav", values, name="image", unit="mrad", axes=STEPS).plot(cmap="gray")
+    assert axes.get_title() == "SomeUDF: image"
+    (image,) = axes.get_images()
+    assert (image.norm.vmin, image.norm.vmax, image.cmap.name) == (0, 11, "gray")
+    np.testing.assert_array_equal(image.get_array(), values)
+    (bar,) = bars(axes)
+    assert bar.get_ylabel() == "mrad"
+    assert len(bar.get_yticklabels()) > 2
+    (patch,) = [patch for patch in axes.patches if patch.get_gid() == "scale bar"]
+    (label,) = axes.texts
+    length, unit = label.get_text().split()
+    assert unit == "nm"
+    # As long as it says, in the picture of 4 steps of 1 nm.
+    assert patch.get_width() * 4 == pytest.approx(float(length))
+    assert axes.get_aspect() == 1.0
+
+
+def test_pictures_without_units_have_axes_with_numbers():
+    axes = buffer("nav", np.arange(12.0).reshape(NAV), axes=()).plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("nav_1", "nav_0")
+    assert not [patch for patch in axes.patches if patch.get_gid()]
+    mixed = (STEPS[0], STEPS[1]._replace(unit="mrad"))
+    axes = buffer("nav", np.arange(12.0).reshape(NAV), axes=mixed).plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("scan_x (mrad)", "scan_y (nm)")
+
+
+def test_rows_and_columns_are_where_their_axes_say():
+    # The first row is at the top, the first column on the left, whatever the direction.
+    assert extent_of(STEPS) == (5.5, 1.5, 5.0, -1.0)
+
+
+@pytest.mark.parametrize(
+    ("most", "length"), [(3.2, 2.0), (0.99, 0.5), (1.0, 1.0), (70, 50), (2.1e-3, 2e-3)]
+)
+def test_scale_bars_are_round(most, length):
+    assert round_length(most) == pytest.approx(length)
+
+
+def test_two_channels_are_two_pictures_and_vectors_one():
+    values = np.random.default_rng(0).random((*NAV, 2))
+    two = buffer("nav", values, name="two").plot()
+    assert [axes.get_title() for axes in two] == ["SomeUDF: two[0]", "SomeUDF: two[1]"]
+    for axes, channel in zip(two, np.moveaxis(values, -1, 0), strict=True):
+        np.testing.assert_array_equal(axes.get_images()[0].get_array(), channel)
+        assert bars(axes)
+    one = buffer("nav", values, name="two").plot(index=1)
+    assert one.get_title() == "SomeUDF: two[1]"
+    field = buffer("nav", values, name="field", vector=True, unit="px").plot()
+    assert field.get_images()[0].get_array().shape == (*NAV, 4)
+    assert not bars(field)
+    (wheel,) = field.child_axes
+    assert wheel.get_title().endswith(" px")
+    assert {text.get_text() for text in wheel.texts} == {"x", "y"}
+
+
+def test_complex_numbers_are_colours():
+    axes = buffer("sig", np.exp(1j * np.arange(30.0)).reshape(SIG)).plot()
+    assert {text.get_text() for text in axes.child_axes[0].texts} == {"Re", "Im"}
+
+
+def test_curves_have_places_and_names():
+    energy = Axis("energy", "eV", 0.5, -20.0, 5, "sig")
+    spectrum = buffer("sig", np.arange(5.0), unit="counts", axes=(energy,))
+    axes = spectrum.plot()
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("energy (eV)", "counts")
+    np.testing.assert_array_equal(axes.get_lines()[0].get_xdata(), energy.values)
+    scan = buffer("nav", np.arange(24.0).reshape(3, 4, 2)[:1], axes=())
+    scan._shape = ff.common.shape.Shape((1, 4, *SIG), sig_dims=2)
+    axes = scan.plot()
+    assert [line.get_label() for line in axes.get_lines()] == ["0", "1"]
+    np.testing.assert_array_equal(axes.get_lines()[1].get_ydata(), [1, 3, 5, 7])
+
+
+def test_gaps_are_blank():
+    valid = np.ones(NAV, bool)
+    valid[0, 1] = False
+    axes = buffer("nav", np.arange(12).reshape(NAV), valid=valid).plot()
+    np.testing.assert_array_equal(axes.get_images()[0].get_array().mask, ~valid)
+
+
+def test_all_results_are_drawn_side_by_side():
+    results = UDFResultDict(
+        image=buffer("nav", np.arange(12.0).reshape(NAV), name="image"),
+        two=buffer("nav", np.ones((*NAV, 2)), name="two"),
+        number=buffer("single", np.array([3]), name="number"),
+        pattern=buffer("sig", np.ones(SIG), name="pattern"),
+    )
+    titles = [axes.get_title().removeprefix("SomeUDF: ") for axes in results.plot()]
+    assert titles == ["image", "two[0]", "two[1]", "pattern"]
+    with pytest.raises(UnsupportedError, match="nothing to draw: none of number"):
+        UDFResultDict(number=results["number"]).plot()
+
+
+def test_what_is_no_picture_is_said():
+    with pytest.raises(UnsupportedError, match="1 elements, too few"):
+        buffer("single", np.array([3])).plot()
+    with pytest.raises(UnsupportedError, match="40 pictures, too many"):
+        buffer("nav", np.ones((*NAV, 40))).plot()
+    with pytest.raises(UnsupportedError, match="neither a picture nor a curve"):
+        buffer("single", np.ones((2, 3, 4))).plot()
+    with pytest.raises(UnsupportedError, match="dtype object"):
+        buffer("nav", np.full(NAV, None)).plot()
+    with pytest.raises(InvalidArgumentError, match="several pictures"):
+        buffer("nav", np.ones((*NAV, 2))).plot(pyplot.figure().add_subplot())
+    with pytest.raises(InvalidArgumentError, match=r"index is 2.*shape \(2,\)"):
+        buffer("nav", np.ones((*NAV, 2))).plot(index=2)
+
+
+class Masks(ff.UDF):
+    """Two values of each frame, which are no vector."""
+
+    def get_result_buffers(self):
+        return {"two": self.buffer("nav", extra_shape=(2,)), "sum": self.buffer("nav")}
+
+    def process_frame(self, frame):
+        self.results.two[:] = frame.sum(), frame[0, 0]
+        self.results.sum[:] = frame.sum()
+
+
+@pytest.fixture
+def scan():
+    data = np.arange(3 * 4 * 6 * 5, dtype=np.float32).reshape(*NAV, *SIG)
+    return ff.Context().load("memory", data=data, sig_dims=2)
+
+
+@pytest.mark.parametrize("plots", [True, ["two", "sum"]])
+def test_live_plots_show_two_channels_as_two_pictures(scan, plots):
+    made = []
+
+    class Kept(Dummy2DPlot):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    ctx = ff.Context(executor=ff.Context.make_with("inline").executor, plot_class=Kept)
+    result = ctx.run_udf(scan, Masks(), plots=plots)
+    titles = ["Masks: two[0]", "Masks: two[1]", "Masks: sum"]
+    assert sorted(plot.title for plot in made) == sorted(titles)
+    for plot in made:
+        if plot.title.endswith("]"):
+            expected = result["two"].data[..., int(plot.title[-2])]
+            np.testing.assert_array_equal(plot.data, expected)
+
+
+def test_live_plots_of_one_of_several_pictures(scan):
+    plot = Dummy2DPlot(scan, Masks(), channel=("two", 1))
+    assert plot.data.shape == NAV
+    with pytest.raises(InvalidArgumentError, match=r"choose one: \('two', 0\) or \('two', 1\)"):
+        Dummy2DPlot(scan, Masks(), channel="two")
+    with pytest.raises(InvalidArgumentError, match="of which 2 is none"):
+        Dummy2DPlot(scan, Masks(), channel=("two", 2))
+
+
+def test_live_plots_have_scale_bars(scan, monkeypatch):
+    monkeypatch.setattr(type(scan), "axes", property(lambda self: (*STEPS, *AXES[2:])))
+    plot = MPLLive2DPlot(scan, Masks(), channel="sum")
+    plot.display()
+    assert [patch.get_gid() for patch in plot.axes.patches] == ["scale bar"]
+    assert plot.axes.get_aspect() == 2.0
+    assert plot.title == "Masks: sum"
