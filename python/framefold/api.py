@@ -424,6 +424,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         roi: Any = None,
         corrections: CorrectionSet | None = None,
         verify: bool = True,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None:
         """Write a data set as an array: NPY, Zarr, HDF5, or HDF5 for HyperSpy.
 
@@ -469,6 +474,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             As for :meth:`run_udf`: those of the data set by default.
         verify
             Read everything back and compare it.
+        scan_step, pixel_size, rotation, centre, names
+            Steps, units and names of axes to write, as for
+            :meth:`DataSet.calibrate() <framefold.io.dataset.base.DataSet.calibrate>`.
 
         Raises
         ------
@@ -495,6 +503,13 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             roi=roi,
             corrections=corrections,
             verify=verify,
+            facts={
+                "scan_step": scan_step,
+                "pixel_size": pixel_size,
+                "rotation": rotation,
+                "centre": centre,
+                "names": names,
+            },
         )
 
     @shortened

@@ -45,6 +45,7 @@
 #![warn(clippy::indexing_slicing)]
 
 mod access;
+mod calibrate;
 mod codec;
 mod detect;
 mod format;
@@ -57,6 +58,7 @@ mod reopen;
 mod write;
 
 pub use access::{SharedBytes, Storage};
+pub use calibrate::{Calibrate, parse_steps};
 pub use detect::{Detection, detect, open, open_as};
 pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
 pub use formats::FORMATS;

@@ -10,7 +10,7 @@ use crate::options::open_options;
 use crate::sparse::read_frames;
 use framefold::Cancel;
 use framefold::core::{Dataset, Error, MetadataValue, Quantity, StoredDType};
-use framefold::io::{self, CsrSource, MemoryArray, MemorySource, SharedBytes};
+use framefold::io::{self, Calibrate, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
@@ -32,6 +32,12 @@ pub(crate) struct PyDataset {
 impl PyDataset {
     pub(crate) fn new(dataset: Dataset, num_partitions: Option<usize>) -> Self {
         PyDataset { dataset, num_partitions, tile_shape: None }
+    }
+
+    /// Another one that is cut in the same way.
+    fn with_dataset(&self, dataset: Dataset) -> Self {
+        let (num_partitions, tile_shape) = (self.num_partitions, self.tile_shape.clone());
+        PyDataset { dataset, num_partitions, tile_shape }
     }
 
     pub(crate) fn inner(&self) -> &Dataset {
@@ -159,11 +165,27 @@ impl PyDataset {
     ) -> PyResult<PyDataset> {
         let corrections = corrections.map(Corrections::inner);
         let dataset = self.dataset.clone().with_corrections(corrections).or_raise(py)?;
-        Ok(PyDataset {
-            dataset,
-            num_partitions: self.num_partitions,
-            tile_shape: self.tile_shape.clone(),
-        })
+        Ok(self.with_dataset(dataset))
+    }
+
+    /// The same data set with these facts about its axes; what is empty stays as it is.
+    fn calibrated(
+        &self,
+        py: Python<'_>,
+        scan_step: Vec<(f64, String)>,
+        pixel_size: Vec<(f64, String)>,
+        rotation: Option<f64>,
+        centre: Vec<f64>,
+        names: Vec<String>,
+    ) -> PyResult<PyDataset> {
+        let facts = Calibrate { scan_step, pixel_size, rotation, centre, names };
+        let dataset = facts.apply(self.dataset.clone()).or_raise(py)?;
+        Ok(self.with_dataset(dataset))
+    }
+
+    /// The same data set, of which the same is known as of another one.
+    fn with_metadata_of(&self, other: &PyDataset) -> PyDataset {
+        self.with_dataset(self.dataset.clone().with_metadata(other.dataset.metadata().clone()))
     }
 
     /// The same data set in tiles of this shape: frames, then signal axes.
@@ -222,6 +244,13 @@ fn value<'py>(py: Python<'py>, value: &MetadataValue) -> PyResult<Bound<'py, PyA
 #[pyfunction]
 pub(crate) fn known_metadata() -> Vec<(&'static str, &'static str, &'static str)> {
     Quantity::ALL.iter().map(|each| (each.name(), each.unit(), each.meaning())).collect()
+}
+
+/// The numbers and units of a text: `0.5nm`, `2 s, 0.5 nm`.
+#[caught]
+#[pyfunction]
+pub(crate) fn parse_steps(py: Python<'_>, text: &str) -> PyResult<Vec<(f64, String)>> {
+    io::parse_steps(text).or_raise(py)
 }
 
 /// Opens a file as the given format, or as the one that is detected for `"auto"`.

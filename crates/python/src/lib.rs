@@ -50,6 +50,7 @@ mod _engine {
     #[pymodule_export]
     use super::dataset::{
         PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
+        parse_steps,
     };
     #[pymodule_export]
     use super::door::panic_in_next_call;

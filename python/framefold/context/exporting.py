@@ -41,6 +41,7 @@ def export(
     roi: Any,
     corrections: Any,
     verify: bool,
+    facts: dict[str, Any],
 ) -> None:
     """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
     if not isinstance(dataset, DataSet):
@@ -48,6 +49,8 @@ def export(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
         )
     dataset._check_files()
+    if any(value is not None for value in facts.values()):
+        dataset = dataset.calibrate(**facts)
     target = Path(path)
     if os.path.lexists(target) and not overwrite:
         raise ExistingFileError(f"'{target}' exists; pass overwrite=True to replace it")

@@ -69,6 +69,9 @@ class OpenMethods:
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
+        scan_step, pixel_size, rotation, centre, names
+            Steps, units and names of axes in the place of those of the file, for all types: as for
+            :meth:`DataSet.calibrate() <framefold.io.dataset.base.DataSet.calibrate>`.
         ds_path : str
             The data set within a file that holds many, for ``'hdf5'`` and ``'zarr'``.
         sig_dims : int

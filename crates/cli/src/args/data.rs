@@ -2,17 +2,24 @@
 //!
 //! They are those of all formats, made from the table of formats.
 
+use super::parse;
 use clap::builder::{
     PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser,
 };
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use framefold::OpenOptions;
-use framefold::io::{self, OptionKind, OptionSpec, OptionValue};
+use framefold::io::{self, Calibrate, OptionKind, OptionSpec, OptionValue};
+use framefold::{Dataset, OpenOptions, open_as};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 const HEADING: &str = "Options about the file";
+const AXES: &str = "Options about axes";
+const SCAN_STEP: &str = "scan_step";
+const PIXEL_SIZE: &str = "pixel_size";
+const ROTATION: &str = "rotation";
+const CENTRE: &str = "centre";
+const NAMES: &str = "axis_names";
 
 /// What may be said about a file beyond its path.
 #[derive(Clone, Debug)]
@@ -22,6 +29,7 @@ pub(crate) struct DataArgs {
     /// Whether all files that are named are one stack.
     stack: bool,
     options: OpenOptions,
+    calibrate: Calibrate,
 }
 
 impl DataArgs {
@@ -30,8 +38,22 @@ impl DataArgs {
         if self.stack { files.get(..1).unwrap_or(files) } else { files }
     }
 
+    /// Opens one of `files` as `format`, with axes as the options say.
+    ///
+    /// # Errors
+    /// Those of opening; `InvalidArgument` if what is said of axes does not fit.
+    pub(crate) fn open(
+        &self,
+        format: &str,
+        file: &Path,
+        files: &[PathBuf],
+    ) -> framefold::Result<Dataset> {
+        let dataset = open_as(format, file, &self.open_options(files))?;
+        self.calibrate.apply(dataset)
+    }
+
     /// The options for opening one of `files`.
-    pub(crate) fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
+    fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
         let files = if self.stack { files.to_vec() } else { Vec::new() };
         OpenOptions { files, ..self.options.clone() }
     }
@@ -50,6 +72,45 @@ fn specs() -> Vec<OptionSpec> {
 
 fn arg(id: &'static str, long: &'static str, help: &'static str) -> Arg {
     Arg::new(id).long(long).help(help).global(true).help_heading(HEADING)
+}
+
+/// What may be said of axes.
+fn args_of_axes() -> Vec<Arg> {
+    let steps = |text: &str| framefold::io::parse_steps(text).map_err(|error| error.to_string());
+    let steps = StringValueParser::new().try_map(move |text| steps(&text));
+    let number = |text: String| parse::finite(&text);
+    let numbers = |text: String| parse::numbers(&text);
+    let names = |text: String| -> Result<Vec<String>, String> {
+        Ok(text.split(',').map(|name| name.trim().to_owned()).collect())
+    };
+    vec![
+        arg(
+            SCAN_STEP,
+            "scan-step",
+            "The step of the scan with its unit, or one for each axis: 0.5nm",
+        )
+        .value_name("STEP")
+        .value_parser(steps.clone()),
+        arg(
+            PIXEL_SIZE,
+            "pixel-size",
+            "The size of a pixel with its unit: 1.2mrad, '0.1 1/nm', 0.5eV",
+        )
+        .value_name("SIZE")
+        .value_parser(steps),
+        arg(ROTATION, "rotation", "The rotation of the scan in degrees")
+            .value_name("DEGREES")
+            .value_parser(StringValueParser::new().try_map(number)),
+        arg(CENTRE, "centre", "The pixel at which the axes of a frame have the value 0: CY,CX")
+            .value_name("PIXEL")
+            .value_parser(StringValueParser::new().try_map(numbers)),
+        arg(NAMES, "names", "The names of all axes, those of the scan first: scan_y,scan_x,ky,kx")
+            .value_name("NAMES")
+            .value_parser(StringValueParser::new().try_map(names)),
+    ]
+    .into_iter()
+    .map(|arg| arg.help_heading(AXES).allow_hyphen_values(true))
+    .collect()
 }
 
 /// The argument of an option, and of a switch that which turns it off.
@@ -121,6 +182,7 @@ impl Args for DataArgs {
         command
             .arg(format.default_value("auto").value_name("NAME"))
             .args(specs().into_iter().flat_map(args_of))
+            .args(args_of_axes())
             .arg(stack.action(ArgAction::SetTrue))
     }
 
@@ -149,9 +211,17 @@ impl FromArgMatches for DataArgs {
                     .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
             }
         }
+        let steps = |id| matches.get_one::<Vec<(f64, String)>>(id).cloned().unwrap_or_default();
+        let calibrate = Calibrate {
+            scan_step: steps(SCAN_STEP),
+            pixel_size: steps(PIXEL_SIZE),
+            rotation: matches.get_one::<f64>(ROTATION).copied(),
+            centre: matches.get_one::<Vec<f64>>(CENTRE).cloned().unwrap_or_default(),
+            names: matches.get_one::<Vec<String>>(NAMES).cloned().unwrap_or_default(),
+        };
         let format = matches.get_one::<String>("format").cloned();
         let format = format.unwrap_or_else(|| "auto".to_owned());
-        Ok(DataArgs { format, stack: matches.get_flag("stack"), options })
+        Ok(DataArgs { format, stack: matches.get_flag("stack"), options, calibrate })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -7,7 +7,7 @@ use crate::roi::parse_roi;
 use crate::{exit, terminal};
 use framefold::io::{CsrWritten, Written};
 use framefold::{
-    CsrWriteOptions, Dataset, Error, Result, WriteOptions, open_as, write_dataset, write_raw_csr,
+    CsrWriteOptions, Dataset, Error, Result, WriteOptions, write_dataset, write_raw_csr,
 };
 use indicatif::BinaryBytes;
 use serde_json::{Value, json};
@@ -20,7 +20,9 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
         None => args.output.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml")),
     };
     check(args, sparse)?;
-    let dataset = open_as(&args.data.format, &args.input, &args.data.open_options(&[]))
+    let dataset = args
+        .data
+        .open(&args.data.format, &args.input, &[])
         .map_err(|error| error.with_path(&args.input))?;
     if !args.quiet {
         for warning in dataset.warnings() {

@@ -5,7 +5,7 @@ use crate::args::InfoArgs;
 use crate::terminal::{self, one_line};
 use framefold::core::{Axis, ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
 use framefold::io::detect;
-use framefold::{Dataset, Result, open_as};
+use framefold::{Dataset, Result};
 use indicatif::BinaryBytes;
 use serde_json::{Map, Value, json};
 use std::path::Path;
@@ -34,7 +34,7 @@ impl<'a> Facts<'a> {
         } else {
             (args.data.format.as_str(), "as told by --format".to_owned())
         };
-        let dataset = open_as(format, file, &args.data.open_options(&args.files))?;
+        let dataset = args.data.open(format, file, &args.files)?;
         Ok(Facts { file, dataset, reason })
     }
 

@@ -13,7 +13,7 @@ use framefold::core::{Bool8, NativeArray, Udf};
 use framefold::exec::Explanation;
 use framefold::kernels::{Look, Reduction};
 use framefold::{
-    Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults, open_as,
+    Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults,
 };
 use serde_json::{Value, json};
 use std::path::Path;
@@ -33,7 +33,7 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     };
     for_each_file(files, |file| {
         let target = targets.next();
-        let dataset = open_as(&command.data.format, file, &command.data.open_options(all_files))?;
+        let dataset = command.data.open(&command.data.format, file, all_files)?;
         let (udf, doubts) = command.reduction.udf(&dataset)?;
         let plan = Arc::new(plan(args, &dataset, udf)?);
         let warnings = oddities(&dataset, &plan, doubts);

@@ -117,7 +117,7 @@ pub(crate) fn add_steps(
 }
 
 /// Which quantities the step of an axis may be, by its unit.
-fn quantities(kind: AxisKind, from_last: usize, n_axes: usize) -> &'static [Quantity] {
+pub(crate) fn quantities(kind: AxisKind, from_last: usize, n_axes: usize) -> &'static [Quantity] {
     use Quantity as Q;
     match (kind, from_last, n_axes) {
         (AxisKind::Nav, 0, _) => &[Q::ScanStepX],

@@ -14,6 +14,7 @@ enum Kind {
     Energy,
     Angle,
     Current,
+    Temperature,
 }
 
 /// Kind, number, power of ten, and the names: the symbol first.
@@ -47,6 +48,7 @@ const UNITS: &[Row] = &[
     (Kind::Current, 1.0, -6, &["uA"]),
     (Kind::Current, 1.0, -9, &["nA"]),
     (Kind::Current, 1.0, -12, &["pA"]),
+    (Kind::Temperature, 1.0, 0, &["K", "kelvin"]),
 ];
 
 /// `value` with the unit that the file spells `unit`, in the unit of `quantity`; `None` if that
@@ -80,19 +82,31 @@ pub(crate) fn symbol(unit: &str) -> String {
         let is_volt = *kind == Kind::Energy && !name.to_lowercase().contains('e');
         !is_volt && name != "A"
     };
-    let symbol = row(name, None).filter(is_plain).and_then(|(kind, _, _, names)| {
-        let first = *names.first()?;
-        Some(match (kind, first.strip_prefix('u')) {
-            (Kind::Length, None) if first == "A" => "Å".to_owned(),
-            (_, Some(rest)) => format!("µ{rest}"),
-            _ => first.to_owned(),
-        })
-    });
+    let symbol = row(name, None).filter(is_plain).and_then(symbol_of);
     match symbol {
         Some(symbol) if inverse => format!("1/{symbol}"),
         Some(symbol) => symbol,
         None => unit.trim().chars().filter(|c| !c.is_control()).take(LONGEST).collect(),
     }
+}
+
+fn symbol_of((kind, _, _, names): &Row) -> Option<String> {
+    let first = *names.first()?;
+    Some(match (kind, first.strip_prefix('u')) {
+        (Kind::Length, None) if first == "A" => "Å".to_owned(),
+        (_, Some(rest)) => format!("µ{rest}"),
+        _ => first.to_owned(),
+    })
+}
+
+/// Whether it is a unit of the table, or one through such a unit.
+pub(crate) fn is_known(unit: &str) -> bool {
+    row(parts(&simplified(unit)).0, None).is_some()
+}
+
+/// The symbols of all units.
+pub(crate) fn known_symbols() -> Vec<String> {
+    UNITS.iter().filter_map(symbol_of).collect()
 }
 
 /// Without brackets, mathematical markup and the two micro signs of Unicode.

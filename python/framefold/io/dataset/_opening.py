@@ -12,6 +12,7 @@ from typing import Any
 from warnings import warn
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._calibration import split_facts
 from framefold.io.dataset._file import CLASSES, FileDataSet, open_files
 from framefold.io.dataset._table import FormatRow, format_rows
 from framefold.io.dataset.base import DataSet
@@ -27,6 +28,14 @@ def load_as(
     filetype: str | type[DataSet], args: tuple[Any, ...], options: dict[str, Any]
 ) -> DataSet:
     """Open a data set; see :meth:`framefold.Context.load`."""
+    options, facts = split_facts(options)
+    dataset = _load_as(filetype, args, options)
+    return dataset.calibrate(**facts) if facts else dataset
+
+
+def _load_as(
+    filetype: str | type[DataSet], args: tuple[Any, ...], options: dict[str, Any]
+) -> DataSet:
     if isinstance(filetype, type) and issubclass(filetype, DataSet):
         return filetype(*args, **options)
     if not isinstance(filetype, str):

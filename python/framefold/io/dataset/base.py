@@ -30,6 +30,7 @@ from framefold.io.dataset._backends import (
     IOBackend,
     MMapBackend,
 )
+from framefold.io.dataset._calibration import Facts, facts_of
 from framefold.io.dataset._meta import DataSetMeta
 from framefold.io.dataset._picking import (
     DataTile,
@@ -71,6 +72,9 @@ class DataSet:
 
     #: File type, absolute path and options; None if it is not a file.
     _opened_with: tuple[str, str, dict[str, Any]] | None = None
+
+    #: What :meth:`calibrate` was given, in order.
+    _calibrations: tuple[Facts, ...] = ()
 
     #: Whether a run has said that corrections of the file are not applied.
     _named_unused_corrections = False
@@ -181,6 +185,71 @@ class DataSet:
         them; an axis that the file does not calibrate has the scale 1.0 and no unit.
         """
         return tuple(Axis(*axis) for axis in self._engine.axes)
+
+    def calibrate(
+        self,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Self:
+        """A data set over the same data whose axes have these steps, units and names.
+
+        Data sets do not change: this one stays as it is. What is not given is as before. The same
+        are options of :meth:`framefold.Context.open`, :meth:`~framefold.Context.load` and
+        :meth:`~framefold.Context.export_dataset`.
+
+        Steps are ``(value, unit)`` or ``'0.5nm'`` for the last two axes of the scan or of frames;
+        or one of these for each axis, slowest first. Quantities of pint and astropy are taken,
+        too. Steps below 0 say that values fall with the index. Where a step is replaced, 0 stays at
+        the pixel where it was.
+
+        Parameters
+        ----------
+        scan_step
+            The distance of neighbouring positions: a length for :attr:`metadata`'s
+            ``scan_step_x`` and ``scan_step_y``; with any other unit (``'s'``, ``'K'``) only
+            :attr:`axes` has it.
+        pixel_size
+            The size of a pixel. The unit says of what: an angle is ``angle_step_x``, the inverse of
+            a length ``diffraction_step_x``, a length ``image_step_x`` (for spectra a wavelength,
+            which only :attr:`axes` has), an energy ``energy_step``.
+        rotation
+            The rotation of the scan in degrees, or an angle with its unit.
+        centre
+            The pixel at which the axes of frames have the value 0: ``(cy, cx)``.
+        names
+            The names of all axes, those of the scan first.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it does not fit the axes, or a unit is not known.
+
+        Examples
+        --------
+        >>> import numpy as np, framefold as ff
+        >>> ds = ff.Context.make_with("inline").load("memory", data=np.zeros((2, 3, 16, 16)))
+        >>> ds.calibrate(scan_step=(0.5, "nm"), pixel_size="1.2mrad", centre=(8, 8)).axes
+        (scan_y: 2 × 0.5 nm, scan_x: 3 × 0.5 nm, y: 16 × 1.2 mrad, from -9.6 mrad, \
+x: 16 × 1.2 mrad, from -9.6 mrad)
+        """
+        return self._with_facts(facts_of(scan_step, pixel_size, rotation, centre, names))
+
+    def _with_facts(self, facts: Facts) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._engine = self._engine.calibrated(**facts)
+        made._calibrations = (*self._calibrations, facts)
+        return made
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickles hold what was said of axes as well."""
+        if not self._calibrations:
+            return super().__reduce_ex__(protocol)
+        return _calibrated_again, (*self.__reduce__()[:2], self._calibrations)
 
     @property
     def meta(self) -> DataSetMeta:
@@ -395,6 +464,8 @@ class DataSet:
             If they do not fit the data set, or are no :class:`CorrectionSet`.
         """
         frames = self._frames_of(roi)
+        if self._calibrations and frames is not self._engine:
+            frames = frames.with_metadata_of(self._engine)
         if corrections is None:
             inherited = type(self).get_correction_data is DataSet.get_correction_data
             if inherited and frames.corrections is None:
@@ -486,6 +557,15 @@ def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps
     dataset = cls._of(engine, how)
     # Whoever opened it first was told.
     dataset._named_unused_corrections = True
+    return dataset
+
+
+def _calibrated_again(
+    make: Any, arguments: tuple[Any, ...], calibrations: tuple[Facts, ...]
+) -> DataSet:
+    dataset: DataSet = make(*arguments)
+    for facts in calibrations:
+        dataset = dataset._with_facts(facts)
     return dataset
 
 

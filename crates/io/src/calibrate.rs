@@ -1,0 +1,345 @@
+//! Steps, units and names of axes that a caller gives, in the place of what a file says.
+
+use crate::headers::calibration::{self, add_steps, quantities};
+use crate::headers::units::{is_known, known_symbols};
+use framefold_core::{
+    AxisKind, Calibration, Dataset, Error, MetadataList, NAMES_SEPARATOR, Quantity, Result,
+    usual_axis_name,
+};
+
+/// Facts about axes that replace those of the file; the default says nothing.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Calibrate {
+    /// The step of the scan and its unit: one for the last two axes, or one for each axis, slowest
+    /// first; empty for none.
+    pub scan_step: Vec<(f64, String)>,
+    /// The size of a pixel and its unit, likewise; the unit says what it is a size of.
+    pub pixel_size: Vec<(f64, String)>,
+    /// The rotation of the scan in degrees.
+    pub rotation: Option<f64>,
+    /// Which pixel has the value 0, for each axis of a frame; empty for none.
+    pub centre: Vec<f64>,
+    /// The names of all axes, those of the scan first; empty for none.
+    pub names: Vec<String>,
+}
+
+impl Calibrate {
+    /// The same frames with these facts. Where a step is replaced, 0 stays at the pixel where it was.
+    ///
+    /// # Errors
+    /// `InvalidArgument` that names what was given and what is expected.
+    pub fn apply(&self, dataset: Dataset) -> Result<Dataset> {
+        if *self == Calibrate::default() {
+            return Ok(dataset);
+        }
+        let (n_nav, n_sig) = (dataset.shape().nav().len(), dataset.shape().sig().len());
+        let mut list = dataset.metadata().clone();
+        let before = dataset.axes();
+        for (name, kind, steps, n) in [
+            ("scan_step", AxisKind::Nav, &self.scan_step, n_nav),
+            ("pixel_size", AxisKind::Sig, &self.pixel_size, n_sig),
+        ] {
+            let mut steps = each_axis(name, steps, n)?;
+            for (from_last, step) in steps.iter_mut().rev().enumerate() {
+                let Some(step) = step else { continue };
+                let index = n - 1 - from_last + if kind == AxisKind::Sig { n_nav } else { 0 };
+                let old = before.get(index);
+                step.offset = old.map(|axis| axis.offset / axis.scale * step.step);
+                forget(&mut list, kind, from_last, n);
+            }
+            match kind {
+                AxisKind::Nav => add_steps(&mut list, &steps, &[]),
+                AxisKind::Sig => add_steps(&mut list, &[], &steps),
+            };
+        }
+        self.place(&mut list, n_sig)?;
+        if let Some(rotation) = self.rotation {
+            list.number(Quantity::ScanRotation, finite("rotation", rotation)?);
+        }
+        self.name(&mut list, n_nav, n_sig)?;
+        Ok(dataset.with_metadata(list))
+    }
+
+    /// Moves the places of the axes of frames.
+    fn place(&self, list: &mut MetadataList, n_sig: usize) -> Result<()> {
+        if self.centre.is_empty() {
+            return Ok(());
+        }
+        if self.centre.len() != n_sig {
+            return Err(Error::invalid(format!(
+                "centre is {:?}, expected one number for each of the {n_sig} axes of a frame",
+                self.centre
+            ))
+            .with_hint("give rows and columns in pixels: (cy, cx)"));
+        }
+        for (from_last, &at) in self.centre.iter().rev().enumerate() {
+            let at = finite("centre", at)?;
+            let mut is_known = false;
+            if let Some(known) = list.calibration(AxisKind::Sig, from_last).cloned() {
+                is_known = true;
+                let offset = 0.0 - at * known.step;
+                list.calibrate(AxisKind::Sig, from_last, Calibration { offset, ..known });
+            }
+            for &quantity in quantities(AxisKind::Sig, from_last, n_sig) {
+                let step = list.get_number(quantity);
+                if let (Some(step), Some(offset)) = (step, quantity.offset_of_step()) {
+                    is_known = true;
+                    list.remove(offset);
+                    list.number(offset, Some(0.0 - at * step).filter(|&offset| offset != 0.0));
+                }
+            }
+            if !is_known && at != 0.0 {
+                let counted = Calibration { offset: 0.0 - at, ..Calibration::none() };
+                list.calibrate(AxisKind::Sig, from_last, counted);
+            }
+        }
+        Ok(())
+    }
+
+    fn name(&self, list: &mut MetadataList, n_nav: usize, n_sig: usize) -> Result<()> {
+        const LONGEST: usize = 200;
+        if self.names.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<&str> = self.names.iter().map(|name| name.trim()).collect();
+        let wrong = |what: String| {
+            Error::invalid(format!("names is {:?}: {what}", self.names)).with_hint(
+                "give one for each axis, those of the scan first: scan_y, scan_x, ky, kx",
+            )
+        };
+        if names.len() != n_nav + n_sig {
+            return Err(wrong(format!("the data have {} axes", n_nav + n_sig)));
+        }
+        for (i, name) in names.iter().enumerate() {
+            if name.is_empty()
+                || name.contains(',')
+                || name.contains(char::is_control)
+                || name.chars().count() > LONGEST
+            {
+                return Err(wrong(format!("'{name}' cannot be the name of an axis")));
+            }
+            if names.iter().take(i).any(|other| other == name) {
+                return Err(wrong(format!("'{name}' is there twice")));
+            }
+        }
+        let (nav, sig) = names.split_at(n_nav);
+        for (quantity, kind, names) in
+            [(Quantity::ScanAxes, AxisKind::Nav, nav), (Quantity::FrameAxes, AxisKind::Sig, sig)]
+        {
+            let usual = (0..names.len()).map(|i| usual_axis_name(kind, i, names.len()));
+            if usual.eq(names.iter().copied()) {
+                list.remove(quantity);
+            } else {
+                list.text(quantity, names.join(NAMES_SEPARATOR).as_str());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The steps that a text says, one or several with commas between them: `0.5nm`, `2 s, 0.5 nm`.
+///
+/// # Errors
+/// `InvalidArgument` that names the text if it is no number with a unit that is known.
+pub fn parse_steps(text: &str) -> Result<Vec<(f64, String)>> {
+    text.split(',').map(|part| parse_step(part.trim(), text)).collect()
+}
+
+fn parse_step(part: &str, text: &str) -> Result<(f64, String)> {
+    // The longest number that it begins with: 0.5eV is 0.5 and eV.
+    let is_number = part.starts_with(|c: char| c.is_ascii_digit() || "+-.".contains(c));
+    let ends = part.char_indices().map(|(at, c)| at + c.len_utf8()).rev();
+    let found = ends.filter(|_| is_number).find_map(|end| {
+        let (number, unit) = part.split_at_checked(end)?;
+        Some((number.parse::<f64>().ok()?, unit.trim().to_owned()))
+    });
+    let (value, unit) = found.ok_or_else(|| {
+        Error::invalid(format!("'{text}' is no number with a unit")).with_hint("write it as 0.5nm")
+    })?;
+    checked("the step", value, &unit)?;
+    Ok((value, unit))
+}
+
+/// Whether such a step can be that of an axis.
+fn checked(name: &str, value: f64, unit: &str) -> Result<()> {
+    if finite(name, value)? == 0.0 {
+        return Err(Error::invalid(format!("{name} is 0 {unit}, expected a number that is not 0")));
+    }
+    if !is_known(unit) {
+        let what = match unit {
+            "" => "has no unit".to_owned(),
+            unit => format!("has the unit '{unit}'"),
+        };
+        return Err(Error::invalid(format!("{name} {value} {what}, expected one that is known"))
+            .with_hint(format!(
+                "there are {}, and 1/nm and the like",
+                known_symbols().join(", ")
+            )));
+    }
+    Ok(())
+}
+
+fn finite(name: &str, value: f64) -> Result<f64> {
+    if value.is_finite() {
+        Ok(value)
+    } else {
+        Err(Error::invalid(format!("{name} is {value}, expected a finite number")))
+    }
+}
+
+/// The steps of `n` axes, slowest first, of which only the last two have one that is given once.
+fn each_axis(
+    name: &str,
+    steps: &[(f64, String)],
+    n: usize,
+) -> Result<Vec<Option<calibration::Calibration>>> {
+    if !(steps.len() <= 1 || steps.len() == n) {
+        return Err(Error::invalid(format!(
+            "{name} has {} values, expected one, or one for each of {n} axes",
+            steps.len()
+        )));
+    }
+    for (value, unit) in steps {
+        checked(name, *value, unit)?;
+    }
+    let step = |index: usize| {
+        let given = match steps {
+            [one] if n - index <= 2 => Some(one),
+            [_] => None,
+            all => all.get(index),
+        };
+        given.map(|(step, unit)| calibration::Calibration {
+            step: *step,
+            offset: None,
+            unit: unit.clone(),
+        })
+    };
+    Ok((0..n).map(step).collect())
+}
+
+/// Forgets all that is known of the steps of an axis.
+fn forget(list: &mut MetadataList, kind: AxisKind, from_last: usize, n: usize) {
+    list.uncalibrate(kind, from_last);
+    for &quantity in quantities(kind, from_last, n) {
+        list.remove(quantity);
+        quantity.offset_of_step().into_iter().for_each(|offset| list.remove(offset));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{MemoryArray, MemorySource};
+    use framefold_core::{DType, checked_product};
+    use std::sync::Arc;
+
+    fn dataset(shape: &[usize], sig_dims: usize) -> Dataset {
+        let bytes = vec![0u8; usize::try_from(checked_product(shape).unwrap()).unwrap()];
+        let layout = MemoryArray {
+            shape: shape.to_vec(),
+            offset_bytes: 0,
+            stored: DType::U8.into(),
+            sig_dims,
+            strides_bytes: None,
+        };
+        let source = MemorySource::try_new(Arc::new(bytes), layout).unwrap();
+        Dataset::try_new(Arc::new(source), None, 0).unwrap()
+    }
+
+    fn shown(dataset: &Dataset) -> String {
+        dataset.axes().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn texts_are_numbers_with_units() {
+        for (text, value, unit) in [
+            ("0.5nm", 0.5, "nm"),
+            ("-2e-3 1/Å", -2e-3, "1/Å"),
+            ("0.5eV", 0.5, "eV"),
+            (".5 seconds", 0.5, "seconds"),
+            ("10 K", 10.0, "K"),
+        ] {
+            assert_eq!(parse_steps(text).unwrap(), [(value, unit.to_owned())], "{text}");
+        }
+        assert_eq!(parse_steps("1nm, 2 s").unwrap().len(), 2);
+        for text in
+            ["", "nm", "0.5", "0.5 furlong", "0nm", "nan nm", "1e999nm", "1nm,", "0.5 nm nm"]
+        {
+            assert!(parse_steps(text).is_err(), "{text:?}");
+        }
+        let error = parse_steps("0.5 furlong").unwrap_err().to_string();
+        assert!(error.contains("'furlong'") && error.contains("nm, ") && error.contains("mrad"));
+    }
+
+    #[test]
+    fn steps_replace_those_that_were_known() {
+        let with = |scan: &str, pixel: &str, centre: &[f64]| {
+            let steps =
+                |text: &str| if text.is_empty() { vec![] } else { parse_steps(text).unwrap() };
+            let facts = Calibrate {
+                scan_step: steps(scan),
+                pixel_size: steps(pixel),
+                centre: centre.to_vec(),
+                ..Calibrate::default()
+            };
+            move |dataset: Dataset| facts.apply(dataset).unwrap()
+        };
+        let plain = || dataset(&[2, 3, 4, 5, 6], 2);
+        let once = with("0.5nm", "1.2mrad", &[])(plain());
+        assert_eq!(
+            shown(&once),
+            "scan_2: 2; scan_y: 3 × 0.5 nm; scan_x: 4 × 0.5 nm; y: 5 × 1.2 mrad; x: 6 × 1.2 mrad"
+        );
+        assert_eq!(once.metadata().get_number(Quantity::AngleStepX), Some(1.2));
+        // 0 stays at its pixel when the unit changes, whichever comes first.
+        let frame = "y: 5 × 0.2 1/nm, from -0.4 1/nm; x: 6 × 0.2 1/nm, from -0.6 1/nm";
+        let scan = "scan_2: 2 × 10 K; scan_y: 3 × 1 s; scan_x: 4 × 0.5 nm";
+        let centred = with("10K,1s,5Å", "", &[2.0, 3.0])(once);
+        let changed = with("", "0.02 1/Å", &[])(centred);
+        assert_eq!(shown(&changed), format!("{scan}; {frame}"));
+        assert_eq!(changed.metadata().get_number(Quantity::AngleStepX), None);
+        assert_eq!(changed.metadata().get_number(Quantity::AngleOffsetX), None);
+        let counted = with("", "", &[2.0, 3.0])(plain());
+        assert!(shown(&counted).ends_with("y: 5 × 1, from -2; x: 6 × 1, from -3"));
+        assert!(shown(&with("", "0.2 1/nm", &[])(counted)).ends_with(frame));
+        // Spectra have energies or wavelengths.
+        let spectra = || dataset(&[2, 8], 1);
+        assert!(shown(&with("", "0.5eV", &[2.0])(spectra())).ends_with("8 × 0.5 eV, from -1 eV"));
+        assert!(shown(&with("", "-0.5nm", &[])(spectra())).ends_with("channel: 8 × -0.5 nm"));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused() {
+        let nm = || (1.0, "nm".to_owned());
+        let refused =
+            |facts: Calibrate| facts.apply(dataset(&[2, 3, 4, 5], 2)).unwrap_err().to_string();
+        let all = Calibrate::default;
+        for (facts, word) in [
+            (Calibrate { scan_step: vec![nm(), nm(), nm()], ..all() }, "3 values"),
+            (Calibrate { scan_step: vec![(f64::NAN, "nm".into())], ..all() }, "NaN"),
+            (Calibrate { pixel_size: vec![(1.0, String::new())], ..all() }, "no unit"),
+            (Calibrate { pixel_size: vec![(0.0, "mrad".into())], ..all() }, "is 0 mrad"),
+            (Calibrate { rotation: Some(f64::INFINITY), ..all() }, "rotation is inf"),
+            (Calibrate { centre: vec![1.0], ..all() }, "2 axes"),
+            (Calibrate { names: vec!["a".into()], ..all() }, "4 axes"),
+            (Calibrate { names: ["a", "b", "c", "a"].map(Into::into).into(), ..all() }, "twice"),
+            (Calibrate { names: ["a", "b", "c", "d,e"].map(Into::into).into(), ..all() }, "'d,e'"),
+        ] {
+            let error = refused(facts.clone());
+            assert!(error.contains(word), "{facts:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn axes_are_named() {
+        let named = |names: &str| {
+            let names = names.split(' ').map(str::to_owned).collect();
+            let facts = Calibrate { names, rotation: Some(12.0), ..Calibrate::default() };
+            facts.apply(dataset(&[2, 3, 4, 5], 2)).unwrap()
+        };
+        assert_eq!(shown(&named("time scan_x ky kx")), "time: 2; scan_x: 3; ky: 4; kx: 5");
+        let usual = named("scan_y scan_x y x");
+        assert_eq!(usual.metadata().get(Quantity::ScanAxes), None);
+        assert_eq!(usual.metadata().get_number(Quantity::ScanRotation), Some(12.0));
+    }
+}

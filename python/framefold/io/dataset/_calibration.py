@@ -1,0 +1,134 @@
+"""Numbers with units, as callers give them, for :meth:`DataSet.calibrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import isfinite, pi
+from numbers import Real
+from typing import Any, TypedDict
+
+from framefold import _engine
+from framefold.exceptions import InvalidArgumentError
+
+__all__ = ["FACTS", "Facts", "facts_of", "split_facts"]
+
+#: The names of what :meth:`DataSet.calibrate` takes.
+FACTS = ("scan_step", "pixel_size", "rotation", "centre", "names")
+
+#: What a step may look like.
+_EXPECTED = (
+    "expected a number with a unit: (0.5, 'nm'), '0.5nm', a quantity of pint or astropy, or one "
+    "of these for each axis"
+)
+
+
+class Facts(TypedDict):
+    """The same in plain values, as the engine takes them."""
+
+    scan_step: list[tuple[float, str]]
+    pixel_size: list[tuple[float, str]]
+    rotation: float | None
+    centre: list[float]
+    names: list[str]
+
+
+def split_facts(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Options without what is for :meth:`DataSet.calibrate`, and that, if it was given."""
+    facts = {name: options[name] for name in FACTS if options.get(name) is not None}
+    return {name: value for name, value in options.items() if name not in FACTS}, facts
+
+
+def facts_of(scan_step: Any, pixel_size: Any, rotation: Any, centre: Any, names: Any) -> Facts:
+    """Plain values of what a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is something else; the message says what was expected.
+    """
+    return Facts(
+        scan_step=_steps("scan_step", scan_step),
+        pixel_size=_steps("pixel_size", pixel_size),
+        rotation=None if rotation is None else _degrees(rotation),
+        centre=[] if centre is None else _centre(centre),
+        names=[] if names is None else _names(names),
+    )
+
+
+def _steps(name: str, value: Any) -> list[tuple[float, str]]:
+    if value is None:
+        return []
+    if isinstance(value, str):
+        return _engine.parse_steps(value)
+    one = _one(value)
+    if one is not None:
+        return [one]
+    if not isinstance(value, Sequence) or not value:
+        raise InvalidArgumentError(f"{name} is {value!r}, {_EXPECTED}")
+    steps = []
+    for each in value:
+        parsed = _engine.parse_steps(each) if isinstance(each, str) else [_one(each)]
+        if len(parsed) != 1 or parsed[0] is None:
+            raise InvalidArgumentError(f"{name} has {each!r}, {_EXPECTED}")
+        steps.append(parsed[0])
+    return steps
+
+
+def _one(value: Any) -> tuple[float, str] | None:
+    """A pair of number and unit, or a quantity of a package; None if it is neither."""
+    if isinstance(value, (tuple, list)):
+        pair = value if len(value) == 2 and isinstance(value[1], str) else (None, "")
+    elif hasattr(value, "magnitude") and hasattr(value, "units"):  # pint
+        pair = (value.magnitude, str(value.units))
+    elif hasattr(value, "value") and hasattr(value, "unit"):  # astropy
+        pair = (value.value, str(value.unit))
+    else:
+        return None
+    number = _number(pair[0])
+    return None if number is None else (number, str(pair[1]))
+
+
+def _number(value: Any) -> float | None:
+    """A number as such; also an array without axes, as quantities hold."""
+    if getattr(value, "shape", None) == ():
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return None
+    return float(value)
+
+
+#: Degrees of units of angles.
+_ANGLES = {"deg": 1.0, "degree": 1.0, "rad": 180 / pi, "radian": 180 / pi}
+
+
+def _degrees(value: Any) -> float:
+    number = _number(value)
+    pair = _one(value)
+    if pair is not None and pair[1] in _ANGLES:
+        number = pair[0] * _ANGLES[pair[1]]
+    if number is None or not isfinite(number):
+        raise InvalidArgumentError(
+            f"rotation is {value!r}, expected a number of degrees, or an angle with the unit "
+            f"{' or '.join(_ANGLES)}"
+        )
+    return number
+
+
+def _centre(value: Any) -> list[float]:
+    numbers = [_number(each) for each in value] if isinstance(value, Iterable) else [None]
+    if not numbers or None in numbers or isinstance(value, str):
+        raise InvalidArgumentError(
+            f"centre is {value!r}, expected the pixel at which axes have the value 0: (cy, cx)"
+        )
+    return [number for number in numbers if number is not None]
+
+
+def _names(value: Any) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise InvalidArgumentError(
+            f"names is {value!r}, expected a name for each axis: ('scan_y', 'scan_x', 'ky', 'kx')"
+        )
+    names = list(value)
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidArgumentError(f"names is {value!r}, expected texts, one for each axis")
+    return names

@@ -1,0 +1,289 @@
+"""Steps, units and names of axes that are given, in the place of those of the file."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.corrections import CorrectionSet
+
+FACTS = {
+    "scan_step": (0.5, "nm"),
+    "pixel_size": "1.5mrad",
+    "rotation": 12,
+    "centre": (2, 3),
+    "names": ["slow", "fast", "ky", "kx"],
+}
+SHOWN = [
+    "slow: 3 × 0.5 nm",
+    "fast: 4 × 0.5 nm",
+    "ky: 5 × 1.5 mrad, from -3 mrad",
+    "kx: 6 × 1.5 mrad, from -4.5 mrad",
+]
+
+
+def shown(dataset):
+    return [repr(axis) for axis in dataset.axes]
+
+
+@pytest.fixture
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+@pytest.fixture
+def array():
+    return np.random.default_rng(1).integers(0, 9, (3, 4, 5, 6)).astype("uint16")
+
+
+@pytest.fixture
+def path(tmp_path, array):
+    np.save(tmp_path / "scan.npy", array)
+    return tmp_path / "scan.npy"
+
+
+def test_a_data_set_with_other_axes_is_another_one(ctx, path, array):
+    plain = ctx.open(path)
+    dataset = plain.calibrate(**FACTS)
+    assert shown(dataset) == SHOWN
+    assert shown(plain) == ["scan_y: 3", "scan_x: 4", "y: 5", "x: 6"]
+    assert plain.metadata == {}
+    assert type(dataset) is type(plain)
+    assert dataset.metadata == {
+        "scan_step_x": 0.5,
+        "scan_step_y": 0.5,
+        "scan_rotation": 12.0,
+        "angle_step_x": 1.5,
+        "angle_step_y": 1.5,
+        "angle_offset_x": -4.5,
+        "angle_offset_y": -3.0,
+        "scan_axes": "slow, fast",
+        "frame_axes": "ky, kx",
+    }
+    result = ctx.run_udf(dataset=dataset, udf=ff.SumUDF())["intensity"].data
+    assert np.array_equal(result, array.sum((0, 1)))
+
+
+@pytest.mark.parametrize("unit", ["nm", "Å", "1/nm", "1/A", "mrad", "deg", "eV"])
+def test_the_unit_says_which_quantity_it_is(ctx, unit):
+    known = {
+        "nm": ("image_step_x", 2.0),
+        "Å": ("image_step_x", 0.2),
+        "1/nm": ("diffraction_step_x", 2.0),
+        "1/A": ("diffraction_step_x", 20.0),
+        "mrad": ("angle_step_x", 2.0),
+        "deg": ("angle_step_x", 2000 * np.pi / 180),
+    }
+    if unit == "eV":
+        spectra = ctx.load("memory", data=np.zeros((3, 8)), sig_dims=1, pixel_size=(2, unit))
+        assert spectra.metadata == {"energy_step": 2.0, "energy_offset": 0.0}
+        return
+    dataset = ctx.load("memory", data=np.zeros((2, 2, 4, 4)), pixel_size=(2, unit))
+    name, value = known[unit]
+    assert dataset.metadata[name] == pytest.approx(value)
+    # Another unit is another quantity, and 0 stays where it was.
+    other = dataset.calibrate(centre=(1, 3)).calibrate(pixel_size="10 1/µm")
+    assert {key for key in other.metadata if "step" in key} == {
+        "diffraction_step_x",
+        "diffraction_step_y",
+    }
+    assert [axis.offset for axis in other.axes[2:]] == pytest.approx([-0.01, -0.03])
+
+
+def test_steps_of_each_axis(ctx):
+    series = ctx.load("memory", data=np.zeros((2, 3, 4, 5)), sig_dims=1)
+    for steps in (
+        [(10, "K"), (1.0, "s"), (0.5, "nm")],
+        "10K, 1 s, 5 Å",
+        ["10K", (np.int64(1), "seconds"), (np.array(0.5), "nm")],
+    ):
+        assert shown(series.calibrate(scan_step=steps)) == [
+            "scan_2: 2 × 10 K",
+            "scan_y: 3 × 1 s",
+            "scan_x: 4 × 0.5 nm",
+            "channel: 5",
+        ]
+    assert shown(series.calibrate(pixel_size="-0.5nm"))[3] == "channel: 5 × -0.5 nm"
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({"scan_step": 0.5}, ["scan_step is 0.5", "with a unit"]),
+        ({"scan_step": (0.5, "furlong")}, ["'furlong'", "nm", "mrad", "K"]),
+        ({"scan_step": "0.5 furlong"}, ["'furlong'", "nm"]),
+        ({"scan_step": "fast"}, ["'fast'", "0.5nm"]),
+        ({"scan_step": [(1, "nm")] * 3}, ["scan_step has 3 values", "2 axes"]),
+        ({"scan_step": (float("nan"), "nm")}, ["scan_step", "finite"]),
+        ({"pixel_size": (0, "mrad")}, ["pixel_size is 0 mrad"]),
+        ({"pixel_size": (True, "mrad")}, ["pixel_size"]),
+        ({"pixel_size": [(1, "mrad"), 2]}, ["pixel_size has 2"]),
+        ({"pixel_size": []}, ["pixel_size is []"]),
+        ({"rotation": "north"}, ["rotation is 'north'", "degrees"]),
+        ({"rotation": float("inf")}, ["rotation"]),
+        ({"centre": 3}, ["centre is 3", "(cy, cx)"]),
+        ({"centre": (1, 2, 3)}, ["centre", "2 axes"]),
+        ({"centre": (1, "x")}, ["centre"]),
+        ({"names": "abcd"}, ["names is 'abcd'"]),
+        ({"names": ["a", "b"]}, ["4 axes"]),
+        ({"names": ["a", "b", "c", "a"]}, ["'a'", "twice"]),
+        ({"names": ["a", "b", "c", 4]}, ["names"]),
+    ],
+)
+def test_what_does_not_fit_is_named(ctx, path, facts, words):
+    dataset = ctx.open(path)
+    with pytest.raises(InvalidArgumentError) as caught:
+        dataset.calibrate(**facts)
+    for word in words:
+        assert word in str(caught.value), str(caught.value)
+    with pytest.raises(InvalidArgumentError):
+        ctx.open(path, **facts)
+
+
+def test_quantities_of_packages_are_taken(ctx, path):
+    dataset = ctx.open(path)
+    like_pint = SimpleNamespace(magnitude=0.5, units="nanometer")
+    like_astropy = SimpleNamespace(value=np.float64(1.5), unit="mrad")
+    known = dataset.calibrate(scan_step=like_pint, pixel_size=(like_astropy, like_astropy))
+    assert shown(known) == [
+        "scan_y: 3 × 0.5 nm",
+        "scan_x: 4 × 0.5 nm",
+        "y: 5 × 1.5 mrad",
+        "x: 6 × 1.5 mrad",
+    ]
+    turned = dataset.calibrate(rotation=SimpleNamespace(value=np.pi / 2, unit="rad"))
+    assert turned.metadata["scan_rotation"] == pytest.approx(90)
+
+
+@pytest.mark.parametrize("unit", ["nm", "angstrom", "um", "1/nm", "1/angstrom", "mrad", "deg", "s"])
+def test_quantities_of_pint(ctx, path, unit):
+    pint = pytest.importorskip("pint", reason="pint is not installed")
+    step = pint.UnitRegistry().Quantity(2.0, unit)
+    plain = ctx.open(path)
+    assert plain.calibrate(pixel_size=step).axes == plain.calibrate(pixel_size=f"2 {unit}").axes
+
+
+@pytest.mark.parametrize("unit", ["nm", "Angstrom", "um", "1/nm", "1/Angstrom", "mrad", "deg", "s"])
+def test_quantities_of_astropy(ctx, path, unit):
+    units = pytest.importorskip("astropy.units", reason="astropy is not installed")
+    step = 2.0 * units.Unit(unit)
+    plain = ctx.open(path)
+    assert plain.calibrate(pixel_size=step).axes == plain.calibrate(pixel_size=f"2 {unit}").axes
+
+
+def test_opening_takes_the_same(ctx, path, array, tmp_path):
+    array.tofile(tmp_path / "scan.raw")
+    raw = {"dtype": "uint16", "nav_shape": (3, 4), "sig_shape": (5, 6)}
+    assert shown(ctx.open(path, **FACTS)) == SHOWN
+    assert shown(ctx.load("npy", path, **FACTS)) == SHOWN
+    assert shown(ctx.load("raw", tmp_path / "scan.raw", **raw, **FACTS)) == SHOWN
+    assert shown(ctx.load("memory", data=array, **FACTS)) == SHOWN
+    assert shown(ctx.load(type(ctx.open(path)), path, **FACTS)) == SHOWN
+    da = pytest.importorskip("dask.array")
+    assert shown(ctx.load("dask", da.from_array(array, chunks=(1, 4, 5, 6)), **FACTS)) == SHOWN
+
+
+def test_pickles_and_corrections_keep_them(ctx, path, array):
+    da = pytest.importorskip("dask.array")
+    facts = {name: FACTS[name] for name in ("scan_step", "rotation", "names")}
+    lazy = ctx.load("dask", da.from_array(array, chunks=(1, 4, 5, 6)))
+    for plain in (ctx.open(path), ctx.load("memory", data=array), lazy):
+        # One after the other is as all at once.
+        dataset = plain.calibrate(centre=(2, 3)).calibrate(pixel_size="1.5mrad").calibrate(**facts)
+        assert shown(dataset) == SHOWN
+        for again in (pickle.loads(pickle.dumps(dataset)), copy.copy(dataset)):
+            assert shown(again) == SHOWN
+            assert again.metadata == dataset.metadata
+            assert np.array_equal(again[1, 2], array[1, 2])
+        assert shown(pickle.loads(pickle.dumps(plain))) == shown(plain)
+    dark = CorrectionSet(dark=np.ones((5, 6)))
+    _, frames = dataset._corrected(dark, np.ones((3, 4), bool))
+    assert [axis[0] for axis in frames.axes] == FACTS["names"]
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "delayed"])
+def test_runs_of_all_executors_take_them(executor, path, array):
+    if executor == "delayed":
+        pytest.importorskip("dask")
+    context = ff.Context.make_with(executor)
+    try:
+        dataset = context.open(path, **FACTS)
+        result = context.run_udf(dataset=dataset, udf=SumOfTiles())["sums"].data
+        assert np.array_equal(np.asarray(result), array.sum((2, 3)))
+        assert shown(dataset) == SHOWN
+    finally:
+        context.close()
+
+
+def test_workers_of_dask_take_them(path, array):
+    pytest.importorskip("distributed")
+    with ff.Context.make_with("dask", cpus=1) as context:
+        dataset = context.open(path, **FACTS)
+        result = context.run_udf(dataset=dataset, udf=SumOfTiles())["sums"].data
+        assert np.array_equal(result, array.sum((2, 3)))
+
+
+class SumOfTiles(ff.UDF):
+    """A function in Python, which worker processes get with the data set."""
+
+    def get_result_buffers(self):
+        return {"sums": self.buffer(kind="nav", dtype="float64")}
+
+    def process_tile(self, tile):
+        self.results.sums[:] += tile.sum(axis=(1, 2))
+
+
+@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
+def test_copies_have_them(ctx, path, tmp_path, ending):
+    facts = {**FACTS, "scan_step": [(2, "s"), (5, "Å")]}
+    dataset = ctx.open(path).calibrate(**facts)
+    expected = ["slow: 3 × 2 s", *SHOWN[1:]]
+    assert shown(dataset) == expected
+    for copied, target in (
+        (lambda target: ctx.export_dataset(dataset, target), tmp_path / f"a.{ending}"),
+        (
+            lambda target: ctx.export_dataset(ctx.open(path), target, **facts),
+            tmp_path / f"b.{ending}",
+        ),
+    ):
+        copied(target)
+        assert shown(ctx.open(target)) == expected
+        assert ctx.open(target).metadata == dataset.metadata
+
+
+def test_a_part_of_a_dask_array_is_written_with_them(ctx, array, tmp_path):
+    da = pytest.importorskip("dask.array")
+    dataset = ctx.load("dask", da.from_array(array, chunks=(1, 4, 5, 6)), **FACTS)
+    ctx.export_dataset(dataset, tmp_path / "part.h5", roi=dataset.roi[1:])
+    expected = ["slow: 2 × 0.5 nm, from 0.5 nm", *SHOWN[1:]]
+    assert shown(ctx.open(tmp_path / "part.h5")) == expected
+
+
+def test_the_command_line_takes_them(ctx, path, tmp_path):
+    def run(*words):
+        command = [sys.executable, "-m", "framefold", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+
+    options = ["--scan-step", "0.5nm", "--pixel-size=1.5mrad", "--rotation", "12"]
+    options += ["--centre", "2,3", "--names", "slow,fast,ky,kx"]
+    told = run("info", path, "--json", *options)
+    axes = json.loads(told.stdout)["axes"]
+    assert [axis["offset"] for axis in axes] == [0, 0, -3, -4.5]
+    assert [axis["name"] for axis in axes] == FACTS["names"]
+    assert run("convert", path, "copy.h5", *options).returncode == 0
+    assert shown(ctx.open(tmp_path / "copy.h5")) == SHOWN
+    assert run("run", "sum", path, "-o", "sum.npy", *options).returncode == 0
+    wrong = run("info", path, "--scan-step", "0.5furlong")
+    assert wrong.returncode != 0
+    assert "furlong" in wrong.stderr
+    assert "mrad" in wrong.stderr
+    assert run("info", path, "--centre", "2").returncode != 0
