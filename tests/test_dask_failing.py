@@ -178,7 +178,8 @@ def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkey
         told = await scatter(*arguments)
         if not gone_ones:
             gone_ones.extend(*told[1].values())
-            cluster.replace(gone_ones)
+            for address in gone_ones:
+                cluster.replace(address)
             while gone_ones[0] in cluster.scheduler.workers:
                 await asyncio.sleep(0.01)
         return told
@@ -187,6 +188,7 @@ def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkey
     results = local.run_udf(frames(local), Sums(offset=np.full(100_000, 3.0)))
     assert set(results["sum"].raw_data) == {300_000}
     assert gone_ones
+    assert not set(gone_ones) & set(cluster.scheduler.workers)
     assert_usable(local)
 
 
@@ -228,14 +230,14 @@ class Sums(UDF):
 def test_a_busy_worker_is_not_waited_for(local, inline):  # noqa: F811
     """Somebody else keeps one of the workers busy."""
     client = local.executor.client
+    client.wait_for_workers(2)
     address = next(iter(client.nthreads()))
-    other = client.submit(time.sleep, 60, key="other", workers=[address], pure=False)
+    other = client.submit(time.sleep, 1000, key="other", workers=[address], pure=False)
     try:
         dataset = frames(inline)
         assert eventually(lambda: other.key in str(client.processing()))
-        begin = time.monotonic()
         assert_same([local.run_udf(dataset, Level())], [inline.run_udf(dataset, Level())])
-        assert not other.done(), time.monotonic() - begin
+        assert not other.done()
     finally:
         other.release()
         local.executor._own.replace(address)
