@@ -53,7 +53,7 @@ impl DataArgs {
     }
 
     /// The options for opening one of `files`.
-    fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
+    pub(crate) fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
         let files = if self.stack { files.to_vec() } else { Vec::new() };
         OpenOptions { files, ..self.options.clone() }
     }
