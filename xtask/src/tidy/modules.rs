@@ -15,8 +15,18 @@ const RULE: &str = "modules";
 const ORDERS: &[(&str, &[&str])] = &[(
     "crates/io/src/",
     &[
-        "options", "format", "access", "codec", "readers", "headers", "calibrate", "formats",
-        "registry", "detect", "reopen", "write",
+        "options",
+        "format",
+        "access",
+        "codec",
+        "readers",
+        "headers",
+        "calibrate",
+        "formats",
+        "registry",
+        "detect",
+        "reopen",
+        "write",
     ],
 )];
 

@@ -344,9 +344,18 @@ fn only_an_array(path: &Path) -> Result<()> {
     .with_hint("choose another name, or remove the folder yourself"))
 }
 
-/// Refuses folders that hold more than Zarr's files.
+/// Names of the files that describe groups and arrays of Zarr.
+const DESCRIPTIONS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
+
+/// Refuses folders that are no group and no array of Zarr, or hold more than Zarr's files.
 fn only_zarr(path: &Path) -> Result<()> {
-    match foreign(path, 0).map_err(|error| failed(error, path))? {
+    let names = names(path).map_err(|error| failed(error, path))?;
+    let described = names.is_empty() || names.iter().any(|name| DESCRIPTIONS.contains(&&**name));
+    let other = match (described, names.into_iter().next()) {
+        (false, first) => first,
+        (true, _) => foreign(path, 0).map_err(|error| failed(error, path))?,
+    };
+    match other {
         None => Ok(()),
         Some(name) => Err(Error::invalid(format!(
             "the output exists, and is a folder with more in it than Zarr's files; to replace it would remove \
@@ -358,7 +367,6 @@ fn only_zarr(path: &Path) -> Result<()> {
 
 /// A file in a folder, or below it, that is none of Zarr's: neither a description nor a chunk.
 fn foreign(folder: &Path, depth: usize) -> std::io::Result<Option<String>> {
-    const DESCRIPTIONS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata"];
     for entry in std::fs::read_dir(folder)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();

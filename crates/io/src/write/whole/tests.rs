@@ -46,6 +46,10 @@ fn put(path: &Path, kind: OutputKind, replace: bool, text: &str) -> Result<()> {
     match kind {
         OutputKind::File => std::fs::write(output.part(), text).unwrap(),
         OutputKind::ZarrArray => array(output.part(), text),
+        OutputKind::ZarrGroup => {
+            array(&output.part().join("image"), text);
+            std::fs::write(output.part().join("zarr.json"), r#"{"node_type": "group"}"#).unwrap();
+        }
     }
     output.publish()
 }
@@ -279,4 +283,24 @@ fn folders_of_others_are_named_and_kept() {
     refused("version 2");
     std::fs::remove_file(out.join(".zarray")).unwrap();
     refused("without Zarr arrays");
+}
+
+#[test]
+fn groups_of_zarr_take_the_place_of_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let write = |text| put(&out, OutputKind::ZarrGroup, true, text);
+    let error = || write("refused").unwrap_err().to_string();
+    std::fs::create_dir(&out).unwrap();
+    write("old").unwrap();
+    write("new").unwrap();
+    assert_eq!(read(&out.join("image")).as_deref(), Some("new"));
+    std::fs::write(out.join("image").join("thesis.txt"), "").unwrap();
+    assert!(error().contains("'thesis.txt'"), "{}", error());
+    // Names as chunks have them, but nothing that says that they are Zarr's.
+    std::fs::remove_dir_all(&out).unwrap();
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("0001"), "an image").unwrap();
+    assert!(error().contains("'0001'"), "{}", error());
+    assert_eq!(names_of(&out), ["0001"]);
 }
