@@ -46,3 +46,13 @@ pub const FORMATS: &[Format] = &[
     spe::FORMAT,
     raw::FORMAT,
 ];
+
+/// In which order a format's rows are given, in words, where that is not simply from the top down as
+/// they lie in the file.
+pub fn row_order(format: &str) -> Option<&'static str> {
+    match format {
+        "mib" => Some("as stored, the bottom row of the detector first; HyperSpy turns them over"),
+        "ser" => Some("from the top down; the file has the bottom row first"),
+        _ => None,
+    }
+}

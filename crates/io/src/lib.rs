@@ -61,7 +61,7 @@ pub use access::{SharedBytes, Storage};
 pub use calibrate::{Calibrate, parse_steps};
 pub use detect::{Detection, detect, open, open_as};
 pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
-pub use formats::FORMATS;
+pub use formats::{FORMATS, row_order};
 pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
 pub use readers::csr::{CsrArray, CsrSource, CsrSpec};
 pub use readers::linear::{

@@ -126,6 +126,12 @@ impl PyDataset {
         .collect()
     }
 
+    /// In which order rows are given, where that is not simply as they lie in the file.
+    #[getter]
+    fn row_order(&self) -> Option<&'static str> {
+        io::row_order(self.dataset.source().info().format)
+    }
+
     /// More meta data for people to read.
     #[getter]
     fn details(&self) -> Vec<(String, String)> {

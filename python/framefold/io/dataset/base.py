@@ -273,6 +273,8 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             for name, value in self.metadata.items()
         ]
         rows += [{"name": name, "value": value} for name, value in self._engine.details]
+        if self._engine.row_order is not None:
+            rows.append({"name": "row order", "value": self._engine.row_order})
         rows += [{"name": "warning", "value": warning} for warning in self.warnings]
         return rows
 
