@@ -91,7 +91,7 @@ def test_classes_objects_and_functions(run, capsys):
 
 def test_regions_are_those_of_the_command_line(run):
     for roi, index in [("::2", np.s_[::2]), ("1:3,-1", np.s_[1:3, -1]), ("2,3", (2, 3))]:
-        assert run(f"mine:Brightest a.npy -o out.npy --force --roi {roi}") == 0
+        assert run(f"mine:Brightest a.npy -o out.npy -f -r {roi}") == 0
         seen = np.zeros((4, 6), dtype=bool)
         seen[index] = True
         # Positions are integers; those without a result are not 0.

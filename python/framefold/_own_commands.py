@@ -122,10 +122,12 @@ def _parser() -> ArgumentParser:
         help="a parameter of the UDF class, as Python writes it, or a text; may be repeated",
     )
     parser.add_argument("-o", "--output", metavar="OUT", help="NAME.npy, or .npz for all buffers")
-    parser.add_argument("--force", action="store_true", help="replace OUT if it exists")
-    parser.add_argument("--buffer", metavar="NAME", help="which result buffer to write")
-    parser.add_argument("--roi", help="'0:64,10:20', '::2', '3,4', several joined by ';', or .npy")
-    parser.add_argument("--threads", type=int, metavar="N", help="the number of threads")
+    parser.add_argument("-f", "--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("-b", "--buffer", metavar="NAME", help="which result buffer to write")
+    parser.add_argument(
+        "-r", "--roi", help="'0:64,10:20', '::2', '3,4', several joined by ';', or .npy"
+    )
+    parser.add_argument("-j", "--threads", type=int, metavar="N", help="the number of threads")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no summary")
     file = parser.add_argument_group("options about the file")
     file.add_argument("--format", default="auto", metavar="NAME", help="see 'framefold formats'")

@@ -4,9 +4,10 @@ use crate::args::{Cli, Command};
 use crate::terminal::{self, is_broken_pipe};
 use crate::{command, exit, interrupt};
 use clap::Parser;
-use clap::error::ErrorKind as ClapKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind as ClapKind};
 use framefold::{Error, ErrorKind, Result};
 use std::ffi::OsString;
+use std::path::Path;
 
 /// Runs the command line `args`, the program's name first, and returns the exit code.
 ///
@@ -68,7 +69,23 @@ fn usage(error: &clap::Error) -> u8 {
         ClapKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             report(&Error::invalid("there is no command").with_hint("see 'framefold --help'"))
         }
-        _ => report(&Error::invalid(one_line(&error.to_string())).with_hint(help_hint(error))),
+        _ => report(&refusal(error)),
+    }
+}
+
+/// What is wrong with the call, and what to do.
+fn refusal(error: &clap::Error) -> Error {
+    let what = Error::invalid(one_line(&error.to_string()));
+    match error.get(ContextKind::InvalidSubcommand) {
+        // A file stands where a command, or a reduction, is missing.
+        Some(ContextValue::String(word)) if Path::new(word).exists() => {
+            let missing = match help_hint(error).contains(" run ") {
+                true => format!("name a reduction before it, such as 'framefold run sum {word}'"),
+                false => format!("name a command before it, such as 'framefold info {word}'"),
+            };
+            Error::invalid(format!("'{word}' is a file, not a command")).with_hint(missing)
+        }
+        _ => what.with_hint(help_hint(error)),
     }
 }
 
@@ -78,9 +95,14 @@ fn one_line(message: &str) -> String {
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        .filter(|line| !line.is_empty())
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .collect();
-    let text = lines.join(" ");
+    let text = lines.iter().fold(String::new(), |text, line| match line.strip_prefix("tip: ") {
+        // Of what is similar, the names alone.
+        Some(tip) => format!("{text}; did you mean {}?", tip.split_once(": ").map_or(tip, |t| t.1)),
+        None if text.is_empty() => (*line).to_owned(),
+        None => format!("{text} {line}"),
+    });
     text.strip_prefix("error: ").unwrap_or(&text).to_owned()
 }
 
@@ -105,12 +127,31 @@ mod tests {
         };
         assert_eq!(
             message("framefold run com a.mib --cyy 3"),
-            "unexpected argument '--cyy' found tip: a similar argument exists: '--cy'; see \
-             'framefold run com --help'"
+            "unexpected argument '--cyy' found; did you mean '--cy'?; see 'framefold run com --help'"
+        );
+        assert_eq!(
+            message("framefold run summm a.mib"),
+            "unrecognized subcommand 'summm'; did you mean 'sum'?; see 'framefold run --help'"
+        );
+        // That one could pass it as a file's name fits nobody's typo.
+        assert_eq!(
+            message("framefold run sum a.mib --no-such-thing"),
+            "unexpected argument '--no-such-thing' found; see 'framefold run sum --help'"
         );
         let missing = message("framefold run sum");
         assert!(missing.contains("<FILE>") && missing.contains("required"), "{missing}");
         assert!(!missing.contains('\n'));
+    }
+
+    #[test]
+    fn a_file_in_the_place_of_a_command_is_said_so() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let path = file.path().to_str().unwrap();
+        for (words, hint) in [(&["run"][..], "'framefold run sum "), (&[], "'framefold info ")] {
+            let line = [&["framefold"], words, &[path]].concat();
+            let told = refusal(&Cli::try_parse_from(line).unwrap_err()).to_string();
+            assert!(told.contains("is a file, not a command") && told.contains(hint), "{told}");
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use std::path::Path;
 /// The region of interest that `text` means on a scan of shape `nav`.
 ///
 /// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or blocks joined by
-/// `;`. A block has an entry for each axis, slowest first: `a:b` (either end may be left out) or
-/// one index. Negative numbers count from the end, and axes at the end that are left out are taken
+/// `;`. A block has an entry for each axis, slowest first: `a:b` (either end may be left out),
+/// `a:b:step`, or one index. Negative numbers count from the end, and axes at the end that are left out are taken
 /// whole, as in NumPy. Unlike there, what lies outside of the scan is an error.
 ///
 /// # Errors
@@ -22,8 +22,8 @@ pub(crate) fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
     let n_positions = nav.iter().fold(1, |n: usize, &len| n.saturating_mul(len));
     let mut mask = memory::filled(false, n_positions)?;
     for block in text.split(';') {
-        let ranges = parse_block(block, nav)?;
-        mark(&mut mask, nav, &ranges)?;
+        let parts = parse_block(block, nav)?;
+        mark(&mut mask, nav, &parts)?;
     }
     Roi::try_new(mask)
 }
@@ -47,7 +47,20 @@ fn from_file(path: &Path, nav: &[usize]) -> Result<Roi> {
     mask.and_then(Roi::try_new).map_err(|error| error.with_path(path))
 }
 
-fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Range<usize>>> {
+/// What a block selects of an axis: every `step`th position of a range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Part {
+    range: Range<usize>,
+    step: usize,
+}
+
+impl Part {
+    fn positions(&self) -> impl Iterator<Item = usize> + Clone + use<> {
+        self.range.clone().step_by(self.step)
+    }
+}
+
+fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Part>> {
     let entries: Vec<&str> = block.split(',').map(str::trim).collect();
     if entries.len() > nav.len() {
         return Err(refused(
@@ -55,26 +68,28 @@ fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Range<usize>>> {
             format!("has {} axes, the scan has {}", entries.len(), nav.len()),
         ));
     }
-    let mut ranges = Vec::with_capacity(nav.len());
+    let mut parts = Vec::with_capacity(nav.len());
     for (axis, &len) in nav.iter().enumerate() {
         let Some(entry) = entries.get(axis) else {
-            ranges.push(0..len);
+            parts.push(Part { range: 0..len, step: 1 });
             continue;
         };
-        let range = parse_entry(entry, len).ok_or_else(|| {
-            refused(block, format!("has '{entry}', which is neither an index nor a slice a:b"))
+        let part = parse_entry(entry, len).ok_or_else(|| {
+            let what =
+                "which is neither an index nor a slice a:b or a:b:step, with steps of 1 or more";
+            refused(block, format!("has '{entry}', {what}"))
         })?;
-        if range.is_empty() || range.end > len {
+        if part.range.is_empty() || part.range.end > len {
             let what = format!("has '{entry}', but axis {axis} of the scan goes from 0 to {len}");
             return Err(refused(block, what));
         }
-        ranges.push(range);
+        parts.push(part);
     }
-    Ok(ranges)
+    Ok(parts)
 }
 
 /// One entry of a block: an index or a slice. Negative numbers count from the end.
-fn parse_entry(entry: &str, len: usize) -> Option<Range<usize>> {
+fn parse_entry(entry: &str, len: usize) -> Option<Part> {
     let number = |text: &str| match text.trim().strip_prefix('-') {
         // What lies before the axis is out of it, as what lies behind.
         Some(back) => match back.parse().ok()? {
@@ -86,35 +101,47 @@ fn parse_entry(entry: &str, len: usize) -> Option<Range<usize>> {
     let or = |text: &str, default| {
         if text.trim().is_empty() { Some(default) } else { number(text) }
     };
-    match entry.split_once(':') {
-        Some((start, end)) => Some(or(start, 0)?..or(end, len)?),
-        None => {
-            let index = number(entry)?;
-            Some(index..index.checked_add(1)?)
+    let step = |text: &str| match text.trim() {
+        "" => Some(1),
+        text => text.parse().ok().filter(|&step| step > 0),
+    };
+    let bounds: Vec<&str> = entry.split(':').collect();
+    let (range, step) = match *bounds.as_slice() {
+        [start, end] => (or(start, 0)?..or(end, len)?, 1),
+        [start, end, by] => (or(start, 0)?..or(end, len)?, step(by)?),
+        [index] => {
+            let index = number(index)?;
+            (index..index.checked_add(1)?, 1)
         }
-    }
+        _ => return None,
+    };
+    Some(Part { range, step })
 }
 
 fn refused(block: &str, what: String) -> Error {
-    Error::invalid(format!("the ROI '{}' {what}", block.trim()))
-        .with_hint("write slices such as 0:64,10:20, a position such as 3,4, or name an .npy file")
+    Error::invalid(format!("the ROI '{}' {what}", block.trim())).with_hint(
+        "write slices such as 0:64,10:20 or ::2, a position such as 3,4, or name an .npy file",
+    )
 }
 
 /// Selects the positions of the block, row by row.
 ///
 /// # Errors
 /// `Limit` if there is no memory for as many numbers as there are rows.
-fn mark(mask: &mut [bool], nav: &[usize], ranges: &[Range<usize>]) -> Result<()> {
-    let Some((last, outer)) = ranges.split_last() else { return Ok(()) };
+fn mark(mask: &mut [bool], nav: &[usize], parts: &[Part]) -> Result<()> {
+    let Some((last, outer)) = parts.split_last() else { return Ok(()) };
     let mut starts = vec![0];
-    for (range, &len) in outer.iter().zip(nav) {
-        let mut next = memory::with_room(starts.len().saturating_mul(range.len()))?;
-        next.extend(starts.iter().flat_map(|s| range.clone().map(move |i| s * len + i)));
+    for (part, &len) in outer.iter().zip(nav) {
+        let n = part.range.len().div_ceil(part.step);
+        let mut next = memory::with_room(starts.len().saturating_mul(n))?;
+        next.extend(starts.iter().flat_map(|s| part.positions().map(move |i| s * len + i)));
         starts = next;
     }
     let row_len = nav.last().copied().unwrap_or(1);
     for start in starts {
-        mask[start * row_len + last.start..start * row_len + last.end].fill(true);
+        for position in last.positions() {
+            mask[start * row_len + position] = true;
+        }
     }
     Ok(())
 }
@@ -139,6 +166,10 @@ mod tests {
         assert_eq!(positions("2:,:1; 0 , 0", &[3, 4]), [0, 8]);
         assert_eq!(positions("5:7", &[9]), [5, 6]);
         assert_eq!(positions("1,0,1", &[2, 2, 2]), [5]);
+        assert_eq!(positions("::2", &[3, 2]), [0, 1, 4, 5]);
+        assert_eq!(positions("::2,1::2", &[3, 4]), [1, 3, 9, 11]);
+        assert_eq!(positions("-5:-1:3", &[9]), [4, 7]);
+        assert_eq!(positions("::99", &[9]), [0]);
     }
 
     #[test]
@@ -150,6 +181,10 @@ mod tests {
             ("0,0,0", "3 axes"),
             ("a", "neither"),
             ("", "neither"),
+            ("::0", "steps of 1 or more"),
+            ("::-1", "steps of 1 or more"),
+            ("0:1:1:1", "neither"),
+            ("1:1:2", "axis 0"),
             ("-4,0", "axis 0"),
             (":-5", "axis 0"),
             ("-0:-0", "axis 0"),
@@ -166,13 +201,13 @@ mod tests {
     proptest! {
         #[test]
         fn a_block_selects_what_lies_within(
-            axes in prop::collection::vec((1usize..6, 0usize..6, 1usize..6), 1..4),
+            axes in prop::collection::vec((1usize..6, 0usize..6, 1usize..6, 1usize..4), 1..4),
         ) {
-            let nav: Vec<usize> = axes.iter().map(|(len, start, n)| len + start + n).collect();
-            let ranges: Vec<Range<usize>> =
-                axes.iter().map(|&(_, start, n)| start..start + n).collect();
+            let nav: Vec<usize> = axes.iter().map(|(len, start, n, _)| len + start + n).collect();
+            let ends = |&(_, start, n, step): &(usize, usize, usize, usize)| (start, start + n, step);
+            let ranges: Vec<(usize, usize, usize)> = axes.iter().map(ends).collect();
             let text: Vec<String> =
-                ranges.iter().map(|r| format!("{}:{}", r.start, r.end)).collect();
+                ranges.iter().map(|(start, end, step)| format!("{start}:{end}:{step}")).collect();
             let roi = parse_roi(&text.join(","), &nav).unwrap();
             let shape = framefold::Shape::try_new(&nav, &[1]).unwrap();
             for (flat, selected) in roi.mask().iter().enumerate() {
@@ -180,7 +215,7 @@ mod tests {
                     .nav_coordinates(flat)
                     .iter()
                     .zip(&ranges)
-                    .all(|(coordinate, range)| range.contains(coordinate));
+                    .all(|(c, (start, end, step))| c >= start && c < end && (c - start) % step == 0);
                 prop_assert_eq!(*selected, inside);
             }
         }

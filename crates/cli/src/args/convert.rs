@@ -20,8 +20,9 @@ pub(crate) struct ConvertArgs {
     /// The format to write [default: what the ending of OUT means]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub to: Option<ConvertTo>,
-    /// Write these scan positions only: 'a:b,c:d', several joined by ';', or a mask in an NPY file
-    #[arg(long, allow_hyphen_values = true, value_name = "ROI")]
+    /// Write these scan positions only: 'a:b,c:d', '::2', several joined by ';', or a mask in an NPY
+    /// file
+    #[arg(short, long, allow_hyphen_values = true, value_name = "ROI")]
     pub roi: Option<String>,
     /// The shape of a chunk on all axes, those of the scan first: 1,32,64,64
     #[arg(long, value_parser = parse::shape, value_name = "SHAPE")]
@@ -42,13 +43,13 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     pub no_verify: bool,
     /// Work on N threads [default: one for each core]
-    #[arg(long, value_parser = parse::count, value_name = "N")]
+    #[arg(short = 'j', long, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
     /// Sparse files: keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
     #[arg(long, allow_negative_numbers = true, value_name = "X")]
     pub threshold: Option<f64>,
     /// Replace the output if it exists
-    #[arg(long)]
+    #[arg(short, long)]
     pub force: bool,
     /// Print one JSON object that sums up what was written
     #[arg(long)]

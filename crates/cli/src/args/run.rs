@@ -13,20 +13,20 @@ pub(crate) struct RunArgs {
     #[arg(short, long, global = true, value_name = "OUT")]
     pub output: Option<String>,
     /// Replace OUT if it exists
-    #[arg(long, global = true)]
+    #[arg(short, long, global = true)]
     pub force: bool,
     /// Which result buffer to write; see 'framefold reductions'
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(short, long, global = true, value_name = "NAME")]
     pub buffer: Option<String>,
     /// Scan positions to use: a boolean NAME.npy of the scan's shape, or slices as in NumPy:
-    /// '0:64,10:20' (a block), '3,4' (one position), '0:8;3,4' (both)
-    #[arg(long, allow_hyphen_values = true, global = true, value_name = "ROI")]
+    /// '0:64,10:20' (a block), '::2' (every second row), '3,4' (one position), '0:8;3,4' (both)
+    #[arg(short, long, allow_hyphen_values = true, global = true, value_name = "ROI")]
     pub roi: Option<String>,
     /// Print what would be done and why, and do not run
     #[arg(long, global = true)]
     pub explain: bool,
     /// The number of threads [default: as many as the machine has]
-    #[arg(long, global = true, value_parser = parse::count, value_name = "N")]
+    #[arg(short = 'j', long, global = true, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
     /// Print one JSON object per file that sums up the result
     #[arg(long, global = true)]
