@@ -280,6 +280,30 @@ def test_empty_axes_and_single_numbers_are_saved(tmp_path):
         assert file["none/data"].shape == (0, 2)
 
 
+def test_names_of_axes_do_not_clash_with_others(tmp_path):
+    h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
+    axes = (AXES[0]._replace(name="data"), AXES[1]._replace(name="a/b"))
+    valid = np.ones(NAV, bool)
+    valid[0] = False
+    result = UDFResultDict(image=buffer("nav", np.ones(NAV), axes=axes, valid=valid))
+    for ending in TOGETHER:
+        result.save(tmp_path / f"x{ending}")
+    with h5py.File(tmp_path / "x.h5") as file:
+        assert list(file["image"].attrs["axes"]) == ["data_2", "a_b"]
+        np.testing.assert_array_equal(file["image/data_2"], axes[0].values)
+        assert file["image/valid"].shape == NAV
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ff.exceptions.FileAccessError, match="No space left"):
+        buffer("nav", np.ones(NAV)).save(tmp_path / "x.zarr")
+    assert os.listdir(tmp_path) == []
+
+
 def test_results_of_a_run_are_saved(tmp_path):
     h5py = pytest.importorskip("h5py", reason="h5py reads HDF5")
     scan = ff.Context.make_with("inline").load(

@@ -105,15 +105,19 @@ def signal_last(result: Labelled) -> tuple[npt.NDArray[Any], tuple[Axis, ...], i
 
 
 def dimensions(results: list[Labelled]) -> list[tuple[str, ...]]:
-    """Names of the axes of all results: two axes have the same one only if they are the same."""
+    """Names of the axes of all results: two axes have the same one only if they are the same.
+
+    None has the name of a result or of a mask, or a slash in it, as they are names in files.
+    """
     known: dict[str, Axis] = {}
+    taken = {name for each in results for name in (each.name, each.name + VALID, "valid")}
     found = []
     for result in results:
         names: list[str] = []
         for axis in result.axes:
             name = f"{result.name}_{axis.name}" if axis.kind == "extra" else axis.name
-            taken = {each.name for each in results}
-            first, number = name, 2
+            first, number = name.replace("/", "_"), 2
+            name = first
             while name in names or name in taken or known.get(name, axis) != axis:
                 name, number = f"{first}_{number}", number + 1
             known[name] = axis

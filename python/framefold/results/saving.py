@@ -12,7 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.exceptions import (
+    FileAccessError,
+    FramefoldError,
+    InvalidArgumentError,
+    UnsupportedError,
+)
 from framefold.results.layout import VALID, Labelled, all_labelled, numeric
 from framefold.results.trees import Group, hyperspy, labelled_arrays, nexus
 from framefold.results.zarr_files import write_zarr
@@ -57,6 +62,13 @@ def save(
     try:
         WRITERS[ending](whole, results, ending)
         whole.publish()
+    except OSError as error:
+        if isinstance(error, FramefoldError):
+            raise
+        raise FileAccessError(
+            f"could not write '{path}': {error}; check the space on the disk and the permissions "
+            f"of the folder"
+        ) from error
     finally:
         whole.discard()
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
 from pathlib import Path
 from typing import Any
@@ -92,8 +93,16 @@ def _write_array(
         file = folder.joinpath("c", *("0" for _ in shape))
         file.parent.mkdir(parents=True, exist_ok=True)
     if array.size:
-        file.write_bytes(data)
+        _write(file, data)
 
 
 def _describe(file: Path, content: Attributes) -> None:
-    file.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    _write(file, (json.dumps(content, indent=2) + "\n").encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file, and wait until it is on the disk: it gets its name afterwards."""
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
