@@ -25,7 +25,10 @@ def command_line(path: Path, *options: str, udf: str = "com") -> npt.NDArray[np.
     """The picture of a result: of the centre of mass of each frame, or of another function."""
     picture = path.with_suffix(".png")
     command = [sys.executable, "-m", "framefold", "run", udf, path, "-o", picture, "--force"]
-    subprocess.run([*command, "--vmax", str(LONGEST), "--upscale", "1", *options], check=True)
+    how = ["--vmax", str(LONGEST), "--upscale", "1", *options]
+    if "--legend" not in options:
+        how.append("--plain")
+    subprocess.run([*command, *how], check=True)
     return np.asarray(Image.open(picture).convert("RGBA"))
 
 

@@ -2,7 +2,7 @@
 
 use crate::numbers::{components, reals};
 use crate::render::Plane;
-use framefold::core::{BufferKind, NativeArray, TypedVec};
+use framefold::core::{Axis, AxisKind, BufferKind, NativeArray, TypedVec};
 use framefold::exec::{ResultBuffer, expand_nav};
 use framefold::kernels::Look;
 use framefold::{Error, Result, RunResults, Shape};
@@ -23,6 +23,8 @@ pub(crate) struct Field {
     pub look: Look,
     /// One truth value per entry of the leading axes: whether there is data. `None` if all are.
     pub valid: Option<Vec<bool>>,
+    /// The axes that are not channels, with their steps and units.
+    pub axes: Vec<Axis>,
 }
 
 /// Two planes of one page: values, or y and x components.
@@ -45,9 +47,16 @@ impl Field {
     /// Lays out `buffer`. Buffers of kind `nav` get the shape of the scan; frames that were
     /// selected by a ROI stay a stack in scan order instead, or they would drown in gaps.
     ///
+    /// `axes` are those of the data set.
+    ///
     /// # Errors
     /// `Bug` if the buffer is not what it was declared to be.
-    pub(crate) fn try_new(buffer: ResultBuffer, results: &RunResults, look: Look) -> Result<Self> {
+    pub(crate) fn try_new(
+        buffer: ResultBuffer,
+        results: &RunResults,
+        look: Look,
+        axes: &[Axis],
+    ) -> Result<Self> {
         let n_extra = buffer.decl.extra_shape.len();
         let array = buffer.array.try_native()?;
         let is_vector = look == Look::Vectors && buffer.decl.extra_shape == [2];
@@ -62,14 +71,18 @@ impl Field {
             }
             (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav()?)),
         };
+        let n_channel_axes = match (kind, look) {
+            (BufferKind::Single, _) | (_, Look::Frames) => 0,
+            _ => n_extra,
+        };
+        let shape = array.shape();
+        let base = shape.get(..shape.len().saturating_sub(n_channel_axes)).unwrap_or_default();
         Ok(Field {
             name: buffer.decl.name,
+            axes: axes_of(base, kind, look, axes),
             kind,
             array,
-            n_channel_axes: match (kind, look) {
-                (BufferKind::Single, _) | (_, Look::Frames) => 0,
-                _ => n_extra,
-            },
+            n_channel_axes,
             look,
             valid: valid.filter(|valid| valid.contains(&false)),
         })
@@ -126,6 +139,24 @@ impl Field {
         }
     }
 
+    /// The axes of a page (y, x), if it has two and any of them is calibrated.
+    pub(crate) fn page_axes(&self) -> Option<(&Axis, &Axis)> {
+        let [.., y, x] = &self.axes[..] else { return None };
+        (is_calibrated(y) || is_calibrated(x)).then_some((y, x))
+    }
+
+    /// What channels are called: nothing, if there is one, otherwise `[0]`, `[0, 1]`.
+    pub(crate) fn channel_names(&self) -> Vec<String> {
+        let shape = self.array.shape();
+        indices(shape.get(self.base_shape().len()..).unwrap_or_default())
+    }
+
+    /// The same for pages.
+    pub(crate) fn page_names(&self) -> Vec<String> {
+        let base = self.base_shape();
+        indices(base.get(..base.len().saturating_sub(2)).unwrap_or_default())
+    }
+
     /// The planes to draw; gaps are NaN.
     pub(crate) fn channels(&self) -> Vec<Channel> {
         let (mut re, mut im) = components(self.array.values());
@@ -165,6 +196,60 @@ impl Field {
     }
 }
 
+/// Whether anything is known of where positions are.
+pub(crate) fn is_calibrated(axis: &Axis) -> bool {
+    (axis.scale, axis.offset, axis.unit.as_str()) != (1.0, 0.0, "")
+}
+
+/// The axes of a result of shape `base`: those of the scan or of frames, others are counted.
+fn axes_of(base: &[usize], kind: BufferKind, look: Look, axes: &[Axis]) -> Vec<Axis> {
+    let of = |kind: AxisKind| axes.iter().filter(move |axis| axis.kind == kind).cloned();
+    let known: Vec<Axis> = match (kind, look) {
+        (BufferKind::Single, _) => vec![],
+        (_, Look::Frames) => of(AxisKind::Nav).chain(of(AxisKind::Sig)).collect(),
+        (BufferKind::Nav, _) => of(AxisKind::Nav).collect(),
+        (BufferKind::Sig, _) => of(AxisKind::Sig).collect(),
+    };
+    // The last ones belong together, as the first ones may be a stack of selected frames.
+    let missing = base.len().saturating_sub(known.len());
+    let surplus = known.len().saturating_sub(base.len());
+    let known = known.into_iter().skip(surplus).map(Some);
+    let all = std::iter::repeat_n(None, missing).chain(known);
+    let counted = |number: usize, size: usize| Axis {
+        name: format!("index_{number}"),
+        kind: AxisKind::Nav,
+        size,
+        scale: 1.0,
+        offset: 0.0,
+        unit: String::new(),
+    };
+    let fits = |axis: Option<Axis>, size: usize| axis.filter(|axis| axis.size == size);
+    base.iter()
+        .zip(all)
+        .enumerate()
+        .map(|(i, (&size, axis))| fits(axis, size).unwrap_or_else(|| counted(i, size)))
+        .collect()
+}
+
+/// All indices into `shape`, as they are written; one empty text if there is but one.
+fn indices(shape: &[usize]) -> Vec<String> {
+    let n: usize = shape.iter().product();
+    if n == 1 {
+        return vec![String::new()];
+    }
+    let index = |flat: usize| {
+        let mut rest = flat;
+        let mut place = Vec::with_capacity(shape.len());
+        for &len in shape.iter().rev() {
+            place.push((rest % len).to_string());
+            rest /= len;
+        }
+        place.reverse();
+        format!("[{}]", place.join(", "))
+    };
+    (0..n).map(index).collect()
+}
+
 /// Whether every value is one that `f64` holds exactly.
 fn fits_f64(values: &TypedVec) -> bool {
     match values {
@@ -193,6 +278,12 @@ pub(crate) mod tests {
             n_channel_axes,
             look: Look::Values,
             valid,
+            axes: axes_of(
+                &shape[..shape.len() - n_channel_axes],
+                BufferKind::Nav,
+                Look::Values,
+                &[],
+            ),
         }
     }
 

@@ -1,9 +1,13 @@
 //! Writing results: one file per format, chosen by the extension of the output's name.
 
 mod atomic;
+mod csv;
 mod drawing;
+mod hdf5;
+mod jpg;
 mod npy;
 mod npz;
+mod panel;
 mod png;
 mod tif;
 
@@ -21,6 +25,9 @@ use std::path::{Path, PathBuf};
 /// as colours, and enlarged.
 const DRAWN_BYTES: u64 = 64;
 
+/// The name of standard output.
+const STANDARD_OUTPUT: &str = "-";
+
 /// The place of the input's name in the output's.
 const STEM: &str = "{stem}";
 
@@ -31,21 +38,32 @@ enum Format {
     Npz,
     Tif,
     Png,
+    Jpg,
+    Csv,
+    Hdf5,
 }
 
 impl Format {
     fn of(path: &Path) -> Result<Self> {
+        if path.as_os_str() == STANDARD_OUTPUT {
+            return Ok(Format::Csv);
+        }
         let extension = path.extension().map(|e| e.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("npy") => Ok(Format::Npy),
             Some("npz") => Ok(Format::Npz),
             Some("tif" | "tiff") => Ok(Format::Tif),
             Some("png") => Ok(Format::Png),
+            Some("jpg" | "jpeg") => Ok(Format::Jpg),
+            Some("csv") => Ok(Format::Csv),
+            Some("h5" | "hdf5") => Ok(Format::Hdf5),
             Some(other) => Err(format!("'.{other}' is not a format for results")),
             None => Err("the output's name has no extension".to_owned()),
         }
         .map_err(|what| {
-            Error::invalid(what).with_path(path).with_hint("use .npy, .npz, .tif or .png")
+            Error::invalid(what).with_path(path).with_hint(
+                "use .npy, .npz, .h5, .tif, .csv, .png or .jpg, or - for CSV on standard output",
+            )
         })
     }
 }
@@ -84,6 +102,9 @@ impl Target {
 
     fn try_new(path: PathBuf, force: bool) -> Result<Self> {
         let format = Format::of(&path)?;
+        if path.as_os_str() == STANDARD_OUTPUT {
+            return Ok(Target { path, format, force });
+        }
         if path.is_dir() {
             return Err(Error::invalid("the output is a directory")
                 .with_path(path)
@@ -108,7 +129,12 @@ impl Target {
 
     /// Whether all buffers are written, not only one.
     pub(crate) fn takes_all(&self) -> bool {
-        self.format == Format::Npz
+        matches!(self.format, Format::Npz | Format::Hdf5)
+    }
+
+    /// Whether it is standard output.
+    pub(crate) fn is_standard_output(&self) -> bool {
+        self.path.as_os_str() == STANDARD_OUTPUT
     }
 
     /// Refuses to replace one of the files that are read.
@@ -142,11 +168,26 @@ impl Target {
         style: &PictureStyle,
         cancel: &Cancel,
     ) -> Result<Option<String>> {
-        if matches!(self.format, Format::Tif | Format::Png) {
+        if matches!(self.format, Format::Tif | Format::Png | Format::Jpg) {
             let n_values = u64::try_from(main.array.values().len()).unwrap_or(u64::MAX);
             memory::check(n_values.saturating_mul(DRAWN_BYTES))?;
         }
+        if self.is_standard_output() {
+            return csv::write(&mut std::io::stdout().lock(), main).map(|()| None);
+        }
         let written = match self.format {
+            Format::Csv => {
+                atomic::write(&self.path, self.force, cancel, |out| csv::write(out, main))
+                    .map(|()| None)
+            }
+            Format::Hdf5 => {
+                hdf5::write(&self.path, self.force, cancel, style, fields, extras).map(|()| None)
+            }
+            Format::Jpg => {
+                let (picture, caption) = drawing::draw(main, style)?;
+                atomic::write(&self.path, self.force, cancel, |out| jpg::write(out, &picture))
+                    .map(|()| Some(caption))
+            }
             Format::Npy => {
                 let array = main.with_nan()?;
                 atomic::write(&self.path, self.force, cancel, |out| npy::write(out, &array))
@@ -157,7 +198,7 @@ impl Target {
                     .map(|()| None)
             }
             Format::Tif => atomic::write(&self.path, self.force, cancel, |out| {
-                tif::write(out, main, &TiffLabels::default())
+                tif::write(out, main, &tif::labels_of(main, &style.title))
             })
             .map(|()| None),
             Format::Png => {
@@ -203,7 +244,8 @@ mod tests {
         let target = |name: &str, force| Target::try_new(folder.path().join(name), force);
         assert!(target("there.npy", false).is_err());
         assert!(target("there.npy", true).is_ok());
-        assert!(target("x.jpg", false).is_err());
+        assert!(target("x.docx", false).is_err());
+        assert!(Target::try_new("-".into(), false).unwrap().is_standard_output());
         assert!(target("noextension", false).is_err());
         assert!(target("nowhere/x.npy", false).is_err());
         assert_eq!(target("X.TIFF", false).unwrap().format, Format::Tif);

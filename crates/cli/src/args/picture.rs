@@ -1,4 +1,4 @@
-//! Options about pictures (`-o NAME.png`).
+//! Options about pictures (`-o NAME.png`, `.jpg`).
 
 use super::parse;
 use crate::output::PictureStyle;
@@ -55,8 +55,11 @@ pub(crate) struct PictureArgs {
     /// What to subtract from a vector field before its directions are drawn as colours
     #[arg(long, global = true, value_enum, default_value_t = CenterArg::Median)]
     pub center: CenterArg,
-    /// Add the colour scale (a bar, or a wheel for vector fields) on the right
+    /// Draw the result alone: no title, no scale bar, no colour scale
     #[arg(long, global = true)]
+    pub plain: bool,
+    /// Draw the result alone with the colour scale (a bar, or a wheel for vector fields) on the right
+    #[arg(long, global = true, conflicts_with = "plain")]
     pub legend: bool,
 }
 
@@ -69,8 +72,8 @@ pub(crate) enum CenterArg {
 }
 
 impl PictureArgs {
-    /// The way results are to be drawn.
-    pub(crate) fn style(&self) -> PictureStyle {
+    /// The way results of `title` are to be drawn.
+    pub(crate) fn style(&self, title: &str) -> PictureStyle {
         PictureStyle {
             scale: ScaleOptions {
                 percentiles: self.percentile,
@@ -87,6 +90,8 @@ impl PictureArgs {
             },
             upscale: self.upscale,
             legend: self.legend,
+            labelled: !self.plain && !self.legend,
+            title: title.to_owned(),
         }
     }
 }

@@ -8,8 +8,8 @@ use std::num::NonZeroUsize;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Options about the run")]
 pub(crate) struct RunArgs {
-    /// Where the result goes: NAME.npy, .npz (all buffers), .tif or .png; '{stem}' stands for
-    /// the name of the input file without extension
+    /// Where the result goes: NAME.npy, .tif, .csv, .npz or .h5 (all buffers), .png or .jpg; '-' is
+    /// CSV on standard output; '{stem}' stands for the name of the input file without extension
     #[arg(short, long, global = true, value_name = "OUT")]
     pub output: Option<String>,
     /// Replace OUT if it exists

@@ -49,6 +49,12 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
             });
         }
         if let Some(target) = &target {
+            if target.is_standard_output() && (args.json || !args.probe.is_empty()) {
+                return Err(Error::invalid(
+                    "the result and what --json or --probe print would mix",
+                )
+                .with_hint("write the result to a file, or leave these options out"));
+            }
             target.check_not_input(&dataset.source().info().paths)?;
         }
         let job =
@@ -103,7 +109,7 @@ impl Job<'_> {
         }
         let mut caption = None;
         if let Some(target) = &self.target {
-            let style = self.command.picture.style();
+            let style = self.command.picture.style(self.reduction.name);
             caption = target.write(&fields, main_field, &extras, &style, cancel)?;
         }
         if args.json {
@@ -117,6 +123,8 @@ impl Job<'_> {
             return Ok(());
         }
         match &self.target {
+            // What is on standard output is the result, and nothing else.
+            Some(target) if target.is_standard_output() => Ok(()),
             Some(target) => {
                 let caption = caption.unwrap_or_else(|| match target.takes_all() {
                     true => fields.iter().map(in_words).collect::<Vec<_>>().join("; "),
@@ -151,10 +159,11 @@ impl Job<'_> {
             Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
                 .with_hint(format!("choose one of {}", names.join(", ")))
         })?;
+        let axes = self.plan.dataset().axes();
         let fields = udf
             .buffers
             .into_iter()
-            .map(|buffer| Field::try_new(buffer, &results, self.reduction.look))
+            .map(|buffer| Field::try_new(buffer, &results, self.reduction.look, &axes))
             .collect::<Result<Vec<Field>>>()?;
         Ok((fields, main))
     }

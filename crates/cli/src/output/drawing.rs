@@ -1,9 +1,10 @@
 //! Laying a result out as one picture.
 
+use super::panel::{Key, panel};
 use crate::field::{Channel, Field, Page};
 use crate::render::{
-    Center, Colormap, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale, bar,
-    draw_line, draw_scalars, draw_vectors, montage, wheel,
+    Center, Colormap, MISSING, Picture, Plane, Scale, ScaleOptions, VectorOptions, VectorScale,
+    bar, draw_line, draw_scalars, draw_vectors, montage, montage_on, wheel,
 };
 use framefold::kernels::Look;
 use framefold::{Error, Result};
@@ -34,8 +35,12 @@ pub(crate) struct PictureStyle {
     pub center: Center,
     /// The factor of enlargement; chosen by the size if not given.
     pub upscale: Option<NonZeroUsize>,
-    /// Whether the colour scale is added on the right.
+    /// Whether the colour scale alone is added on the right.
     pub legend: bool,
+    /// Whether each panel has a title, a scale bar, and numbers that explain its colours.
+    pub labelled: bool,
+    /// What is drawn: the name of the reduction.
+    pub title: String,
 }
 
 /// Draws `field`; gives the picture and what its colours mean.
@@ -49,10 +54,22 @@ pub(crate) fn draw(field: &Field, style: &PictureStyle) -> Result<(Picture, Stri
     let layout = Layout::try_new(field, style)?;
     let mut pictures = Vec::new();
     let mut captions = Vec::new();
-    for channel in &field.channels() {
-        captions.push(layout.draw_channel(channel, style, &mut pictures));
+    let names = field.channel_names();
+    for (i, channel) in field.channels().iter().enumerate() {
+        let from = pictures.len();
+        let meaning = layout.draw_channel(channel, style, &mut pictures);
+        if style.labelled {
+            let name = names.get(i).filter(|_| field.look != Look::Vectors);
+            let title = format!("{}: {}", style.title, field.name);
+            let title = title + name.map_or("", String::as_str);
+            layout.label(field, &title, &meaning, style, pictures.get_mut(from..));
+        }
+        captions.push(meaning);
     }
-    let sheet = montage(&pictures, GAP);
+    let sheet = match style.labelled {
+        true => montage_on(&pictures, 0, [255; 4]),
+        false => montage(&pictures, GAP),
+    };
     let vectors = matches!(captions.first(), Some(Meaning::Vectors(_)));
     let sheet = match (style.legend, vectors, layout.line.is_some()) {
         (true, true, _) => {
@@ -145,6 +162,34 @@ impl Layout {
         }
     }
 
+    /// Makes panels of the pages of a channel.
+    fn label(
+        &self,
+        field: &Field,
+        title: &str,
+        meaning: &Meaning,
+        style: &PictureStyle,
+        pictures: Option<&mut [Picture]>,
+    ) {
+        let pages = field.page_names();
+        let names = if field.look == Look::Vectors { ["x", "y"] } else { ["Re", "Im"] };
+        for (i, picture) in pictures.unwrap_or_default().iter_mut().enumerate() {
+            let key = match meaning {
+                Meaning::Scalars(scale) if self.line.is_some() => {
+                    let axis = field.axes.last().cloned();
+                    Key::Line(*scale, axis, field.page_shape().1)
+                }
+                Meaning::Scalars(scale) => Key::Bar(&style.colours, *scale),
+                Meaning::Vectors(scales) => {
+                    Key::Wheel(scales.get(i).map_or(0.0, |scale| scale.max), names)
+                }
+            };
+            let title = format!("{title}{}", pages.get(i).map_or("", String::as_str));
+            let result = std::mem::replace(picture, Picture::filled(0, 0, MISSING));
+            *picture = panel(result, &title, &key, field.page_axes());
+        }
+    }
+
     fn draw_scalars(&self, plane: &Plane, scale: &Scale, style: &PictureStyle) -> Picture {
         match self.line {
             Some(columns) => draw_line(plane.values(), scale, columns, LINE_HEIGHT),
@@ -217,7 +262,6 @@ impl std::fmt::Display for Short {
 mod tests {
     use super::*;
     use crate::field::tests::field;
-    use crate::render::MISSING;
     use framefold::core::Complex64;
 
     fn style() -> PictureStyle {
@@ -228,6 +272,8 @@ mod tests {
             center: Center::None,
             upscale: None,
             legend: false,
+            labelled: false,
+            title: "sum".into(),
         }
     }
 
@@ -299,6 +345,19 @@ mod tests {
         let (picture, _) = draw(&field(&[2, 2], vec![1u8, 0, 2, 3], 0, None), &legend).unwrap();
         assert_eq!((picture.width(), picture.height()), (512 + GAP + BAR_WIDTH, 512));
         assert_eq!(picture.pixel(0, 535), [255; 4]);
+    }
+
+    #[test]
+    fn each_channel_is_a_panel_with_its_own_numbers() {
+        let labelled = PictureStyle { labelled: true, ..style() };
+        let values = vec![0.0, 0.0, 1.0, 100.0, 0.5, 50.0, 0.25, 25.0];
+        let (two, _) = draw(&field(&[2, 2, 2], values, 1, None), &labelled).unwrap();
+        let (one, _) = draw(&field(&[2, 2], vec![1u8, 0, 2, 3], 0, None), &labelled).unwrap();
+        // Below each other: two panels of half the height, each with a title.
+        assert!(two.height() > one.height() && two.width() < one.width());
+        assert_eq!(one.pixel(0, 0), [255; 4]);
+        let (line, _) = draw(&field(&[16], vec![1u8; 16], 0, None), &labelled).unwrap();
+        assert!(line.width() > 512 && line.height() > LINE_HEIGHT + 40);
     }
 
     #[test]

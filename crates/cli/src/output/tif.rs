@@ -10,9 +10,9 @@
 mod labels;
 
 use super::atomic::failed;
-use crate::field::Field;
+use crate::field::{Field, is_calibrated};
 use crate::numbers::reals;
-use framefold::core::{DType, NativeArray, TypedVec};
+use framefold::core::{Axis, DType, NativeArray, TypedVec};
 use framefold::{Error, Result};
 pub use labels::{TiffLabels, TiffStep};
 use std::borrow::Cow;
@@ -38,6 +38,23 @@ pub(super) fn write(
     labels: &TiffLabels,
 ) -> Result<()> {
     write_tiff(out, &*field.with_nan()?, field.n_channel_axes, labels)
+}
+
+/// The steps of the axes of a field's pages, where they are known.
+pub(super) fn labels_of(field: &Field, title: &str) -> TiffLabels {
+    let step = |axis: &Axis| {
+        is_calibrated(axis).then(|| TiffStep {
+            unit: axis.unit.clone(),
+            scale: axis.scale,
+            offset: axis.offset,
+        })
+    };
+    let (y, x) = match &field.axes[..] {
+        [.., y, x] => (step(y), step(x)),
+        [x] => (None, step(x)),
+        [] => (None, None),
+    };
+    TiffLabels { title: format!("{title}: {}", field.name), y, x, ome: false }
 }
 
 /// Writes the pages of `array`: its last two axes but the `n_channel_axes` that count channels.

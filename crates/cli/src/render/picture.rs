@@ -90,12 +90,17 @@ impl Picture {
 
 /// Lays pictures out on a grid, about as wide as high, `gap` pixels apart, in reading order.
 pub fn montage(pictures: &[Picture], gap: usize) -> Picture {
+    montage_on(pictures, gap, MISSING)
+}
+
+/// The same, on a ground of one colour.
+pub fn montage_on(pictures: &[Picture], gap: usize, ground: [u8; 4]) -> Picture {
     let width = pictures.iter().map(Picture::width).max().unwrap_or(0);
     let height = pictures.iter().map(Picture::height).max().unwrap_or(0);
     let columns = grid_columns(pictures.len(), width, height);
     let rows = pictures.len().div_ceil(columns);
     let span = |n: usize, len: usize| n * len + n.saturating_sub(1) * gap;
-    let mut sheet = Picture::filled(span(columns, width), span(rows, height), MISSING);
+    let mut sheet = Picture::filled(span(columns, width), span(rows, height), ground);
     for (i, picture) in pictures.iter().enumerate() {
         sheet.paste(picture, i / columns * (height + gap), i % columns * (width + gap));
     }

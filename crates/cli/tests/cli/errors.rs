@@ -21,7 +21,7 @@ fn wrong_calls_are_2() {
         ("run sum scan.npy --frame-header 4", &["frame_header", "npy"]),
         ("run sum scan.npy --probe 9,9", &["[9, 9]", "[4, 5]"]),
         ("run sum scan.npy --sync-offset 6", &["sync_offset 6"]),
-        ("run sum scan.npy -o out.jpg", &["'.jpg'", ".png"]),
+        ("run sum scan.npy -o out.docx", &["'.docx'", ".png"]),
         ("run sum scan.npy -o out", &["extension"]),
         ("run sum scan.npy -o scan.npy", &["exists", "--force"]),
         ("run sum scan.npy -o scan.npy --force", &["one of the input files"]),

@@ -75,7 +75,7 @@ fn tif_holds_a_page_per_mask() {
 fn png_shows_the_scan_enlarged_with_gaps_transparent() {
     let bench = Bench::new();
     bench.scan("scan.npy");
-    let outcome = bench.call("run sum_sig scan.npy -o out.png --cmap gray --roi 0,:;1,1:");
+    let outcome = bench.call("run sum_sig scan.npy -o out.png --cmap gray --roi 0,:;1,1: --plain");
     assert!(
         outcome.stdout.starts_with("out.png: intensity: colours of gray"),
         "{}",
@@ -90,6 +90,53 @@ fn png_shows_the_scan_enlarged_with_gaps_transparent() {
     assert_eq!(pixel(0, 0), [0, 0, 0, 255]);
     assert_eq!(pixel(339, 509), [255; 4]);
     assert_eq!(pixel(339, 0)[3], 0);
+}
+
+#[test]
+fn pictures_are_labelled_unless_they_are_to_be_plain() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let size = |name: &str| {
+        let file = std::io::BufReader::new(std::fs::File::open(bench.path(name)).unwrap());
+        let reader = png::Decoder::new(file).read_info().unwrap();
+        (reader.info().width, reader.info().height)
+    };
+    assert_eq!(bench.call("run sum_sig scan.npy -o plain.png --plain -q").code, 0);
+    assert_eq!(bench.call("run sum_sig scan.npy -o bar.png --legend -q").code, 0);
+    assert_eq!(bench.call("run sum_sig scan.npy -o labelled.png -q").code, 0);
+    assert_eq!(size("plain.png"), (510, 340));
+    assert_eq!(size("bar.png").1, 340);
+    assert!(size("labelled.png") > size("bar.png") && size("labelled.png").1 > 340);
+    assert_eq!(bench.call("run sum_sig scan.npy -o out.jpg -q").code, 0);
+    assert!(std::fs::read(bench.path("out.jpg")).unwrap().starts_with(&[0xFF, 0xD8, 0xFF]));
+}
+
+#[test]
+fn csv_is_a_table_also_on_standard_output() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run masks scan.npy --disk 0 --disk 1 -o out.csv -q").code, 0);
+    let text = std::fs::read_to_string(bench.path("out.csv")).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines[0], "scan_y,scan_x,intensity[0],intensity[1]");
+    assert_eq!(lines.len(), 7);
+    assert!(lines[1].starts_with("0,0,12,"));
+    let outcome = bench.call("run masks scan.npy --disk 0 --disk 1 -o -");
+    assert_eq!((outcome.code, outcome.stdout.as_str()), (0, text.as_str()));
+    let outcome = bench.call("run sum_sig scan.npy --roi 1,2 -o - -q");
+    assert!(outcome.stdout.contains("\n0,0,\n"), "{}", outcome.stdout);
+    bench.call("run sum scan.npy -o - --json").assert_failed(2, &["would mix"]);
+}
+
+#[test]
+fn hdf5_holds_all_results_as_nexus() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert_eq!(bench.call("run stddev scan.npy -o out.h5 -q").code, 0);
+    let outcome =
+        bench.call("run sum out.h5 --format hdf5 --ds-path mean/data --sig-dims 1 --json");
+    assert_eq!(outcome.code, 0, "{}", outcome.stderr);
+    bench.call("run stddev scan.npy -o out.h5").assert_failed(2, &["exists"]);
 }
 
 #[test]

@@ -114,7 +114,8 @@ fn a_real_scan_gives_a_picture() {
     let scan = "MIB/rosettasciio/Merlin_navigation4x2_signalNx256_ROI/\
                 003_merlin_test_roi_sig256x64_nav4x2_hot_pixel_52x_39y.mib";
     let bench = Bench::new();
-    let output = bench.command("run com -o com.png").arg(folder.join(scan)).output().unwrap();
+    let output =
+        bench.command("run com -o com.png --plain").arg(folder.join(scan)).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let file = std::io::BufReader::new(std::fs::File::open(bench.path("com.png")).unwrap());
     let reader = png::Decoder::new(file).read_info().unwrap();
