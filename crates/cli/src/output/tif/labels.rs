@@ -182,22 +182,39 @@ impl TiffLabels {
     }
 }
 
-/// `1 / scale` as a fraction, exact where the scale has few digits.
+/// `1 / scale` as the fraction of 32-bit numbers that is closest to it, by its continued fraction.
 fn per_unit(scale: f64) -> Rational {
-    let scale = scale.abs();
-    let few_digits = (0..=9).map(|digits| 10_u32.pow(digits)).find_map(|n| {
-        let d = scale * f64::from(n);
-        let is_whole = (d - d.round()).abs() <= 1e-9 * d && (1.0..=4e9).contains(&d);
-        is_whole.then_some(Rational { n, d: d.round() as u32 })
-    });
-    few_digits.unwrap_or_else(|| {
-        const MOST: f64 = 4e9;
-        match scale {
-            scale if !scale.is_finite() || scale == 0.0 => Rational { n: 1, d: 1 },
-            scale if scale > 1.0 => Rational { n: ((MOST / scale) as u32).max(1), d: MOST as u32 },
-            scale => Rational { n: MOST as u32, d: ((MOST * scale).round() as u32).max(1) },
+    let value = scale.abs().recip();
+    if !value.is_finite() || value == 0.0 {
+        return Rational { n: 1, d: 1 };
+    }
+    let most = u64::from(u32::MAX);
+    let (mut before, mut last) = ((0_u64, 1_u64), (1_u64, 0_u64));
+    let mut rest = value;
+    loop {
+        // Casts of what is too large saturate.
+        let whole = rest.floor() as u64;
+        let next = (
+            whole.saturating_mul(last.0).saturating_add(before.0),
+            whole.saturating_mul(last.1).saturating_add(before.1),
+        );
+        if next.0 > most || next.1 > most {
+            break;
         }
-    })
+        (before, last) = (last, next);
+        let error = last.0 as f64 / last.1 as f64 - value;
+        rest = (rest - rest.floor()).recip();
+        if error.abs() <= 1e-14 * value || !rest.is_finite() {
+            break;
+        }
+    }
+    let fits = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
+    match last {
+        // Beyond what 32 bits hold.
+        (_, 0) => Rational { n: u32::MAX, d: 1 },
+        (0, _) => Rational { n: 1, d: u32::MAX },
+        (n, d) => Rational { n: fits(n), d: fits(d) },
+    }
 }
 
 fn escaped(text: &str, other: impl Fn(char) -> String) -> String {
@@ -220,16 +237,17 @@ mod tests {
 
     #[test]
     fn fractions_are_those_of_the_decimal_numbers() {
-        for (scale, n, d) in [(0.5, 10, 5), (0.22, 100, 22), (12.0, 1, 12), (-3.0, 1, 3)] {
+        for (scale, n, d) in [(0.5, 2, 1), (0.22, 50, 11), (12.0, 1, 12), (-3.0, 1, 3)] {
             let found = per_unit(scale);
             assert_eq!((found.n, found.d), (n, d), "{scale}");
         }
         for scale in [1.0 / 3.0, 1e-7 / 3.0, 1e5 / 3.0, std::f64::consts::PI] {
             let found = per_unit(scale);
             let read = f64::from(found.d) / f64::from(found.n);
-            assert!((read / scale - 1.0).abs() < 1e-4, "{scale}: {read}");
+            assert!((read / scale - 1.0).abs() < 1e-12, "{scale}: {read}");
         }
         assert_eq!(per_unit(0.0).n, 1);
+        assert_eq!((per_unit(1e-12).n, per_unit(1e12).d), (u32::MAX, u32::MAX));
     }
 
     #[test]
