@@ -99,7 +99,7 @@ fn one_line(message: &str) -> String {
         .collect();
     let text = lines.iter().fold(String::new(), |text, line| match line.strip_prefix("tip: ") {
         // Of what is similar, the names alone.
-        Some(tip) => format!("{text}; did you mean {}?", tip.split_once(": ").map_or(tip, |t| t.1)),
+        Some(tip) => format!("{text}; similar: {}", tip.split_once(": ").map_or(tip, |t| t.1)),
         None if text.is_empty() => (*line).to_owned(),
         None => format!("{text} {line}"),
     });
@@ -127,11 +127,11 @@ mod tests {
         };
         assert_eq!(
             message("framefold run com a.mib --cyy 3"),
-            "unexpected argument '--cyy' found; did you mean '--cy'?; see 'framefold run com --help'"
+            "unexpected argument '--cyy' found; similar: '--cy'; see 'framefold run com --help'"
         );
         assert_eq!(
             message("framefold run summm a.mib"),
-            "unrecognized subcommand 'summm'; did you mean 'sum'?; see 'framefold run --help'"
+            "unrecognized subcommand 'summm'; similar: 'sumsig', 'sum'; see 'framefold run --help'"
         );
         // That one could pass it as a file's name fits nobody's typo.
         assert_eq!(
