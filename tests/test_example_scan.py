@@ -40,6 +40,16 @@ def test_the_example_has_what_its_docstring_says() -> None:
     assert np.isfinite(com["field"].data).all()
 
 
+def test_the_example_has_units() -> None:
+    dataset = ff.example_scan()
+    for axis, step, unit in zip(
+        dataset.axes, (2, 2, 0.22, 0.22), ("nm", "nm", "1/nm", "1/nm"), strict=True
+    ):
+        assert axis.scale == pytest.approx(step)
+        assert axis.unit == unit
+    assert dataset.axes[2].offset == pytest.approx(-32 * 0.22)
+
+
 def test_the_sizes_show_the_same_crystal() -> None:
     from framefold.utils.example import _EDGES, _crystal
 

@@ -37,9 +37,10 @@ def example_scan(size: Size = "small") -> MemoryDataSet:
     Returns
     -------
     DataSet
-        Counts of dtype uint16; the beam meets the detector at its middle, (32, 32) pixels for
-        ``'small'``, and a disk has a radius of 3 pixels for ``'small'``, of 6 for others.
-        For other shapes, doses or strains: :class:`framefold.utils.simulate.StrainedCrystal`.
+        Counts of dtype uint16, with the steps of scan and detector as its axes. The beam meets the
+        detector at its middle, (32, 32) pixels for ``'small'``, and a disk has a radius of 3
+        pixels for ``'small'``, of 6 for others. For other shapes, doses or strains:
+        :class:`framefold.utils.simulate.StrainedCrystal`.
 
     Raises
     ------
@@ -65,7 +66,11 @@ def example_scan(size: Size = "small") -> MemoryDataSet:
     with ThreadPoolExecutor(cpu_count()) as pool:
         for row, frames in enumerate(pool.map(crystal.row, range(len(counts)))):
             counts[row] = frames
-    return MemoryDataSet(counts, sig_dims=2)
+    return MemoryDataSet(counts, sig_dims=2).calibrate(
+        scan_step=(crystal.scan_step, "nm"),
+        pixel_size=(crystal.camera_step, "1/nm"),
+        centre=crystal.center,
+    )
 
 
 def _crystal(scan_edge: int, detector_edge: int) -> StrainedCrystal:
