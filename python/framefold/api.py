@@ -1,4 +1,7 @@
-"""The main entry point: :class:`Context`."""
+"""The main entry point: :class:`Context`.
+
+Long because: half of it says what arguments are.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""A data set as users see it."""
+"""A data set as users see it.
+
+Long because: half of it says what methods give.
+"""
 
 from __future__ import annotations
 
