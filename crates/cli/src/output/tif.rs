@@ -78,7 +78,7 @@ pub fn write_tiff(
     let side = |len: usize| {
         u32::try_from(len).map_err(|_| Error::limit(format!("a TIFF page cannot be {len} long")))
     };
-    if array.values().len() == 0 {
+    if array.values().is_empty() {
         return Err(Error::unsupported("there is nothing to write: the result is empty"));
     }
     let n_channels: usize = channels.iter().product();
