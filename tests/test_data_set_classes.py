@@ -8,6 +8,7 @@ import pickle
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold import _engine
@@ -101,6 +102,7 @@ def test_there_is_a_class_of_each_format_it_names():
 
 
 @pytest.mark.parametrize("filetype", ["raw", "npy", "mib"])
+@POSITIONS_WITHOUT_DATA
 def test_made_directly_and_by_load(ctx, files, counts, filetype):
     path, options = files[filetype]
     cls = of_format(filetype)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from known_oddities import POSITIONS_WITHOUT_DATA
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data
 
 import framefold as ff
@@ -213,6 +213,7 @@ def test_partitions_end_where_chunks_do(tmp_path):
         assert all(start % together == 0 for start in starts), (chunks, starts)
 
 
+@odd("the picture is sheared")
 def test_nav_shape_sig_dims_and_what_does_not_fit(tmp_path):
     array = values((6, 10, 8, 9), "u2")
     path = write(tmp_path / "a.h5", array, chunks=(2, 5, 8, 9))

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from detector_files import write_mrc
+from known_oddities import odd
 from real_files import real_file
 from vendor_files import write_dm
 
@@ -75,6 +76,8 @@ def test_extended_headers_of_mrc_files():
     assert not {"magnification", "binning_x", "exposure_time", "defocus"} & set(found)
 
 
+@odd("the file does not say in which order its axes")
+@odd("the file does not say in which order its axes")
 def test_lengths_on_the_axis_of_spectra_are_no_places(tmp_path):
     """A wavelength in nm is not the width of a pixel on the specimen."""
     data = np.zeros((5, 3, 4), dtype="float32")

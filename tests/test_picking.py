@@ -223,6 +223,7 @@ def test_a_first_look(ds, data, position):
     pyplot.close("all")
 
 
+@POSITIONS_WITHOUT_DATA
 def test_looks_at_spectra_and_at_what_cannot_be_drawn(ctx, data):
     pyplot = pytest.importorskip("matplotlib.pyplot", reason="matplotlib is not installed")
     spectra = ctx.load("memory", data=data[..., 0] * 1j, sig_dims=1)

@@ -12,7 +12,7 @@ import mrcfile
 import numpy as np
 import pytest
 import tifffile
-from known_oddities import POSITIONS_WITHOUT_DATA
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from vendor_files import write_dm
 
 import framefold as ff
@@ -140,6 +140,8 @@ def test_files_that_are_not_alike_are_named(ctx, folder):
         ctx.load(kind, path)
 
 
+@odd("the numbers in the names of the files leave")
+@odd("which is not the order of their numbers or")
 def test_missing_numbers_and_odd_orders_are_noted(ctx, folder):
     kind, path, extension, data = folder
     (path / f"img5.{extension}").unlink()
@@ -174,6 +176,7 @@ def test_names_that_look_like_patterns_are_names(ctx, tmp_path):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
+@odd("whole frames were left out")
 def test_raw_files_with_headers(ctx, tmp_path, backend):
     data = random((10, 6, 7), ">u2")
     for i, (start, end) in enumerate([(0, 3), (3, 4), (4, 10)]):

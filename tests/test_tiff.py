@@ -13,7 +13,7 @@ import pytest
 import tifffile
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from known_oddities import POSITIONS_WITHOUT_DATA
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data, real_file
 
 import framefold as ff
@@ -201,6 +201,7 @@ def test_imagej_and_ome_say_what_the_axes_are(ctx, tmp_path):
     assert dataset.metadata["diffraction_step_x"] == pytest.approx(0.02)
 
 
+@POSITIONS_WITHOUT_DATA
 def test_one_directory_for_all_frames(ctx, tmp_path):
     data = pixels((3, 4, 14, 17), "uint16")
     path = tmp_path / "a.tif"
@@ -224,6 +225,7 @@ def test_one_directory_for_all_frames(ctx, tmp_path):
     assert np.array_equal(shown, data.reshape(-1, 14, 17)[:8])
 
 
+@odd("the file has pages of several kinds")
 def test_small_views_and_other_pages(ctx, tmp_path):
     data = pixels((4, 14, 17), "uint8")
     path = tmp_path / "a.tif"
@@ -249,6 +251,7 @@ def test_small_views_and_other_pages(ctx, tmp_path):
 
 
 @pytest.mark.parametrize("compression", [None, "zlib", "jpeg"])
+@odd("the file has pages of several kinds")
 def test_previews_before_the_data_are_no_frames(ctx, tmp_path, compression):
     data = pixels((4, 14, 17), "uint16")
     preview = pixels((16, 24, 3), "uint8")

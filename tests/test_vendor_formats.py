@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA
+from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data, real_file
 from vendor_files import (
     DM_TYPES,
@@ -69,6 +69,8 @@ REAL = [
 
 @pytest.mark.parametrize("entry", REAL)
 @pytest.mark.parametrize("backend", BACKENDS)
+@odd("dataset_index chooses another one", "elements that were planned")
+@POSITIONS_WITHOUT_DATA
 def test_real_files(ctx, entry, backend):
     path = real_data() / entry["file"]
     # Other readers give arrays as they lie in the file.
@@ -104,6 +106,7 @@ def test_real_files_on_the_command_line(entry, tmp_path):
 @pytest.mark.parametrize("dtype", DM_TYPES)
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("swapped", [True, False, None])
+@odd("the file does not say in which order its axes")
 def test_dm_in_either_order(ctx, tmp_path, dtype, version, swapped):
     scan = random((3, 4, 5, 6), dtype)
     stored = scan if swapped else scan.transpose(2, 3, 0, 1)
@@ -122,6 +125,7 @@ def test_dm_in_either_order(ctx, tmp_path, dtype, version, swapped):
 
 
 @POSITIONS_WITHOUT_DATA
+@odd("the file does not say in which order its axes")
 def test_dm_options(ctx, tmp_path):
     data = random((6, 4, 5), "uint16")
     path = tmp_path / "a.dm3"
@@ -141,6 +145,7 @@ def test_dm_options(ctx, tmp_path):
         ctx.load("dm", path, emipath="x")
 
 
+@odd("the numbers in the names of the files leave")
 def test_dm_stacks(ctx, tmp_path):
     data = random((5, 4, 6), "int32")
     files = [tmp_path / f"{i}.dm4" for i in range(4)]
@@ -177,6 +182,8 @@ def test_dm_stacks(ctx, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", SER_TYPES)
+@odd("elements that were planned")
+@POSITIONS_WITHOUT_DATA
 def test_ser(ctx, tmp_path, dtype):
     data = random((6, 4, 5), dtype)
     path = tmp_path / "scan_1.ser"
@@ -259,6 +266,8 @@ def test_tvips(ctx, tmp_path, dtype, files):
 
 
 @POSITIONS_WITHOUT_DATA
+@odd("these frames are missing")
+@odd("the picture is sheared")
 def test_k2is(ctx, tmp_path):
     data = random((4, 1860, 2048), "uint16", seed=3) * 41 % 4096
     gtg = write_k2is(tmp_path, "Capture_", data, idle=2, scan=(1, 2))
@@ -318,6 +327,7 @@ def test_tvips_written_by_another_writer(ctx, tmp_path):
     assert np.array_equal(frames_of(ctx, ctx.open(path)), data)
 
 
+@odd("this is a picture in colours")
 def test_pictures_and_packed_transforms():
     folder = real_file("DM/rosettasciio/2D")
     ctx = ff.Context.make_with("inline")
