@@ -113,7 +113,11 @@ impl<'d> Job<'d> {
             Error::invalid("the name of the output does not end in .npy, .zarr, .h5 or .hspy")
                 .with_hint("give it one of these endings, or say the format")
         })?;
-        let selection = Selection::try_new(dataset, options.roi.as_deref())?;
+        let mut selection = Selection::try_new(dataset, options.roi.as_deref())?;
+        if dataset.shape().nav() == [1] && dataset.shape().sig().len() == 2 {
+            // An image, and no scan.
+            selection.nav.clear();
+        }
         let cast = Cast::try_new(frames::native(dataset), options.dtype, options.lossy)?;
         let (nav, sig, size) = (&selection.nav, dataset.shape().sig(), cast.to.size());
         let compression = options.compression.unwrap_or(match format {

@@ -74,7 +74,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut metadata = MetadataList::new();
     if let Some(sidecar) = sidecar {
         details.push(("sidecar".to_owned(), path.display().to_string()));
-        metadata = sidecar.metadata;
+        metadata = sidecar.metadata(&suggestion.shape);
     }
     let mut warnings: Vec<String> = count.warning(STRIDE).into_iter().collect();
     if options.nav_shape.is_none() {

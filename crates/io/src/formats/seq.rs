@@ -127,6 +127,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let mut metadata = header.metadata.clone();
     let mut details = header.details.clone();
     header.add_times(&storage, n_frames, &mut metadata, &mut details)?;
+    // Unless it is laid out as a scan.
+    metadata.text(Quantity::ScanAxes, "time");
     let mut corrections = None;
     if options.switch(&options::ENABLE_CORRECTIONS) != Some(false) {
         let found = sidecars::find(path, header.sig_shape()).map_err(|error| {

@@ -131,6 +131,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
 fn metadata(fields: &Fields<'_>) -> MetadataList {
     let mut list = MetadataList::new();
     list.positive(Quantity::ExposureTime, fields.f32(10).map(f64::from));
+    // Unless it is laid out as a scan.
+    list.text(Quantity::ScanAxes, "time");
     let (date, time) = (fields.text(20, 10), fields.text(172, 7));
     list.text(Quantity::RecordedAt, format!("{date} {time}").as_str());
     let comments: Vec<String> = (0..5).map(|i| fields.text(200 + 80 * i, 80)).collect();

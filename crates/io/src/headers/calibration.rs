@@ -41,7 +41,7 @@ impl Calibration {
     }
 
     /// As it is, with the symbol of the unit; `None` if it says that positions are counted.
-    fn plain(&self) -> Option<framefold_core::Calibration> {
+    pub(crate) fn plain(&self) -> Option<framefold_core::Calibration> {
         let unit = if says_nothing(&self.unit) { String::new() } else { symbol(&self.unit) };
         let offset = self.offset.unwrap_or(0.0);
         let plain = framefold_core::Calibration { step: self.step, offset, unit };

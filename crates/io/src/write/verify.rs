@@ -30,7 +30,9 @@ pub(super) fn verify(
         .with(SIG_DIMS.name, job.dataset.shape().sig().len());
     let written = open_as(job.format.reader(), path, &options)?;
     let (shape, dtype) = (written.shape(), written.pixel_dtype());
-    let same_shape = shape.nav() == job.selection.nav && shape.sig() == job.dataset.shape().sig();
+    // An image by itself is read as a scan of one position.
+    let nav = if job.selection.nav.is_empty() { &[1] } else { &*job.selection.nav };
+    let same_shape = shape.nav() == nav && shape.sig() == job.dataset.shape().sig();
     if !same_shape || dtype != job.cast.to {
         return Err(Error::bad_file(format!(
             "{dtype} of shape {shape} was read back, not {} of shape {:?}",

@@ -2,7 +2,9 @@
 
 use crate::access::Storage;
 use crate::headers::fields::{Fields, iso_date, read_header};
-use framefold_core::{ByteOrder, DType, Error, MetadataList, Quantity, Result};
+use framefold_core::{
+    AxisKind, ByteOrder, Calibration, DType, Error, MetadataList, Quantity, Result,
+};
 
 /// What a file starts with.
 pub(super) const MAGIC: &[u8] = b"IMGBLO";
@@ -164,6 +166,13 @@ fn metadata(fields: &Fields<'_>, note: &str) -> MetadataList {
     let per_cm = fields.u16(50).filter(|&n| n > 0).map(|n| f64::from(n) / 100.0);
     facts.positive(Quantity::PixelSizeX, per_cm.map(|n| 1e4 / n));
     facts.positive(Quantity::PixelSizeY, per_cm.map(|n| 1e4 / n));
+    for from_last in 0..2 {
+        let calibration =
+            |n: f64| Calibration { step: 1.0 / n, offset: 0.0, unit: "cm".to_owned() };
+        if let Some(n) = per_cm {
+            facts.calibrate(AxisKind::Sig, from_last, calibration(n));
+        }
+    }
     facts.positive(Quantity::CameraLength, fields.u32(52).map(|length| f64::from(length) / 10.0));
     facts.text(Quantity::RecordedAt, fields.f64(56).and_then(iso_date).as_deref());
     facts.text(Quantity::Note, note);

@@ -27,6 +27,20 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     let exposure = ["Acquisition", "Parameters", "High Level", "Exposure (s)"];
     facts.positive(Quantity::ExposureTime, tag(&exposure));
     facts.text(Quantity::Detector, text(&["Acquisition", "Device", "Name"]));
+    // Those of HyperSpy's kinds that go by the same name.
+    let signal = text(&["Meta Data", "Signal"]);
+    let known = signal.as_deref().filter(|signal| ["EELS", "CL"].contains(signal));
+    facts.text(Quantity::SignalType, known);
+    // In micrometres and degrees.
+    for (name, quantity) in [
+        ("Stage X", Quantity::StageX),
+        ("Stage Y", Quantity::StageY),
+        ("Stage Z", Quantity::StageZ),
+        ("Stage Alpha", Quantity::StageAlpha),
+        ("Stage Beta", Quantity::StageBeta),
+    ] {
+        facts.number(quantity, tag(&["Microscope Info", "Stage Position", name]));
+    }
     facts
 }
 

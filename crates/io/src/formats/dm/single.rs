@@ -11,7 +11,7 @@ use crate::readers::linear::frame_bytes;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
 use crate::readers::recut::{Axis, recut, suggested_nav_shape};
 use crate::readers::strided::{StridedLayout, StridedSource, StridedSpec};
-use framefold_core::{DataSource, Dataset, Error, MetadataList, Result, checked_product};
+use framefold_core::{AxisKind, DataSource, Dataset, Error, MetadataList, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -125,6 +125,13 @@ impl LaidOut {
         steps.iter_mut().skip(n_nav).take(n_sig - n_steps).for_each(|step| *step = None);
         if let Some((nav, sig)) = steps.split_at_checked(n_nav + n_sig - n_steps) {
             others = add_steps(&mut metadata, nav, sig);
+            // A spectrum that is shown as an image has its energies on the axis of columns.
+            if n_steps < n_sig
+                && let Some(Some(step)) = sig.last()
+                && let Some(plain) = step.plain()
+            {
+                metadata.calibrate(AxisKind::Sig, 0, plain);
+            }
         }
         let shape: Vec<usize> = axes.iter().map(|axis| axis.len).collect();
         let own = shape.get(shape.len() - n_sig..).unwrap_or_default();

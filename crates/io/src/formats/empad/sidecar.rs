@@ -24,7 +24,9 @@ const MAX_SCAN_PER_FRAME: u64 = 1024;
 pub(super) struct Sidecar {
     /// The name of the file with the frames, without folders.
     pub(super) raw_name: String,
-    pub(super) metadata: MetadataList,
+    metadata: MetadataList,
+    /// Width and height of what a whole scan covers, in metres.
+    field_of_view: Option<[f64; 2]>,
     is_series: bool,
     /// Shapes of the scan and where each comes from, the best first.
     scans: Vec<(Vec<u64>, &'static str)>,
@@ -74,9 +76,24 @@ impl Sidecar {
         Ok(Sidecar {
             raw_name: raw_name.to_owned(),
             metadata: metadata(root),
+            field_of_view: field_of_view(root),
             is_series,
             scans: if is_series { series(root) } else { scans(root, raw_name) },
         })
+    }
+
+    /// What it tells of a scan of that shape.
+    pub(super) fn metadata(&self, nav_shape: &[usize]) -> MetadataList {
+        let mut facts = self.metadata.clone();
+        if self.is_series {
+            facts.text(Quantity::ScanAxes, "series");
+        } else if let (&[rows, columns], Some([x, y])) = (nav_shape, self.field_of_view) {
+            // Positions are as far apart in either direction: it is the longer one that fills the field.
+            let longest = rows.max(columns) as f64;
+            facts.positive(Quantity::ScanStepX, x / longest * 1e9);
+            facts.positive(Quantity::ScanStepY, y / longest * 1e9);
+        }
+        facts
     }
 
     /// The scan shape for `n_frames` frames, which are what is really there.
@@ -167,6 +184,19 @@ fn shape_in_name(name: &str) -> Option<(u64, u64)> {
     Some((of_axis('y')?, of_axis('x')?))
 }
 
+/// The width and the height of the whole field that is scanned, in metres.
+fn field_of_view(root: &Element) -> Option<[f64; 2]> {
+    let measured = root.child("iom_measurements")?;
+    if let Some(newer) = measured.child("full_scan_field_of_view") {
+        let number = |name: &str| newer.child(name)?.text().parse::<f64>().ok();
+        let factor = number("scale_factor").filter(|&factor| factor > 0.0).unwrap_or(1.0);
+        return Some([number("x")? / factor, number("y")? / factor]);
+    }
+    let older = measured.child("optics.get_full_scan_field_of_view")?.text();
+    let (x, y) = older.trim_matches(['[', ']', '(', ')']).split_once(',')?;
+    Some([x.trim().parse().ok()?, y.trim().parse().ok()?])
+}
+
 fn metadata(root: &Element) -> MetadataList {
     let mut facts = MetadataList::new();
     let text = |path: &[&str]| root.path(path).map(Element::text);
@@ -228,6 +258,33 @@ mod tests {
         let nested = "<type>series</type><scan_parameters><series_count>9</series_count>\
                       </scan_parameters>";
         assert_eq!(sidecar(nested).nav_shape(9).shape, [9]);
+    }
+
+    #[test]
+    fn steps_follow_from_the_field_of_view() {
+        let steps = |fov: &str, nav_shape: &[usize]| {
+            let text = format!("<iom_measurements>{fov}</iom_measurements>");
+            let facts = sidecar(&text).metadata(nav_shape);
+            [Quantity::ScanStepY, Quantity::ScanStepX].map(|step| facts.get_number(step))
+        };
+        let older = "<optics.get_full_scan_field_of_view>[4e-06, 4e-06]\
+                     </optics.get_full_scan_field_of_view>";
+        let newer = "<full_scan_field_of_view><scale_factor>0.5</scale_factor><x>1e-06</x>\
+                     <y>1e-06</y></full_scan_field_of_view>";
+        let about = |found: [Option<f64>; 2], expected: f64| {
+            found.iter().all(|step| step.is_some_and(|step| (step / expected - 1.0).abs() < 1e-12))
+        };
+        assert!(about(steps(older, &[4, 4]), 1000.0));
+        assert!(about(steps(newer, &[64, 32]), 31.25));
+        assert_eq!(steps(older, &[16]), [None, None]);
+        for odd in [
+            "",
+            "<full_scan_field_of_view/>",
+            "<full_scan_field_of_view><x>a</x><y>1</y>\
+                     </full_scan_field_of_view>",
+        ] {
+            assert_eq!(steps(odd, &[4, 4]), [None, None], "{odd}");
+        }
     }
 
     #[test]

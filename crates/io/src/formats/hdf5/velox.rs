@@ -102,6 +102,9 @@ pub(super) fn add(
     let column = first_column(&library.group(parent)?.dataset("Metadata").ok()?)?;
     let said = Said(Json::parse(column.split(|byte| *byte == 0).next()?)?);
     said.add(list);
+    if nav == [2] {
+        list.text(Quantity::ScanAxes, "time");
+    }
     let steps = |axes: &[usize]| axes.iter().map(|&axis| said.step(axis)).collect();
     Some(Steps { nav: steps(nav), sig: steps(sig) })
 }
@@ -176,16 +179,26 @@ impl Said {
 
     /// The step on an axis of the data set: height, width, frames.
     fn step(&self, axis: usize) -> Option<Calibration> {
-        let (side, unit) = match axis {
-            0 => ("height", "PixelUnitY"),
-            1 => ("width", "PixelUnitX"),
-            _ => return None,
+        let (side, place, unit) = match axis {
+            0 => ("height", "y", "PixelUnitY"),
+            1 => ("width", "x", "PixelUnitX"),
+            _ => return self.frames(),
         };
         Some(Calibration {
             step: self.number(&format!("/BinaryResult/PixelSize/{side}"))?,
-            offset: None,
+            offset: self.number(&format!("/BinaryResult/Offset/{place}")),
             unit: self.text(&format!("/BinaryResult/{unit}"))?.to_owned(),
         })
+    }
+
+    /// From frame to frame: the time that a scan takes, or else that of an exposure.
+    fn frames(&self) -> Option<Calibration> {
+        let exposure = || {
+            let index = self.number("/BinaryResult/DetectorIndex")?;
+            self.number(&format!("/Detectors/Detector-{index}/ExposureTime"))
+        };
+        let step = self.number("/Scan/FrameTime").or_else(exposure)?;
+        Some(Calibration { step, offset: None, unit: "s".to_owned() })
     }
 }
 

@@ -38,6 +38,8 @@ impl K2Source {
         let mut metadata = MetadataList::new();
         metadata.text(Quantity::Detector, "K2 IS");
         metadata.number(Quantity::BitDepth, 12.0);
+        // Unless it is laid out as a scan.
+        metadata.text(Quantity::ScanAxes, "time");
         let info = SourceInfo {
             format: FORMAT.name,
             paths: std::iter::once(set.gtg.clone()).chain(files).collect(),

@@ -1,9 +1,11 @@
 //! What programs write into the description of the first page: ImageJ, OME and tifffile.
 
 use super::ifd::{Directory, tag};
-use crate::headers::units::convert;
+use crate::headers::units::{convert, symbol};
 use crate::headers::xml::Element;
-use framefold_core::{MetadataList, Quantity, checked_product};
+use framefold_core::{
+    AxisKind, Calibration, MetadataList, NAMES_SEPARATOR, Quantity, checked_product,
+};
 
 /// Texts beyond this are not looked into.
 const LONGEST: usize = 16 << 20;
@@ -66,12 +68,20 @@ impl Description {
         };
         let count = |name: &str| value(name).and_then(|n| n.parse::<usize>().ok());
         self.n_frames = count("images").and_then(|n| u64::try_from(n).ok());
-        let axes: Vec<usize> =
-            ["frames", "slices", "channels"].into_iter().filter_map(count).collect();
-        self.axes = Some(Axes::Nav(axes.into_iter().filter(|&n| n > 1).collect()));
         let numbers = |name: &str| value(name).and_then(|n| n.parse::<f64>().ok());
-        self.metadata.positive(Quantity::FrameTime, numbers("finterval"));
         let unit = value("unit").unwrap_or_default();
+        let seconds = numbers("finterval").map(|step| (step, "s"));
+        let depths = numbers("spacing").map(|step| (step, value("zunit").unwrap_or(unit)));
+        self.stack(
+            [
+                ("frames", "time", seconds),
+                ("slices", "depth", depths),
+                ("channels", "channel", None),
+            ]
+            .into_iter()
+            .filter_map(|(key, name, step)| Some((count(key)?, name, step))),
+        );
+        self.metadata.positive(Quantity::FrameTime, numbers("finterval"));
         self.steps(x, unit, y, value("yunit").unwrap_or(unit));
     }
 
@@ -128,12 +138,39 @@ impl Description {
         let order = pixels.attribute("DimensionOrder").unwrap_or("XYZCT");
         let colours = pixels.children.iter().find(|child| child.name.ends_with("Channel"));
         let samples = colours.and_then(|c| c.attribute("SamplesPerPixel")?.parse::<usize>().ok());
+        let (depth, time) = (unit("PhysicalSizeZUnit"), pixels.attribute("TimeIncrementUnit"));
         let nav =
             order.chars().rev().filter(|axis| !matches!(axis, 'X' | 'Y')).filter_map(|axis| {
                 let n = pixels.attribute(&format!("Size{axis}"))?.parse::<usize>().ok()?;
-                Some(if axis == 'C' { n / samples.unwrap_or(1).max(1) } else { n })
+                Some(match axis {
+                    'C' => (n / samples.unwrap_or(1).max(1), "channel", None),
+                    'Z' => (n, "depth", number("PhysicalSizeZ").map(|step| (step, &*depth))),
+                    'T' => {
+                        let step = number("TimeIncrement");
+                        (n, "time", step.map(|step| (step, time.unwrap_or("s"))))
+                    }
+                    _ => (n, "", None),
+                })
             });
-        self.axes = Some(Axes::Nav(nav.filter(|&n| n > 1).collect()));
+        self.stack(nav);
+    }
+
+    /// The axes of the stack, slowest first: the length, the name, and the step with its unit.
+    fn stack<'a>(
+        &mut self,
+        axes: impl Iterator<Item = (usize, &'static str, Option<(f64, &'a str)>)>,
+    ) {
+        let axes: Vec<_> = axes.filter(|(n, ..)| *n > 1).collect();
+        let names: Vec<&str> = axes.iter().map(|(_, name, _)| *name).collect();
+        self.metadata.text(Quantity::ScanAxes, names.join(NAMES_SEPARATOR).as_str());
+        for (from_last, (_, _, step)) in axes.iter().rev().enumerate() {
+            if let Some((step, unit)) = step.filter(|(step, _)| *step > 0.0) {
+                let unit = symbol(&unit.replace("\\u00B5", "µ"));
+                let calibration = Calibration { step, offset: 0.0, unit };
+                self.metadata.calibrate(AxisKind::Nav, from_last, calibration);
+            }
+        }
+        self.axes = Some(Axes::Nav(axes.into_iter().map(|(n, ..)| n).collect()));
     }
 
     /// Width and height of a pixel, if they are lengths or inverse lengths.
@@ -158,11 +195,15 @@ mod tests {
     #[test]
     fn imagej_says_how_many_frames_and_how_wide_pixels_are() {
         let mut found = Description::default();
-        let text = "ImageJ=1.52\nimages=6\nslices=3\nframes=2\nunit=\\u00B5m\nfinterval=0.5\n";
+        let text = "ImageJ=1.52\nimages=6\nslices=3\nframes=2\nunit=\\u00B5m\nfinterval=0.5\n\
+                    spacing=2.5\n";
         found.imagej(text, [Some(0.25), Some(0.5)]);
         assert_eq!((found.n_frames, found.nav_shape(&[9, 9])), (Some(6), Some(vec![2, 3])));
         let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
-        assert_eq!(facts, ["0.5 s", "250 nm", "500 nm"]);
+        assert_eq!(facts, ["0.5 s", "250 nm", "500 nm", "time, depth"]);
+        let axes = framefold_core::axes(&[2, 3], &[], &found.metadata);
+        let axes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+        assert_eq!(axes, ["time: 2 × 0.5 s", "depth: 3 × 2.5 µm"]);
     }
 
     #[test]
@@ -184,7 +225,7 @@ mod tests {
         );
         assert_eq!(found.nav_shape(&[8, 7]), Some(vec![3, 4]));
         let facts: Vec<String> = found.metadata.iter().map(|f| f.to_string()).collect();
-        assert_eq!(facts, ["2 nm", "a"]);
+        assert_eq!(facts, ["2 nm", "a", "time, depth"]);
         let mut other = Description::default();
         other.ome("<OME><Image><Pixels SizeZ='4'><TiffData IFD='3'/></Pixels></Image></OME>");
         assert_eq!(other.nav_shape(&[8, 7]), None);

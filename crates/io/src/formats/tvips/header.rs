@@ -104,6 +104,8 @@ impl Header {
         facts.positive(Quantity::PixelSizeY, f64::from(self.pixel_nm) / 1000.0);
         facts.number(Quantity::BitDepth, f64::from(self.bits));
         facts.text(Quantity::Detector, "TVIPS");
+        // Unless it is laid out as a scan.
+        facts.text(Quantity::ScanAxes, "time");
         if let Some(bytes) = of_first {
             let number = |at: usize| {
                 let number = f32::from_le_bytes(*bytes.get(at..)?.first_chunk()?);
