@@ -50,7 +50,13 @@ SECTIONS = (
             ),
             Group(
                 "Notebooks",
-                ("notebooks/own-function", "notebooks/live-plots", "notebooks/tiffs-and-raw"),
+                (
+                    "notebooks/virtual-detectors",
+                    "notebooks/own-function",
+                    "notebooks/live-plots",
+                    "notebooks/hyperspy-and-zarr",
+                    "notebooks/tiffs-and-raw",
+                ),
             ),
         ),
     ),
