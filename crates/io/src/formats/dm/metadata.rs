@@ -29,7 +29,7 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     facts.text(Quantity::Detector, text(&["Acquisition", "Device", "Name"]));
     // Those of HyperSpy's kinds that go by the same name.
     let signal = text(&["Meta Data", "Signal"]);
-    let known = signal.as_deref().filter(|signal| ["EELS", "CL"].contains(signal));
+    let known = signal.filter(|signal| ["EELS", "CL"].contains(signal));
     facts.text(Quantity::SignalType, known);
     // In micrometres and degrees.
     for (name, quantity) in [
