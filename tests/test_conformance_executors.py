@@ -6,10 +6,13 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from known_oddities import odd
 from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
+
+pytestmark = odd("in which order its axes")
 
 EXECUTORS = ["threads", "processes", "auto", "dask", "delayed"]
 #: Formats of which there are real files.

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from delayed_cases import NAV, SIG, PerFrame, assert_same, same_bits, scan, some
+from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA
 
 import framefold as ff
 from framefold.common.slice import Slice
@@ -63,6 +64,8 @@ class Own(UDF):
 
 @pytest.mark.parametrize("roi", [None, some()], ids=["all", "roi"])
 @pytest.mark.parametrize("options", [{}, {"sync_offset": -5}], ids=["plain", "inserted"])
+@FRAMES_LEFT_OVER
+@POSITIONS_WITHOUT_DATA
 def test_it_is_used_and_gives_what_merge_gives(inline, ctx, roi, options):
     dataset = inline.load("memory", data=scan("uint16"), sig_dims=2, **options)
     found, expected = ctx.run_udf(dataset, Own(), roi=roi), inline.run_udf(dataset, Own(), roi=roi)

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from delayed_cases import NAV, SIG, PerFrame, Total, everything, same_bits, scan, some
+from known_oddities import POSITIONS_WITHOUT_DATA
 from sample_udfs import Recorder
 
 import framefold as ff
@@ -65,6 +66,7 @@ KINDS = ["npy", "memory", "dask"]
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])
+@POSITIONS_WITHOUT_DATA
 def test_threads(inline, ctx, tmp_path, kind, scheduler):
     check(kind, inline, ctx, tmp_path, scheduler=scheduler, num_workers=3)
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from known_oddities import odd
 from real_files import real_file
 from test_hdf5 import FILTERS, read, values, write
 
@@ -17,6 +18,7 @@ from framefold.warnings import UnusedCorrectionsWarning
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
 
+@odd("files of the set are not there")
 def test_files_of_a_detector_that_link_to_others(tmp_path):
     frames = values((11, 8, 9), "u2")
     parts = [frames[:4], frames[4:8], frames[8:]]
@@ -59,6 +61,7 @@ def test_files_of_a_detector_that_link_to_others(tmp_path):
 
 @pytest.mark.parametrize("libver", [None, "latest"])
 @pytest.mark.parametrize("n_files", [8, 9, 300])
+@odd("files of the set are not there")
 def test_as_many_files_as_a_long_scan_has(tmp_path, n_files, libver):
     """Beyond eight links, libhdf5 keeps them elsewhere in the file."""
     frames = values((n_files, 2, 4, 5), "u2")
@@ -85,6 +88,7 @@ MASKS = ["detectorSpecific/pixel_mask", "pixel_mask", "threshold_1_channel/pixel
 
 
 @pytest.mark.parametrize("name", MASKS)
+@odd("a pixel mask marks")
 def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
     rng = np.random.default_rng(5)
     frames = rng.integers(0, 100, size=(5, 8, 9), dtype="u2")
@@ -134,6 +138,7 @@ def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
     )
 
 
+@odd("the pixel mask has the shape")
 def test_masks_that_do_not_fit_are_not_applied(tmp_path):
     frames = values((5, 8, 9), "u2")
     for names, shape, words in [

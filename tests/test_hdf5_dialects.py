@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from known_oddities import odd
 from test_hdf5 import read, values
 
 import framefold as ff
@@ -118,6 +119,7 @@ def test_spectrum_images_of_dm5(tmp_path):
     assert np.array_equal(read(dataset), array)
 
 
+@odd("this is a picture in colours")
 def test_images_of_dm5(tmp_path):
     array, path = values((5, 3, 4), "u4"), tmp_path / "a.dm5"
     for code in (11, 8, 23):

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 from delayed_cases import PerFrame, Total, assert_same
+from known_oddities import odd
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -242,6 +243,7 @@ def test_axes_in_the_order_of_chunks(ctx, data):
     assert len(seen) == 4
 
 
+@odd("chunks do not hold runs of frames")
 def test_what_is_done_is_said(ctx, data):
     array = da.from_array(data, chunks=CHUNKS["everything cut"])
     dataset = ctx.load("dask", array, sig_dims=2)

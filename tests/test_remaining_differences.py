@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA
 
 from framefold.common.math import count_nonzero, flat_nonzero, ndenumerate
 from framefold.udf import UDF
@@ -29,6 +30,7 @@ class Counts(UDF):
 
 
 @pytest.mark.parametrize(("dtype", "nothing"), [("float32", np.nan), ("int32", 0), ("bool", False)])
+@POSITIONS_WITHOUT_DATA
 def test_positions_without_data_are_told_by_the_mask(ctx, tmp_path, dtype, nothing):
     path = tmp_path / "short.raw"
     np.ones((7, 5, 5), np.float32).tofile(path)

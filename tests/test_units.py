@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from known_oddities import odd
 
 import framefold as ff
 
@@ -141,6 +142,7 @@ def test_emd(tmp_path, first):
     assert found == pytest.approx(expected)
 
 
+@odd("axes of frames have the units of a scan")
 def test_emd_of_hyperspy(tmp_path):
     """It writes EMD files with all axes in the other order; the data are read as they lie there."""
     hs = pytest.importorskip("hyperspy.api", reason="HyperSpy writes the file")

@@ -80,7 +80,10 @@ fn doubt(detector: &Detector, name: &str, sig_shape: &[usize]) -> Result<Option<
 fn empty(array: &NativeArray, sig_shape: &[usize]) -> Vec<String> {
     let frame_len = sig_shape.iter().product::<usize>().max(1);
     let (bytes, n_masks) = (array.values().as_bytes(), array.values().len() / frame_len);
-    let mask_len = bytes.len().checked_div(n_masks).unwrap_or(0).max(1);
+    // Arrays that do not fit frames are an error of their own.
+    let Some(mask_len) = bytes.len().checked_div(n_masks).filter(|&len| len > 0) else {
+        return Vec::new();
+    };
     let masks = bytes.chunks_exact(mask_len).enumerate();
     masks
         .filter(|(_, mask)| mask.iter().all(|&byte| byte == 0))

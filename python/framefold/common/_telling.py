@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 import warnings
 from collections.abc import Iterable
 
@@ -21,8 +21,8 @@ def tell(message: str, category: type[Warning]) -> None:
     category
         A class of :mod:`framefold.warnings`, or one of Python's.
     """
-    level, frame = 2, sys._getframe(1)
-    while frame.f_code.co_filename.startswith(OWN) and frame.f_back is not None:
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(OWN):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level)
 

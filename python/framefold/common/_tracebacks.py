@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from types import TracebackType
 from typing import ParamSpec, TypeVar
@@ -58,17 +59,27 @@ def shorten(error: BaseException) -> None:
 
 
 def _outside(traceback: TracebackType | None) -> TracebackType | None:
-    """The lines of a traceback that are not framefold's; it is changed."""
+    """The lines of a traceback that are not framefold's; it is changed.
+
+    What is left out still is in memory as long as the exception: its variables are cleared.
+    """
     while traceback is not None and _is_own(traceback):
+        _clear(traceback)
         traceback = traceback.tb_next
     last = traceback
     while last is not None:
         following = last.tb_next
         while following is not None and _is_own(following):
+            _clear(following)
             following = following.tb_next
         last.tb_next = following
         last = following
     return traceback
+
+
+def _clear(traceback: TracebackType) -> None:
+    with suppress(RuntimeError):  # it still runs
+        traceback.tb_frame.clear()
 
 
 def without_own_lines(error: BaseException) -> BaseException:

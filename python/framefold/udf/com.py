@@ -188,7 +188,9 @@ class CoMUDF(UDF):
 
     def _doubts(self, dataset: DataSet) -> list[str]:
         params: CoMParams = self.params.com_params
-        region = {"cy": params.cy, "cx": params.cx, "r": max(0.0, params.r), "ri": params.ri}
+        # Radii below zero are as good as none.
+        r, ri = max(0.0, params.r), max(0.0, params.ri or 0.0)
+        region = {"cy": params.cy, "cx": params.cx, "r": r, "ri": ri}
         return _engine.doubts("com", region, tuple(dataset.shape.sig))
 
     def get_backends(self) -> tuple[str, ...]:

@@ -64,9 +64,14 @@ fn wrong_calls() {
     ] {
         bench.call(line).assert_failed(2, words);
     }
-    bench
-        .call("convert scan.npy --to raw_csr n.toml --sync-offset -2")
-        .assert_failed(4, &["position 0 has no data", "sync_offset"]);
+    let mut odd = bench.call("convert scan.npy --to raw_csr n.toml --sync-offset -2");
+    let (warning, error) = odd.stderr.split_once('\n').unwrap();
+    assert!(
+        warning.contains("warning: scan.npy: ") && warning.contains("have no data"),
+        "{warning}"
+    );
+    odd.stderr = error.to_owned();
+    odd.assert_failed(4, &["position 0 has no data", "sync_offset"]);
     bench
         .call("convert scan.npy --to raw_csr no/n.toml")
         .assert_failed(5, &["find the folder of the output", "'no'"]);

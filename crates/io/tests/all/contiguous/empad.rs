@@ -141,7 +141,7 @@ fn raw_files_alone() {
     std::fs::rename(dir.path().join("scan.raw"), &named).unwrap();
     assert_eq!(plain("empad", &named).unwrap().shape().nav(), [2, 3]);
     for (name, nav, warning) in [
-        ("scan_x4_y2.raw", &[2, 4][..], "of [2, 4], but there are only 6 frames; the last 2"),
+        ("scan_x4_y2.raw", &[2, 4][..], "[2, 4] has 8 positions for 6 frames; the last 2"),
         ("scan_x2_y2.raw", &[6], "of [2, 2], which 6 frames do not fit"),
         ("scan_x0_y2.raw", &[6], ""),
         ("scan_x99999_y9.raw", &[6], "which 6 frames do not fit"),
@@ -150,7 +150,7 @@ fn raw_files_alone() {
         std::fs::hard_link(&named, &path).unwrap();
         let dataset = plain("empad", &path).unwrap();
         assert_eq!(dataset.shape().nav(), nav, "{name}");
-        let warnings = dataset.source().info().warnings.join(" ");
+        let warnings = dataset.warnings().join(" ");
         assert!(warnings.contains(warning) && warnings.is_empty() == warning.is_empty(), "{name}");
     }
     let error = plain("auto", &named).unwrap_err();

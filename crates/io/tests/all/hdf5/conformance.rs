@@ -184,6 +184,8 @@ fn velox_tells_of_the_experiment() {
         "frame_time 0.24706 s",
         "image_step_x 87.3708 nm",
         "image_step_y 87.3708 nm",
+        "image_offset_x -5591.731 nm",
+        "image_offset_y -5591.731 nm",
         "stage_x 0.57681 µm",
         "stage_y 0.01377 µm",
         "stage_z -0.06879 µm",
@@ -192,6 +194,7 @@ fn velox_tells_of_the_experiment() {
         "detector HAADF",
         "microscope Titan",
         "recorded_at 2020-07-29T16:49:34Z",
+        "scan_axes time",
     ];
     assert_eq!(told("openNCEM/STEM HAADF Diffraction Micro.emd"), expected);
     // Of a camera, with a column of JSON for each of two frames.
