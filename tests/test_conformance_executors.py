@@ -6,13 +6,16 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from known_oddities import odd
 from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
 
-pytestmark = odd("in which order its axes")
+# All real files, odd ones, too: what is said of them is tested with their formats.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::framefold.warnings.DataSetWarning",
+    "ignore::framefold.warnings.MissingFramesWarning",
+)
 
 EXECUTORS = ["threads", "processes", "auto", "dask", "delayed"]
 #: Formats of which there are real files.

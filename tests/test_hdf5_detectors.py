@@ -18,7 +18,7 @@ from framefold.warnings import UnusedCorrectionsWarning
 h5py = pytest.importorskip("h5py", reason="h5py writes the files")
 
 
-@odd("files of the set are not there")
+@odd("files of the set are not there", "positions have no data")
 def test_files_of_a_detector_that_link_to_others(tmp_path):
     frames = values((11, 8, 9), "u2")
     parts = [frames[:4], frames[4:8], frames[8:]]
@@ -61,7 +61,7 @@ def test_files_of_a_detector_that_link_to_others(tmp_path):
 
 @pytest.mark.parametrize("libver", [None, "latest"])
 @pytest.mark.parametrize("n_files", [8, 9, 300])
-@odd("files of the set are not there")
+@odd("files of the set are not there", "positions have no data")
 def test_as_many_files_as_a_long_scan_has(tmp_path, n_files, libver):
     """Beyond eight links, libhdf5 keeps them elsewhere in the file."""
     frames = values((n_files, 2, 4, 5), "u2")
@@ -111,13 +111,14 @@ def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
         found = ctx.run_udf(dataset, ff.PickUDF())["intensity"].raw_data
     assert found.dtype == np.uint16
     assert np.array_equal(found, frames)
+    another = ctx.open(path)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ctx.run_udf(dataset, ff.SumUDF())
         raw = ctx.load("hdf5", path, enable_corrections=False)
         assert np.array_equal(read(raw), frames)
         assert raw.warnings == []
-        ctx.run_udf(ctx.open(path), ff.SumUDF(), corrections=CorrectionSet())
+        ctx.run_udf(another, ff.SumUDF(), corrections=CorrectionSet())
     # What was asked for.
     asked = ctx.open(path, enable_corrections=True)
     own = asked.get_correction_data()
@@ -138,7 +139,11 @@ def test_pixels_that_a_detector_says_are_bad(tmp_path, name):
     )
 
 
-@odd("the pixel mask has the shape")
+@odd(
+    "the pixel mask has the shape",
+    "has a pixel mask of its own",
+    "a pixel mask that cannot be read",
+)
 def test_masks_that_do_not_fit_are_not_applied(tmp_path):
     frames = values((5, 8, 9), "u2")
     for names, shape, words in [

@@ -243,7 +243,7 @@ def test_axes_in_the_order_of_chunks(ctx, data):
     assert len(seen) == 4
 
 
-@odd("chunks do not hold runs of frames")
+@odd("chunks do not hold runs of frames", "there is only one partition")
 def test_what_is_done_is_said(ctx, data):
     array = da.from_array(data, chunks=CHUNKS["everything cut"])
     dataset = ctx.load("dask", array, sig_dims=2)
