@@ -283,6 +283,11 @@ impl<'d> Job<'d> {
 fn given_chunk(chunks: &[usize], nav: &[usize], sig: &[usize]) -> Result<Vec<usize>> {
     let shape: Vec<usize> = nav.iter().chain(sig).copied().collect();
     let wrong = |what: String| Error::invalid(what).with_hint("give a length for each axis");
+    // Of a data set of one image, they may be those of its axes, the one of the scan among them.
+    let chunks = match chunks {
+        [n, of_image @ ..] if *n > 0 && nav.is_empty() && of_image.len() == sig.len() => of_image,
+        all => all,
+    };
     if chunks.len() != shape.len() {
         return Err(wrong(format!("chunks {chunks:?} are not of the axes of {shape:?}")));
     }
