@@ -24,6 +24,7 @@ __all__ = [
     "check_memory",
     "cli_main",
     "detect",
+    "doubts",
     "end_threads",
     "format_table",
     "from_array",
