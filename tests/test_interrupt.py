@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.exceptions import UDFRunCancelled
+from framefold.exceptions import InvalidArgumentError, UDFRunCancelled
 from framefold.run.plan import Run
 from framefold.udf import UDF
 from framefold.udf.engine import native
@@ -126,7 +126,12 @@ def interrupted(request, numbered):
 def test_ctrl_c_keeps_what_is_done(interrupted, numbered):
     udfs = [Interrupting(os.getpid(), 42), ff.SumSigUDF()]
     results = interrupted(lambda ctx: ctx.run_udf(numbered, udfs)).results
-    seen, sums = results[0]["seen"], results[1]["intensity"]
+    try:
+        seen, sums = results[0]["seen"], results[1]["intensity"]
+    except InvalidArgumentError as error:
+        # It came in the middle of a merge, which leaves nothing whole.
+        assert "merging partition" in str(error)  # noqa: PT017
+        return
     # Whole partitions, all before the one that did not end.
     n_frames = int(results[0]["count"].data[0])
     assert n_frames % 5 == 0
