@@ -87,7 +87,7 @@ def opened(ctx, name, folder):
                 file.truncate(n_frames * EMPAD_FRAME)
             path = folder / path.name
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ff.warnings.DataSetWarning)  # what they are is told below
+        warnings.simplefilter("ignore", ff.warnings.DataSetWarning)  # the axes are compared below
         return ctx.open(path)
 
 
@@ -124,7 +124,7 @@ def found(tmp_path_factory):
         try:
             dataset = opened(ctx, name, folder)
         except ff.exceptions.FramefoldError:
-            continue  # what cannot be read is told of elsewhere
+            continue  # refusals are tested with the formats
         axes = dataset.axes
         n_bytes = dataset.shape.size * dataset.dtype.itemsize
         copies = []

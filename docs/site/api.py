@@ -25,7 +25,6 @@ PARTS = {
     "common": "framefold.common: shapes, buffers, helpers",
     "contrib": "framefold.contrib: other libraries",
     "utils": "framefold.utils: simulated data, devices",
-    "results": "framefold.results: results as files and for other packages",
     "exceptions": "framefold.exceptions: errors",
     "warnings": "framefold.warnings: warnings",
     "cli": "framefold.cli: the command line",

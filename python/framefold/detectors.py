@@ -1,4 +1,4 @@
-"""Virtual detectors as arrays: masks that are told by name where they are and how large.
+"""Virtual detectors as arrays: masks whose centre and radii are passed by name.
 
 Each function takes the shape of a frame, ``dataset.shape.sig``, and all else by name: the centre
 (``cy``, ``cx``), the middle of the frame by default, as for the centre of mass, and radii. All of

@@ -133,7 +133,7 @@ mod tests {
             message("framefold run summm a.mib"),
             "unrecognized subcommand 'summm'; similar: 'sumsig', 'sum'; see 'framefold run --help'"
         );
-        // That one could pass it as a file's name fits nobody's typo.
+        // The hint that the word could be passed as a file's name does not help with a typo.
         assert_eq!(
             message("framefold run sum a.mib --no-such-thing"),
             "unexpected argument '--no-such-thing' found; see 'framefold run sum --help'"

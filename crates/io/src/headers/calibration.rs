@@ -33,7 +33,7 @@ impl Calibration {
     fn add_as(&self, quantity: Quantity, facts: &mut MetadataList) {
         facts.number(quantity, convert(self.step, &self.unit, quantity));
         let offset = self.offset.and_then(|offset| convert(offset, &self.unit, quantity));
-        // That an axis begins at 0 says that nobody placed it; for energies it is a fact.
+        // An offset of 0 is a default in most files, not a measured place; of energies it is one.
         let told = |offset: &f64| *offset != 0.0 || quantity == Quantity::EnergyStep;
         if let Some(of_first) = quantity.offset_of_step() {
             facts.number(of_first, offset.filter(told));

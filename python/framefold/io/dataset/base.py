@@ -560,7 +560,7 @@ def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps
     except BadFileError as error:
         raise _changed(error) from None
     dataset = cls._of(engine, how)
-    # Whoever opened it first was told.
+    # The warnings were shown where the data set was opened first.
     dataset._named_unused_corrections = True
     return dataset
 
