@@ -33,6 +33,14 @@ class Brightest(ff.UDF):
 brightest = Brightest(least=3)
 
 
+class Large(ff.UDF):
+    def get_result_buffers(self):
+        return {"n": self.buffer(kind="nav", dtype="int64")}
+
+    def process_frame(self, frame):
+        self.results.n[:] = 2**53 + 1
+
+
 def total(frame):
     return frame.sum()
 
@@ -77,7 +85,7 @@ def test_what_names_a_function_is_told_from_files_and_values():
 def test_classes_objects_and_functions(run, capsys):
     assert run("mine:Brightest a.npy -o out.npz -p least=40 -q") == 0
     out = np.load("out.npz")
-    assert sorted(out.files) == ["position", "valid", "value"]
+    assert sorted(out.files) == ["about", "position", "value"]
     assert np.array_equal(out["value"], np.maximum(MAXIMUM, 40))
     assert run("mine:brightest a.npy b.npy -o {stem}-out.npy --buffer value") == 0
     assert np.array_equal(np.load("b-out.npy"), MAXIMUM[::-1])
@@ -97,10 +105,21 @@ def test_regions_are_those_of_the_command_line(run):
         # Positions are integers; those without a result are not 0.
         assert np.array_equal(np.isfinite(np.load("out.npy")).all(axis=-1), seen)
     assert run("mine:Brightest a.npy -o out.npz --roi 1:3") == 0
-    assert np.array_equal(np.load("out.npz")["valid"].all(axis=1), [0, 1, 1, 0])
-    assert np.load("out.npz")["valid"].shape == (4, 6)
+    assert np.array_equal(np.load("out.npz")["value_valid"].all(axis=1), [0, 1, 1, 0])
+    assert np.load("out.npz")["value_valid"].shape == (4, 6)
     assert run("mine:total a.npy --roi 0;3 -o out.npy --force") == 0
     assert np.array_equal(np.isfinite(np.load("out.npy")).all(axis=1), [1, 0, 0, 1])
+
+
+def test_results_are_saved_as_by_save(run):
+    h5py = pytest.importorskip("h5py")
+    assert run("mine:Brightest a.npy -o out.h5 -q") == 0
+    with h5py.File("out.h5") as file:
+        assert np.array_equal(file["value/data"], MAXIMUM)
+    # Integers that no float holds are not rounded for the sake of NaN.
+    assert run("mine:Large a.npy -o out.npy --roi 1:3") == 4
+    assert run("mine:Large a.npy -o out.npz --roi 1:3") == 0
+    assert np.all(np.load("out.npz")["n"][1:3] == 2**53 + 1)
 
 
 def test_options_about_the_file(run, capsys):
@@ -113,7 +132,7 @@ def test_options_about_the_file(run, capsys):
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("mine:nope a.npy", 2, "has no 'nope'; it has np, ff, Brightest, brightest, total"),
+        ("mine:nope a.npy", 2, "has no 'nope'; it has np, ff, Brightest, brightest, Large, total"),
         ("nowhere:f a.npy", 2, "no module 'nowhere'"),
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
         ("mine:np a.npy", 2, "it is a module"),
@@ -124,7 +143,7 @@ def test_options_about_the_file(run, capsys):
         ("mine:Brightest a.npy -p x=1", 2, "unexpected keyword argument 'x'"),
         ("mine:Brightest a.npy -p x", 2, "'x' is not NAME=VALUE"),
         ("mine:Brightest a.npy --buffer x", 2, "no result buffer 'x'; there are position, value"),
-        ("mine:total a.npy -o out.png", 2, "neither .npy nor .npz"),
+        ("mine:total a.npy -o out.png", 2, "does not end in anything that results are saved as"),
         ("mine:total a.npy b.npy -o out.npy", 2, "put {stem}"),
         ("mine:total a.npy -o a.npy", 2, "the output exists"),
         ("mine:broken a.npy -o out.npy", 6, "has no attribute 'nonsense'"),

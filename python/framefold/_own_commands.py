@@ -10,6 +10,7 @@ import traceback
 from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
 from ast import literal_eval
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -33,8 +34,7 @@ from framefold.exceptions import (
 )
 from framefold.io.dataset._opening import known_formats
 from framefold.io.dataset._table import Option
-from framefold.run.results import UDFResultDict
-from framefold.udf._whole_file import WholeFile
+from framefold.results.saving import FOR_ONE, ending_of, new_file
 from framefold.udf.base import UDF
 
 __all__ = ["run", "wants"]
@@ -121,7 +121,12 @@ def _parser() -> ArgumentParser:
         metavar="NAME=VALUE",
         help="a parameter of the UDF class, as Python writes it, or a text; may be repeated",
     )
-    parser.add_argument("-o", "--output", metavar="OUT", help="NAME.npy, or .npz for all buffers")
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="NAME.npz, .h5 and others for all buffers, NAME.npy or .tif for one",
+    )
     parser.add_argument("-f", "--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument("-b", "--buffer", metavar="NAME", help="which result buffer to write")
     parser.add_argument(
@@ -238,67 +243,33 @@ def _run_over(file: str, function: Any, given: Namespace) -> None:
         for name, value in vars(given).items()
         if name.startswith("option_") and value is not None
     }
-    whole = None
-    if given.output is not None:
-        path = Path(given.output.replace("{stem}", Path(file).stem))
-        if path.suffix not in (".npy", ".npz"):
-            raise InvalidArgumentError(
-                f"'{path}' is neither .npy nor .npz, which results of own functions are written as"
-            )
-        if len(given.files) > 1 and "{stem}" not in given.output:
-            raise InvalidArgumentError(
-                "several input files would be written to this output; put {stem} into its name"
-            )
-        whole = WholeFile(path, given.force)
-    complete = False
-    try:
-        how = {} if given.threads is None else {"cpus": given.threads}
-        with Context.make_with("auto" if given.threads is None else "threads", **how) as ctx:
-            dataset = ctx.load(given.format, file, **options)
-            udf = _made(function, _parameters(given.param))
-            roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
-            progress = not given.quiet and sys.stderr.isatty()
-            results = ctx.run_udf(dataset=dataset, udf=udf, roi=roi, progress=progress)
+    path = None if given.output is None else Path(given.output.replace("{stem}", Path(file).stem))
+    if path is not None and len(given.files) > 1 and "{stem}" not in given.output:
+        raise InvalidArgumentError(
+            "several input files would be written to this output; put {stem} into its name"
+        )
+    how = {} if given.threads is None else {"cpus": given.threads}
+    with (
+        nullcontext() if path is None else new_file(path, given.force) as write,
+        Context.make_with("auto" if given.threads is None else "threads", **how) as ctx,
+    ):
+        dataset = ctx.load(given.format, file, **options)
+        udf = _made(function, _parameters(given.param))
+        roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
+        progress = not given.quiet and sys.stderr.isatty()
+        results = ctx.run_udf(dataset=dataset, udf=udf, roi=roi, progress=progress)
         names = list(results) if given.buffer is None else [given.buffer]
         if given.buffer is not None and given.buffer not in results:
             raise InvalidArgumentError(
                 f"there is no result buffer '{given.buffer}'; there are {', '.join(results)}"
             )
-        if whole is not None:
-            _write(whole.part, path.suffix, results, names, tuple(dataset.shape.nav))
-            complete = True
-    finally:
-        if whole is not None:
-            whole.end(complete)
+        if path is not None and ending_of(path) in FOR_ONE:
+            names = names[:1]
+        if write is not None:
+            write({name: results[name] for name in names})
     if not given.quiet:
-        where = file if whole is None else path
-        for name in names if whole is None or path.suffix == ".npz" else names[:1]:
-            print(f"{where}: {_in_words(name, results[name])}")
-
-
-def _write(
-    part: Path, ending: str, results: UDFResultDict, names: list[str], nav: tuple[int, ...]
-) -> None:
-    with open(part, "wb") as out:
-        if ending == ".npy":
-            np.save(out, _with_nan(results[names[0]]), allow_pickle=False)
-        else:
-            arrays: dict[str, Any] = {name: np.asarray(results[name].data) for name in names}
-            for name in names:
-                if results[name].kind == "nav":
-                    valid = results[name].valid_mask.reshape((*nav, -1)).any(axis=-1)
-                    arrays["valid"] = valid | arrays.get("valid", False)
-            np.savez(out, **arrays)
-
-
-def _with_nan(buffer: BufferWrapper) -> npt.NDArray[Any]:
-    """The array of a file that has no other: NaN where there is no result, if need be as floats."""
-    data: npt.NDArray[Any] = np.asarray(buffer.data)
-    if buffer.kind != "nav" or data.dtype.kind not in "biu" or buffer.valid_mask.all():
-        return data
-    data = data.astype(np.float64)
-    data[~buffer.valid_mask] = np.nan
-    return data
+        for name in names:
+            print(f"{path or file}: {_in_words(name, results[name])}")
 
 
 def _in_words(name: str, buffer: BufferWrapper) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +44,13 @@ def save(
         If it cannot be written.
     """
     path = Path(path)
+    with new_file(path, overwrite) as write:
+        write(buffers)
+    return path
+
+
+def ending_of(path: Path) -> str:
+    """What the name ends in, of what results are saved as."""
     name = path.name.lower()
     ending = next((known for known in WRITERS if name.endswith(known)), None)
     if ending is None:
@@ -50,28 +58,41 @@ def save(
             f"'{path}' does not end in anything that results are saved as; use one of "
             f"{', '.join(WRITERS)}"
         )
-    if not buffers:
-        raise InvalidArgumentError("there is nothing to save: there are no results")
-    if ending in FOR_ONE and len(buffers) > 1:
-        raise InvalidArgumentError(
-            f"{ending} holds one result, and there are {', '.join(map(repr, buffers))}; save one, "
-            f"as in result['{next(iter(buffers))}'].save(…), or all of them as .h5, .npz or .zarr"
-        )
-    results = all_labelled(buffers)
+    return ending
+
+
+@contextmanager
+def new_file(
+    path: Path, overwrite: bool
+) -> Iterator[Callable[[Mapping[str, BufferWrapper]], None]]:
+    """Refuse at once what cannot be written; gives what writes the results when they are there."""
+    ending = ending_of(path)
     whole = _engine.WholeFile(os.fspath(path), overwrite, folder=ending in FOLDERS)
+
+    def write(buffers: Mapping[str, BufferWrapper]) -> None:
+        if not buffers:
+            raise InvalidArgumentError("there is nothing to save: there are no results")
+        if ending in FOR_ONE and len(buffers) > 1:
+            raise InvalidArgumentError(
+                f"{ending} holds one result, and there are {', '.join(map(repr, buffers))}; save "
+                f"one, as in result['{next(iter(buffers))}'].save(…), or all of them as .h5, .npz "
+                f"or .zarr"
+            )
+        try:
+            WRITERS[ending](whole, all_labelled(buffers), ending)
+            whole.publish()
+        except OSError as error:
+            if isinstance(error, FramefoldError):
+                raise
+            raise FileAccessError(
+                f"could not write '{path}': {error}; check the space on the disk and the "
+                f"permissions of the folder"
+            ) from error
+
     try:
-        WRITERS[ending](whole, results, ending)
-        whole.publish()
-    except OSError as error:
-        if isinstance(error, FramefoldError):
-            raise
-        raise FileAccessError(
-            f"could not write '{path}': {error}; check the space on the disk and the permissions "
-            f"of the folder"
-        ) from error
+        yield write
     finally:
         whole.discard()
-    return path
 
 
 def _npy(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
