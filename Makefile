@@ -61,7 +61,7 @@ help:
 	@echo 'make test-long        stress and fuzzing, SECONDS=60 for each; SEED= repeats a run'
 	@echo 'make bench            compare with LiberTEM, NumPy and dask; ARGS=--quick for a glance'
 	@echo 'make fuzz TARGET=mib   look for MIB files that break it; SECONDS=60'
-	@echo 'make sanitize         run what is unsafe under Miri; needs a nightly toolchain'
+	@echo 'make sanitize         run tests under Miri and ThreadSanitizer; needs a nightly toolchain'
 	@echo 'make docs             build the documentation as a site, target/site/index.html'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
@@ -143,6 +143,18 @@ sanitize:
 	PROPTEST_CASES=2 cargo +nightly miri test $(LOCKED) -p framefold-io --lib -- \
 		access::storage::registry codec::bitshuffle::x86 \
 		formats::mib::decode::tests::decoding_inverts_encoding_in_any_slice
+	$(MAKE) sanitize-threads
+
+# All that shares memory between threads of the engine: the guard of mapped files, readers, the pool
+# and the driver; the standard library is built with it. Worker processes and the extension module
+# are not covered.
+.PHONY: sanitize-threads
+sanitize-threads: export TSAN_OPTIONS := handle_segv=0 handle_sigbus=0 \
+	suppressions=$(CURDIR)/crates/io/tests/thread-sanitizer.txt
+sanitize-threads: export RUSTFLAGS := -Zsanitizer=thread
+sanitize-threads:
+	cargo +nightly test $(LOCKED) -Zbuild-std --target $(FUZZ_HOST) --target-dir target/threads \
+		-p framefold-exec -p framefold-io --lib --tests
 
 .PHONY: wheel
 wheel: $(TOOLS)
