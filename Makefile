@@ -34,6 +34,7 @@ LOCKED := --locked
 TOOLS := $(VENV)/.tools-$(PYTHON_VERSION)
 DEVELOP := $(VENV)/.develop-$(PYTHON_VERSION)
 BENCH_TOOLS := $(BENCH_VENV)/.tools-$(PYTHON_VERSION)
+RUSTDOC := $(or $(CARGO_TARGET_DIR),target)/doc
 LIMIT := $(or $(CARGO_TARGET_DIR),target)/release/examples/stream_limit
 ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
@@ -93,8 +94,8 @@ demo: $(DEVELOP)
 
 # The site describes the package of this folder, and shows pictures that it made.
 .PHONY: docs
-docs: $(DEVELOP)
-	$(BIN)/python docs/site/build.py --out target/site
+docs: $(DEVELOP) test-docs
+	$(BIN)/python docs/site/build.py --out target/site --rustdoc "$(RUSTDOC)"
 
 # LiberTEM and dask live in an environment of their own; without them the rest still runs.
 .PHONY: bench
@@ -243,8 +244,8 @@ test-python: test-wheel
 
 # Warnings of Sphinx, links that lead nowhere and public names without an entry are errors.
 .PHONY: test-site
-test-site: test-wheel
-	$(TEST_PYTHON) docs/site/build.py --out target/test-site
+test-site: test-wheel test-docs
+	$(TEST_PYTHON) docs/site/build.py --out target/test-site --rustdoc "$(RUSTDOC)"
 
 # Chance begins elsewhere in each of these runs, and says where: SEED repeats one.
 .PHONY: test-long

@@ -8,6 +8,7 @@ entry.
 from __future__ import annotations
 
 import argparse
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,11 @@ def main() -> int:
     """Build the site; return 1 if something is wrong with it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=stage.ROOT / "target" / "site")
-    out = parser.parse_args().out.resolve()
+    parser.add_argument(
+        "--rustdoc", type=Path, help="what `cargo doc` wrote, which becomes part of the site"
+    )
+    given = parser.parse_args()
+    out = given.out.resolve()
     sources = out.with_name(out.name + "-sources")
     began = time.perf_counter()
     stage.lay_out(sources)
@@ -40,7 +45,10 @@ def main() -> int:
         ],
         check=False,
     )
-    faults = check_site(out) if done.returncode == 0 else []
+    if given.rustdoc:
+        shutil.rmtree(out / stage.RUSTDOC, ignore_errors=True)
+        shutil.copytree(given.rustdoc, out / stage.RUSTDOC)
+    faults = check_site(out, rust=bool(given.rustdoc)) if done.returncode == 0 else []
     for fault in faults:
         print(fault, file=sys.stderr)
     if done.returncode or faults:

@@ -9,9 +9,14 @@ from types import ModuleType
 
 from public import COMPATIBILITY, promised, public_names, split
 from sphinx.util.inventory import InventoryFile
+from stage import RUSTDOC
 
 #: Attributes by which a page has a browser load something.
 LOADS = {"script": "src", "img": "src", "source": "src", "iframe": "src", "link": "href"}
+
+
+#: How a page links to what rustdoc wrote.
+RUST = re.compile(rf'href="((?:\.\./)*{RUSTDOC}/[^"]+)"')
 
 
 class Loads(HTMLParser):
@@ -62,12 +67,19 @@ def undescribed(entries: set[str], page: str) -> list[str]:
     return missing
 
 
-def check_site(out: Path) -> list[str]:
-    """Say in words what is wrong with a site; an empty list if nothing is."""
+def check_site(out: Path, *, rust: bool) -> list[str]:
+    """Say in words what is wrong with a site; an empty list if nothing is.
+
+    ``rust``: whether the reference of the crates is part of it.
+    """
     faults = []
     for page in sorted(out.rglob("*.html")):
-        for address in loaded_from_elsewhere(page.read_text(encoding="utf-8")):
+        text = page.read_text(encoding="utf-8")
+        for address in loaded_from_elsewhere(text):
             faults.append(f"{page.relative_to(out)} loads {address}: pages have to work offline")
+        for link in RUST.findall(text) if rust else ():
+            if not (page.parent / link).is_file():
+                faults.append(f"{page.relative_to(out)} links to {link}, which is not there")
     for sheet in sorted(out.rglob("*.css")):
         if re.search(r"url\(['\"]?(https?:)?//|@import\s+['\"]https?:", sheet.read_text("utf-8")):
             faults.append(f"{sheet.relative_to(out)} loads from elsewhere")

@@ -21,6 +21,9 @@ DOCS = Path(__file__).resolve().parent.parent
 ROOT = DOCS.parent
 
 LINK = re.compile(r"(\]\()([^)\s#:]+)(#[^)\s]*)?(\))")
+#: A link to the file that a crate begins with; the site has rustdoc's page of the crate instead.
+CRATE = re.compile(r"\[([^\]]+)\]\([./]*crates/([\w-]+)/src/lib\.rs\)")
+RUSTDOC = "rust-reference"
 FENCE = re.compile(r"^\s*```")
 
 
@@ -45,6 +48,12 @@ def relocated(text: str, source: Path, files: dict[Path, Path]) -> str:
     if here is None:
         raise ValueError(f"'{source}' is no page")
 
+    def described(link: re.Match[str]) -> str:
+        # In HTML, since Sphinx would look among its own pages for what a link in Markdown names.
+        crate = f"framefold-{link[2]}".replace("-framefold", "").replace("-", "_")
+        page = os.path.relpath(f"{RUSTDOC}/{crate}/index.html", here.parent).replace(os.sep, "/")
+        return f'<a href="{page}">{link[1]}</a>'
+
     def moved(link: re.Match[str]) -> str:
         target = (source.parent / link[2]).resolve()
         if target.is_dir():
@@ -64,7 +73,7 @@ def relocated(text: str, source: Path, files: dict[Path, Path]) -> str:
         in_code ^= bool(FENCE.match(line))
         # What rustdoc is to do with a block is no part of the language's name.
         line = line.replace("```rust,no_run", "```rust")
-        lines.append(line if in_code else LINK.sub(moved, line))
+        lines.append(line if in_code else LINK.sub(moved, CRATE.sub(described, line)))
     return "\n".join(lines)
 
 
