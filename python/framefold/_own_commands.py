@@ -266,7 +266,7 @@ def _run_over(file: str, function: Any, given: Namespace) -> None:
         if path is not None and ending_of(path) in FOR_ONE:
             names = names[:1]
         if write is not None:
-            write({name: results[name] for name in names})
+            write({"": {name: results[name] for name in names}})
     if not given.quiet:
         for name in names:
             print(f"{path or file}: {_in_words(name, results[name])}")

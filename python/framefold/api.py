@@ -27,7 +27,13 @@ from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
 from framefold.run.plan import Run, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
-from framefold.run.results import UDFResultDict, UDFResults, at_once, result_of
+from framefold.run.results import (
+    UDFResultDict,
+    UDFResults,
+    UDFResultTuple,
+    at_once,
+    result_of,
+)
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -42,6 +48,7 @@ __all__ = [
     "ResultAsyncGenerator",
     "ResultGenerator",
     "UDFResultDict",
+    "UDFResultTuple",
     "UDFResults",
 ]
 
@@ -169,7 +176,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         backends: Any = ...,
         plots: Any = ...,
         sync: Literal[True] = ...,
-    ) -> tuple[UDFResultDict, ...]: ...
+    ) -> UDFResultTuple: ...
     @overload
     def run_udf(
         self,
@@ -211,7 +218,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         plots: Any = ...,
         *,
         sync: Literal[False],
-    ) -> Coroutine[Any, Any, tuple[UDFResultDict, ...]]: ...
+    ) -> Coroutine[Any, Any, UDFResultTuple]: ...
     @shortened
     def run_udf(
         self,
@@ -267,8 +274,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         Returns
         -------
         dict, or tuple of dict if ``udf`` is a list
-            Buffer name to :class:`~framefold.common.buffers.BufferWrapper`. With ``sync=False``,
-            a coroutine that returns this.
+            Buffer name to :class:`~framefold.common.buffers.BufferWrapper`; :class:`UDFResultDict`
+            and :class:`UDFResultTuple`, which can be saved. With ``sync=False``, a coroutine that
+            returns this.
 
         Raises
         ------

@@ -336,7 +336,7 @@ class BufferWrapper(NDArrayOperatorsMixin):
         """
         from framefold.results.saving import save
 
-        return save({self.name or "data": self}, path, overwrite)
+        return save({"": {self.name or "data": self}}, path, overwrite)
 
     def plot(
         self, ax: Any = None, *, index: int | tuple[int, ...] | None = None, **kwargs: Any

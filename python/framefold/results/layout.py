@@ -54,8 +54,19 @@ def labelled(buffer: BufferWrapper) -> Labelled:
     return Labelled(about.name or "data", about.udf, about.unit, data, buffer.axes, mask)
 
 
-def all_labelled(buffers: Mapping[str, BufferWrapper]) -> list[Labelled]:
+#: Results of several UDFs by the names of their groups; those of the group ``""`` are in none.
+Groups = dict[str, list[Labelled]]
+
+
+def all_labelled(buffers: Mapping[str, BufferWrapper], udf: str = "") -> list[Labelled]:
     """Several results, under the names that they have in the mapping.
+
+    Parameters
+    ----------
+    buffers
+        The results.
+    udf
+        What to call their UDF; by the name of its class by default.
 
     Raises
     ------
@@ -63,6 +74,8 @@ def all_labelled(buffers: Mapping[str, BufferWrapper]) -> list[Labelled]:
         If a result has the name of another one's mask.
     """
     found = [labelled(buffer)._replace(name=name) for name, buffer in buffers.items()]
+    if udf:
+        found = [each._replace(udf=udf) for each in found]
     masks = {each.name + VALID for each in found if each.valid is not None}
     for each in found:
         if each.name in masks:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +15,13 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.exceptions import (
+    ArgumentTypeError,
     FileAccessError,
     FramefoldError,
     InvalidArgumentError,
     UnsupportedError,
 )
-from framefold.results.layout import VALID, Labelled, all_labelled, numeric
+from framefold.results.layout import VALID, Groups, Labelled, all_labelled, numeric
 from framefold.results.trees import Group, hyperspy, labelled_arrays, nexus
 from framefold.results.zarr_files import write_zarr
 
@@ -27,10 +29,11 @@ if TYPE_CHECKING:
     from framefold.common.axes import Axis
     from framefold.common.buffers import BufferWrapper
 
+#: Results by name, in groups by the name of their UDF; those of the group ``""`` are in none.
+Results = Mapping[str, Mapping[str, "BufferWrapper"]]
 
-def save(
-    buffers: Mapping[str, BufferWrapper], path: str | os.PathLike[str], overwrite: bool
-) -> Path:
+
+def save(results: Results, path: str | os.PathLike[str], overwrite: bool) -> Path:
     """Write results as what the ending of ``path`` means, and give the path.
 
     Raises
@@ -45,8 +48,86 @@ def save(
     """
     path = Path(path)
     with new_file(path, overwrite) as write:
-        write(buffers)
+        write(results)
     return path
+
+
+def save_each(results: Results, path: str | os.PathLike[str], overwrite: bool) -> list[Path]:
+    """Write each result to a file of its own, and give the paths.
+
+    Names of group and result stand before the ending. All is refused that :func:`save` refuses
+    of a single one, mostly before the first file is there.
+    """
+    path = Path(path)
+    ending = path.name[-len(ending_of(path)) :]
+    stem = path.name.removesuffix(ending)
+    paths = []
+    with ExitStack() as files:
+        writers = []
+        for group, buffers in results.items():
+            for name, buffer in buffers.items():
+                words = "-".join(word for word in (stem, group, name) if word)
+                paths.append(path.with_name(words + ending))
+                write = files.enter_context(new_file(paths[-1], overwrite))
+                writers.append((write, {"": {name: buffer}}))
+        if not writers:
+            raise InvalidArgumentError(NOTHING)
+        for write, one in writers:
+            write(one)
+    return paths
+
+
+def grouped(
+    results: Sequence[Mapping[str, BufferWrapper]],
+    names: Sequence[str] | None,
+    taken: Sequence[str] = (),
+) -> dict[str, Mapping[str, BufferWrapper]]:
+    """The results of several UDFs under one name for each.
+
+    Parameters
+    ----------
+    results
+        Of each UDF.
+    names
+        One for each UDF. By default, that of its class; the second one of a class has ``_2``
+        behind it, the third one ``_3``.
+    taken
+        Names that are in use.
+
+    Raises
+    ------
+    InvalidArgumentError, ArgumentTypeError
+        If names are not as many as the UDFs, not different, or none that files can have.
+    """
+    if names is not None:
+        return dict(zip(_checked_names(names, len(results), taken), results, strict=True))
+    found: dict[str, Mapping[str, BufferWrapper]] = {}
+    for buffers in results:
+        known = next((buffer.about.udf for buffer in buffers.values()), "") or "UDF"
+        name, number = known, 2
+        while name in found or name in taken:
+            name, number = f"{known}_{number}", number + 1
+        found[name] = buffers
+    return found
+
+
+def _checked_names(names: Sequence[str], n: int, taken: Sequence[str]) -> list[str]:
+    if isinstance(names, str) or not all(isinstance(name, str) for name in names):
+        raise ArgumentTypeError(f"names is {names!r}; pass a list of texts, one for each UDF")
+    names = list(names)
+    if len(names) != n:
+        raise InvalidArgumentError(
+            f"got {len(names)} names for the results of {n} UDFs; pass one for each"
+        )
+    for i, name in enumerate(names):
+        if name in names[:i] or name in taken:
+            raise InvalidArgumentError(f"the name {name!r} is there twice; choose another one")
+        if not name or name.startswith(".") or not name.isprintable() or set(name) & set("/\\:"):
+            raise InvalidArgumentError(
+                f"the name {name!r} cannot be that of a group in a file; use letters, digits and "
+                f"underscores"
+            )
+    return names
 
 
 def ending_of(path: Path) -> str:
@@ -61,25 +142,30 @@ def ending_of(path: Path) -> str:
     return ending
 
 
+NOTHING = "there is nothing to save: there are no results"
+
+
 @contextmanager
-def new_file(
-    path: Path, overwrite: bool
-) -> Iterator[Callable[[Mapping[str, BufferWrapper]], None]]:
+def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]:
     """Refuse at once what cannot be written; gives what writes the results when they are there."""
     ending = ending_of(path)
     whole = _engine.WholeFile(os.fspath(path), overwrite, folder=ending in FOLDERS)
 
-    def write(buffers: Mapping[str, BufferWrapper]) -> None:
-        if not buffers:
-            raise InvalidArgumentError("there is nothing to save: there are no results")
-        if ending in FOR_ONE and len(buffers) > 1:
+    def write(results: Results) -> None:
+        names = [
+            f"{group}/{name}".lstrip("/") for group, buffers in results.items() for name in buffers
+        ]
+        if not names:
+            raise InvalidArgumentError(NOTHING)
+        if ending in FOR_ONE and len(names) > 1:
             raise InvalidArgumentError(
-                f"{ending} holds one result, and there are {', '.join(map(repr, buffers))}; save "
-                f"one, as in result['{next(iter(buffers))}'].save(…), or all of them as .h5, .npz "
-                f"or .zarr"
+                f"{ending} holds one result, and there are {', '.join(names)}; save one of them, "
+                f"each to a file of its own with separate=True, or all of them as .h5, .npz or "
+                f".zarr"
             )
         try:
-            WRITERS[ending](whole, all_labelled(buffers), ending)
+            groups = {group: all_labelled(each, group) for group, each in results.items() if each}
+            WRITERS[ending](whole, groups, ending)
             whole.publish()
         except OSError as error:
             if isinstance(error, FramefoldError):
@@ -95,52 +181,58 @@ def new_file(
         whole.discard()
 
 
-def _npy(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
+def _npy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
     with whole.part.open("wb") as file:
-        np.save(file, _with_nan(results[0], ending), allow_pickle=False)
+        np.save(file, _with_nan(_only(groups), ending), allow_pickle=False)
 
 
-def _npz(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
+def _npz(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
     arrays: dict[str, Any] = {}
     about = {}
-    for result in results:
-        if result.array.dtype.hasobject:
-            numeric(result, ending)  # says so
-        arrays[result.name] = result.array
-        if result.valid is not None:
-            arrays[result.name + VALID] = result.valid
-        about[result.name] = {
-            "udf": result.udf,
-            "unit": result.unit,
-            "axes": [_as_dict(axis) for axis in result.axes],
-        }
-    # A text among the arrays: ``json.loads(str(file["about"]))``.
+    for group, results in groups.items():
+        for result in results:
+            if result.array.dtype.hasobject:
+                numeric(result, ending)  # says so
+            name = f"{group}/{result.name}" if group else result.name
+            arrays[name] = result.array
+            if result.valid is not None:
+                arrays[name + VALID] = result.valid
+            about[name] = {
+                "udf": result.udf,
+                "unit": result.unit,
+                "axes": [_as_dict(axis) for axis in result.axes],
+            }
     if "about" in arrays:
         raise UnsupportedError(
             "a result is called 'about', as what .npz files say of the others; save it as .h5"
         )
-    with whole.part.open("wb") as file:
-        np.savez(file, allow_pickle=False, **arrays, about=np.array(json.dumps(about)))
+    # A text among the arrays: ``json.loads(str(file["about"]))``.
+    arrays["about"] = np.array(json.dumps(about))
+    # Not ``np.savez``, whose own parameters, such as ``file``, cannot be names of arrays.
+    with zipfile.ZipFile(whole.part, "w", allowZip64=True) as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def _hdf5(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
-    whole.write_hdf5(_for_engine(nexus(results)))
+def _hdf5(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    whole.write_hdf5(_for_engine(nexus(groups)))
 
 
-def _hspy(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
-    whole.write_hdf5(_for_engine(hyperspy(results, ending)))
+def _hspy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    whole.write_hdf5(_for_engine(hyperspy(groups, ending)))
 
 
-def _zspy(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
-    write_zarr(whole.part, hyperspy(results, ending), version=2)
+def _zspy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    write_zarr(whole.part, hyperspy(groups, ending), version=2)
 
 
-def _zarr(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
-    write_zarr(whole.part, labelled_arrays(results), version=3)
+def _zarr(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    write_zarr(whole.part, labelled_arrays(groups), version=3)
 
 
-def _tiff(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> None:
-    (result,) = results
+def _tiff(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
+    result = _only(groups)
     own = [axis for axis in result.axes if axis.kind != "extra"] or list(result.axes)
     steps = [
         (axis.unit, float(axis.scale), float(axis.offset)) if axis.is_calibrated else None
@@ -153,7 +245,7 @@ def _tiff(whole: _engine.WholeFile, results: list[Labelled], ending: str) -> Non
 
 
 #: The endings of names, longer ones first, and what writes such files.
-WRITERS: dict[str, Callable[[_engine.WholeFile, list[Labelled], str], None]] = {
+WRITERS: dict[str, Callable[[_engine.WholeFile, Groups, str], None]] = {
     ".ome.tiff": _tiff,
     ".ome.tif": _tiff,
     ".h5": _hdf5,
@@ -170,6 +262,11 @@ WRITERS: dict[str, Callable[[_engine.WholeFile, list[Labelled], str], None]] = {
 FOR_ONE = {".npy", ".tif", ".tiff", ".ome.tif", ".ome.tiff"}
 #: Those that are folders.
 FOLDERS = {".zarr", ".zspy"}
+
+
+def _only(groups: Groups) -> Labelled:
+    ((result,),) = groups.values()
+    return result
 
 
 def _with_nan(result: Labelled, ending: str) -> npt.NDArray[Any]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from framefold.results.exports import coordinates, described
-from framefold.results.layout import VALID, Labelled, dimensions, numeric, signal_last
+from framefold.results.layout import VALID, Groups, Labelled, dimensions, numeric, signal_last
 
 Attributes = dict[str, Any]
 #: What is in a group, in order.
@@ -19,12 +19,24 @@ Members = list[tuple[str, Any]]
 Group = tuple[Attributes, Members]
 
 
-def nexus(results: list[Labelled]) -> Group:
-    """A group for each result as NeXus describes them: ``NXdata``.
+def nexus(groups: Groups) -> Group:
+    """A group for each result as NeXus describes them: ``NXdata``, in ``NXentry`` for each UDF.
 
     Viewers of HDF5 such as h5web, silx and NeXpy show these as pictures with axes. The array is
     ``data``; an axis is an array of its values with the attribute ``units``.
     """
+    members: Members = []
+    for group, results in groups.items():
+        inside = _nexus_data(results)
+        if group:
+            members.append((group, ({"NX_class": "NXentry", "default": inside[0][0]}, inside)))
+        else:
+            members += inside
+    first = {"default": members[0][0]} if members else {}
+    return {"NX_class": "NXroot", "creator": "framefold", **first}, members
+
+
+def _nexus_data(results: list[Labelled]) -> Members:
     members: Members = []
     for result in results:
         (names,) = dimensions([result._replace(name="data")])
@@ -42,12 +54,23 @@ def nexus(results: list[Labelled]) -> Group:
         if result.valid is not None:
             inside.append(("valid", ({}, result.valid)))
         members.append((result.name, (about, inside)))
-    first = {"default": results[0].name} if results else {}
-    return {"NX_class": "NXroot", "creator": "framefold", **first}, members
+    return members
 
 
-def hyperspy(results: list[Labelled], ending: str) -> Group:
-    """A signal for each result as HyperSpy writes them, version 3.3 of its format."""
+def hyperspy(groups: Groups, ending: str) -> Group:
+    """A signal for each result as HyperSpy writes them, version 3.3 of its format.
+
+    It has no groups for signals: those of several UDFs have ``UDF.NAME`` as names.
+    """
+    signals: Members = []
+    for group, results in groups.items():
+        before = f"{group}." if group else ""
+        signals += [(before + name, signal) for name, signal in _signals(results, ending)]
+    about = {"file_format": "HyperSpy", "file_format_version": "3.3"}
+    return about, [("Experiments", ({}, signals))]
+
+
+def _signals(results: list[Labelled], ending: str) -> Members:
     signals: Members = []
     for result in results:
         array, axes, n_signal = signal_last(result._replace(array=numeric(result, ending)))
@@ -81,13 +104,21 @@ def hyperspy(results: list[Labelled], ending: str) -> Group:
             mask = result._replace(
                 name=result.name + VALID, array=result.valid, valid=None, unit="", udf=result.udf
             )
-            signals += hyperspy([mask], ending)[1][0][1][1]
-    about = {"file_format": "HyperSpy", "file_format_version": "3.3"}
-    return about, [("Experiments", ({}, signals))]
+            signals += _signals([mask], ending)
+    return signals
 
 
-def labelled_arrays(results: list[Labelled]) -> Group:
-    """Arrays beside each other as xarray has them: coordinates have the names of their axes."""
+def labelled_arrays(groups: Groups) -> Group:
+    """Arrays beside each other as xarray has them, in a group for each UDF."""
+    members: Members = []
+    for group, results in groups.items():
+        arrays = _arrays(results)
+        members += [(group, ({}, arrays))] if group else arrays
+    return {}, members
+
+
+def _arrays(results: list[Labelled]) -> Members:
+    """Results and coordinates, which have the names of their axes."""
     members: dict[str, Any] = {}
     for result, names in zip(results, dimensions(results), strict=True):
         about = {**described(result), "dimension_names": list(names)}
@@ -98,4 +129,4 @@ def labelled_arrays(results: list[Labelled]) -> Group:
             known = coordinates(axis)
             if known is not None:
                 members[name] = {**known[1], "dimension_names": [name]}, known[0]
-    return {}, list(members.items())
+    return list(members.items())

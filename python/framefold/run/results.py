@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -37,14 +37,42 @@ class UDFResultDict(dict[str, BufferWrapper]):
 
         return to_dataset(self)
 
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    @overload
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        overwrite: bool = ...,
+        separate: Literal[False] = ...,
+    ) -> Path: ...
+    @overload
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = ..., separate: Literal[True]
+    ) -> list[Path]: ...
+    def save(
+        self, path: str | os.PathLike[str], *, overwrite: bool = False, separate: bool = False
+    ) -> Path | list[Path]:
         """Write all results to one file: ``.h5``, ``.hspy``, ``.zspy``, ``.zarr`` or ``.npz``.
 
-        Parameters and errors are those of :meth:`BufferWrapper.save`.
-        """
-        from framefold.results.saving import save
+        Parameters
+        ----------
+        path, overwrite
+            As for :meth:`BufferWrapper.save`.
+        separate
+            Write each result to a file of its own, of any format: ``com.tif`` becomes
+            ``com-field.tif``, ``com-magnitude.tif``, ….
 
-        return save(self, path, overwrite)
+        Returns
+        -------
+        pathlib.Path
+            Where it is; with ``separate``, a list with one for each result.
+
+        Raises
+        ------
+        FramefoldError
+            As for :meth:`BufferWrapper.save`.
+        """
+        return _save({"": self}, path, overwrite, separate)
 
     def plot(self, **kwargs: Any) -> Any:
         """Draw all results of kind ``nav`` and ``sig``, side by side, with matplotlib.
@@ -64,6 +92,69 @@ class UDFResultDict(dict[str, BufferWrapper]):
         return plot_all(self, kwargs)
 
 
+class UDFResultTuple(tuple[UDFResultDict, ...]):
+    """The results of several UDFs: a tuple with one dict for each, which can be saved."""
+
+    @overload
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = ...,
+        overwrite: bool = ...,
+        separate: Literal[False] = ...,
+    ) -> Path: ...
+    @overload
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = ...,
+        overwrite: bool = ...,
+        separate: Literal[True],
+    ) -> list[Path]: ...
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = None,
+        overwrite: bool = False,
+        separate: bool = False,
+    ) -> Path | list[Path]:
+        """Write the results of all UDFs to one file, with a group for each UDF.
+
+        Parameters
+        ----------
+        path
+            As for :meth:`UDFResultDict.save`. ``.h5`` and ``.zarr`` have groups, in ``.npz`` the
+            arrays are called ``GROUP/NAME``; ``.hspy`` and ``.zspy`` have signals, called
+            ``GROUP.NAME`` and with the title ``GROUP: NAME``.
+        names
+            Of the groups, one for each UDF. By default, the name of its class: ``SumUDF``, and
+            for the second and third one of a class ``SumUDF_2`` and ``SumUDF_3``.
+        overwrite
+            Replace a file that there is.
+        separate
+            Write each result to a file of its own, of any format: ``x.tif`` becomes
+            ``x-SumUDF-intensity.tif``, ….
+
+        Returns
+        -------
+        pathlib.Path
+            Where it is; with ``separate``, a list with one for each result.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ``names`` do not fit, and as for :meth:`BufferWrapper.save`.
+        FramefoldError
+            As for :meth:`BufferWrapper.save`.
+        """
+        from framefold.results.saving import grouped
+
+        return _save(grouped(self, names), path, overwrite, separate)
+
+
 class UDFResults:
     """Results of all UDFs of a run, complete or so far.
 
@@ -77,11 +168,11 @@ class UDFResults:
     """
 
     def __init__(self, buffers: Sequence[UDFResultDict], damage: BufferWrapper) -> None:
-        self._buffers: tuple[UDFResultDict, ...] | None = tuple(buffers)
+        self._buffers: UDFResultTuple | None = UDFResultTuple(buffers)
         self._damage: BufferWrapper | None = damage
 
     @property
-    def buffers(self) -> tuple[UDFResultDict, ...]:
+    def buffers(self) -> UDFResultTuple:
         """One dict for each UDF."""
         assert self._buffers is not None
         return self._buffers
@@ -99,6 +190,43 @@ class UDFResults:
 
     def __len__(self) -> int:
         return len(self.buffers)
+
+    @overload
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = ...,
+        overwrite: bool = ...,
+        separate: Literal[False] = ...,
+    ) -> Path: ...
+    @overload
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = ...,
+        overwrite: bool = ...,
+        separate: Literal[True],
+    ) -> list[Path]: ...
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        names: Sequence[str] | None = None,
+        overwrite: bool = False,
+        separate: bool = False,
+    ) -> Path | list[Path]:
+        """Write the results of all UDFs to one file, and ``damage``: which positions are merged.
+
+        Parameters, return value and errors are those of :meth:`UDFResultTuple.save`. ``damage``
+        stands beside the groups.
+        """
+        from framefold.results.saving import grouped
+
+        damage = {"damage": self.damage}
+        groups = {**grouped(self.buffers, names, taken=("damage",)), "": damage}
+        return _save(groups, path, overwrite, separate)
 
     def __repr__(self) -> str:
         done = self.damage.raw_data
@@ -136,7 +264,7 @@ class StepResults(UDFResults):
 
     @property
     @shortened
-    def buffers(self) -> tuple[UDFResultDict, ...]:
+    def buffers(self) -> UDFResultTuple:
         """One dict for each UDF."""
         if self._buffers is None:
             with self._lock:
@@ -156,7 +284,9 @@ class StepResults(UDFResults):
                     source = self._lasting or self._driver
                     # The user's object keeps the latest results, whichever are looked at.
                     is_latest = self._driver.n_merged == self._n_merged
-                    self._buffers = self._run.wrap(*source.snapshot(), leaves_behind=is_latest)
+                    self._buffers = UDFResultTuple(
+                        self._run.wrap(*source.snapshot(), leaves_behind=is_latest)
+                    )
         return self._buffers
 
     def settle(self) -> None:
@@ -172,7 +302,15 @@ class StepResults(UDFResults):
 
 def result_of(results: tuple[UDFResultDict, ...], single: bool) -> Any:
     """What is returned to the caller of a run of one UDF (``single``) or several."""
-    return results[0] if single else results
+    return results[0] if single else UDFResultTuple(results)
+
+
+def _save(
+    results: dict[str, Any], path: str | os.PathLike[str], overwrite: bool, separate: bool
+) -> Path | list[Path]:
+    from framefold.results.saving import save, save_each
+
+    return (save_each if separate else save)(results, path, overwrite)
 
 
 async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
