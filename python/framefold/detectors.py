@@ -1,16 +1,27 @@
 """Virtual detectors as arrays: masks whose centre and radii are passed by name.
 
-Each function takes the shape of a frame, ``dataset.shape.sig``, and all else by name: the centre
-(``cy``, ``cx``), the middle of the frame by default, as for the centre of mass, and radii. All of
-it is in pixels, and pixel centres have integer coordinates. :mod:`framefold.masks` has the same
-with the parameters that LiberTEM's functions have, x before y.
+Each function takes the data set, or the shape of a frame, ``dataset.shape.sig``, and all else by
+name: the centre (``cy``, ``cx``) and radii. Numbers are in pixels, and pixel centres have integer
+coordinates. :mod:`framefold.masks` has the same with the parameters that LiberTEM's functions have,
+x before y.
+
+With a data set whose axes are calibrated, radii can have units: ``(10, "mrad")``, ``"10 mrad"`` or
+a quantity of pint or astropy, as for :meth:`DataSet.calibrate()
+<framefold.io.dataset.base.DataSet.calibrate>`; ``cy`` and ``cx`` with a unit are places on the
+axes. Angles and inverse lengths are converted into each other where the file tells the acceleration
+voltage, see :mod:`framefold.utils.calibration`. Where pixels are not square, a circle in units is
+the ellipse that it is in pixels.
+
+The centre is by default the pixel at which both axes of the data set are 0, if they say one: that
+is, if it is in the frame and not in its first row or column. Otherwise, and for a shape, it is the
+middle of the frame, as for the centre of mass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -18,18 +29,24 @@ import numpy.typing as npt
 from framefold import masks
 from framefold.common import _memory
 from framefold.exceptions import InvalidArgumentError
+from framefold.utils._lengths import Place, place
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
 
 __all__ = ["disk", "polar", "rectangle", "ring", "rings"]
 
 Mask = npt.NDArray[Any]
+#: A number of pixels, or one with its unit: ``(10, "mrad")``, ``"10 mrad"``, a quantity.
+Length: TypeAlias = Any
 
 
 def disk(
-    shape: Sequence[int],
+    shape: Sequence[int] | DataSet,
     *,
-    r: float,
-    cy: float | None = None,
-    cx: float | None = None,
+    r: Length,
+    cy: Length | None = None,
+    cx: Length | None = None,
     antialiased: bool = False,
 ) -> Mask:
     """A disk: pixels whose centre is at most ``r`` away.
@@ -37,11 +54,11 @@ def disk(
     Parameters
     ----------
     shape
-        Height and width of a frame.
+        The data set, or height and width of a frame.
     r
-        The radius.
+        The radius, in pixels or with a unit.
     cy, cx
-        The centre.
+        The centre, in pixels, or places on the axes of the data set with a unit.
     antialiased
         Weight pixels at the edge by how far they reach in.
 
@@ -50,22 +67,35 @@ def disk(
     numpy.ndarray
         Of the shape of a frame; bool, or float64 if ``antialiased``.
 
+    Raises
+    ------
+    InvalidArgumentError
+        If a length is none, or has a unit that the axes of the data set cannot have; and if
+        ``antialiased`` is set where a circle in units is an ellipse in pixels.
+
     Examples
     --------
     >>> import framefold as ff
     >>> ff.detectors.disk((5, 7), cy=2, cx=3, r=1).sum()
     np.int64(5)
+    >>> dataset = ff.example_scan().calibrate(pixel_size=(0.5, "mrad"))
+    >>> ff.detectors.disk(dataset, r="1 mrad").sum()
+    np.int64(13)
     """
-    return masks.circular(*_geometry(shape, cy, cx), r, antialiased)
+    found = place(shape, cy, cx, r=r)
+    if antialiased:
+        (radius,) = _round(found, "antialiased masks")
+        return masks.circular(*_geometry(found), radius, True)
+    return _inside(found, 0)
 
 
 def ring(
-    shape: Sequence[int],
+    shape: Sequence[int] | DataSet,
     *,
-    ri: float,
-    ro: float,
-    cy: float | None = None,
-    cx: float | None = None,
+    ri: Length,
+    ro: Length,
+    cy: Length | None = None,
+    cx: Length | None = None,
     antialiased: bool = False,
 ) -> Mask:
     """A ring: pixels with ``ri < distance <= ro``.
@@ -73,11 +103,11 @@ def ring(
     Parameters
     ----------
     shape
-        Height and width of a frame.
+        The data set, or height and width of a frame.
     ri, ro
-        Inner and outer radius.
+        Inner and outer radius, in pixels or with a unit.
     cy, cx
-        The centre.
+        The centre, in pixels, or places on the axes of the data set with a unit.
     antialiased
         Weight pixels at both edges by how far they reach in.
 
@@ -89,20 +119,26 @@ def ring(
     Raises
     ------
     InvalidArgumentError
-        If ``ri`` is not below ``ro``.
+        If ``ri`` is not below ``ro``, and as for :func:`disk`.
     """
-    if not ri < ro:
+    found = place(shape, cy, cx, ri=ri, ro=ro)
+    inner, outer = found.radii
+    if not inner < outer:
         raise InvalidArgumentError(f"ri={ri} is not below ro={ro}, so the ring has no pixel")
-    return masks.ring(*_geometry(shape, cy, cx), ro, ri, antialiased)
+    if antialiased:
+        inside, outside = _round(found, "antialiased masks")
+        return masks.ring(*_geometry(found), outside, inside, True)
+    mask: Mask = _inside(found, 1) & ~_inside(found, 0)
+    return mask
 
 
-def rectangle(shape: Sequence[int], *, y: int, x: int, height: int, width: int) -> Mask:
+def rectangle(shape: Sequence[int] | DataSet, *, y: int, x: int, height: int, width: int) -> Mask:
     """A rectangle: ``height`` rows from row ``y`` on, ``width`` columns from column ``x`` on.
 
     Parameters
     ----------
     shape
-        Height and width of a frame.
+        The data set, or height and width of a frame.
     y, x
         The first row and column.
     height, width
@@ -118,7 +154,7 @@ def rectangle(shape: Sequence[int], *, y: int, x: int, height: int, width: int) 
     InvalidArgumentError
         If ``height`` or ``width`` is below 0, or they are no integers.
     """
-    frame = _frame(shape)
+    found = place(shape, None, None)
     try:
         top, left, rows, columns = (index(value) for value in (y, x, height, width))
     except TypeError:
@@ -127,19 +163,19 @@ def rectangle(shape: Sequence[int], *, y: int, x: int, height: int, width: int) 
         ) from None
     if min(rows, columns) < 0:
         raise InvalidArgumentError(f"height={height} and width={width} have to be 0 or more")
-    mask = _memory.zeros(frame, bool)
+    mask = _memory.zeros((found.height, found.width), bool)
     mask[max(0, top) : max(0, top + rows), max(0, left) : max(0, left + columns)] = True
     return mask
 
 
 def rings(
-    shape: Sequence[int],
+    shape: Sequence[int] | DataSet,
     *,
     n: int,
-    ri: float = 0,
-    ro: float | None = None,
-    cy: float | None = None,
-    cx: float | None = None,
+    ri: Length = 0,
+    ro: Length | None = None,
+    cy: Length | None = None,
+    cx: Length | None = None,
     normalize: bool = False,
 ) -> Mask:
     """Rings of equal width, each inside of the next, as a stack of antialiased masks.
@@ -147,13 +183,14 @@ def rings(
     Parameters
     ----------
     shape
-        Height and width of a frame.
+        The data set, or height and width of a frame.
     n
         How many.
     ri, ro
-        Inner radius of the first and outer radius of the last; to the farthest corner by default.
+        Inner radius of the first and outer radius of the last, in pixels or with a unit; to the
+        farthest corner by default.
     cy, cx
-        The centre.
+        The centre, in pixels, or places on the axes of the data set with a unit.
     normalize
         Scale each ring that has any pixel to a sum of 1, for means instead of sums.
 
@@ -165,24 +202,28 @@ def rings(
     Raises
     ------
     InvalidArgumentError
-        If ``ri`` is not below ``ro``, or ``n`` is not positive.
+        If ``ri`` is not below ``ro``, or ``n`` is not positive, and as for :func:`disk`; rings are
+        antialiased.
     """
-    geometry = _geometry(shape, cy, cx)
-    bins: Mask = masks.radial_bins(*geometry, ro, ri, n, normalize, use_sparse=False)
+    found = place(shape, cy, cx, ri=ri, **({} if ro is None else {"ro": ro}))
+    inner, *outer = _round(found, "rings")
+    bins: Mask = masks.radial_bins(
+        *_geometry(found), outer[0] if outer else None, inner, n, normalize, use_sparse=False
+    )
     return bins
 
 
 def polar(
-    shape: Sequence[int], *, cy: float | None = None, cx: float | None = None
+    shape: Sequence[int] | DataSet, *, cy: Length | None = None, cx: Length | None = None
 ) -> tuple[Mask, Mask]:
     """Distance and angle of each pixel, to make other masks of.
 
     Parameters
     ----------
     shape
-        Height and width of a frame.
+        The data set, or height and width of a frame.
     cy, cx
-        The centre.
+        The centre, in pixels, or places on the axes of the data set with a unit.
 
     Returns
     -------
@@ -190,25 +231,31 @@ def polar(
         Distance in pixels, and angle from the x axis towards larger y in radians from -pi to pi,
         of the shape of a frame.
     """
-    return masks.polar_map(*_geometry(shape, cy, cx))
+    found = place(shape, cy, cx)
+    return masks.polar_map(*_geometry(found))
 
 
-def _geometry(
-    shape: Sequence[int], cy: float | None, cx: float | None
-) -> tuple[float, float, int, int]:
+def _geometry(found: Place) -> tuple[float, float, int, int]:
     """What the functions of :mod:`framefold.masks` begin with."""
-    height, width = _frame(shape)
-    cy, cx = (height // 2 if cy is None else cy), (width // 2 if cx is None else cx)
-    if not (np.isfinite(cy) and np.isfinite(cx)):
-        raise InvalidArgumentError(f"the centre cy={cy}, cx={cx} is not finite")
-    return cx, cy, width, height
+    return found.cx, found.cy, found.width, found.height
 
 
-def _frame(shape: Sequence[int]) -> tuple[int, int]:
-    lengths = tuple(shape)
-    if len(lengths) != 2:
-        raise InvalidArgumentError(
-            f"detectors have two axes, and frames of shape {lengths} have {len(lengths)}; pass "
-            f"dataset.shape.sig"
-        )
-    return int(lengths[0]), int(lengths[1])
+def _round(found: Place, what: str) -> list[float]:
+    """The radii, if circles are circles."""
+    for ry, rx in found.radii:
+        if ry != rx:
+            raise InvalidArgumentError(
+                f"a radius is {ry:.6g} pixels in height and {rx:.6g} in width, and {what} are "
+                f"round; pass radii in pixels, or take disk and ring without antialiased"
+            )
+    return [rx for _, rx in found.radii]
+
+
+def _inside(found: Place, number: int) -> Mask:
+    """Pixels that are at most this radius away from the centre."""
+    ry, rx = found.radii[number]
+    _memory.check((found.height, found.width))
+    y, x = np.ogrid[: found.height, : found.width]
+    y, x = y - found.cy, x - found.cx
+    inside: Mask = y**2 + x**2 <= rx**2 if ry == rx else (y / ry) ** 2 + (x / rx) ** 2 <= 1
+    return inside

@@ -12,7 +12,7 @@ const RULE: &str = "imports";
 /// its place from the reference system stands where its contents belong.
 const LAYERS: &[&[&str]] = &[
     &["exceptions", "warnings", "_engine", "compat"],
-    &["common", "masks", "detectors", "arrays", "results", "utils.devices"],
+    &["common", "masks", "arrays", "results", "utils.devices"],
     &["io", "corrections"],
     &["udf", "arrays.cuda"],
     &["run"],
@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["analysis", "common.analysis"],
     &["context"],
     &["api"],
-    &["", "contrib", "utils", "cli", "_own_commands", "__main__"],
+    &["", "contrib", "utils", "detectors", "cli", "_own_commands", "__main__"],
 ];
 
 /// One import that counts: the importing module, its file, the line, and what is imported.

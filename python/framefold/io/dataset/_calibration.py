@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from math import isfinite, pi
 from numbers import Real
@@ -20,6 +21,10 @@ _EXPECTED = (
     "expected a number with a unit: (0.5, 'nm'), '0.5nm', a quantity of pint or astropy, or one "
     "of these for each axis"
 )
+
+
+#: The number 0 with a unit.
+_ZERO = re.compile(r"[-+]?0+(\.0*)?(e[-+]?\d+)?\s*(?P<unit>1/\w+|[^\W\d]\S*)", re.IGNORECASE)
 
 
 class Facts(TypedDict):
@@ -72,6 +77,33 @@ def _steps(name: str, value: Any) -> list[tuple[float, str]]:
             raise InvalidArgumentError(f"{name} has {each!r}, {_EXPECTED}")
         steps.append(parsed[0])
     return steps
+
+
+def number_or_quantity(name: str, value: Any) -> tuple[float, str | None]:
+    """A number with its unit, or a plain number with None.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is neither.
+    """
+    number = _number(value)
+    if number is not None:
+        return number, None
+    expected = (
+        f"{name} is {value!r}, expected a number of pixels, or a number with a unit: (10, 'mrad'), "
+        f"'10 mrad', a quantity of pint or astropy"
+    )
+    zero = _ZERO.fullmatch(value.strip()) if isinstance(value, str) else None
+    if zero is not None:  # no step, but a place
+        return 0.0, zero["unit"]
+    try:
+        steps = _engine.parse_steps(value) if isinstance(value, str) else [_one(value)]
+    except InvalidArgumentError as error:
+        raise InvalidArgumentError(f"{expected}: {error}") from None
+    if len(steps) != 1 or steps[0] is None:
+        raise InvalidArgumentError(expected)
+    return steps[0]
 
 
 def _one(value: Any) -> tuple[float, str] | None:
