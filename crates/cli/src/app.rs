@@ -3,7 +3,6 @@
 use crate::args::{Cli, Command};
 use crate::terminal::{self, is_broken_pipe};
 use crate::{command, exit, interrupt};
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind as ClapKind};
 use framefold::{Error, ErrorKind, Result};
 use std::ffi::OsString;
@@ -20,7 +19,7 @@ where
     I::Item: Into<OsString> + Clone,
 {
     framefold::exec::heed_system_memory();
-    let outcome = match Cli::try_parse_from(args) {
+    let outcome = match Cli::of(args.into_iter().map(Into::into)) {
         Ok(cli) => guarded(|| dispatch(cli)),
         Err(error) => return usage(&error),
     };
@@ -85,12 +84,16 @@ fn refusal(error: &clap::Error) -> Error {
             };
             Error::invalid(format!("'{word}' is a file, not a command")).with_hint(missing)
         }
+        Some(ContextValue::String(word)) if word == "disk" || word == "ring" => {
+            Error::invalid(format!("'{word}' is a reduction together with its numbers"))
+                .with_hint(format!("put both in quotes, as in 'ring 18,50', or use masks --{word}"))
+        }
         _ => what.with_hint(help_hint(error)),
     }
 }
 
 /// The message without label, usage and blank lines.
-fn one_line(message: &str) -> String {
+pub(crate) fn one_line(message: &str) -> String {
     let lines: Vec<&str> = message
         .lines()
         .map(str::trim)
@@ -118,6 +121,7 @@ fn help_hint(error: &clap::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
 
     #[test]
     fn usage_errors_are_one_line_with_a_hint() {

@@ -2,6 +2,7 @@
 
 mod convert;
 mod data;
+mod list;
 mod parse;
 mod picture;
 mod reduction;
@@ -10,10 +11,11 @@ mod run;
 pub(crate) use convert::{ConvertArgs, ConvertTo};
 pub(crate) use data::DataArgs;
 pub(crate) use picture::PictureArgs;
-pub(crate) use reduction::ReductionArgs;
+pub(crate) use reduction::{Item, ReductionArgs};
 pub(crate) use run::RunArgs;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Runs map-reduce functions over stacks of detector frames.
@@ -23,6 +25,27 @@ pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+impl Cli {
+    /// What `args` ask for, the program's name first.
+    ///
+    /// # Errors
+    /// What is wrong with them, or the help that they ask for.
+    pub(crate) fn of(args: impl IntoIterator<Item = OsString>) -> Result<Self, clap::Error> {
+        let args: Vec<OsString> = args.into_iter().collect();
+        let mut command =
+            Cli::command().mut_subcommand("run", |run| run.subcommands(list::commands(&args)));
+        let mut matches = command.try_get_matches_from_mut(args)?;
+        let name = matches.subcommand_name().map(str::to_owned);
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| {
+            let own = name.and_then(|name| command.find_subcommand_mut(name));
+            match own {
+                Some(own) => error.format(own),
+                None => error.format(&mut command),
+            }
+        })
+    }
 }
 
 /// The subcommands.
@@ -55,6 +78,7 @@ pub(crate) struct InfoArgs {
 
 /// `framefold run`.
 #[derive(Debug, Args)]
+#[command(after_help = LISTS)]
 pub(crate) struct RunCommand {
     #[command(subcommand)]
     pub reduction: ReductionArgs,
@@ -65,6 +89,13 @@ pub(crate) struct RunCommand {
     #[command(flatten)]
     pub picture: PictureArgs,
 }
+
+/// How several reductions are asked for.
+pub(crate) const LISTS: &str = "\
+Several reductions in one pass over the data: framefold run sum,com,\"ring 18,50\" FILE -o out/
+  An item is written as the command of its reduction, without files: \"com --cy 32 --cx 32\". A comma
+  before a number belongs to a parameter, any other one ends an item. \"disk R\" and \"ring RI,RO\" are
+  short for \"masks --disk R\" and \"masks --ring RI,RO\".";
 
 /// `framefold formats` and `framefold reductions`.
 #[derive(Debug, Args)]
@@ -77,7 +108,6 @@ pub(crate) struct ListArgs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_definition_is_consistent() {
@@ -103,6 +133,23 @@ mod tests {
     fn an_option_of_another_reduction_is_refused() {
         assert!(Cli::try_parse_from(["framefold", "run", "sum", "a.mib", "--cy", "3"]).is_err());
         assert!(Cli::try_parse_from(["framefold", "run", "com", "a.mib", "--cy", "3"]).is_ok());
+    }
+
+    #[test]
+    fn a_list_stands_where_a_reduction_does() {
+        let line = |words: &[&str]| Cli::of(words.iter().map(OsString::from));
+        let names =
+            [&["framefold", "run", "--names"][..], &["sum,com", "sum,max", "a.mib"]].concat();
+        let Command::Run(command) = line(&names).unwrap().command else { panic!() };
+        let items: Vec<&str> = command.reduction.items.iter().map(|i| i.reduction.name).collect();
+        assert_eq!(items, ["sum", "max"]);
+        assert_eq!(command.reduction.files, ["a.mib".into()] as [PathBuf; 1]);
+        let one = ["framefold", "run", "-j", "2", "ring 18,50", "a.mib", "-o", "a.npy"];
+        let Command::Run(command) = line(&one).unwrap().command else { panic!() };
+        assert_eq!(command.reduction.items[0].reduction.name, "masks");
+        assert_eq!(command.run.output.as_deref(), Some("a.npy"));
+        let error = line(&["framefold", "run", "sum,comm", "a.mib"]).unwrap_err();
+        assert!(error.to_string().contains("Usage: framefold run"), "{error}");
     }
 
     #[test]

@@ -11,13 +11,15 @@ mod panel;
 mod png;
 mod tif;
 
+pub(crate) use atomic::NewFolder;
 pub(crate) use drawing::PictureStyle;
 pub(crate) use npz::Extra;
 pub use tif::{TiffLabels, TiffStep, write_tiff};
 
 use crate::field::Field;
 use framefold::core::memory;
-use framefold::{Cancel, Error, Result};
+use framefold::io::WholeOutput;
+use framefold::{Error, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,6 +32,9 @@ const STANDARD_OUTPUT: &str = "-";
 
 /// The place of the input's name in the output's.
 const STEM: &str = "{stem}";
+
+/// The place of the reduction's name.
+const REDUCTION: &str = "{reduction}";
 
 /// The formats that results can be written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,31 +81,64 @@ pub(crate) struct Target {
     force: bool,
 }
 
-impl Target {
-    /// The target for each of `files`: `template` with `{stem}` replaced.
+/// A result that was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    /// What a reader of the file should know, for pictures: what the colours mean.
+    pub caption: Option<String>,
+    whole: Option<WholeOutput>,
+}
+
+impl Written {
+    /// Lets the file appear under its name.
     ///
     /// # Errors
-    /// `InvalidArgument` if a name cannot be written to, or two files would share one.
-    pub(crate) fn for_files(template: &str, files: &[PathBuf], force: bool) -> Result<Vec<Self>> {
-        let mut targets: Vec<Target> = Vec::with_capacity(files.len());
+    /// `Io`; `InvalidArgument` if something has the name by now.
+    pub(crate) fn publish(self) -> Result<Option<String>> {
+        if let Some(whole) = self.whole {
+            whole.publish()?;
+        }
+        Ok(self.caption)
+    }
+}
+
+impl Target {
+    /// The targets for each of `files` and each of the reductions `names`: `template` with `{stem}`
+    /// and `{reduction}` replaced. A folder stands for an HDF5 file in it for each.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if a name cannot be written to, or two results would share one.
+    pub(crate) fn for_all(
+        template: &str,
+        files: &[PathBuf],
+        names: &[&str],
+        force: bool,
+    ) -> Result<Vec<Vec<Self>>> {
+        let template = &in_folder(template, files.len());
+        if names.len() > 1 && !template.contains(REDUCTION) {
+            let to = if template == STANDARD_OUTPUT { "standard output" } else { "one output" };
+            let what = format!("{} reductions would be written to {to}", names.len());
+            return Err(Error::invalid(what).with_path(template).with_hint(
+                "name a folder, as in -o out/, or files in it: -o 'out/{reduction}.png'",
+            ));
+        }
+        let mut all: Vec<Target> = Vec::with_capacity(files.len() * names.len());
         for file in files {
             let stem = file.file_stem().map_or_else(OsString::new, OsString::from);
-            let path = PathBuf::from(template.replace(STEM, &stem.to_string_lossy()));
-            if targets.iter().any(|other| other.path == path) {
-                let error = Error::invalid("several input files would be written to this output")
-                    .with_path(path);
-                return Err(if template.contains(STEM) {
-                    error.with_hint("run files of the same name one by one")
-                } else {
-                    error.with_hint("put {stem} into the output's name: -o '{stem}.png'")
-                });
+            for name in names {
+                let path = template.replace(REDUCTION, name).replace(STEM, &stem.to_string_lossy());
+                let path = PathBuf::from(path);
+                if all.iter().any(|other| other.path == path) {
+                    return Err(clash(path, template));
+                }
+                all.push(Target::try_new(path, force, template.contains(REDUCTION))?);
             }
-            targets.push(Target::try_new(path, force)?);
         }
-        Ok(targets)
+        Ok(all.chunks(names.len().max(1)).map(<[Target]>::to_vec).collect())
     }
 
-    fn try_new(path: PathBuf, force: bool) -> Result<Self> {
+    /// If `in_new_folder`, the folder of the file can be one that is made for it.
+    fn try_new(path: PathBuf, force: bool, in_new_folder: bool) -> Result<Self> {
         let format = Format::of(&path)?;
         if path.as_os_str() == STANDARD_OUTPUT {
             return Ok(Target { path, format, force });
@@ -114,12 +152,24 @@ impl Target {
             return Err(framefold::io::output_exists().with_path(&path));
         }
         let folder = atomic::folder(&path);
-        if !folder.is_dir() {
+        let is_new = in_new_folder && folder.symlink_metadata().is_err();
+        let there = if is_new { atomic::folder(&folder) } else { folder };
+        if !there.is_dir() {
             return Err(Error::invalid("the output's directory does not exist")
-                .with_path(folder)
+                .with_path(there)
                 .with_hint("create it first"));
         }
         Ok(Target { path, format, force })
+    }
+
+    /// Makes the folder of the file, if it is to be made; it goes with what this gives if it is
+    /// empty then.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn make_folder(&self) -> Result<Option<NewFolder>> {
+        let folder = atomic::folder(&self.path);
+        if folder.is_dir() { Ok(None) } else { atomic::make_folder(&folder) }
     }
 
     /// Where the result goes.
@@ -152,64 +202,75 @@ impl Target {
     }
 
     /// Writes the result: all `fields` and `extras` where the format takes them, otherwise `main`.
-    /// Gives what a reader of the file should know, for pictures: what the colours mean.
-    ///
-    /// The file appears under its name when it is complete; if anything fails before, or `cancel`
-    /// is set, it does not appear.
+    /// The file appears under its name when what this gives is published, and not at all otherwise.
     ///
     /// # Errors
     /// `Unsupported` if the format cannot hold the result; `Limit` if the picture would be too
-    /// large; `Io`; `Cancelled`.
+    /// large; `Io`.
     pub(crate) fn write(
         &self,
         fields: &[Field],
         main: &Field,
         extras: &[Extra],
         style: &PictureStyle,
-        cancel: &Cancel,
-    ) -> Result<Option<String>> {
+    ) -> Result<Written> {
         if matches!(self.format, Format::Tif | Format::Png | Format::Jpg) {
             let n_values = u64::try_from(main.array.values().len()).unwrap_or(u64::MAX);
             memory::check(n_values.saturating_mul(DRAWN_BYTES))?;
         }
         if self.is_standard_output() {
-            return csv::write(&mut std::io::stdout().lock(), main).map(|()| None);
+            csv::write(&mut std::io::stdout().lock(), main)?;
+            return Ok(Written { caption: None, whole: None });
         }
-        let written = match self.format {
-            Format::Csv => {
-                atomic::write(&self.path, self.force, cancel, |out| csv::write(out, main))
-                    .map(|()| None)
-            }
-            Format::Hdf5 => {
-                hdf5::write(&self.path, self.force, cancel, style, fields, extras).map(|()| None)
-            }
+        let (path, force) = (&self.path, self.force);
+        let mut caption = None;
+        let whole = match self.format {
+            Format::Csv => atomic::write(path, force, |out| csv::write(out, main)),
+            Format::Hdf5 => hdf5::write(path, force, style, fields, extras),
             Format::Jpg => {
-                let (picture, caption) = drawing::draw(main, style)?;
-                atomic::write(&self.path, self.force, cancel, |out| jpg::write(out, &picture))
-                    .map(|()| Some(caption))
+                let (picture, meaning) = drawing::draw(main, style)?;
+                caption = Some(meaning);
+                atomic::write(path, force, |out| jpg::write(out, &picture))
             }
             Format::Npy => {
                 let array = main.with_nan()?;
-                atomic::write(&self.path, self.force, cancel, |out| npy::write(out, &array))
-                    .map(|()| None)
+                atomic::write(path, force, |out| npy::write(out, &array))
             }
-            Format::Npz => {
-                atomic::write(&self.path, self.force, cancel, |out| npz::write(out, fields, extras))
-                    .map(|()| None)
-            }
-            Format::Tif => atomic::write(&self.path, self.force, cancel, |out| {
+            Format::Npz => atomic::write(path, force, |out| npz::write(out, fields, extras)),
+            Format::Tif => atomic::write(path, force, |out| {
                 tif::write(out, main, &tif::labels_of(main, &style.title))
-            })
-            .map(|()| None),
+            }),
             Format::Png => {
-                let (picture, caption) = drawing::draw(main, style)?;
-                atomic::write(&self.path, self.force, cancel, |out| {
-                    png::write(out, &picture, &caption)
-                })
-                .map(|()| Some(caption))
+                let (picture, meaning) = drawing::draw(main, style)?;
+                let whole = atomic::write(path, force, |out| png::write(out, &picture, &meaning));
+                caption = Some(meaning);
+                whole
             }
         };
-        written.map_err(|error| error.with_path(&self.path))
+        let whole = Some(whole.map_err(|error| error.with_path(path))?);
+        Ok(Written { caption, whole })
+    }
+}
+
+/// A name for each reduction in a folder, where `template` is one.
+fn in_folder(template: &str, n_files: usize) -> String {
+    if !template.ends_with(std::path::is_separator) && !Path::new(template).is_dir() {
+        return template.to_owned();
+    }
+    let name = match n_files > 1 && !template.contains(STEM) {
+        true => format!("{STEM}-{REDUCTION}.h5"),
+        false => format!("{REDUCTION}.h5"),
+    };
+    Path::new(template).join(name).to_string_lossy().into_owned()
+}
+
+/// Two results that would be written to `path`.
+fn clash(path: PathBuf, template: &str) -> Error {
+    let error =
+        Error::invalid("several input files would be written to this output").with_path(path);
+    match template.contains(STEM) {
+        true => error.with_hint("run files of the same name one by one"),
+        false => error.with_hint("put {stem} into the output's name: -o '{stem}.png'"),
     }
 }
 
@@ -222,16 +283,53 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let template = folder.path().join("{stem}-sum.npy");
         let files = [PathBuf::from("x/a.mib"), PathBuf::from("b.mib")];
-        let targets = Target::for_files(template.to_str().unwrap(), &files, false).unwrap();
-        assert_eq!(targets[0].path(), folder.path().join("a-sum.npy"));
-        assert_eq!(targets[1].path(), folder.path().join("b-sum.npy"));
+        let targets = Target::for_all(template.to_str().unwrap(), &files, &["sum"], false).unwrap();
+        assert_eq!(targets[0][0].path(), folder.path().join("a-sum.npy"));
+        assert_eq!(targets[1][0].path(), folder.path().join("b-sum.npy"));
+    }
+
+    #[test]
+    fn folders_get_a_file_for_each_reduction() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |rest: &str| format!("{}/{rest}", folder.path().to_str().unwrap());
+        let files = [PathBuf::from("x/a.mib"), PathBuf::from("b.mib")];
+        for (template, files, names) in [
+            ("", &files[..1], [&["sum.h5", "ring-2.h5"][..], &[]]),
+            ("new/", &files[..1], [&["new/sum.h5", "new/ring-2.h5"], &[]]),
+            ("", &files, [&["a-sum.h5", "a-ring-2.h5"], &["b-sum.h5", "b-ring-2.h5"]]),
+            ("{stem}/", &files, [&["a/sum.h5", "a/ring-2.h5"], &["b/sum.h5", "b/ring-2.h5"]]),
+            ("new/{reduction}.png", &files[..1], [&["new/sum.png", "new/ring-2.png"], &[]]),
+        ] {
+            let targets = Target::for_all(&at(template), files, &["sum", "ring-2"], false).unwrap();
+            let expected: Vec<Vec<String>> = names
+                .iter()
+                .map(|names| names.iter().map(|name| at(name)).collect())
+                .filter(|names: &Vec<_>| !names.is_empty())
+                .collect();
+            let found: Vec<Vec<String>> = targets
+                .iter()
+                .map(|each| each.iter().map(|t| t.path().to_str().unwrap().to_owned()).collect())
+                .collect();
+            assert_eq!(found, expected, "{template}");
+        }
+        for (template, words) in [
+            ("all.npz", "2 reductions would be written to one output"),
+            ("-", "2 reductions would be written to standard output"),
+            ("no/no/{reduction}.npy", "directory does not exist"),
+            ("{reduction}", "has no extension"),
+        ] {
+            let template = if template == "-" { "-".to_owned() } else { at(template) };
+            let error = Target::for_all(&template, &files[..1], &["sum", "ring-2"], false);
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
     }
 
     #[test]
     fn clashes_are_found_before_anything_runs() {
         let files = [PathBuf::from("x/a.mib"), PathBuf::from("y/a.mib")];
         for (template, hint) in [("out.png", "{stem}"), ("{stem}.png", "one by one")] {
-            let error = Target::for_files(template, &files, false).unwrap_err();
+            let error = Target::for_all(template, &files, &["sum"], false).unwrap_err();
             assert!(error.to_string().contains(hint), "{error}");
         }
     }
@@ -241,11 +339,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let existing = folder.path().join("there.npy");
         std::fs::write(&existing, "x").unwrap();
-        let target = |name: &str, force| Target::try_new(folder.path().join(name), force);
+        let target = |name: &str, force| Target::try_new(folder.path().join(name), force, false);
         assert!(target("there.npy", false).is_err());
         assert!(target("there.npy", true).is_ok());
         assert!(target("x.docx", false).is_err());
-        assert!(Target::try_new("-".into(), false).unwrap().is_standard_output());
+        assert!(Target::try_new("-".into(), false, false).unwrap().is_standard_output());
         assert!(target("noextension", false).is_err());
         assert!(target("nowhere/x.npy", false).is_err());
         assert_eq!(target("X.TIFF", false).unwrap().format, Format::Tif);

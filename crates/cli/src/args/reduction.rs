@@ -1,5 +1,6 @@
 //! The reductions and their parameters, as the table of reductions has them.
 
+use super::list;
 use crate::npy_input::read_npy;
 use clap::builder::ValueParser;
 use clap::error::ErrorKind;
@@ -14,13 +15,26 @@ use framefold::{Dataset, Result};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A reduction with its parameters and the files to run it over.
+/// Reductions with their parameters and the files to run them over, in one pass.
 #[derive(Clone, Debug)]
 pub(crate) struct ReductionArgs {
-    /// Its row in the table.
-    pub reduction: &'static Reduction,
+    /// The reductions: one, or those of a list.
+    pub items: Vec<Item>,
     /// The files to run over.
     pub files: Vec<PathBuf>,
+}
+
+/// A reduction with its parameters.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    /// Its row in the table.
+    pub reduction: &'static Reduction,
+    /// What it is called among the results of one call.
+    pub name: String,
+    /// How it was written.
+    pub text: String,
+    /// The buffer to write, if the list says which.
+    pub buffer: Option<String>,
     parameters: Parameters,
     /// Files with further parameters, and the parameters that they hold.
     arrays: Vec<(&'static str, PathBuf)>,
@@ -29,7 +43,7 @@ pub(crate) struct ReductionArgs {
 /// The name of the files to run over, among the arguments.
 const FILES: &str = "files";
 
-impl ReductionArgs {
+impl Item {
     /// The reduction for a data set, and what is odd about it: virtual detectors depend on the shape
     /// of its frames.
     ///
@@ -46,20 +60,19 @@ impl ReductionArgs {
         Ok((self.reduction.build(parameters, sig_shape)?, doubts))
     }
 
-    fn of(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {
+    pub(super) fn try_new(row: &'static Reduction, matches: &ArgMatches) -> Result<Self> {
         let mut parameters = Parameters::new(row);
         let mut arrays = Vec::new();
         for parameter in row.parameters {
             // Options of data sets may have the same names as parameters, but not as options.
             let (name, Some(option)) = (parameter.name, parameter.option) else { continue };
             match parameter.kind {
-                ParameterKind::Switch if matches.get_flag(option) => {
+                ParameterKind::Switch if given(matches, option).next() == Some(&true) => {
                     parameters.set(name, Value::Switch(true))?;
                 }
                 ParameterKind::Switch => {}
                 ParameterKind::Arrays => {
-                    let paths = matches.get_many::<PathBuf>(option).into_iter().flatten();
-                    arrays.extend(paths.map(|path| (name, path.clone())));
+                    arrays.extend(given::<PathBuf>(matches, option).map(|p| (name, p.clone())));
                 }
                 ParameterKind::DType
                 | ParameterKind::Number
@@ -67,26 +80,45 @@ impl ReductionArgs {
                 | ParameterKind::Disks
                 | ParameterKind::Rings
                 | ParameterKind::Counts => {
-                    for value in matches.get_many::<Value>(option).into_iter().flatten() {
+                    for value in given::<Value>(matches, option) {
                         parameters.set(name, value.clone())?;
                     }
                 }
             }
         }
-        let files = matches.get_many(FILES).into_iter().flatten().cloned().collect();
-        Ok(ReductionArgs { reduction: row, files, parameters, arrays })
+        let name = row.name.to_owned();
+        Ok(Item { reduction: row, text: name.clone(), name, buffer: None, parameters, arrays })
     }
+
+    /// Gives a parameter.
+    ///
+    /// # Errors
+    /// As [`Parameters::set`].
+    pub(super) fn set(&mut self, name: &str, value: Value) -> Result<()> {
+        self.parameters.set(name, value)
+    }
+}
+
+/// The values of an option, if there is one.
+fn given<'a, T: Clone + Send + Sync + 'static>(
+    matches: &'a ArgMatches,
+    option: &str,
+) -> impl Iterator<Item = &'a T> {
+    matches.try_get_many::<T>(option).ok().flatten().into_iter().flatten()
 }
 
 impl FromArgMatches for ReductionArgs {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Self, clap::Error> {
-        let found = matches.subcommand().and_then(|(name, matches)| {
-            Some((REDUCTIONS.iter().find(|row| row.name == name)?, matches))
-        });
-        let Some((row, matches)) = found else {
+        let Some((name, matches)) = matches.subcommand() else {
             return Err(clap::Error::raw(ErrorKind::MissingSubcommand, "there is no reduction"));
         };
-        Self::of(row, matches)
+        let items = match REDUCTIONS.iter().find(|row| row.name == name) {
+            Some(row) => Item::try_new(row, matches).map(|item| vec![item]),
+            None => list::items(name, matches),
+        };
+        let files = matches.get_many(FILES).into_iter().flatten().cloned().collect();
+        items
+            .map(|items| ReductionArgs { items, files })
             .map_err(|error| clap::Error::raw(ErrorKind::ValueValidation, error.to_string()))
     }
 
@@ -105,7 +137,7 @@ impl Subcommand for ReductionArgs {
             .subcommand_value_name("REDUCTION")
             .subcommand_help_heading("Reductions")
             .subcommand_required(true)
-            .subcommands(REDUCTIONS.iter().map(subcommand))
+            .subcommands(REDUCTIONS.iter().map(|row| subcommand(row).arg(files())))
     }
 
     fn augment_subcommands_for_update(command: Command) -> Command {
@@ -117,17 +149,21 @@ impl Subcommand for ReductionArgs {
     }
 }
 
-fn subcommand(row: &'static Reduction) -> Command {
-    let files = Arg::new(FILES)
+/// The files to run over.
+pub(super) fn files() -> Arg {
+    Arg::new(FILES)
         .required(true)
         .num_args(1..)
         .value_name("FILE")
         .value_parser(value_parser!(PathBuf))
-        .help("The files to run over, one after the other");
+        .help("The files to run over, one after the other")
+}
+
+/// The command of a reduction, without files.
+pub(super) fn subcommand(row: &'static Reduction) -> Command {
     let command = Command::new(row.name)
         .about(sentence(row.summary))
         .visible_aliases(row.alias)
-        .arg(files)
         .args(row.parameters.iter().filter_map(argument));
     let one_of = row.parameters.iter().filter(|p| p.default == DefaultValue::OneOfThese);
     let names: Vec<&str> = one_of.filter_map(|parameter| parameter.option).collect();
@@ -139,7 +175,8 @@ fn subcommand(row: &'static Reduction) -> Command {
     }
 }
 
-fn argument(parameter: &'static Parameter) -> Option<Arg> {
+/// The option of a parameter, if it has one.
+pub(super) fn argument(parameter: &'static Parameter) -> Option<Arg> {
     let help = sentence(parameter.help);
     let option = parameter.option?;
     let argument = Arg::new(option).long(option);

@@ -9,7 +9,8 @@ use std::num::NonZeroUsize;
 #[command(next_help_heading = "Options about the run")]
 pub(crate) struct RunArgs {
     /// Where the result goes: NAME.npy, .tif, .csv, .npz or .h5 (all buffers), .png or .jpg; '-' is
-    /// CSV on standard output; '{stem}' stands for the name of the input file without extension
+    /// CSV on standard output; '{stem}' stands for the name of the input file without extension,
+    /// '{reduction}' for that of the reduction; a folder, FOLDER/, is FOLDER/{reduction}.h5
     #[arg(short, long, global = true, value_name = "OUT")]
     pub output: Option<String>,
     /// Replace OUT if it exists
@@ -28,7 +29,7 @@ pub(crate) struct RunArgs {
     /// The number of threads [default: as many as the machine has]
     #[arg(short = 'j', long, global = true, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
-    /// Print one JSON object per file that sums up the result
+    /// Print one JSON object per file and reduction that sums up the result
     #[arg(long, global = true)]
     pub json: bool,
     /// Print the value of the written buffer at this index; may be repeated

@@ -1,6 +1,6 @@
 //! `framefold reductions`: lists the reductions and their result buffers.
 
-use crate::args::ListArgs;
+use crate::args::{LISTS, ListArgs};
 use crate::{exit, terminal};
 use framefold::Result;
 use framefold::kernels::REDUCTIONS;
@@ -21,6 +21,9 @@ pub(crate) fn reductions(args: &ListArgs) -> Result<u8> {
             format!("{:<9}{}; buffers: {buffers}", reduction.name, reduction.summary)
         };
         terminal::print(&line)?;
+    }
+    if !args.json {
+        terminal::print(&format!("\n{LISTS}"))?;
     }
     Ok(exit::SUCCESS)
 }

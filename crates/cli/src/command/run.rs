@@ -1,17 +1,17 @@
-//! `framefold run`: runs a reduction over files, writes its result and sums it up.
+//! `framefold run`: runs reductions over files, writes their results and sums them up.
 
 use super::{for_each_file, tuple};
-use crate::args::{RunArgs, RunCommand};
+use crate::args::{Item, RunArgs, RunCommand};
 use crate::field::Field;
 use crate::interrupt::cancel_on_interrupt;
-use crate::output::{Extra, Target};
+use crate::output::{Extra, Target, Written};
 use crate::progress::Progress;
 use crate::roi::parse_roi;
 use crate::summary::{self, Stats, probe};
 use crate::terminal;
 use framefold::core::{Bool8, NativeArray, Udf};
 use framefold::exec::Explanation;
-use framefold::kernels::{Look, Reduction};
+use framefold::kernels::Look;
 use framefold::{
     Cancel, Dataset, Error, Executor, Plan, PlanOptions, Result, RunOptions, RunResults,
 };
@@ -20,22 +20,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Runs the reduction over each file.
+/// Runs the reductions over each file, all of them in one pass.
 pub(crate) fn run(command: &RunCommand) -> Result<u8> {
     let all_files = &command.reduction.files[..];
     let files = command.data.inputs(all_files);
-    let args = &command.run;
+    let (args, items) = (&command.run, &command.reduction.items[..]);
+    check_one(args, items)?;
+    let names: Vec<&str> = items.iter().map(|item| item.name.as_str()).collect();
     let mut targets = match &args.output {
         Some(template) if !args.explain => {
-            Target::for_files(template, files, args.force)?.into_iter()
+            Target::for_all(template, files, &names, args.force)?.into_iter()
         }
         _ => Vec::new().into_iter(),
     };
     for_each_file(files, |file| {
-        let target = targets.next();
+        let targets = targets.next().unwrap_or_default();
         let dataset = command.data.open(&command.data.format, file, all_files)?;
-        let (udf, doubts) = command.reduction.udf(&dataset)?;
-        let plan = Arc::new(plan(args, &dataset, udf)?);
+        let mut udfs = Vec::with_capacity(items.len());
+        let mut doubts = Vec::new();
+        for item in items {
+            let (udf, of_item) = item.udf(&dataset)?;
+            udfs.push(udf);
+            doubts.extend(of_item);
+        }
+        let plan = Arc::new(plan(args, &dataset, udfs)?);
         let warnings = oddities(&dataset, &plan, doubts);
         if !args.quiet {
             warnings.iter().for_each(|warning| terminal::warn_of(file, warning));
@@ -48,7 +56,7 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
                 explanation.to_string().trim_end().to_owned()
             });
         }
-        if let Some(target) = &target {
+        for target in &targets {
             if target.is_standard_output() && (args.json || !args.probe.is_empty()) {
                 return Err(Error::invalid(
                     "the result and what --json or --probe print would mix",
@@ -57,17 +65,30 @@ pub(crate) fn run(command: &RunCommand) -> Result<u8> {
             }
             target.check_not_input(&dataset.source().info().paths)?;
         }
-        let job =
-            Job { command, file, reduction: command.reduction.reduction, plan, target, warnings };
+        let job = Job { command, file, plan, targets, warnings };
         let running = cancel_on_interrupt();
         running.run(|| job.run(&running.cancel))
     })
 }
 
-fn plan(args: &RunArgs, dataset: &Dataset, udf: Arc<dyn Udf>) -> Result<Plan> {
+/// Refuses what makes sense for one reduction only.
+fn check_one(args: &RunArgs, items: &[Item]) -> Result<()> {
+    let [_, other, ..] = items else { return Ok(()) };
+    let (what, hint) = if args.buffer.is_some() {
+        ("--buffer", format!("write it into the list: \"{} --buffer …\"", other.text))
+    } else if !args.probe.is_empty() {
+        ("--probe", "run that reduction by itself, or use --json".to_owned())
+    } else {
+        return Ok(());
+    };
+    let n = items.len();
+    Err(Error::invalid(format!("{what} is for one reduction, and there are {n}")).with_hint(hint))
+}
+
+fn plan(args: &RunArgs, dataset: &Dataset, udfs: Vec<Arc<dyn Udf>>) -> Result<Plan> {
     let roi = args.roi.as_deref().map(|text| parse_roi(text, dataset.shape().nav()));
     let roi = roi.transpose()?.map(Arc::new);
-    Plan::try_new(dataset, vec![udf], roi, &PlanOptions::default())
+    Plan::try_new(dataset, udfs, roi, &PlanOptions::default())
 }
 
 /// What is odd about the data and the reduction, known before time is spent on them.
@@ -77,8 +98,13 @@ fn oddities(dataset: &Dataset, plan: &Plan, doubts: Vec<String>) -> Vec<String> 
     let n_empty = plan.n_selected().saturating_sub(plan.n_frames());
     if n_empty > 0 {
         all.push(format!(
-            "{n_empty} of {} selected scan positions have no data; they do not count",
-            plan.n_selected()
+            "{n_empty} of {} selected scan positions {}",
+            plan.n_selected(),
+            if n_empty == 1 {
+                "has no data; it does not count"
+            } else {
+                "have no data; they do not count"
+            }
         ));
     }
     all
@@ -88,10 +114,24 @@ fn oddities(dataset: &Dataset, plan: &Plan, doubts: Vec<String>) -> Vec<String> 
 struct Job<'a> {
     command: &'a RunCommand,
     file: &'a Path,
-    reduction: &'static Reduction,
     plan: Arc<Plan>,
-    target: Option<Target>,
+    /// One for each reduction, or none at all.
+    targets: Vec<Target>,
     warnings: Vec<String>,
+}
+
+/// What one reduction gave.
+struct Outcome<'a> {
+    item: &'a Item,
+    fields: Vec<Field>,
+    main: usize,
+    extras: Vec<Extra>,
+}
+
+impl Outcome<'_> {
+    fn main(&self) -> Result<&Field> {
+        self.fields.get(self.main).ok_or_else(|| Error::bug("the main buffer is gone"))
+    }
 }
 
 impl Job<'_> {
@@ -100,41 +140,78 @@ impl Job<'_> {
         let start = Instant::now();
         let results = self.results(cancel)?;
         let seconds = start.elapsed().as_secs_f64();
-        let extras = extras(&results, self.reduction.look)?;
-        let (fields, main) = self.fields(results)?;
-        let main_field = fields.get(main).ok_or_else(|| Error::bug("the main buffer is gone"))?;
-        let mut probed = Vec::with_capacity(args.probe.len());
-        for index in &args.probe {
-            probed.push(probe(&main_field.array, index)?);
+        let outcomes = self.outcomes(results)?;
+        let mut probed = Vec::new();
+        for (index, outcome) in args.probe.iter().zip(outcomes.iter().cycle()) {
+            let field = outcome.main()?;
+            let value = probe(&field.array, index)?;
+            probed.push(format!("{}{index:?} = {value}", field.name));
         }
-        let mut caption = None;
-        if let Some(target) = &self.target {
-            let style = self.command.picture.style(self.reduction.name);
-            caption = target.write(&fields, main_field, &extras, &style, cancel)?;
-        }
+        let captions = self.write(&outcomes, cancel)?;
         if args.json {
-            let json = self.to_json(&fields, main, caption, seconds)?;
-            return terminal::print(&json.to_string());
+            for (i, outcome) in outcomes.iter().enumerate() {
+                let target = self.targets.get(i);
+                let caption = captions.get(i).cloned().flatten();
+                let json = self.to_json(outcome, target, caption, seconds)?;
+                terminal::print(&json.to_string())?;
+            }
+            return Ok(());
         }
-        for (index, value) in args.probe.iter().zip(probed) {
-            terminal::print(&format!("{}{index:?} = {value}", main_field.name))?;
-        }
+        probed.iter().try_for_each(|line| terminal::print(line))?;
         if args.quiet {
             return Ok(());
         }
-        match &self.target {
+        for (i, outcome) in outcomes.iter().enumerate() {
+            self.tell(outcome, self.targets.get(i), captions.get(i).cloned().flatten())?;
+        }
+        Ok(())
+    }
+
+    /// Writes all results; files appear when all of them are complete. Gives their captions.
+    fn write(&self, outcomes: &[Outcome<'_>], cancel: &Cancel) -> Result<Vec<Option<String>>> {
+        let mut new_folders = Vec::new();
+        let mut written = Vec::new();
+        for (target, outcome) in self.targets.iter().zip(outcomes) {
+            new_folders.push(target.make_folder()?);
+            let style = self.command.picture.style(outcome.item.reduction.name);
+            let Outcome { fields, extras, .. } = outcome;
+            written.push(target.write(fields, outcome.main()?, extras, &style)?);
+        }
+        cancel.check()?;
+        written.into_iter().map(Written::publish).collect()
+    }
+
+    /// Says in words what came out.
+    fn tell(
+        &self,
+        outcome: &Outcome<'_>,
+        target: Option<&Target>,
+        caption: Option<String>,
+    ) -> Result<()> {
+        let Outcome { item, fields, .. } = outcome;
+        match target {
             // What is on standard output is the result, and nothing else.
             Some(target) if target.is_standard_output() => Ok(()),
             Some(target) => {
-                let caption = caption.unwrap_or_else(|| match target.takes_all() {
-                    true => fields.iter().map(in_words).collect::<Vec<_>>().join("; "),
-                    false => in_words(main_field),
-                });
+                let caption = match caption {
+                    Some(caption) => caption,
+                    None if target.takes_all() => {
+                        fields.iter().map(in_words).collect::<Vec<_>>().join("; ")
+                    }
+                    None => in_words(outcome.main()?),
+                };
                 terminal::print(&format!("{}: {caption}", target.path().display()))
             }
-            None => fields.iter().try_for_each(|field| {
-                terminal::print(&format!("{}: {}", self.file.display(), in_words(field)))
-            }),
+            None => {
+                let of = match self.command.reduction.items.len() {
+                    1 => String::new(),
+                    _ => format!("{}: ", item.text),
+                };
+                fields.iter().try_for_each(|field| {
+                    let file = self.file.display();
+                    terminal::print(&format!("{file}: {of}{}", in_words(field)))
+                })
+            }
         }
     }
 
@@ -150,43 +227,53 @@ impl Job<'_> {
         framefold::run(&self.plan, options)?.snapshot()
     }
 
-    /// The result buffers, and which of them is the main one.
-    fn fields(&self, mut results: RunResults) -> Result<(Vec<Field>, usize)> {
-        let udf = results.udfs.pop().ok_or_else(|| Error::bug("there are no results"))?;
-        let wanted = self.command.run.buffer.as_deref().unwrap_or(self.reduction.main_buffer);
-        let names: Vec<String> = udf.buffers.iter().map(|b| b.decl.name.clone()).collect();
-        let main = names.iter().position(|name| name == wanted).ok_or_else(|| {
-            Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
-                .with_hint(format!("choose one of {}", names.join(", ")))
-        })?;
+    /// The results of each reduction.
+    fn outcomes(&self, mut results: RunResults) -> Result<Vec<Outcome<'_>>> {
+        let items = &self.command.reduction.items;
+        let udfs = std::mem::take(&mut results.udfs);
+        if udfs.len() != items.len() {
+            return Err(Error::bug("there are no results"));
+        }
         let axes = self.plan.dataset().axes();
-        let fields = udf
-            .buffers
-            .into_iter()
-            .map(|buffer| Field::try_new(buffer, &results, self.reduction.look, &axes))
-            .collect::<Result<Vec<Field>>>()?;
-        Ok((fields, main))
+        let mut outcomes = Vec::with_capacity(items.len());
+        for (item, udf) in items.iter().zip(udfs) {
+            let wanted = item.buffer.as_deref().or(self.command.run.buffer.as_deref());
+            let wanted = wanted.unwrap_or(item.reduction.main_buffer);
+            let names: Vec<String> = udf.buffers.iter().map(|b| b.decl.name.clone()).collect();
+            let main = names.iter().position(|name| name == wanted).ok_or_else(|| {
+                Error::invalid(format!("'{}' has no result buffer '{wanted}'", udf.name))
+                    .with_hint(format!("choose one of {}", names.join(", ")))
+            })?;
+            let look = item.reduction.look;
+            let fields = udf.buffers.into_iter();
+            let fields = fields.map(|buffer| Field::try_new(buffer, &results, look, &axes));
+            let fields = fields.collect::<Result<Vec<Field>>>()?;
+            outcomes.push(Outcome { item, fields, main, extras: extras(&results, look)? });
+        }
+        Ok(outcomes)
     }
 
     fn to_json(
         &self,
-        fields: &[Field],
-        main: usize,
+        outcome: &Outcome<'_>,
+        target: Option<&Target>,
         caption: Option<String>,
         seconds: f64,
     ) -> Result<Value> {
         let dataset = self.plan.dataset();
         let info = dataset.source().info();
         let probes = &self.command.run.probe;
+        let Outcome { item, fields, main, .. } = outcome;
         let buffers = fields
             .iter()
             .enumerate()
-            .map(|(i, field)| summary::to_json(field, if i == main { probes } else { &[] }))
+            .map(|(i, field)| summary::to_json(field, if i == *main { probes } else { &[] }))
             .collect::<Result<Vec<Value>>>()?;
         Ok(json!({
             "file": self.file.display().to_string(),
             "format": info.format,
-            "reduction": self.reduction.name,
+            "reduction": item.reduction.name,
+            "name": item.name,
             "nav_shape": dataset.shape().nav(),
             "sig_shape": dataset.shape().sig(),
             "dtype": info.dtype.dtype.name(),
@@ -194,9 +281,9 @@ impl Job<'_> {
             "n_frames": self.plan.n_frames(),
             "warnings": self.warnings,
             "seconds": seconds,
-            "main_buffer": fields.get(main).map(|field| field.name.as_str()),
+            "main_buffer": fields.get(*main).map(|field| field.name.as_str()),
             "buffers": buffers,
-            "output": self.target.as_ref().map(|target| target.path().display().to_string()),
+            "output": target.map(|target| target.path().display().to_string()),
             "caption": caption,
         }))
     }

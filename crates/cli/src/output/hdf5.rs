@@ -3,24 +3,22 @@
 
 use super::{Extra, PictureStyle};
 use crate::field::{Field, is_calibrated};
+use framefold::Result;
 use framefold::core::{Axis, DType, NativeArray};
 use framefold::io::{OutputKind, Tree, TreeNode, TreeValue, WholeOutput, write_tree};
-use framefold::{Cancel, Result};
 use std::path::Path;
 
-/// Writes all fields, and what helps to understand them.
+/// Writes all fields, and what helps to understand them; the file is there when it is published.
 ///
 /// # Errors
-/// `Io`; `Limit` if names are too long; `Cancelled`; `InvalidArgument` if the file exists and `force` is not
-/// set.
+/// `Io`; `Limit` if names are too long; `InvalidArgument` if the file exists and `force` is not set.
 pub(super) fn write(
     path: &Path,
     force: bool,
-    cancel: &Cancel,
     style: &PictureStyle,
     fields: &[Field],
     extras: &[Extra],
-) -> Result<()> {
+) -> Result<WholeOutput> {
     let places: Vec<Vec<Vec<u8>>> =
         fields.iter().map(|field| field.axes.iter().map(values).collect()).collect();
     let masks: Vec<Vec<u8>> = fields
@@ -38,8 +36,7 @@ pub(super) fn write(
     attributes.extend(fields.first().map(|field| text("default", &field.name)));
     let whole = WholeOutput::create(path, OutputKind::File, force, &[])?;
     write_tree(&whole, &Tree { attributes, members })?;
-    cancel.check()?;
-    whole.publish()
+    Ok(whole)
 }
 
 fn group<'a>(

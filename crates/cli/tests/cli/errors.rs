@@ -12,6 +12,7 @@ fn wrong_calls_are_2() {
         ("fly", &["'fly'"]),
         ("run sum", &["<FILE>", "run sum --help"]),
         ("run sum scan.npy --cy 3", &["'--cy'"]),
+        ("run ring 1,2 scan.npy", &["'ring 18,50'", "masks --ring"]),
         ("run com scan.npy --cy east", &["'--cy <PX>'", "finite number"]),
         ("run masks scan.npy", &["--disk", "--masks"]),
         ("run sum scan.npy --threads 0", &["--threads"]),

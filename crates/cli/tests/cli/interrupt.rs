@@ -8,27 +8,34 @@ use std::time::{Duration, Instant};
 
 #[test]
 fn ctrl_c_ends_the_run_quickly_without_output() {
-    ends("-INT", 130);
+    ends("-INT", 130, "logsum", "out.npy");
 }
 
 #[test]
 fn so_does_sigterm() {
-    ends("-TERM", 143);
+    ends("-TERM", 143, "logsum", "out.npy");
 }
 
 /// A terminal that is closed leaves no part of an output and no lock behind.
 #[test]
 fn so_does_sighup() {
-    ends("-HUP", 129);
+    ends("-HUP", 129, "logsum", "out.npy");
 }
 
-fn ends(signal: &str, code: i32) {
+#[test]
+fn several_reductions_leave_no_folder_behind() {
+    ends("-INT", 130, "logsum,sum,com", "out/");
+}
+
+fn ends(signal: &str, code: i32, reductions: &str, output: &str) {
     let bench = Bench::new();
     // 64 GiB without a byte on the disk: takes far longer than the test.
     File::create(bench.path("long.raw")).unwrap().set_len(64 << 30).unwrap();
-    let line = "run logsum long.raw --format raw --dtype uint8 --nav-shape 1048576 \
-                --sig-shape 256,256 -o out.npy";
-    let child = bench.command(line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let line = format!(
+        "run {reductions} long.raw --format raw --dtype uint8 --nav-shape 1048576 \
+         --sig-shape 256,256 -o {output}"
+    );
+    let child = bench.command(&line).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     let start = Instant::now();
     let kill = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();

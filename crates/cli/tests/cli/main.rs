@@ -15,4 +15,6 @@ mod real_files;
 #[cfg(test)]
 mod run;
 #[cfg(test)]
+mod several;
+#[cfg(test)]
 mod support;

@@ -143,6 +143,8 @@ fn positions_without_data_do_not_count_and_are_announced() {
     assert!(said("4 of 6 selected scan positions have no data"), "{}", outcome.stderr);
     assert!(said("the scan shape [2, 3] with sync_offset 4 has 6 positions"), "{}", outcome.stderr);
     assert_eq!(outcome.json()[0]["warnings"].as_array().unwrap().len(), 2);
+    let one = bench.call("run sum_sig scan.npy --sync-offset 1").stderr;
+    assert!(one.contains("1 of 6 selected scan positions has no data; it does not"), "{one}");
     let intensity = &outcome.json()[0]["buffers"][0];
     assert_eq!(intensity["n_values"], 2);
     assert_eq!(intensity["sum"].as_f64(), Some(20.0 * 900.0 + 380.0));

@@ -62,14 +62,24 @@ impl Bench {
 
     /// The binary, to be run in this directory.
     pub fn command(&self, line: &str) -> Command {
+        self.command_of(&line.split(' ').collect::<Vec<_>>())
+    }
+
+    fn command_of(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_framefold"));
-        command.args(line.split(' ')).current_dir(self.0.path()).stdin(Stdio::null());
+        command.args(args).current_dir(self.0.path()).stdin(Stdio::null());
         command
     }
 
     /// Runs the binary with arguments separated by spaces.
     pub fn call(&self, line: &str) -> Outcome {
         self.command(line).output().unwrap().into()
+    }
+
+    /// Runs `run LIST` with arguments separated by spaces.
+    pub fn run_list(&self, list: &str, line: &str) -> Outcome {
+        let args = ["run", list].into_iter().chain(line.split(' '));
+        self.command_of(&args.collect::<Vec<_>>()).output().unwrap().into()
     }
 
     /// Writes an NPY file with this dtype code, shape and bytes.
