@@ -1,7 +1,8 @@
 """Runs the code of the README, the tutorials and the guide, so that what they show works.
 
 The ``python`` blocks of a page run from top to bottom in one namespace, in a folder of their
-own that holds the files which the guide talks about (see :func:`prepare`). ``sh`` blocks run
+own that holds the files which the guide talks about (see :func:`prepare`). A ``text`` block that
+follows one of them is what it prints, but for where lines are broken. ``sh`` blocks run
 only if the line before them is ``<!-- run -->``. A Python block is left out by a line
 ``<!-- not run: reason -->`` before it; the reason is required. A page that has a line
 ``<!-- needs: module -->`` is skipped where that module is not installed.
@@ -129,7 +130,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_runs(
-    page: Path, prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path,
+    prepared: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     text = page.read_text(encoding="utf-8")
     for module in NEEDS.findall(text):
@@ -140,11 +145,19 @@ def test_the_code_of_a_page_runs(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     namespace: dict[str, object] = {"__name__": "__main__"}
+    printed = None
     for block in blocks(text):
+        if block.language == "text" and block.before == "```" and printed is not None:
+            assert printed.split() == block.code.split(), (
+                f"{page}:{block.line}: it prints {printed}"
+            )
+        printed = None
         if block.language == "python" and not NOT_RUN.match(block.before):
             # Tracebacks show the page and the line in it.
             code = "\n" * (block.line - 1) + block.code + "\n"
+            capsys.readouterr()
             exec(compile(code, str(page), "exec"), namespace)
+            printed = capsys.readouterr().out
         elif block.language == "sh" and block.before == "<!-- run -->":
             shell = ["bash", "-eu", "-o", "pipefail", "-c", block.code]
             done = subprocess.run(shell, capture_output=True, text=True, timeout=120, check=False)
