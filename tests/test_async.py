@@ -7,6 +7,7 @@ import gc
 import inspect
 import threading
 import time
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -19,12 +20,15 @@ from framefold.viz.base import Dummy2DPlot
 
 
 class Slow(UDF):
-    """10 ms per frame."""
+    """10 ms per frame; notes which frames it has seen: not all of them if its run was stopped."""
+
+    seen: ClassVar[list[int]] = []
 
     def get_result_buffers(self):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
+        self.seen.append(self.meta.slice.origin[0])
         time.sleep(0.01)
         self.results.x[:] = 1
 
@@ -38,10 +42,15 @@ class Slower(Slow):
             time.sleep(0.2)
 
 
+#: Of the slow data set.
+N_FRAMES = 4000
+
+
 @pytest.fixture
 def slow_dataset(ctx):
     """First partitions of 0.1 s each, 40 s in all."""
-    data = np.zeros((4000, 4, 4), dtype=np.float32)
+    data = np.zeros((N_FRAMES, 4, 4), dtype=np.float32)
+    Slow.seen.clear()
     return ctx.load("memory", data=data, num_partitions=400)
 
 
@@ -49,9 +58,8 @@ def slow_dataset(ctx):
 def no_thread_is_left():
     yield
     gc.collect()
-    deadline = time.monotonic() + 10  # threads that were told to end do so on their own
-    while workers() and time.monotonic() < deadline:
-        time.sleep(0.01)
+    for thread in workers():  # those that were told to end do so on their own
+        thread.join(60)
     assert workers() == []
 
 
@@ -134,9 +142,8 @@ def test_aclose(ctx, slow_dataset):
         steps = ctx.run_udf_iter(slow_dataset, Slow(), sync=False)
         assert aiter(steps) is steps
         await anext(steps)
-        begin = time.monotonic()
         assert await steps.aclose() is None
-        assert time.monotonic() - begin < 10  # the whole run would take far longer
+        assert len(Slow.seen) < N_FRAMES
         assert [t for t in workers() if "async" not in t.name] == []
         with pytest.raises(StopAsyncIteration):
             await anext(steps)
@@ -150,11 +157,10 @@ def test_athrow(ctx, slow_dataset, exception):
     async def main():
         steps = ctx.run_udf_iter(slow_dataset, Slow(), sync=False)
         await anext(steps)
-        begin = time.monotonic()
         with pytest.raises(type(exception), match="mine") as caught:
             await steps.athrow(exception)
         assert caught.value is exception
-        assert time.monotonic() - begin < 10  # the whole run would take far longer
+        assert len(Slow.seen) < N_FRAMES
         with pytest.raises(StopAsyncIteration):
             await anext(steps)
 
@@ -173,11 +179,10 @@ def test_closing_while_results_are_awaited(ctx, slow_dataset):
 
         consuming = asyncio.create_task(consume())
         await asyncio.sleep(0.15)
-        begin = time.monotonic()
         await steps.aclose()
         with pytest.raises(UDFRunCancelled):
             await consuming
-        assert time.monotonic() - begin < 10  # the whole run would take minutes
+        assert len(Slow.seen) < N_FRAMES
 
     asyncio.run(main())
 
@@ -195,11 +200,10 @@ def test_a_cancelled_task_stops_its_run(ctx, slow_dataset, call):
         task = asyncio.create_task(consume())
         await asyncio.sleep(0.25)
         assert not task.done()
-        begin = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert time.monotonic() - begin < 10  # the whole run would take far longer
+        assert len(Slow.seen) < N_FRAMES
         assert [t for t in workers() if "async" not in t.name] == []
 
     asyncio.run(main())
@@ -207,10 +211,9 @@ def test_a_cancelled_task_stops_its_run(ctx, slow_dataset, call):
 
 def test_timeouts(ctx, slow_dataset):
     async def main():
-        begin = time.monotonic()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ctx.run_udf(slow_dataset, Slow(), sync=False), 0.2)
-        assert time.monotonic() - begin < 10  # the whole run would take far longer
+        assert len(Slow.seen) < N_FRAMES
 
     asyncio.run(main())
 

@@ -24,17 +24,18 @@ from framefold.udf import UDF
 
 
 class Slow(UDF):
-    """Sleeps in each frame; counts the frames of all runs of the same object."""
+    """Sleeps in each frame; says that it has started, and which frames it has seen."""
 
-    def __init__(self, started, seconds=0.01):
-        super().__init__(started=started, seconds=seconds)
+    def __init__(self, started, seen=None):
+        super().__init__(started=started, seen=[] if seen is None else seen)
 
     def get_result_buffers(self):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
         self.params.started.set()
-        time.sleep(self.params.seconds)
+        self.params.seen.append(self.meta.slice.origin[0])
+        time.sleep(0.01)
         self.results.x[:] = 1
 
 
@@ -57,33 +58,46 @@ def slow_dataset(ctx):
 
 
 class Stalling(UDF):
-    """Fast in the first ten frames, 20 ms in each of the others."""
+    """Fast in the first ten frames, 20 ms in each of the others; says which frames it has seen."""
+
+    def __init__(self, seen):
+        super().__init__(seen=seen)
 
     def get_result_buffers(self):
         return {"x": self.buffer(kind="nav")}
 
     def process_frame(self, frame):
+        self.params.seen.append(self.meta.slice.origin[0])
         if self.meta.slice.origin[0] >= 10:
             time.sleep(0.02)
         self.results.x[:] = 1
 
 
+#: Of :func:`stalling`.
+N_FRAMES = 4010
+
+
 @pytest.fixture
-def stalling(ctx):
+def seen():
+    """The frames that a function has seen: not all of them if its run was stopped."""
+    return []
+
+
+@pytest.fixture
+def stalling(ctx, seen):
     """A run that has yielded once, with far more to do than a test can wait for."""
-    data = np.zeros((4010, 4, 4), dtype=np.float32)
+    data = np.zeros((N_FRAMES, 4, 4), dtype=np.float32)
     dataset = ctx.load("memory", data=data, num_partitions=401)
 
-    steps = ctx.run_udf_iter(dataset=dataset, udf=Stalling())
+    steps = ctx.run_udf_iter(dataset=dataset, udf=Stalling(seen))
     results = next(steps)
     assert np.count_nonzero(results.damage.raw_data) == 10
     return steps
 
 
-def test_close(stalling):
-    begin = time.monotonic()
+def test_close(stalling, seen):
     assert stalling.close() is None
-    assert time.monotonic() - begin < 10  # the whole run would take far longer
+    assert len(seen) < N_FRAMES
     assert workers() == []
     with pytest.raises(StopIteration):
         next(stalling)
@@ -91,12 +105,11 @@ def test_close(stalling):
 
 
 @pytest.mark.parametrize("exception", [ValueError("mine"), UDFRunCancelled("mine")])
-def test_throw(stalling, exception):
-    begin = time.monotonic()
+def test_throw(stalling, exception, seen):
     with pytest.raises(type(exception), match="mine") as caught:
         stalling.throw(exception)
     assert caught.value is exception
-    assert time.monotonic() - begin < 10  # the whole run would take far longer
+    assert len(seen) < N_FRAMES
     assert workers() == []
     with pytest.raises(StopIteration):
         next(stalling)
@@ -118,35 +131,31 @@ def test_closing_before_the_first_step(ctx, slow_dataset):
         next(steps)
 
 
-def test_a_dropped_generator_stops(ctx):
-    data = np.zeros((4010, 4, 4), dtype=np.float32)
+def test_a_dropped_generator_stops(ctx, seen):
+    data = np.zeros((N_FRAMES, 4, 4), dtype=np.float32)
     dataset = ctx.load("memory", data=data, num_partitions=401)
-    steps = ctx.run_udf_iter(dataset=dataset, udf=Stalling())
+    steps = ctx.run_udf_iter(dataset=dataset, udf=Stalling(seen))
     next(steps)
-    begin = time.monotonic()
     del steps
     gc.collect()
-    assert time.monotonic() - begin < 10  # the whole run would take far longer
+    assert len(seen) < N_FRAMES
     assert workers() == []
 
 
-def test_closing_from_another_thread(ctx, slow_dataset):
+def test_closing_from_another_thread(ctx, slow_dataset, seen):
     started = threading.Event()
-    steps = ctx.run_udf_iter(dataset=slow_dataset, udf=Slow(started))
-    seconds = []
+    steps = ctx.run_udf_iter(dataset=slow_dataset, udf=Slow(started, seen))
 
     def stop():
-        started.wait(30)
-        begin = time.monotonic()
+        started.wait(60)
         steps.close()
-        seconds.append(time.monotonic() - begin)
 
     stopper = threading.Thread(target=stop)
     stopper.start()
     with pytest.raises(UDFRunCancelled):
         next(steps)
     stopper.join()
-    assert seconds[0] < 10  # the run would take 100 s
+    assert len(seen) < 2500  # of 10 000: not even one partition
     with pytest.raises(StopIteration):
         next(steps)
 
@@ -260,7 +269,7 @@ SCRIPT = """
         def process_frame(self, frame):
             sys.stdout.write("working\\n")
             sys.stdout.flush()
-            late = sys.argv[3] == "exit" and self.meta.slice.origin[0] >= 10
+            late = sys.argv[3] == "exit" and self.meta.slice.origin[0] >= 100
             time.sleep(3 if late else 0.02)
 
     ctx = ff.Context.make_with(sys.argv[1], cpus=2)
@@ -299,7 +308,7 @@ def test_ctrl_c(executor):
     try:
         assert process.stdout.readline().startswith("working")
         os.kill(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=20)  # the run would take over a minute
+        out, err = process.communicate(timeout=60)  # the run would take 100 s and more
     finally:
         process.kill()
     assert process.returncode == 0, err
@@ -307,10 +316,10 @@ def test_ctrl_c(executor):
 
 
 def test_the_interpreter_does_not_wait_for_partitions():
-    # 0.2 s for the first partition, 30 s for each of the four that are processed ahead.
-    process = run_script("threads", "1000", "exit")
+    # 2 s for the first partition, 300 s for each of the four that are processed ahead.
+    process = run_script("threads", "100", "exit")
     try:
-        _, err = process.communicate(timeout=25)
+        _, err = process.communicate(timeout=100)
     finally:
         process.kill()
     assert process.returncode == 7, err
