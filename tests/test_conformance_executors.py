@@ -6,16 +6,26 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
+from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
 
 # All real files, odd ones, too: what is said of them is tested with their formats.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::framefold.warnings.DataSetWarning",
-    "ignore::framefold.warnings.MissingFramesWarning",
-)
+pytestmark = [
+    POSITIONS_WITHOUT_DATA,
+    odd(
+        "by name could belong to this set",
+        "several series belong to this .emi file",
+        "does not say in which order its axes",
+        "the file has several images",
+        "the header promises .* frames",
+        "the series was stopped",
+        "these are halves of frames",
+        "this is a picture in colours",
+    ),
+]
 
 EXECUTORS = ["threads", "processes", "auto", "dask", "delayed"]
 #: Formats of which there are real files.
