@@ -125,6 +125,7 @@ def write_dataset(
     verify: bool = True,
     threads: int | None = None,
     callback: Callable[[int], object] | None = None,
+    orientation: str | None = None,
 ) -> dict[str, Any]: ...
 def write_raw_csr(
     dataset: Dataset,
@@ -205,7 +206,7 @@ class Dataset:
         centre: list[float],
         names: list[str],
     ) -> Dataset: ...
-    def with_metadata_of(self, other: Dataset) -> Dataset: ...
+    def oriented(self, flip: str | None = None, transpose: bool = False) -> Dataset: ...
     def with_tile_shape(self, tile_shape: tuple[int, ...]) -> Dataset: ...
     def to_sparse(
         self,

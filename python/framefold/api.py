@@ -435,6 +435,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         roi: Any = None,
         corrections: CorrectionSet | None = None,
         verify: bool = True,
+        orientation: Literal["hyperspy", "framefold"] | None = None,
+        flip: Literal["y", "x", "yx"] | None = None,
+        transpose: bool = False,
         scan_step: Any = None,
         pixel_size: Any = None,
         rotation: Any = None,
@@ -485,6 +488,15 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             As for :meth:`run_udf`: those of the data set by default.
         verify
             Read everything back and compare it.
+        orientation
+            ``'hyperspy'`` writes frames as HyperSpy shows those of the original file, which are
+            turned over for ``mib``; ``'framefold'`` as the data set has them. By default
+            ``'hyperspy'`` for ``.hspy``, unless frames are turned already (``flip``,
+            ``transpose``), and ``'framefold'`` otherwise. What was done is
+            ``metadata["orientation"]`` of the copy.
+        flip, transpose
+            How frames are turned before they are written, as for
+            :meth:`DataSet.orient() <framefold.io.dataset.base.DataSet.orient>`.
         scan_step, pixel_size, rotation, centre, names
             Steps, units and names of axes to write, as for
             :meth:`DataSet.calibrate() <framefold.io.dataset.base.DataSet.calibrate>`.
@@ -514,6 +526,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             roi=roi,
             corrections=corrections,
             verify=verify,
+            orientation=orientation,
+            turn={"flip": flip, "transpose": transpose},
             facts={
                 "scan_step": scan_step,
                 "pixel_size": pixel_size,

@@ -6,7 +6,7 @@ mod slice;
 pub use apply::{CorrectionPlanes, correct_tile};
 pub use slice::CorrectedSlice;
 
-use crate::{DType, Error, NativeArray, Result, Shape, TypedVec};
+use crate::{DType, Error, NativeArray, Orientation, Result, Shape, TypedVec};
 use std::fmt;
 
 /// Corrections for frames of one shape: `(raw - dark) * gain`, and then the repair of excluded
@@ -78,6 +78,33 @@ impl Corrections {
     /// The excluded pixels as flat cells of the frame, ascending.
     pub fn excluded(&self) -> &[usize] {
         &self.excluded
+    }
+
+    /// The same corrections for frames that are turned.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if frames have too few axes for that; `Limit` if there is no memory.
+    pub fn turned(&self, orientation: Orientation) -> Result<Self> {
+        let sig_shape = orientation.shape(&self.sig_shape)?;
+        let plane = |values: &TypedVec| {
+            let size = values.dtype().size();
+            let mut turned = TypedVec::try_zeros(values.dtype(), values.len())?;
+            for (cell, to) in turned.as_bytes_mut().chunks_exact_mut(size).enumerate() {
+                let from = orientation.cell(cell, &sig_shape) * size;
+                to.copy_from_slice(&values.as_bytes()[from..from + size]);
+            }
+            Ok::<_, Error>(turned)
+        };
+        let (dark, gain) = (
+            self.dark.as_ref().map(plane).transpose()?,
+            self.gain.as_ref().map(plane).transpose()?,
+        );
+        let cells = 0..self.sig_shape.iter().product();
+        let excluded = match self.excluded.len() {
+            0 => Vec::new(),
+            _ => cells.filter(|&c| self.is_excluded(orientation.cell(c, &sig_shape))).collect(),
+        };
+        Ok(Corrections { sig_shape, dark, gain, excluded })
     }
 
     /// Whether there is nothing to correct.

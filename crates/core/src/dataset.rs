@@ -160,6 +160,26 @@ impl Dataset {
         Dataset { metadata: Some(Arc::new(metadata)), ..self }
     }
 
+    /// The same scan over other frames, as many: the same ones turned, say. What is known of them
+    /// and how they are corrected comes along.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the corrections do not fit; `Bug` if there are more frames or fewer.
+    pub fn with_source(
+        self,
+        source: Arc<dyn DataSource>,
+        metadata: MetadataList,
+        corrections: Option<Arc<Corrections>>,
+    ) -> Result<Self> {
+        let (own, other) = (self.source.info().n_frames, source.info().n_frames);
+        if own != other {
+            return Err(Error::bug(format!("{other} frames in the place of {own}")));
+        }
+        let shape = Shape::try_new(self.shape.nav(), &source.info().sig_shape)?;
+        let metadata = Some(Arc::new(metadata));
+        Dataset { source, shape, metadata, ..self }.with_corrections(corrections)
+    }
+
     /// The axes of the scan, then those of frames, slowest first.
     pub fn axes(&self) -> Vec<Axis> {
         axes(self.shape.nav(), self.shape.sig(), self.metadata())

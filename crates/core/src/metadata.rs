@@ -82,6 +82,7 @@ quantities! {
     SignalType "signal_type" "" "Kind of signal, as HyperSpy names it.";
     ScanAxes "scan_axes" "" "Names of the axes of the scan, slowest first.";
     FrameAxes "frame_axes" "" "Names of the axes of frames, slowest first.";
+    Orientation "orientation" "" "How frames were turned, compared with those of the file.";
 }
 
 /// A number in the quantity's unit, or a text.

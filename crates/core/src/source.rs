@@ -1,12 +1,13 @@
 //! The contract of a data source: frames in file order, nothing about scans.
 
 use crate::{
-    ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Result, SigSlice,
-    StoredDType,
+    ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Orientation, Result,
+    SigSlice, StoredDType,
 };
 use std::fmt::Debug;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Which of the frames `0..n_frames` a source can deliver.
@@ -101,6 +102,11 @@ pub trait DataSource: Send + Sync + Debug {
     /// have nothing else to do.
     fn wait(&self, most: Duration) {
         std::thread::sleep(most);
+    }
+
+    /// Of a source that gives the frames of another one turned: that one, and how.
+    fn turned(&self) -> Option<(&Arc<dyn DataSource>, Orientation)> {
+        None
     }
 
     /// Whether a read may wait for another thread. A worker then holds no lock while it reads that

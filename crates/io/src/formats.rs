@@ -20,6 +20,7 @@ mod tvips;
 pub(crate) mod zarr;
 
 use crate::format::Format;
+use framefold_core::Orientation;
 
 /// Every format that is built in, in the order in which detection asks them.
 ///
@@ -55,4 +56,9 @@ pub fn row_order(format: &str) -> Option<&'static str> {
         "ser" => Some("from the top down; the file has the bottom row first"),
         _ => None,
     }
+}
+
+/// How HyperSpy turns the frames of a format, compared with how they are given here.
+pub(crate) fn shown_by_hyperspy(format: &str) -> Orientation {
+    Orientation { flip_y: format == "mib", ..Orientation::default() }
 }

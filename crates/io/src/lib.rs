@@ -52,6 +52,7 @@ mod format;
 mod formats;
 mod headers;
 mod options;
+mod orient;
 mod readers;
 mod registry;
 mod reopen;
@@ -63,6 +64,7 @@ pub use detect::{Detection, detect, open, open_as};
 pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
 pub use formats::{FORMATS, row_order};
 pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
+pub use orient::{orient, row_order_of};
 pub use readers::csr::{CsrArray, CsrSource, CsrSpec};
 pub use readers::linear::{
     FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,
@@ -74,6 +76,6 @@ pub use reopen::{check_same, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{
-    Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, Written, write_dataset,
-    write_tree,
+    Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, WriteOrientation, Written,
+    write_dataset, write_tree,
 };

@@ -5,6 +5,7 @@ pub(crate) mod composed;
 pub(crate) mod csr;
 pub(crate) mod linear;
 pub(crate) mod memory;
+pub(crate) mod oriented;
 pub(crate) mod recut;
 pub(crate) mod stack;
 pub(crate) mod strided;

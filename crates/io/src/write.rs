@@ -22,15 +22,17 @@ mod verify;
 pub(crate) mod whole;
 mod zarr;
 
+use crate::formats::shown_by_hyperspy;
+use crate::orient::orient;
 use crate::write::whole::{OutputKind, WholeOutput};
 use cast::Cast;
 use checksum::Checksums;
 use chunks::{ChunkSpec, Chunker};
 use flat::Flat;
-use framefold_core::{Axis, Dataset, Error, MetadataList, Result, axes, memory};
+use framefold_core::{Axis, Dataset, Error, MetadataList, Orientation, Result, axes, memory};
 use frames::Frames;
 pub use hdf5::{Tree, TreeNode, Value as TreeValue, write_tree};
-pub use options::{Compression, WriteFormat, WriteOptions, Written};
+pub use options::{Compression, WriteFormat, WriteOptions, WriteOrientation, Written};
 use pool::{Link, share};
 use selection::Selection;
 use std::path::Path;
@@ -56,7 +58,11 @@ pub fn write_dataset(
     progress: &mut dyn FnMut(u64) -> Result<()>,
 ) -> Result<Written> {
     let path = path.as_ref();
-    let job = Job::try_new(dataset, path, options)?;
+    let given = dataset;
+    let format = format_of(path, options)?;
+    let turn = turn_for_hyperspy(given, format, options.orientation)?;
+    let dataset = &orient(given.clone(), turn)?;
+    let job = Job::try_new(dataset, path, format, options)?;
     let inputs = [dataset.source().info().paths.as_slice(), dataset.opened()].concat();
     let kind = match job.format {
         WriteFormat::Zarr => OutputKind::ZarrArray,
@@ -89,7 +95,38 @@ pub fn write_dataset(
         n_missing: n_missing as u64,
         len_bytes,
         verified: !options.unverified,
+        turned: Some(turn.to_string()).filter(|turn| !turn.is_empty()),
     })
+}
+
+/// The format that was asked for, or that the name means.
+fn format_of(path: &Path, options: &WriteOptions) -> Result<WriteFormat> {
+    options.format.or_else(|| WriteFormat::of_path(path)).ok_or_else(|| {
+        Error::invalid("the name of the output does not end in .npy, .zarr, .h5 or .hspy")
+            .with_hint("give it one of these endings, or say the format")
+    })
+}
+
+/// How frames are turned before they are written, so that they are as HyperSpy shows them.
+fn turn_for_hyperspy(
+    dataset: &Dataset,
+    format: WriteFormat,
+    asked: Option<WriteOrientation>,
+) -> Result<Orientation> {
+    let turned = dataset.source().turned();
+    let wanted = match asked {
+        None => format == WriteFormat::Hspy && turned.is_none(),
+        Some(asked) => asked == WriteOrientation::Hyperspy,
+    };
+    match turned {
+        _ if !wanted => Ok(Orientation::default()),
+        None => Ok(shown_by_hyperspy(dataset.source().info().format)),
+        Some((_, orientation)) => Err(Error::invalid(format!(
+            "the orientation of HyperSpy was asked for, but the frames are turned already \
+             ({orientation})"
+        ))
+        .with_hint("leave out flip and transpose, or orientation")),
+    }
 }
 
 /// All that is decided before the first pixel is read.
@@ -108,11 +145,12 @@ struct Job<'d> {
 }
 
 impl<'d> Job<'d> {
-    fn try_new(dataset: &'d Dataset, path: &'d Path, options: &'d WriteOptions) -> Result<Self> {
-        let format = options.format.or_else(|| WriteFormat::of_path(path)).ok_or_else(|| {
-            Error::invalid("the name of the output does not end in .npy, .zarr, .h5 or .hspy")
-                .with_hint("give it one of these endings, or say the format")
-        })?;
+    fn try_new(
+        dataset: &'d Dataset,
+        path: &'d Path,
+        format: WriteFormat,
+        options: &'d WriteOptions,
+    ) -> Result<Self> {
         let mut selection = Selection::try_new(dataset, options.roi.as_deref())?;
         if dataset.shape().nav() == [1] && dataset.shape().sig().len() == 2 {
             // An image, and no scan.

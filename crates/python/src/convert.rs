@@ -6,7 +6,7 @@ use crate::errors::{OrRaise, from_python};
 use crate::observer::watched;
 use framefold::core::{StoredDType, memory};
 use framefold::exec::guarded;
-use framefold::io::{Compression, WriteFormat};
+use framefold::io::{Compression, WriteFormat, WriteOrientation};
 use framefold::{Cancel, CsrWriteOptions, Error, Roi, WriteOptions};
 use framefold_python_macros::caught;
 use numpy::PyReadonlyArray1;
@@ -50,7 +50,8 @@ pub(crate) fn write_raw_csr(
 #[pyfunction]
 #[pyo3(signature = (
     dataset, path, format=None, *, chunks=None, compression=None, level=None, dtype=None,
-    lossy=false, roi=None, force=false, verify=true, threads=None, callback=None
+    lossy=false, roi=None, force=false, verify=true, threads=None, callback=None,
+    orientation=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "Python names each of them")]
 pub(crate) fn write_dataset<'py>(
@@ -68,6 +69,7 @@ pub(crate) fn write_dataset<'py>(
     verify: bool,
     threads: Option<usize>,
     callback: Option<Py<PyAny>>,
+    orientation: Option<&str>,
 ) -> PyResult<Bound<'py, PyDict>> {
     let roi = match roi {
         Some(roi) => {
@@ -86,6 +88,7 @@ pub(crate) fn write_dataset<'py>(
         force,
         unverified: !verify,
         threads: threads.and_then(NonZeroUsize::new),
+        orientation: orientation.map(orientation_named).transpose().or_raise(py)?,
     };
     let mut progress =
         |n_done: u64| report_progress(callback.as_ref(), n_done, "writing a data set");
@@ -115,6 +118,14 @@ fn report_progress(
         callback.map_or(Ok(()), |callback| callback.call1(py, (n_done,)).map(drop))
     })
     .map_err(|exception| from_python(exception, doing))
+}
+
+fn orientation_named(name: &str) -> framefold::Result<WriteOrientation> {
+    let known = WriteOrientation::ALL.iter().find(|(known, _)| *known == name);
+    known.map(|(_, orientation)| *orientation).ok_or_else(|| {
+        Error::invalid(format!("orientation is '{name}'"))
+            .with_hint("use 'hyperspy' or 'framefold'")
+    })
 }
 
 fn format_named(name: &str) -> framefold::Result<WriteFormat> {

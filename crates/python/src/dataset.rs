@@ -9,7 +9,7 @@ use crate::observer::watched;
 use crate::options::open_options;
 use crate::sparse::read_frames;
 use framefold::Cancel;
-use framefold::core::{Dataset, Error, MetadataValue, Quantity, StoredDType};
+use framefold::core::{Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType};
 use framefold::io::{self, Calibrate, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
@@ -128,8 +128,8 @@ impl PyDataset {
 
     /// In which order rows are given, where that is not simply as they lie in the file.
     #[getter]
-    fn row_order(&self) -> Option<&'static str> {
-        io::row_order(self.dataset.source().info().format)
+    fn row_order(&self) -> Option<String> {
+        io::row_order_of(&self.dataset)
     }
 
     /// More meta data for people to read.
@@ -189,9 +189,18 @@ impl PyDataset {
         Ok(self.with_dataset(dataset))
     }
 
-    /// The same data set, of which the same is known as of another one.
-    fn with_metadata_of(&self, other: &PyDataset) -> PyDataset {
-        self.with_dataset(self.dataset.clone().with_metadata(other.dataset.metadata().clone()))
+    /// The same data set with its frames turned.
+    #[pyo3(signature = (flip=None, transpose=false))]
+    fn oriented(&self, py: Python<'_>, flip: Option<&str>, transpose: bool) -> PyResult<PyDataset> {
+        let orientation = Orientation::of_options(flip, transpose).or_raise(py)?;
+        let dataset = io::orient(self.dataset.clone(), orientation).or_raise(py)?;
+        let mut turned = self.with_dataset(dataset);
+        if let Some((_, of_frame)) =
+            turned.tile_shape.as_deref_mut().and_then(<[_]>::split_first_mut)
+        {
+            orientation.swap(of_frame);
+        }
+        Ok(turned)
     }
 
     /// The same data set in tiles of this shape: frames, then signal axes.

@@ -41,7 +41,9 @@ def export(
     roi: Any,
     corrections: Any,
     verify: bool,
+    turn: dict[str, Any],
     facts: dict[str, Any],
+    orientation: str | None,
 ) -> None:
     """Write ``dataset`` to ``path``; see :meth:`framefold.Context.export_dataset`."""
     if not isinstance(dataset, DataSet):
@@ -49,6 +51,8 @@ def export(
             f"dataset is a {type(dataset).__name__}; use the result of Context.open or Context.load"
         )
     dataset._check_files()
+    if turn["flip"] is not None or turn["transpose"] is not False:
+        dataset = dataset.orient(**turn)
     if any(value is not None for value in facts.values()):
         dataset = dataset.calibrate(**facts)
     target = Path(path)
@@ -72,6 +76,7 @@ def export(
             force=overwrite,
             verify=verify,
             callback=reporting.frames,
+            orientation=orientation,
         )
     finally:
         reporting.end()

@@ -69,6 +69,13 @@ class OpenMethods:
             How files are read; use ``'buffered'`` on network file systems.
         num_partitions : int
             How many partitions to process the data in.
+        flip : {'y', 'x', 'yx'}
+        transpose : bool
+            Reverse the rows, the columns or both of all frames, for all types, after their rows and
+            columns were swapped with ``transpose=True``: as for
+            :meth:`DataSet.orient() <framefold.io.dataset.base.DataSet.orient>`. Shapes among the
+            options are those of the file; what is said of axes, and results, are of the turned
+            frames.
         scan_step, pixel_size, rotation, centre, names
             Steps, units and names of axes in the place of those of the file, for all types: as for
             :meth:`DataSet.calibrate() <framefold.io.dataset.base.DataSet.calibrate>`.

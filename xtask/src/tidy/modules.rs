@@ -23,6 +23,7 @@ const ORDERS: &[(&str, &[&str])] = &[(
         "headers",
         "calibrate",
         "formats",
+        "orient",
         "registry",
         "detect",
         "reopen",

@@ -3,7 +3,7 @@
 use super::{DataArgs, parse};
 use clap::{Args, ValueEnum};
 use framefold::core::StoredDType;
-use framefold::io::{Compression, WriteFormat};
+use framefold::io::{Compression, WriteFormat, WriteOrientation};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -45,6 +45,10 @@ pub(crate) struct ConvertArgs {
     /// Work on N threads [default: one for each core]
     #[arg(short = 'j', long, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
+    /// In whose orientation frames are written: as HyperSpy shows those of IN, or as framefold does
+    /// [default: hyperspy for .hspy unless '--flip' or '--transpose' are given, else framefold]
+    #[arg(long, value_enum, value_name = "WHOSE")]
+    pub orientation: Option<OrientationArg>,
     /// Sparse files: keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
     #[arg(long, allow_negative_numbers = true, value_name = "X")]
     pub threshold: Option<f64>,
@@ -75,6 +79,24 @@ pub(crate) enum ConvertTo {
     /// Sparse frames: a TOML file and three arrays
     #[value(name = "raw_csr")]
     RawCsr,
+}
+
+/// In whose orientation frames are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OrientationArg {
+    /// Rows and columns as framefold has them
+    Framefold,
+    /// Rows and columns as HyperSpy shows those of the same file
+    Hyperspy,
+}
+
+impl From<OrientationArg> for WriteOrientation {
+    fn from(argument: OrientationArg) -> Self {
+        match argument {
+            OrientationArg::Framefold => WriteOrientation::Framefold,
+            OrientationArg::Hyperspy => WriteOrientation::Hyperspy,
+        }
+    }
 }
 
 /// How chunks are compressed.

@@ -7,6 +7,7 @@ use clap::builder::{
     PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser,
 };
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
+use framefold::core::Orientation;
 use framefold::io::{self, Calibrate, OptionKind, OptionSpec, OptionValue};
 use framefold::{Dataset, OpenOptions, open_as};
 use std::collections::BTreeSet;
@@ -20,6 +21,8 @@ const PIXEL_SIZE: &str = "pixel_size";
 const ROTATION: &str = "rotation";
 const CENTRE: &str = "centre";
 const NAMES: &str = "axis_names";
+const FLIP: &str = "flip";
+const TRANSPOSE: &str = "transpose";
 
 /// What may be said about a file beyond its path.
 #[derive(Clone, Debug)]
@@ -29,6 +32,7 @@ pub(crate) struct DataArgs {
     /// Whether all files that are named are one stack.
     stack: bool,
     options: OpenOptions,
+    orientation: Orientation,
     calibrate: Calibrate,
 }
 
@@ -38,10 +42,10 @@ impl DataArgs {
         if self.stack { files.get(..1).unwrap_or(files) } else { files }
     }
 
-    /// Opens one of `files` as `format`, with axes as the options say.
+    /// Opens one of `files` as `format`, with frames turned and axes as the options say.
     ///
     /// # Errors
-    /// Those of opening; `InvalidArgument` if what is said of axes does not fit.
+    /// Those of opening; `InvalidArgument` if what is said of frames and axes does not fit.
     pub(crate) fn open(
         &self,
         format: &str,
@@ -49,7 +53,7 @@ impl DataArgs {
         files: &[PathBuf],
     ) -> framefold::Result<Dataset> {
         let dataset = open_as(format, file, &self.open_options(files))?;
-        self.calibrate.apply(dataset)
+        self.calibrate.apply(io::orient(dataset, self.orientation)?)
     }
 
     /// The options for opening one of `files`.
@@ -76,28 +80,38 @@ fn arg(id: &'static str, long: &'static str, help: &'static str) -> Arg {
 
 /// What may be said of axes.
 fn args_of_axes() -> Vec<Arg> {
-    let steps = |text: &str| framefold::io::parse_steps(text).map_err(|error| error.to_string());
-    let steps = StringValueParser::new().try_map(move |text| steps(&text));
+    let parsed = |text: &str| framefold::io::parse_steps(text).map_err(|error| error.to_string());
+    let parsed = StringValueParser::new().try_map(move |text| parsed(&text));
     let number = |text: String| parse::finite(&text);
     let numbers = |text: String| parse::numbers(&text);
     let names = |text: String| -> Result<Vec<String>, String> {
         Ok(text.split(',').map(|name| name.trim().to_owned()).collect())
     };
-    vec![
+    let turns = [
+        arg(
+            FLIP,
+            "flip",
+            "Reverse the rows (y) or columns (x) of frames, or both, after '--transpose'",
+        )
+        .value_name("AXES")
+        .value_parser(["y", "x", "yx"]),
+        arg(TRANSPOSE, "transpose", "Swap rows and columns of frames").action(ArgAction::SetTrue),
+    ];
+    let steps = [
         arg(
             SCAN_STEP,
             "scan-step",
             "The step of the scan with its unit, or one for each axis: 0.5nm",
         )
         .value_name("STEP")
-        .value_parser(steps.clone()),
+        .value_parser(parsed.clone()),
         arg(
             PIXEL_SIZE,
             "pixel-size",
             "The size of a pixel with its unit: 1.2mrad, '0.1 1/nm', 0.5eV",
         )
         .value_name("SIZE")
-        .value_parser(steps),
+        .value_parser(parsed),
         arg(ROTATION, "rotation", "The rotation of the scan in degrees")
             .value_name("DEGREES")
             .value_parser(StringValueParser::new().try_map(number)),
@@ -107,10 +121,9 @@ fn args_of_axes() -> Vec<Arg> {
         arg(NAMES, "names", "The names of all axes, those of the scan first: scan_y,scan_x,ky,kx")
             .value_name("NAMES")
             .value_parser(StringValueParser::new().try_map(names)),
-    ]
-    .into_iter()
-    .map(|arg| arg.help_heading(AXES).allow_hyphen_values(true))
-    .collect()
+    ];
+    let steps = steps.into_iter().map(|arg| arg.allow_hyphen_values(true));
+    turns.into_iter().chain(steps).map(|arg| arg.help_heading(AXES)).collect()
 }
 
 /// The argument of an option, and of a switch that which turns it off.
@@ -221,7 +234,11 @@ impl FromArgMatches for DataArgs {
         };
         let format = matches.get_one::<String>("format").cloned();
         let format = format.unwrap_or_else(|| "auto".to_owned());
-        Ok(DataArgs { format, stack: matches.get_flag("stack"), options, calibrate })
+        let flip = matches.get_one::<String>(FLIP).map(String::as_str);
+        let orientation = Orientation::of_options(flip, matches.get_flag(TRANSPOSE))
+            .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
+        let stack = matches.get_flag("stack");
+        Ok(DataArgs { format, stack, options, orientation, calibrate })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

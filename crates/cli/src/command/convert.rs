@@ -49,6 +49,7 @@ fn check(args: &ConvertArgs, sparse: bool) -> Result<()> {
         ("--lossy", args.lossy),
         ("--no-verify", args.no_verify),
         ("--threads", args.threads.is_some()),
+        ("--orientation", args.orientation.is_some()),
     ];
     let (given, kind, other) = if sparse {
         let given = arrays.into_iter().find(|(_, given)| *given).map(|(name, _)| name);
@@ -96,6 +97,7 @@ fn to_array(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
         force: args.force,
         unverified: args.no_verify,
         threads: args.threads,
+        orientation: args.orientation.map(Into::into),
     };
     let running = cancel_on_interrupt();
     let mut bar = bar(args, n_frames);
@@ -118,14 +120,18 @@ fn to_array(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
 }
 
 fn array_text(written: &Written) -> String {
+    let turned = written.turned.as_ref();
+    let turned =
+        turned.map(|turned| format!(", turned ({turned}), as HyperSpy shows the original"));
     format!(
-        "{}: {} frames of shape {:?}, {}, {}{}",
+        "{}: {} frames of shape {:?}, {}, {}{}{}",
         written.path.display(),
         written.n_frames,
         written.sig_shape,
         written.dtype,
         BinaryBytes(written.len_bytes),
-        if written.verified { ", read back and compared" } else { "" }
+        if written.verified { ", read back and compared" } else { "" },
+        turned.unwrap_or_default()
     )
 }
 
@@ -140,6 +146,7 @@ fn array_json(written: &Written) -> Value {
         "dtype": written.dtype.name(),
         "chunks": written.chunks,
         "verified": written.verified,
+        "turned": written.turned,
     })
 }
 

@@ -4,7 +4,7 @@ use super::{for_each_file, tuple};
 use crate::args::InfoArgs;
 use crate::terminal::{self, one_line};
 use framefold::core::{Axis, ByteOrder, Metadata, MetadataValue, Presence, SourceInfo};
-use framefold::io::{detect, row_order};
+use framefold::io::{detect, row_order_of};
 use framefold::{Dataset, Result};
 use indicatif::BinaryBytes;
 use serde_json::{Map, Value, json};
@@ -108,8 +108,8 @@ impl<'a> Facts<'a> {
         }
         let how = if info.lends { "used as it lies in memory" } else { "decoded into a buffer" };
         row("reading", how.to_owned());
-        if let Some(order) = row_order(info.format) {
-            row("rows", order.to_owned());
+        if let Some(order) = row_order_of(&self.dataset) {
+            row("rows", order);
         }
         for axis in self.dataset.axes() {
             row("axis", axis.to_string());
@@ -161,7 +161,7 @@ impl<'a> Facts<'a> {
             "paths": paths,
             "file_bytes": self.file_bytes(),
             "axes": axes,
-            "row_order": row_order(info.format),
+            "row_order": row_order_of(&self.dataset),
             "metadata": metadata,
             "details": details,
             "warnings": self.dataset.warnings(),

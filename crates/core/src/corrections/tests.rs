@@ -167,3 +167,17 @@ fn dtypes_follow_numpy() {
     }
     assert!(CorrectionPlanes::try_new(&none, DType::U16).is_err());
 }
+
+#[test]
+fn corrections_turn_with_the_frames() {
+    let values = |n: u16| (0..n).collect::<Vec<u16>>();
+    let dark = NativeArray::try_new(&[2, 3], values(6)).unwrap();
+    let corrections = Corrections::try_new(&[2, 3], Some(dark), None, vec![2, 3], true).unwrap();
+    let orientation = Orientation { transpose: true, flip_y: true, flip_x: false };
+    let turned = corrections.turned(orientation).unwrap();
+    // 0 1 2, 3 4 5 → 2 5, 1 4, 0 3
+    assert_eq!(turned.sig_shape(), [3, 2]);
+    assert_eq!(turned.dark(), Some(&TypedVec::from(vec![2u16, 5, 1, 4, 0, 3])));
+    assert_eq!(turned.excluded(), [0, 5]);
+    assert_eq!(turned.gain(), None);
+}

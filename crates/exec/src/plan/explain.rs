@@ -96,8 +96,11 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         }
     });
     let n_frames = plan.n_frames();
+    let turned = plan.dataset.source().turned();
+    let turned = turned.map(|(_, orientation)| format!(", turned ({orientation})"));
+    let turned = turned.unwrap_or_default();
     Explanation {
-        dataset: format!("{}, shape {shape}, {}", info.format, info.dtype),
+        dataset: format!("{}, shape {shape}, {}{turned}", info.format, info.dtype),
         n_selected: plan.n_selected(),
         n_frames,
         bytes_to_read: saturating_u64(n_frames).saturating_mul(plan.frame_bytes()),

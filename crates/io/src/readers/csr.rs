@@ -13,7 +13,7 @@
 //! first and last pointer only; every pointer and column is checked whenever it is read.
 
 mod array;
-mod duplicates;
+pub(in crate::readers) mod duplicates;
 mod in_order;
 mod reader;
 mod rows;

@@ -146,6 +146,24 @@ pub struct WriteOptions {
     pub unverified: bool,
     /// How many threads work; by default, one for each core.
     pub threads: Option<NonZeroUsize>,
+    /// In whose orientation frames are written; by default in HyperSpy's where the format is its own
+    /// and the frames are not turned already, and as the data set has them otherwise.
+    pub orientation: Option<WriteOrientation>,
+}
+
+/// Which way rows and columns of the frames that are written run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOrientation {
+    /// As those of the data set do.
+    Framefold,
+    /// As HyperSpy shows them of the file that the data set was opened from.
+    Hyperspy,
+}
+
+impl WriteOrientation {
+    /// Both, by name.
+    pub const ALL: &[(&str, WriteOrientation)] =
+        &[("framefold", WriteOrientation::Framefold), ("hyperspy", WriteOrientation::Hyperspy)];
 }
 
 /// What was written.
@@ -169,6 +187,8 @@ pub struct Written {
     pub len_bytes: u64,
     /// Whether everything was read back and compared.
     pub verified: bool,
+    /// How frames were turned for HyperSpy: `flip y`; `None` if they are as the data set has them.
+    pub turned: Option<String>,
 }
 
 impl Written {

@@ -8,13 +8,18 @@ from math import isfinite, pi
 from numbers import Real
 from typing import Any, TypedDict
 
+import numpy as np
+
 from framefold import _engine
 from framefold.exceptions import InvalidArgumentError
 
-__all__ = ["FACTS", "Facts", "facts_of", "split_facts"]
+__all__ = ["Facts", "Turn", "facts_of", "split_facts", "turn_of"]
 
 #: The names of what :meth:`DataSet.calibrate` takes.
 FACTS = ("scan_step", "pixel_size", "rotation", "centre", "names")
+
+#: The names of what :meth:`DataSet.orient` takes.
+TURNS = ("flip", "transpose")
 
 #: What a step may look like.
 _EXPECTED = (
@@ -37,10 +42,38 @@ class Facts(TypedDict):
     names: list[str]
 
 
-def split_facts(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Options without what is for :meth:`DataSet.calibrate`, and that, if it was given."""
-    facts = {name: options[name] for name in FACTS if options.get(name) is not None}
-    return {name: value for name, value in options.items() if name not in FACTS}, facts
+class Turn(TypedDict):
+    """How frames are turned, as the engine takes it."""
+
+    flip: str | None
+    transpose: bool
+
+
+def split_facts(
+    options: dict[str, Any],
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Options without what is for ``orient`` and ``calibrate`` of data sets; and that, if given."""
+    turn, facts = (
+        {name: options[name] for name in names if options.get(name) is not None}
+        for names in (TURNS, FACTS)
+    )
+    others = {name: value for name, value in options.items() if name not in TURNS + FACTS}
+    return others, turn, facts
+
+
+def turn_of(flip: Any, transpose: Any) -> Turn:
+    """Plain values of what a caller gives.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it is something else; the message says what was expected.
+    """
+    if flip is not None and not isinstance(flip, str):
+        raise InvalidArgumentError(f"flip is {flip!r}, expected 'y', 'x', 'yx' or None")
+    if not isinstance(transpose, (bool, np.bool_)):
+        raise InvalidArgumentError(f"transpose is {transpose!r}, expected True or False")
+    return Turn(flip=flip, transpose=bool(transpose))
 
 
 def facts_of(scan_step: Any, pixel_size: Any, rotation: Any, centre: Any, names: Any) -> Facts:

@@ -28,8 +28,9 @@ def load_as(
     filetype: str | type[DataSet], args: tuple[Any, ...], options: dict[str, Any]
 ) -> DataSet:
     """Open a data set; see :meth:`framefold.Context.load`."""
-    options, facts = split_facts(options)
+    options, turn, facts = split_facts(options)
     dataset = _load_as(filetype, args, options)
+    dataset = dataset.orient(**turn) if turn else dataset
     return dataset.calibrate(**facts) if facts else dataset
 
 

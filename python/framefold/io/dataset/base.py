@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,7 +33,7 @@ from framefold.io.dataset._backends import (
     IOBackend,
     MMapBackend,
 )
-from framefold.io.dataset._calibration import Facts, facts_of
+from framefold.io.dataset._calibration import facts_of, turn_of
 from framefold.io.dataset._meta import DataSetMeta
 from framefold.io.dataset._picking import (
     DataTile,
@@ -76,13 +76,17 @@ class DataSet:
     #: File type, absolute path and options; None if it is not a file.
     _opened_with: tuple[str, str, dict[str, Any]] | None = None
 
-    #: What :meth:`calibrate` was given, in order.
-    _calibrations: tuple[Facts, ...] = ()
+    #: What :meth:`orient` and :meth:`calibrate` were given, in order: methods of the engine's data
+    #: set, and what they take.
+    _changes: tuple[tuple[str, Any], ...] = ()
 
     #: Whether a run has said that corrections of the file are not applied.
     _named_unused_corrections = False
 
     def __init__(self, engine: _engine.Dataset) -> None:
+        self._set_engine(engine)
+
+    def _set_engine(self, engine: _engine.Dataset) -> None:
         self._engine = engine
         shape = engine.shape
         self._shape = Shape(shape, sig_dims=len(shape) - engine.nav_dims)
@@ -239,20 +243,62 @@ class DataSet:
         (scan_y: 2 × 0.5 nm, scan_x: 3 × 0.5 nm, y: 16 × 1.2 mrad, from -9.6 mrad, \
 x: 16 × 1.2 mrad, from -9.6 mrad)
         """
-        return self._with_facts(facts_of(scan_step, pixel_size, rotation, centre, names))
+        facts = facts_of(scan_step, pixel_size, rotation, centre, names)
+        return self._changed(("calibrated", facts))
 
-    def _with_facts(self, facts: Facts) -> Self:
+    def orient(
+        self, *, flip: Literal["y", "x", "yx"] | None = None, transpose: bool = False
+    ) -> Self:
+        """A data set over the same data whose frames are turned.
+
+        Data sets do not change: this one stays as it is. Rows and columns are swapped first, then
+        reversed. All else goes by the turned frames: shapes, masks, corrections, results. Each part
+        of a frame is copied once more than without. The same are options of
+        :meth:`framefold.Context.open`, :meth:`~framefold.Context.load` and
+        :meth:`~framefold.Context.export_dataset`.
+
+        Pixels keep their places: where the scale of an axis is known, it changes its sign when the
+        axis is reversed. Corrections of the data set turn with its frames.
+
+        Parameters
+        ----------
+        flip
+            The axes of frames that are reversed: ``'y'`` for rows, the last but one, ``'x'`` for
+            columns, the last one, ``'yx'`` for both.
+        transpose
+            Whether the last two axes of frames are swapped. Names that a file gives to axes go
+            with them.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If ``flip`` is something else, or frames of one axis are to be turned in another way
+            than by ``flip='x'``.
+
+        Examples
+        --------
+        >>> import numpy as np, framefold as ff
+        >>> data = np.arange(24).reshape((2, 2, 2, 3))
+        >>> ds = ff.Context.make_with("inline").load("memory", data=data)
+        >>> ds.orient(flip="y")[0, 0].tolist()
+        [[3, 4, 5], [0, 1, 2]]
+        >>> ds.orient(transpose=True).shape
+        (2, 2, 3, 2)
+        """
+        return self._changed(("oriented", turn_of(flip, transpose)))
+
+    def _changed(self, *changes: tuple[str, Any]) -> Self:
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
-        made._engine = self._engine.calibrated(**facts)
-        made._calibrations = (*self._calibrations, facts)
+        made._set_engine(_change(self._engine, changes))
+        made._changes = (*self._changes, *changes)
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Pickles hold what was said of axes as well."""
-        if not self._calibrations:
+        """Pickles hold how frames are turned and what was said of axes as well."""
+        if not self._changes:
             return super().__reduce_ex__(protocol)
-        return _calibrated_again, (*self.__reduce__()[:2], self._calibrations)
+        return _changed_again, (*self.__reduce__()[:2], self._changes)
 
     @property
     def meta(self) -> DataSetMeta:
@@ -469,8 +515,8 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             If they do not fit the data set, or are no :class:`CorrectionSet`.
         """
         frames = self._frames_of(roi)
-        if self._calibrations and frames is not self._engine:
-            frames = frames.with_metadata_of(self._engine)
+        if frames is not self._engine:
+            frames = _change(frames, self._changes)
         if corrections is None:
             inherited = type(self).get_correction_data is DataSet.get_correction_data
             if inherited and frames.corrections is None:
@@ -547,7 +593,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         try:
             self._engine.check_unchanged()
         except BadFileError as error:
-            raise _changed(error) from None
+            raise _file_changed(error) from None
 
     def __repr__(self) -> str:
         return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"
@@ -558,23 +604,27 @@ def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps
     try:
         engine.check_same(stamps)
     except BadFileError as error:
-        raise _changed(error) from None
+        raise _file_changed(error) from None
     dataset = cls._of(engine, how)
     # The warnings were shown where the data set was opened first.
     dataset._named_unused_corrections = True
     return dataset
 
 
-def _calibrated_again(
-    make: Any, arguments: tuple[Any, ...], calibrations: tuple[Facts, ...]
+def _change(engine: _engine.Dataset, changes: tuple[tuple[str, Any], ...]) -> _engine.Dataset:
+    for method, values in changes:
+        engine = getattr(engine, method)(**values)
+    return engine
+
+
+def _changed_again(
+    make: Any, arguments: tuple[Any, ...], changes: tuple[tuple[str, Any], ...]
 ) -> DataSet:
     dataset: DataSet = make(*arguments)
-    for facts in calibrations:
-        dataset = dataset._with_facts(facts)
-    return dataset
+    return dataset._changed(*changes)
 
 
-def _changed(error: BadFileError) -> FileChangedError:
+def _file_changed(error: BadFileError) -> FileChangedError:
     changed = FileChangedError(*error.args)
     changed.path, changed.hint = error.path, error.hint
     return changed

@@ -180,7 +180,7 @@ class DaskDataSet(DataSet):
         return held_by_cluster(self._array)
 
     def _for_tasks(self) -> DataSet:
-        return _without_array(self._layout)
+        return _without_array(self._layout)._changed(*self._changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles hold the tasks that compute the array."""

@@ -121,7 +121,7 @@ class MemoryDataSet(DataSet):
 
     @property
     def data(self) -> Any:
-        """The array itself."""
+        """The array itself, as it was given: :meth:`orient` turns frames, not the array."""
         return self._data
 
     @property

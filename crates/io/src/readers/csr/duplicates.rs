@@ -4,7 +4,7 @@ use framefold_core::{Bool8, Complex64, Complex128, DType, Element, Error, F16, R
 
 /// Memory for one row, used again from row to row.
 #[derive(Default)]
-pub(super) struct Sorter {
+pub(in crate::readers) struct Sorter {
     /// Column and place in the row of each entry; sorting keeps the order of equal columns.
     order: Vec<u64>,
     values: Scratch,
@@ -18,7 +18,7 @@ impl Sorter {
     ///
     /// # Errors
     /// `BadFile` if integers of one cell add up to more than their dtype holds.
-    pub(super) fn sort(
+    pub(in crate::readers) fn sort(
         &mut self,
         columns: &mut [u32],
         values: &mut [u8],

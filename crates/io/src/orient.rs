@@ -1,0 +1,236 @@
+//! Frames of a data set turned: rows or columns in reverse, axes swapped.
+
+use crate::formats;
+use crate::headers::calibration::quantities;
+use crate::headers::units::convert;
+use crate::readers::oriented::OrientedSource;
+use framefold_core::{
+    AxisKind, Calibration, DataSource, Dataset, MetadataList, MetadataValue, NAMES_SEPARATOR,
+    Orientation, Quantity, Result, split_names, usual_axis_name,
+};
+use std::sync::Arc;
+
+/// The same data set with its frames turned.
+///
+/// Its axes keep for each pixel the value that it had: the step of an axis in reverse changes its
+/// sign. Its corrections turn with the frames. Turned back, it reads as before.
+///
+/// # Errors
+/// `InvalidArgument` if frames have too few axes to be turned so.
+pub fn orient(dataset: Dataset, orientation: Orientation) -> Result<Dataset> {
+    let sig = orientation.shape(dataset.shape().sig())?;
+    if orientation.is_none() {
+        return Ok(dataset);
+    }
+    let source = dataset.source();
+    let (source, before) = source.turned().unwrap_or((source, Orientation::default()));
+    let (source, all) = (source.clone(), before.then(orientation));
+    let mut list = dataset.metadata().clone();
+    swap_axes(&mut list, orientation, sig.len());
+    reverse_axes(&mut list, orientation, &sig);
+    name(&mut list, source.as_ref(), all);
+    let corrections = dataset.corrections().map(|own| own.turned(orientation)).transpose()?;
+    let source: Arc<dyn DataSource> = if all.is_none() {
+        source
+    } else {
+        Arc::new(OrientedSource::try_new(source, all, list.clone())?)
+    };
+    dataset.with_source(source, list, corrections.map(Arc::new))
+}
+
+/// In which order a data set has its rows, in words, where that is not simply from the top down as
+/// they lie in the file.
+pub fn row_order_of(dataset: &Dataset) -> Option<String> {
+    let of_format = formats::row_order(dataset.source().info().format);
+    match dataset.source().turned() {
+        None => of_format.map(str::to_owned),
+        Some((_, orientation)) => {
+            let before = of_format.unwrap_or("as stored");
+            Some(format!("turned ({orientation}); without that, {before}"))
+        }
+    }
+}
+
+/// What is known of rows and of columns, in each other's place.
+fn swap_axes(list: &mut MetadataList, orientation: Orientation, n_sig: usize) {
+    use Quantity as Q;
+    if !orientation.transpose {
+        return;
+    }
+    let calibration = |from_last| list.calibration(AxisKind::Sig, from_last).cloned();
+    let of_axes = [calibration(1), calibration(0)];
+    for (from_last, calibration) in of_axes.into_iter().enumerate() {
+        list.uncalibrate(AxisKind::Sig, from_last);
+        if let Some(calibration) = calibration {
+            list.calibrate(AxisKind::Sig, from_last, calibration);
+        }
+    }
+    for (x, y) in [
+        (Q::DiffractionStepX, Q::DiffractionStepY),
+        (Q::DiffractionOffsetX, Q::DiffractionOffsetY),
+        (Q::AngleStepX, Q::AngleStepY),
+        (Q::AngleOffsetX, Q::AngleOffsetY),
+        (Q::ImageStepX, Q::ImageStepY),
+        (Q::ImageOffsetX, Q::ImageOffsetY),
+        (Q::PixelSizeX, Q::PixelSizeY),
+        (Q::BinningX, Q::BinningY),
+    ] {
+        let (of_x, of_y) = (list.get_number(x), list.get_number(y));
+        list.remove(x);
+        list.remove(y);
+        list.number(x, of_y);
+        list.number(y, of_x);
+    }
+    // Names that are given stay with what they name; y and x are rows and columns, whatever those are.
+    let names = text_of(list, Q::FrameAxes);
+    let usual = |index: usize| usual_axis_name(AxisKind::Sig, index, n_sig);
+    let mut names: Vec<&str> = split_names(&names, n_sig)
+        .into_iter()
+        .enumerate()
+        .map(|(index, name)| if name == usual(index) { "" } else { name })
+        .collect();
+    orientation.swap(&mut names);
+    list.remove(Q::FrameAxes);
+    if names.iter().any(|name| !name.is_empty()) {
+        let names = (0..n_sig).zip(names).map(|(index, name)| match name {
+            "" => usual(index),
+            name => name.to_owned(),
+        });
+        list.text(Q::FrameAxes, names.collect::<Vec<_>>().join(NAMES_SEPARATOR).as_str());
+    }
+}
+
+/// Has axes that are known begin at what was their end.
+fn reverse_axes(list: &mut MetadataList, orientation: Orientation, sig: &[usize]) {
+    let flips = [orientation.flip_x, orientation.flip_y];
+    for ((from_last, &size), _) in
+        sig.iter().rev().enumerate().zip(flips).filter(|&(_, flips)| flips)
+    {
+        let to_last = size.saturating_sub(1) as f64;
+        let known = list.calibration(AxisKind::Sig, from_last).cloned();
+        // Of two axes, the one with energies is that with their unit.
+        let has_energies = sig.len() == 1
+            || known.as_ref().is_some_and(|known| {
+                convert(known.step, &known.unit, Quantity::EnergyStep).is_some()
+            });
+        if let Some(known) = known {
+            let offset = known.offset + known.step * to_last;
+            let step = -known.step;
+            list.calibrate(AxisKind::Sig, from_last, Calibration { step, offset, ..known });
+        }
+        let of_axis = quantities(AxisKind::Sig, from_last, sig.len()).iter();
+        for &quantity in of_axis.filter(|&&each| has_energies || each != Quantity::EnergyStep) {
+            let (step, place) = (list.get_number(quantity), quantity.offset_of_step());
+            if let (Some(step), Some(place)) = (step, place) {
+                let offset = list.get_number(place).unwrap_or(0.0) + step * to_last;
+                list.number(quantity, -step);
+                list.remove(place);
+                // Of energies, 0 is a place as well.
+                let told = offset != 0.0 || quantity == Quantity::EnergyStep;
+                list.number(place, Some(offset).filter(|_| told));
+            }
+        }
+    }
+}
+
+/// Has the list say how frames are turned, besides what the file says of that.
+fn name(list: &mut MetadataList, source: &dyn DataSource, orientation: Orientation) {
+    let of_file = text_of(&source.info().metadata, Quantity::Orientation);
+    list.remove(Quantity::Orientation);
+    let own = match orientation.is_none() {
+        true => String::new(),
+        false => format!("{orientation} of {}", source.info().format),
+    };
+    let separator = if of_file.is_empty() || own.is_empty() { "" } else { "; " };
+    list.text(Quantity::Orientation, format!("{of_file}{separator}{own}").as_str());
+}
+
+fn text_of(list: &MetadataList, quantity: Quantity) -> String {
+    match list.get(quantity) {
+        Some(MetadataValue::Text(text)) => text.clone(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Calibrate, MemoryArray, MemorySource, parse_steps};
+    use framefold_core::{Corrections, DType};
+
+    fn dataset(sig: &[usize]) -> Dataset {
+        let shape = [&[2, 3], sig].concat();
+        let layout = MemoryArray {
+            shape: shape.clone(),
+            offset_bytes: 0,
+            stored: DType::U8.into(),
+            sig_dims: sig.len(),
+            strides_bytes: None,
+        };
+        let bytes = vec![0u8; shape.iter().product()];
+        let source = MemorySource::try_new(Arc::new(bytes), layout).unwrap();
+        Dataset::try_new(Arc::new(source), None, 0).unwrap()
+    }
+
+    fn turned(dataset: &Dataset, flip: &str, transpose: bool) -> Dataset {
+        let flip = Some(flip).filter(|flip| !flip.is_empty());
+        orient(dataset.clone(), Orientation::of_options(flip, transpose).unwrap()).unwrap()
+    }
+
+    fn shown(dataset: &Dataset) -> String {
+        let frame = dataset.axes().split_off(2);
+        frame.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn pixels_keep_their_values() {
+        let facts = |centre: &[f64], names: &str| Calibrate {
+            pixel_size: parse_steps("2mrad, 0.5mrad").unwrap(),
+            centre: centre.to_vec(),
+            names: names.split_terminator(' ').map(str::to_owned).collect(),
+            ..Calibrate::default()
+        };
+        let known = facts(&[1.0, 2.0], "").apply(dataset(&[5, 7])).unwrap();
+        assert_eq!(shown(&known), "y: 5 × 2 mrad, from -2 mrad; x: 7 × 0.5 mrad, from -1 mrad");
+        for (flip, transpose, expected) in [
+            ("y", false, "y: 5 × -2 mrad, from 6 mrad; x: 7 × 0.5 mrad, from -1 mrad"),
+            ("x", false, "y: 5 × 2 mrad, from -2 mrad; x: 7 × -0.5 mrad, from 2 mrad"),
+            ("", true, "y: 7 × 0.5 mrad, from -1 mrad; x: 5 × 2 mrad, from -2 mrad"),
+            ("y", true, "y: 7 × -0.5 mrad, from 2 mrad; x: 5 × 2 mrad, from -2 mrad"),
+        ] {
+            assert_eq!(shown(&turned(&known, flip, transpose)), expected);
+        }
+        let named = facts(&[], "sy sx energy x").apply(dataset(&[5, 7])).unwrap();
+        assert_eq!(shown(&turned(&named, "", true)), "y: 7 × 0.5 mrad; energy: 5 × 2 mrad");
+        // What no quantity is for, and what is only counted.
+        let counted =
+            Calibrate { centre: vec![1.0, 0.0], ..Calibrate::default() }.apply(dataset(&[5, 7]));
+        let counted = counted.unwrap();
+        assert_eq!(shown(&turned(&counted, "yx", false)), "y: 5 × -1, from 3; x: 7");
+        let spectra =
+            Calibrate { pixel_size: parse_steps("0.5eV").unwrap(), ..Calibrate::default() };
+        let spectra = spectra.apply(dataset(&[5])).unwrap();
+        assert_eq!(shown(&turned(&spectra, "x", false)), "channel: 5 × -0.5 eV, from 2 eV");
+        assert!(orient(spectra, Orientation::of_options(None, true).unwrap()).is_err());
+    }
+
+    #[test]
+    fn what_is_turned_back_is_as_it_was() {
+        let excluded = Corrections::try_new(&[4, 5], None, None, vec![6], false).unwrap();
+        let plain = dataset(&[4, 5]).with_corrections(Some(Arc::new(excluded))).unwrap();
+        let once = turned(&plain, "y", true);
+        assert_eq!(once.shape().sig(), [5, 4]);
+        assert_eq!(once.corrections().unwrap().sig_shape(), [5, 4]);
+        let said = |dataset: &Dataset| text_of(dataset.metadata(), Quantity::Orientation);
+        assert_eq!(said(&once), "transpose, flip y of memory");
+        assert_eq!(
+            row_order_of(&once).unwrap(),
+            "turned (transpose, flip y); without that, as stored"
+        );
+        let back = turned(&once, "x", true);
+        assert_eq!(said(&back), "");
+        assert!(Arc::ptr_eq(back.source(), plain.source()));
+        assert_eq!(back.corrections(), plain.corrections());
+        assert_eq!(back.metadata(), plain.metadata());
+    }
+}

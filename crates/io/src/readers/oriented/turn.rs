@@ -1,0 +1,116 @@
+//! Turns the cells of a tile.
+
+use framefold_core::{Error, Orientation, Result};
+use framefold_simd::{Simd, run, transpose};
+
+/// A part of turned frames: planes of rows and columns, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Planes {
+    orientation: Orientation,
+    height: usize,
+    width: usize,
+}
+
+impl Planes {
+    /// Those of a part of shape `part` of frames that are turned.
+    pub(super) fn new(orientation: Orientation, part: &[usize]) -> Self {
+        let mut lengths = part.iter().rev().copied();
+        let (width, height) = (lengths.next().unwrap_or(1), lengths.next().unwrap_or(1));
+        Planes { orientation, height: height.max(1), width: width.max(1) }
+    }
+
+    /// Writes the cells of `from`, of `size` bytes each, to `out`; frames of `from` are `stride`
+    /// cells apart, those of `out` follow each other. `None` if lengths do not fit.
+    pub(super) fn turn(
+        &self,
+        size: usize,
+        from: &[u8],
+        stride: usize,
+        out: &mut [u8],
+    ) -> Option<()> {
+        match size {
+            1 => self.frames::<1>(from, stride, out),
+            2 => self.frames::<2>(from, stride, out),
+            4 => self.frames::<4>(from, stride, out),
+            8 => self.frames::<8>(from, stride, out),
+            16 => self.frames::<16>(from, stride, out),
+            _ => None,
+        }
+    }
+
+    fn frames<const SIZE: usize>(&self, from: &[u8], stride: usize, out: &mut [u8]) -> Option<()> {
+        let plane = self.height.checked_mul(self.width)?.checked_mul(SIZE)?;
+        let depth = from.len().div_ceil(stride.checked_mul(SIZE)?.max(1)).max(1);
+        let simd = Simd::best();
+        let mut rows = Vec::new();
+        let frames = from.chunks(stride * SIZE);
+        for (from, out) in frames.zip(out.chunks_exact_mut(out.len() / depth)) {
+            let from = from.get(..out.len())?;
+            for (from, out) in from.chunks_exact(plane).zip(out.chunks_exact_mut(plane)) {
+                if self.orientation.transpose {
+                    rows.clear();
+                    rows.extend(from.chunks_exact(self.height * SIZE));
+                    if self.orientation.flip_x {
+                        rows.reverse();
+                    }
+                    transpose::<SIZE>(simd, &rows, out, self.width)?;
+                    if self.orientation.flip_y {
+                        run!(simd, reverse_rows(out, self.width * SIZE));
+                    }
+                } else {
+                    run!(simd, self.copy::<SIZE>(from, out));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Copies a plane, with rows or columns in reverse.
+    #[inline(always)]
+    fn copy<const SIZE: usize>(&self, from: &[u8], out: &mut [u8]) {
+        let len = self.width * SIZE;
+        let copy = |(from, out): (&[u8], &mut [u8])| {
+            if self.orientation.flip_x {
+                let ((from, _), (out, _)) = (from.as_chunks::<SIZE>(), out.as_chunks_mut::<SIZE>());
+                out.iter_mut().zip(from.iter().rev()).for_each(|(out, from)| *out = *from);
+            } else {
+                out.copy_from_slice(from);
+            }
+        };
+        let (from, out) = (from.chunks_exact(len), out.chunks_exact_mut(len));
+        if self.orientation.flip_y {
+            from.rev().zip(out).for_each(copy);
+        } else {
+            from.zip(out).for_each(copy);
+        }
+    }
+
+    /// Where the turned part has the cell that the other one has at `column`.
+    ///
+    /// # Errors
+    /// `Bug` if it has none.
+    pub(super) fn column(&self, column: u32) -> Result<u32> {
+        let [height, width] = [self.height as u64, self.width as u64];
+        // Rows and columns as they are after the swap.
+        let (n_rows, n_columns) =
+            if self.orientation.transpose { (width, height) } else { (height, width) };
+        let column = u64::from(column);
+        let (plane, row, cell) =
+            (column / n_columns / n_rows, column / n_columns % n_rows, column % n_columns);
+        let (y, x) = if self.orientation.transpose { (cell, row) } else { (row, cell) };
+        let y = if self.orientation.flip_y { height - 1 - y } else { y };
+        let x = if self.orientation.flip_x { width - 1 - x } else { x };
+        let turned = plane * height * width + y * width + x;
+        u32::try_from(turned).map_err(|_| Error::bug(format!("column {turned} of a sparse tile")))
+    }
+}
+
+/// Brings the rows of a plane, of `len` bytes each, into reverse order.
+#[inline(always)]
+fn reverse_rows(plane: &mut [u8], len: usize) {
+    let half = plane.len() / len / 2 * len;
+    let middle = plane.len() - half;
+    let (upper, lower) = plane.split_at_mut(middle);
+    let pairs = upper.chunks_exact_mut(len).zip(lower.chunks_exact_mut(len).rev());
+    pairs.for_each(|(a, b)| a.swap_with_slice(b));
+}
