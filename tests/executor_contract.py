@@ -90,7 +90,9 @@ def expected():
 @pytest.fixture(scope="module")
 def opened(subject):
     """A context of the executor, all of whose workers have started, and what is open then."""
+    # The tests collect garbage one by one, but not among the libraries that were imported for this.
     gc.collect()
+    gc.freeze()
     names, before = shm(), files_and_threads()
     with subject.make() as context:
         if subject.workers is not None:
