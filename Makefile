@@ -196,14 +196,16 @@ test-lints: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
 test-lints: $(TOOLS)
 	cargo clippy $(LOCKED) --workspace --all-targets -- -D warnings
 
+# The whole workspace, so that what is compiled here serves the extension module, too; that itself
+# has no tests in Rust.
 .PHONY: test-rust
 test-rust:
 	if cargo nextest --version >/dev/null 2>&1; then \
-		cargo nextest run $(LOCKED); \
+		cargo nextest run $(LOCKED) --workspace; \
 	else \
-		cargo test $(LOCKED) --lib --bins --tests; \
+		cargo test $(LOCKED) --workspace --tests; \
 	fi
-	cargo test $(LOCKED) --doc
+	cargo test $(LOCKED) --workspace --doc
 
 .PHONY: test-docs
 test-docs: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
