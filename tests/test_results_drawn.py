@@ -106,6 +106,53 @@ def test_curves_have_places_and_names():
     np.testing.assert_array_equal(axes.get_lines()[1].get_ydata(), [1, 3, 5, 7])
 
 
+@pytest.mark.parametrize("n", [3, 4])
+def test_three_or_four_bytes_are_colours(n):
+    values = np.arange(12 * n, dtype=np.uint8).reshape(*NAV, n)
+    result = buffer("nav", values, name="photo", axes=STEPS)
+    axes = result.plot(cmap="gray", alpha=0.5)
+    assert axes.get_title() == "SomeUDF: photo"
+    (image,) = axes.get_images()
+    drawn = np.asarray(image.get_array())
+    np.testing.assert_array_equal(drawn[..., :n], values)
+    assert n == 4 or (drawn[..., 3] == 255).all()
+    assert not bars(axes)
+    assert any(patch.get_gid() == "scale bar" for patch in axes.patches)
+    # One of them is numbers, and so are those of other dtypes, and two or five of them.
+    assert bars(result.plot(index=1))
+    numbers = buffer("nav", values.astype(np.uint16), axes=STEPS)
+    assert len(numbers.plot()) == n
+    five = np.zeros((*NAV, 5), dtype=np.uint8)
+    assert len(buffer("nav", five, axes=STEPS).plot()) == 5
+
+
+def test_colours_of_frames_are_those_of_the_file(tmp_path):
+    tifffile = pytest.importorskip("tifffile")
+    photos = np.random.default_rng(3).integers(0, 256, (2, *SIG, 3), dtype=np.uint8)
+    resolution = {"resolution": (4, 2), "metadata": {"unit": "um"}}
+    tifffile.imwrite(tmp_path / "rgb.tif", photos, photometric="rgb", imagej=True, **resolution)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.open(tmp_path / "rgb.tif")
+    found = [(axis.name, axis.size, axis.scale, axis.unit) for axis in dataset.axes[1:]]
+    y, x = SIG
+    assert found == [("y", y, 500.0, "nm"), ("x", x, 250.0, "nm"), ("colour", 3, 1.0, "")]
+    (image,) = dataset.plot(1).get_images()
+    np.testing.assert_array_equal(image.get_array(), photos[1])
+    (image,) = dataset.plot().get_images()
+    np.testing.assert_array_equal(image.get_array(), np.round(photos.mean(axis=0)))
+    brightest = ctx.run_udf(dataset, ff.MaxUDF())["intensity"]
+    (image,) = brightest.plot().get_images()
+    np.testing.assert_array_equal(np.asarray(image.get_array())[..., :3], photos.max(axis=0))
+    # Sums are numbers: a picture for each colour, in files too.
+    total = ctx.run_udf(dataset, ff.SumUDF())["intensity"]
+    assert [each.get_title() for each in total.plot()] == [
+        f"SumUDF: intensity[{i}]" for i in range(3)
+    ]
+    total.save(tmp_path / "sum.tif")
+    with tifffile.TiffFile(tmp_path / "sum.tif") as file:
+        assert (len(file.pages), file.pages[0].shape) == (3, SIG)
+
+
 def test_gaps_are_blank():
     valid = np.ones(NAV, bool)
     valid[0, 1] = False
@@ -175,6 +222,29 @@ def test_live_plots_show_two_channels_as_two_pictures(scan, plots):
         if plot.title.endswith("]"):
             expected = result["two"].data[..., int(plot.title[-2])]
             np.testing.assert_array_equal(plot.data, expected)
+
+
+def test_live_plots_show_colours(scan):
+    class Photo(ff.UDF):
+        def get_result_buffers(self):
+            return {"photo": self.buffer(kind="nav", extra_shape=(3,), dtype=np.uint8)}
+
+        def process_frame(self, frame):
+            self.results.photo[:] = frame.reshape(-1)[:3]
+
+    made = []
+
+    class Kept(MPLLive2DPlot):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            made.append(self)
+
+    ctx = ff.Context(executor=ff.Context.make_with("inline").executor, plot_class=Kept)
+    results = ctx.run_udf(scan, Photo(), plots=True)
+    (plot,) = made
+    assert plot.title == "Photo: photo"
+    (image,) = plot.axes.get_images()
+    np.testing.assert_array_equal(np.asarray(image.get_array())[..., :3], results["photo"].data)
 
 
 def test_live_plots_of_one_of_several_pictures(scan):

@@ -1,8 +1,8 @@
 //! A result buffer laid out for people: in the shape of the scan, with its gaps known.
 
 use crate::numbers::{components, reals};
-use crate::render::Plane;
-use framefold::core::{Axis, AxisKind, BufferKind, NativeArray, TypedVec};
+use crate::render::{MISSING, Picture, Plane};
+use framefold::core::{Axis, AxisKind, BufferKind, COLOUR, DType, NativeArray, TypedVec};
 use framefold::exec::{ResultBuffer, expand_nav};
 use framefold::kernels::Look;
 use framefold::{Error, Result, RunResults, Shape};
@@ -71,9 +71,14 @@ impl Field {
             }
             (BufferKind::Nav, _) => (results.expand_nav(&array)?, Some(results.valid_nav()?)),
         };
+        // Colours are channels of a pixel, not places in a frame.
+        let n_colour_axes = usize::from(axes.last().is_some_and(|axis| axis.name == COLOUR));
+        let axes = axes.get(..axes.len() - n_colour_axes).unwrap_or_default();
         let n_channel_axes = match (kind, look) {
-            (BufferKind::Single, _) | (_, Look::Frames) => 0,
-            _ => n_extra,
+            (BufferKind::Single, _) => 0,
+            (_, Look::Frames) => n_colour_axes,
+            (BufferKind::Sig, _) => n_extra + n_colour_axes,
+            (BufferKind::Nav, _) => n_extra,
         };
         let shape = array.shape();
         let base = shape.get(..shape.len().saturating_sub(n_channel_axes)).unwrap_or_default();
@@ -155,6 +160,38 @@ impl Field {
     pub(crate) fn page_names(&self) -> Vec<String> {
         let base = self.base_shape();
         indices(base.get(..base.len().saturating_sub(2)).unwrap_or_default())
+    }
+
+    /// How many bytes each pixel has, if they are its colour: 3 for red, green and blue, 4 with
+    /// opacity.
+    pub(crate) fn n_colours(&self) -> Option<usize> {
+        let (shape, base) = (self.array.shape(), self.base_shape());
+        match shape.get(base.len()..)? {
+            &[n @ (3 | 4)] if base.len() > 1 && self.array.dtype() == DType::U8 => Some(n),
+            _ => None,
+        }
+    }
+
+    /// The pages of pixels that are colours; gaps are transparent.
+    pub(crate) fn coloured(&self) -> Option<Vec<Picture>> {
+        let n_colours = self.n_colours()?;
+        let values = self.array.as_slice::<u8>().ok()?;
+        let (entry_len, (height, width)) = (self.entry_len().max(1), self.page_shape());
+        let is_valid = |cell: usize| {
+            self.valid.as_ref().is_none_or(|valid| valid.get(cell / entry_len) == Some(&true))
+        };
+        let page_len = height * width * n_colours;
+        let page = |page: usize| {
+            Picture::from_fn(width, height, |y, x| {
+                let cell = page * page_len + (y * width + x) * n_colours;
+                match values.get(cell..cell + n_colours).filter(|_| is_valid(cell)) {
+                    Some(&[red, green, blue]) => [red, green, blue, u8::MAX],
+                    Some(&[red, green, blue, opacity]) => [red, green, blue, opacity],
+                    _ => MISSING,
+                }
+            })
+        };
+        Some((0..values.len().checked_div(page_len).unwrap_or(0)).map(page).collect())
     }
 
     /// The planes to draw; gaps are NaN.
@@ -262,7 +299,6 @@ fn fits_f64(values: &TypedVec) -> bool {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use framefold::core::DType;
 
     /// A field of values of kind `nav`.
     pub(crate) fn field(
@@ -324,6 +360,27 @@ pub(crate) mod tests {
         assert!(plane(0)[2].is_nan() && plane(1)[2].is_nan());
         assert_eq!(plane(1)[3], 40.0);
         assert_eq!(channels.len(), 2);
+    }
+
+    #[test]
+    fn three_or_four_bytes_are_a_colour() {
+        let three = field(&[1, 2, 3], vec![1u8, 2, 3, 4, 5, 6], 1, Some(vec![true, false]));
+        assert_eq!(three.coloured().unwrap()[0].pixels(), [[1, 2, 3, 255], MISSING]);
+        let four = field(&[2, 1, 1, 4], (1..9u8).collect::<Vec<_>>(), 1, None);
+        let pages = four.coloured().unwrap();
+        assert_eq!(
+            (pages[0].pixels(), pages[1].pixels()),
+            (&[[1, 2, 3, 4]][..], &[[5, 6, 7, 8]][..])
+        );
+        for other in [
+            field(&[1, 2, 3], vec![0u16; 6], 1, None),
+            field(&[1, 2, 3], vec![0u8; 6], 0, None),
+            field(&[1, 3, 2], vec![0u8; 6], 1, None),
+            field(&[2, 3], vec![0u8; 6], 1, None),
+            field(&[1, 1, 2, 3], vec![0u8; 6], 2, None),
+        ] {
+            assert!(other.coloured().is_none(), "{:?}", other.array.shape());
+        }
     }
 
     #[test]

@@ -166,6 +166,9 @@ pub fn usual_axis_name(kind: AxisKind, index: usize, n: usize) -> String {
     }
 }
 
+/// The name of an axis of frames that holds the colours of pixels.
+pub const COLOUR: &str = "colour";
+
 /// What stands between the names of axes in [`Quantity::ScanAxes`] and [`Quantity::FrameAxes`].
 pub const NAMES_SEPARATOR: &str = ", ";
 

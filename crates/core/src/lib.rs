@@ -52,7 +52,8 @@ mod typed;
 mod udf;
 
 pub use axes::{
-    Axis, AxisKind, Calibration, NAMES_SEPARATOR, axes, split_names, steps_of, usual_axis_name,
+    Axis, AxisKind, COLOUR, Calibration, NAMES_SEPARATOR, axes, split_names, steps_of,
+    usual_axis_name,
 };
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cancel::Cancel;

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from io import BytesIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold._engine import vector_colours as vector_picture
 from framefold.common.optional import require
+
+if TYPE_CHECKING:
+    from framefold.common.axes import Axis
+    from framefold.common.buffers import BufferWrapper
+
+#: The name of the axis of frames that holds the colours of pixels.
+COLOUR = "colour"
 
 #: At most this part of the values at either end may be taken for outliers.
 OUTLIERS = 0.01
@@ -196,6 +203,24 @@ def vector_colours(
             vmax = robust_limits(np.hypot(y, x), usable)[1]
     alpha = np.where(usable, np.uint8(255), np.uint8(0))
     return np.dstack([rgb_from_2dvector(y, x, vmax=vmax), alpha]), vmax
+
+
+def n_placed(axes: tuple[Axis, ...]) -> int:
+    """How many axes of a result are places: not its own ones, and not a last one of colours."""
+    own = [axis for axis in axes if axis.kind != "extra"]
+    return len(own) - bool(own and own[-1].name == COLOUR)
+
+
+def is_coloured(buffer: BufferWrapper) -> bool:
+    """Whether a result is a picture in colours: three or four bytes for each place of two axes."""
+    shape = buffer.shape
+    return (
+        buffer.dtype == np.uint8
+        and len(shape) == 3
+        and shape[-1] in (3, 4)
+        and min(shape) > 1
+        and n_placed(buffer.axes) == 2
+    )
 
 
 def opaque_colours(data: npt.NDArray[Any], damage: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint8]:

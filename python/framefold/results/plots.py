@@ -12,7 +12,14 @@ import numpy.typing as npt
 from framefold.common.axes import Axis
 from framefold.common.optional import require
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.results.colours import rgb_from_2dvector, robust_limits, vector_colours
+from framefold.results.colours import (
+    is_coloured,
+    n_placed,
+    opaque_colours,
+    rgb_from_2dvector,
+    robust_limits,
+    vector_colours,
+)
 
 if TYPE_CHECKING:
     from framefold.common.buffers import BufferWrapper
@@ -49,6 +56,8 @@ class Picture(NamedTuple):
         Whether there are components.
     curves
         What each curve is.
+    coloured
+        Whether the last axis of ``data`` are bytes of red, green and blue, maybe with opacity.
     """
 
     title: str
@@ -57,6 +66,7 @@ class Picture(NamedTuple):
     unit: str
     vector: bool
     curves: tuple[str, ...] = ("",)
+    coloured: bool = False
 
 
 def plot(
@@ -104,8 +114,9 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
     if buffer.dtype.kind not in "biufc":
         raise UnsupportedError(f"{title} has dtype {buffer.dtype}, which cannot be drawn")
     data, axes = buffer.masked_data, buffer.axes
-    n_own = sum(axis.kind != "extra" for axis in axes) or len(axes)
-    n_components = 1 if about.vector else 0
+    n_own = n_placed(axes) or len(axes)
+    coloured = index is None and is_coloured(buffer)
+    n_components = 1 if about.vector or coloured else 0
     extra = data.shape[n_own : data.ndim - n_components]
     entries = _entries(title, extra, index)
     keep = [i for i in range(n_own) if data.shape[i] > 1] or [0]
@@ -122,7 +133,7 @@ def pictures_of(buffer: BufferWrapper, index: int | tuple[int, ...] | None) -> l
     for entry in entries:
         part = np.ma.squeeze(data[(slice(None),) * n_own + entry], dropped)
         shown = f"{title}[{', '.join(map(str, entry))}]" if entry else title
-        found.append(Picture(shown, part, own, about.unit, about.vector))
+        found.append(Picture(shown, part, own, about.unit, about.vector, coloured=coloured))
     if len(own) == 1 and not about.vector and data.dtype.kind != "c" and len(found) > 1:
         return _together(title, found, entries)
     if len(found) > MOST_PICTURES:
@@ -222,7 +233,7 @@ def aspect_of(axes: tuple[Axis, ...]) -> float | str:
 
 def _n_axes(buffer: BufferWrapper) -> int:
     """How many axes a picture of the result has, without those of length 1."""
-    own = [axis for axis in buffer.axes if axis.kind != "extra"]
+    own = buffer.axes[: n_placed(buffer.axes)]
     return sum(axis.size > 1 for axis in own) if prod(buffer.shape) else 0
 
 
@@ -284,6 +295,11 @@ def _draw_image(ax: Any, picture: Picture, options: dict[str, Any]) -> None:
         draw_wheel(wheel, *(("x", "y") if picture.vector else ("Re", "Im")))
         unit = f" {picture.unit}" if picture.unit else ""
         wheel.set_title(f"{vmax:.3g}{unit}", fontsize="small")
+    elif picture.coloured:
+        of_numbers = ("vmin", "vmax", "norm", "cmap")
+        options = {key: value for key, value in options.items() if key not in of_numbers}
+        colours = opaque_colours(picture.data, np.asarray(valid.all(axis=-1)))
+        ax.imshow(colours, **(known | options))
     else:
         _draw_numbers(ax, picture, valid, known, options)
     if not scale_bar(ax, picture.axes):

@@ -21,6 +21,7 @@ from framefold.exceptions import (
     InvalidArgumentError,
     UnsupportedError,
 )
+from framefold.results.colours import n_placed
 from framefold.results.layout import VALID, Groups, Labelled, all_labelled, numeric
 from framefold.results.trees import Group, hyperspy, labelled_arrays, nexus
 from framefold.results.zarr_files import write_zarr
@@ -233,7 +234,7 @@ def _zarr(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
 
 def _tiff(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
     result = _only(groups)
-    own = [axis for axis in result.axes if axis.kind != "extra"] or list(result.axes)
+    own = list(result.axes[: n_placed(result.axes)]) or list(result.axes)
     steps = [
         (axis.unit, float(axis.scale), float(axis.offset)) if axis.is_calibrated else None
         for axis in own[-2:]

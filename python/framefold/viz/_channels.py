@@ -8,7 +8,7 @@ shape                   drawn as
 ======================  =========================================================
 ``(y, x)``              an image; complex numbers as hue (phase) and saturation
 ``(y, x, 2)``, vectors  hue and saturation; the UDF says so: ``buffer(…, vector=True)``
-``(y, x, 3)`` or ``4``  RGB or RGBA colours, as they are
+``(y, x, 3)`` or ``4``  RGB or RGBA colours, as they are: of uint8, or from a function
 ``(n,)``                a curve; real and imaginary part of complex numbers as two
 ``(n, 2)``, a vector    two curves
 ======================  =========================================================
@@ -26,6 +26,7 @@ import numpy.typing as npt
 from framefold.common.axes import Axis
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import InvalidArgumentError
+from framefold.results.colours import is_coloured, n_placed
 
 Buffers = Mapping[str, BufferWrapper]
 ChannelSpec = (
@@ -71,8 +72,11 @@ def get_plottable_2D_channels(buffers: Buffers) -> list[str]:  # noqa: N802 - th
     scalars = [
         name
         for name, buffer in numeric.items()
-        if not (_is_vector(buffer) or entries(buffer))
-        and sum(length > 1 for length in buffer.shape) in (1, 2)
+        if is_coloured(buffer)
+        or (
+            not (_is_vector(buffer) or entries(buffer))
+            and sum(length > 1 for length in buffer.shape) in (1, 2)
+        )
     ]
     return scalars or [
         name
@@ -86,7 +90,8 @@ def entries(buffer: BufferWrapper) -> range:
     n = buffer.extra_shape[-1] if len(buffer.extra_shape) == 1 else 0
     is_picture = sum(length > 1 for length in buffer.shape[:-1]) in (1, 2)
     several = 1 < n <= MOST_ENTRIES and buffer.kind != "single" and buffer.dtype.kind in "biufc"
-    return range(n if several and is_picture and not _is_vector(buffer) else 0)
+    is_one = _is_vector(buffer) or is_coloured(buffer)
+    return range(n if several and is_picture and not is_one else 0)
 
 
 def all_channels(buffers: Buffers, names: list[ChannelSpec] | None = None) -> list[ChannelSpec]:
@@ -159,6 +164,7 @@ class Channel:
         self.name: str | None = None
         self._function: Callable[..., Any] | None = None
         self._vectors = False
+        self._coloured = False
         self._is_entry = False
         spec = self._first(buffers) if spec is None else spec
         if isinstance(spec, str):
@@ -206,10 +212,11 @@ class Channel:
         if self.name is None or not (self._function is None or self._is_entry):
             return ()
         buffer = buffers[self.name]
-        own = [axis for axis in buffer.axes if axis.kind != "extra"]
+        own = buffer.axes[: n_placed(buffer.axes)]
         shown = tuple(axis for axis in own if axis.size > 1)
         n_extra = sum(length > 1 for length in buffer.extra_shape)
-        return shown if self._is_entry or self._vectors or not n_extra else ()
+        is_picture = self._is_entry or self._vectors or self._coloured or not n_extra
+        return shown if is_picture else ()
 
     def extract(self, buffers: Buffers, damage: npt.NDArray[np.bool_]) -> View:
         """What to draw.
@@ -291,7 +298,7 @@ class Channel:
                 f"expected numbers; convert them with a pair ('name', function)"
             )
         made = self._function is not None and not self._is_entry and len(shape) == 3
-        if made and shape[-1] in (3, 4):
+        if self._coloured or (made and shape[-1] in (3, 4)):
             return data, np.asarray(usable.all(axis=-1)), Look.COLOURS
         vectors = self._vectors or (made and shape[-1] == 2)
         base = shape[:-1] if vectors else shape
@@ -329,7 +336,9 @@ class Channel:
                 f"{len(entries(buffer))} pictures; choose one: {choice}. If it holds vectors, "
                 f"declare it with vector=True"
             )
-        self._vectors = _is_vector(buffer)
+        self._vectors, self._coloured = _is_vector(buffer), is_coloured(buffer)
+        if self._coloured:
+            return
         shape = buffer.shape[:-1] if self._vectors else buffer.shape
         n_axes = sum(length > 1 for length in shape)
         if buffer.dtype.kind in "biufc" and n_axes in (1, 2):

@@ -55,7 +55,17 @@ pub(crate) fn draw(field: &Field, style: &PictureStyle) -> Result<(Picture, Stri
     let mut pictures = Vec::new();
     let mut captions = Vec::new();
     let names = field.channel_names();
-    for (i, channel) in field.channels().iter().enumerate() {
+    if let Some(pages) = field.coloured() {
+        pictures.extend(pages.into_iter().map(|page| layout.enlarged(page)));
+        if style.labelled {
+            let title = format!("{}: {}", style.title, field.name);
+            layout.label(field, &title, &Meaning::Colours, style, pictures.get_mut(..));
+        }
+        captions.push(Meaning::Colours);
+    }
+    // Colours are no numbers.
+    let channels = if captions.is_empty() { field.channels() } else { vec![] };
+    for (i, channel) in channels.iter().enumerate() {
         let from = pictures.len();
         let meaning = layout.draw_channel(channel, style, &mut pictures);
         if style.labelled {
@@ -70,13 +80,12 @@ pub(crate) fn draw(field: &Field, style: &PictureStyle) -> Result<(Picture, Stri
         true => montage_on(&pictures, 0, [255; 4]),
         false => montage(&pictures, GAP),
     };
-    let vectors = matches!(captions.first(), Some(Meaning::Vectors(_)));
-    let sheet = match (style.legend, vectors, layout.line.is_some()) {
-        (true, true, _) => {
+    let sheet = match captions.first() {
+        Some(Meaning::Vectors(_)) if style.legend => {
             let diameter = (sheet.height() / 3).clamp(48, 128);
             sheet.beside(&wheel(diameter), GAP)
         }
-        (true, false, false) => {
+        Some(Meaning::Scalars(_)) if style.legend && layout.line.is_none() => {
             let height = sheet.height();
             sheet.beside(&bar(&style.colours, BAR_WIDTH, height), GAP)
         }
@@ -89,6 +98,8 @@ pub(crate) fn draw(field: &Field, style: &PictureStyle) -> Result<(Picture, Stri
 enum Meaning {
     Scalars(Scale),
     Vectors(Vec<VectorScale>),
+    /// The pixels are colours.
+    Colours,
 }
 
 /// The sizes of things.
@@ -103,7 +114,8 @@ impl Layout {
     fn try_new(field: &Field, style: &PictureStyle) -> Result<Self> {
         let (height, width) = field.page_shape();
         let page_len = width.saturating_mul(height);
-        let n_components = if field.look == Look::Vectors { 2 } else { 1 };
+        let vector = if field.look == Look::Vectors { 2 } else { 1 };
+        let n_components = field.n_colours().unwrap_or(vector);
         let n_pages = field.array.values().len().checked_div(page_len * n_components).unwrap_or(0);
         if n_pages == 0 {
             return Err(Error::unsupported(format!("'{}' has nothing to draw", field.name)));
@@ -183,6 +195,7 @@ impl Layout {
                 Meaning::Vectors(scales) => {
                     Key::Wheel(scales.get(i).map_or(0.0, |scale| scale.max), names)
                 }
+                Meaning::Colours => Key::Nothing,
             };
             let title = format!("{title}{}", pages.get(i).map_or("", String::as_str));
             let result = std::mem::replace(picture, Picture::filled(0, 0, MISSING));
@@ -223,6 +236,7 @@ fn caption(field: &Field, style: &PictureStyle, layout: &Layout, meanings: &[Mea
                 let parts: Vec<String> = scales.iter().map(vector_caption).collect();
                 parts.join("; ")
             }
+            Meaning::Colours => "red, green and blue as they are".to_owned(),
         })
         .collect();
     format!("{}: {}", field.name, parts.join("; "))
@@ -337,6 +351,20 @@ mod tests {
         vectors.look = Look::Vectors;
         let (picture, _) = draw(&vectors, &style()).unwrap();
         assert_eq!((picture.width(), picture.height()), (512, STRIP_HEIGHT));
+    }
+
+    #[test]
+    fn bytes_of_colours_are_drawn_as_they_are() {
+        let unscaled = PictureStyle { upscale: NonZeroUsize::new(1), legend: true, ..style() };
+        let coloured = field(&[1, 2, 3], vec![255u8, 0, 0, 9, 8, 7], 1, None);
+        let (picture, caption) = draw(&coloured, &unscaled).unwrap();
+        assert_eq!((picture.width(), picture.height()), (2, 1));
+        assert_eq!(picture.pixels(), [[255, 0, 0, 255], [9, 8, 7, 255]]);
+        assert_eq!(caption, "x: red, green and blue as they are");
+        let labelled = PictureStyle { labelled: true, ..style() };
+        let (panel, _) = draw(&coloured, &labelled).unwrap();
+        // Beside the picture is nothing but the margin.
+        assert!(panel.width() < 512 + 20 && panel.height() > 256 + 10);
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) enum Key<'a> {
     Wheel(f64, [&'static str; 2]),
     /// Of lines: numbers from bottom to top, and those of the axis below.
     Line(Scale, Option<Axis>, usize),
+    /// Nothing.
+    Nothing,
 }
 
 /// Puts a panel together. `axes` are those of the result, if they are calibrated.
@@ -48,6 +50,7 @@ pub(super) fn panel(
             let key = named_wheel(*longest, *names, result.height(), factor);
             side_by_side(&result, &key)
         }
+        Key::Nothing => result,
         Key::Line(scale, axis, len) => with_numbers(&result, scale, axis.as_ref(), *len, factor),
     };
     let title = text(title, INK, factor);

@@ -93,6 +93,37 @@ fn png_shows_the_scan_enlarged_with_gaps_transparent() {
 }
 
 #[test]
+fn pixels_in_colours_are_drawn_as_they_are() {
+    let bench = Bench::new();
+    let pixels: Vec<u8> = (0..24).map(|i| 10 * i).collect();
+    let file = std::fs::File::create(bench.path("rgb.tif")).unwrap();
+    let mut file = tiff::encoder::TiffEncoder::new(file).unwrap();
+    file.write_image::<tiff::encoder::colortype::RGB8>(4, 2, &pixels).unwrap();
+    let drawn = |line: &str| {
+        let outcome = bench.call(&format!("run {line} -f -o out.png --plain --upscale 1"));
+        let file = std::io::BufReader::new(std::fs::File::open(bench.path("out.png")).unwrap());
+        let mut reader = png::Decoder::new(file).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        let info = reader.next_frame(&mut bytes).unwrap();
+        (info.width, info.height, bytes, outcome.stdout)
+    };
+    let opaque: Vec<u8> = pixels.chunks(3).flat_map(|rgb| [rgb[0], rgb[1], rgb[2], 255]).collect();
+    for line in ["max rgb.tif", "pick rgb.tif"] {
+        let (width, height, bytes, said) = drawn(line);
+        assert_eq!((width, height, bytes == opaque), (4, 2, true), "{line}");
+        assert_eq!(said, "out.png: intensity: red, green and blue as they are\n");
+    }
+    // Sums are numbers, no colours: a picture for each.
+    let (.., said) = drawn("sum rgb.tif");
+    assert_eq!(said.matches("colours of viridis").count(), 3, "{said}");
+    // Of other files one says which axis holds colours.
+    bench.npy("rgb.npy", "|u1", "2, 4, 3", &pixels);
+    let named = "max rgb.npy --sig-dims 3 --names scan,y,x,colour";
+    let (width, height, bytes, _) = drawn(named);
+    assert_eq!((width, height, bytes == opaque), (4, 2, true));
+}
+
+#[test]
 fn pictures_are_labelled_unless_they_are_to_be_plain() {
     let bench = Bench::new();
     bench.scan("scan.npy");

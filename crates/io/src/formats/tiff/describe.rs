@@ -4,7 +4,7 @@ use super::ifd::{Directory, tag};
 use crate::headers::units::{convert, symbol};
 use crate::headers::xml::Element;
 use framefold_core::{
-    AxisKind, Calibration, MetadataList, NAMES_SEPARATOR, Quantity, checked_product,
+    AxisKind, COLOUR, Calibration, MetadataList, NAMES_SEPARATOR, Quantity, checked_product,
 };
 
 /// Texts beyond this are not looked into.
@@ -155,6 +155,25 @@ impl Description {
         self.stack(nav);
     }
 
+    /// Says which axis of frames holds their colours. Where it is the last one, the steps of rows and
+    /// columns are those of the axes before it.
+    pub(super) fn colours(&mut self, sig_shape: &[usize], planes: bool) {
+        let &[rows, columns, _] = sig_shape else { return };
+        if planes {
+            let names = [COLOUR, "y", "x"].join(NAMES_SEPARATOR);
+            return self.metadata.text(Quantity::FrameAxes, names.as_str());
+        }
+        let pixels = framefold_core::axes(&[], &[rows, columns], &self.metadata);
+        let steps = pixels.into_iter().map(|axis| (axis.scale, axis.offset, axis.unit));
+        let steps = steps.chain([(1.0, 0.0, String::new())]);
+        for (i, (step, offset, unit)) in steps.enumerate() {
+            let calibration = Calibration { step, offset, unit };
+            self.metadata.calibrate(AxisKind::Sig, 2 - i, calibration);
+        }
+        let names = ["y", "x", COLOUR].join(NAMES_SEPARATOR);
+        self.metadata.text(Quantity::FrameAxes, names.as_str());
+    }
+
     /// The axes of the stack, slowest first: the length, the name, and the step with its unit.
     fn stack<'a>(
         &mut self,
@@ -213,6 +232,28 @@ mod tests {
         assert_eq!(found.nav_shape(&[5, 6]), Some(vec![3, 4]));
         assert_eq!(found.nav_shape(&[6, 5]), None);
         assert_eq!(found.n_frames, None);
+    }
+
+    #[test]
+    fn steps_are_those_of_pixels_not_of_colours() {
+        let shown = |found: &Description, shape: &[usize]| {
+            let axes = framefold_core::axes(&[], shape, &found.metadata);
+            axes.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let steps = [Some(0.25), Some(0.5)];
+        for (shape, planes, expected) in [
+            (&[6, 8, 3][..], false, &["y: 6 × 500 nm", "x: 8 × 250 nm", "colour: 3"][..]),
+            (&[3, 6, 8], true, &["colour: 3", "y: 6 × 500 nm", "x: 8 × 250 nm"]),
+            (&[6, 8], false, &["y: 6 × 500 nm", "x: 8 × 250 nm"]),
+        ] {
+            let mut found = Description::default();
+            found.imagej("ImageJ=1.52\nunit=\\u00B5m\n", steps);
+            found.colours(shape, planes);
+            assert_eq!(shown(&found, shape), expected);
+        }
+        let mut unknown = Description::default();
+        unknown.colours(&[6, 8, 4], false);
+        assert_eq!(shown(&unknown, &[6, 8, 4]), ["y: 6", "x: 8", "colour: 4"]);
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) struct Layout {
     /// The shape of a frame: rows and columns, with the samples of colours last (next to each
     /// other) or first (in planes).
     pub(super) shape: Vec<usize>,
+    /// Whether the samples of colours are in planes.
+    pub(super) planes: bool,
     /// The shape of a strip or tile.
     pub(super) chunk: Vec<usize>,
     pub(super) stored: StoredDType,
@@ -78,7 +80,7 @@ pub(super) fn read(directory: &Directory<'_>) -> Result<Option<(Layout, Place)>>
     };
     let pipeline = pipeline(directory, stored, row, if planes { 1 } else { samples })?;
     let strips = (!tiled).then_some(usize::from(planes && samples > 1));
-    let layout = Layout { shape, chunk, stored, pipeline, strips };
+    let layout = Layout { shape, planes, chunk, stored, pipeline, strips };
     let (offsets, lens) = if tiled && directory.numbers(tag::TILE_OFFSETS)?.is_some() {
         (tag::TILE_OFFSETS, tag::TILE_BYTES)
     } else {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 ///
 /// # Errors
 /// `InvalidArgument` if the options do not fit the frames; `Limit` for strips beyond memory.
-pub(super) fn make(stack: Stack, options: &OpenOptions) -> Result<Dataset> {
+pub(super) fn make(mut stack: Stack, options: &OpenOptions) -> Result<Dataset> {
     let Some(layout) = stack.layouts.first().cloned() else {
         return Err(Error::invalid("the list of files is empty"));
     };
@@ -27,6 +27,9 @@ pub(super) fn make(stack: Stack, options: &OpenOptions) -> Result<Dataset> {
         .nav_shape(&layout.shape)
         .filter(|nav| stack.files.len() == 1 && checked_product(nav) == Some(stack.n_frames));
     let nav_shape = nav_shape.unwrap_or_else(|| vec![n_frames]);
+    if options.sig_shape.as_ref().is_none_or(|wanted| *wanted == layout.shape) {
+        stack.description.colours(&layout.shape, layout.planes);
+    }
     let details = details(&stack, &layout);
     let linear = stack.pieces.iter().all(|piece| matches!(piece.place, Place::Run(_)));
     let source: Arc<dyn DataSource> = if linear {
