@@ -22,7 +22,7 @@ from framefold.exceptions import (
 )
 from framefold.warnings import MissingFramesWarning
 
-ENDINGS = ["npy", "zarr", "h5", "hspy"]
+ENDINGS = ["npy", "zarr", "h5", "hspy", "zspy"]
 COMPRESSIONS = ["none", "gzip", "zstd", "blosc", "bitshuffle"]
 
 
@@ -57,6 +57,9 @@ def read(path):
     if path.suffix == ".zarr":
         zarr = pytest.importorskip("zarr")
         return zarr.open_array(path, mode="r")[...]
+    if path.suffix == ".zspy":
+        zarr = pytest.importorskip("zarr")
+        return zarr.open_group(path, mode="r")["Experiments/__unnamed__/data"][...]
     h5py = pytest.importorskip("h5py")
     pytest.importorskip("hdf5plugin")
     with h5py.File(path) as file:
@@ -233,7 +236,7 @@ ctx.export_dataset(dataset, sys.argv[1], progress=Wait())
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="processes are killed otherwise there")
-@pytest.mark.parametrize("ending", ["npy", "zarr", "h5"])
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5", "zspy"])
 def test_what_a_killed_process_leaves_is_removed(ctx, tmp_path, dataset, ending):
     target = tmp_path / f"out.{ending}"
     script = tmp_path / "script.py"

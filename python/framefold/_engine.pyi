@@ -115,6 +115,7 @@ def write_dataset(
     path: str,
     format: str | None = None,
     *,
+    zarr_format: int | None = None,
     chunks: list[int] | None = None,
     compression: str | None = None,
     level: int | None = None,

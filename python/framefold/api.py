@@ -426,7 +426,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         progress: bool | ProgressReporter = False,
         overwrite: bool = False,
         *,
-        format: Literal["npy", "zarr", "hdf5", "hspy"] | None = None,
+        format: Literal["npy", "zarr", "hdf5", "hspy", "zspy"] | None = None,
+        zarr_format: Literal[2, 3] | None = None,
         chunks: Sequence[int] | None = None,
         compression: Literal["none", "gzip", "zstd", "blosc", "bitshuffle"] | None = None,
         level: int | None = None,
@@ -444,7 +445,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         centre: Sequence[float] | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Write a data set as an array: NPY, Zarr, HDF5, or HDF5 for HyperSpy.
+        """Write a data set as an array: NPY, Zarr, HDF5, or either of these as HyperSpy has them.
 
         Threads of this process read, compress and write pieces, so memory does not limit the size.
         The output appears under its name when all of it was read back and found equal; nothing is
@@ -459,7 +460,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         dataset
             From :meth:`open` or :meth:`load`.
         path
-            Its ending says the format: ``.npy``, ``.zarr`` (a folder), ``.h5`` or ``.hspy``.
+            Its ending says the format: ``.npy``, ``.zarr`` (a folder), ``.h5``, ``.hspy`` or
+            ``.zspy`` (a folder).
         progress
             As for :meth:`run_udf`. Frames count half when they are written, and half when they
             are read back.
@@ -467,9 +469,13 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             Replace the output if it exists.
         format
             The format, whatever the ending is.
+        zarr_format
+            The version of Zarr: 3, the default, or 2, which older programs read; that has a file for
+            each chunk, and no checksums but those of gzip. HyperSpy's ``.zspy`` is version 2.
         chunks
             The shape of a chunk on all axes, those of the scan first. By default, one that serves
-            both whole frames and single pixels of all positions.
+            both whole frames and single pixels of all positions; for HyperSpy and version 2 of Zarr,
+            larger blocks: (8, 8, 128, 128), of large frames fewer positions and more pixels.
         compression
             ``'blosc'`` (shuffled bits and Zstandard) is the default of Zarr, ``'gzip'`` that of
             HDF5, which every program reads. Others there need the package ``hdf5plugin``.
@@ -518,6 +524,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             progress=progress,
             overwrite=overwrite,
             format=format,
+            zarr_format=zarr_format,
             chunks=chunks,
             compression=compression,
             level=level,

@@ -77,5 +77,5 @@ pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{
     Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, WriteOrientation, Written,
-    write_dataset, write_tree,
+    ZarrVersion, write_dataset, write_tree,
 };

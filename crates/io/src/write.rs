@@ -8,6 +8,7 @@
 mod bytes;
 mod cast;
 mod checksum;
+mod chunk_shape;
 mod chunks;
 mod flat;
 mod frames;
@@ -32,14 +33,11 @@ use flat::Flat;
 use framefold_core::{Axis, Dataset, Error, MetadataList, Orientation, Result, axes, memory};
 use frames::Frames;
 pub use hdf5::{Tree, TreeNode, Value as TreeValue, write_tree};
-pub use options::{Compression, WriteFormat, WriteOptions, WriteOrientation, Written};
+pub use options::{Compression, WriteFormat, WriteOptions, WriteOrientation, Written, ZarrVersion};
 use pool::{Link, share};
 use selection::Selection;
 use std::path::Path;
 use units::{Unit, Units};
-
-/// The most pixels that a chunk may have.
-const LARGEST_CHUNK: usize = 1 << 28;
 
 /// Writes `dataset` to `path`, with corrections applied.
 ///
@@ -66,6 +64,7 @@ pub fn write_dataset(
     let inputs = [dataset.source().info().paths.as_slice(), dataset.opened()].concat();
     let kind = match job.format {
         WriteFormat::Zarr => OutputKind::ZarrArray,
+        WriteFormat::Zspy => OutputKind::ZarrGroup,
         _ => OutputKind::File,
     };
     let target = WholeOutput::create(path, kind, options.force, &inputs)?;
@@ -102,7 +101,7 @@ pub fn write_dataset(
 /// The format that was asked for, or that the name means.
 fn format_of(path: &Path, options: &WriteOptions) -> Result<WriteFormat> {
     options.format.or_else(|| WriteFormat::of_path(path)).ok_or_else(|| {
-        Error::invalid("the name of the output does not end in .npy, .zarr, .h5 or .hspy")
+        Error::invalid("the name of the output does not end in .npy, .zarr, .h5, .hspy or .zspy")
             .with_hint("give it one of these endings, or say the format")
     })
 }
@@ -115,7 +114,7 @@ fn turn_for_hyperspy(
 ) -> Result<Orientation> {
     let turned = dataset.source().turned();
     let wanted = match asked {
-        None => format == WriteFormat::Hspy && turned.is_none(),
+        None => matches!(format, WriteFormat::Hspy | WriteFormat::Zspy) && turned.is_none(),
         Some(asked) => asked == WriteOrientation::Hyperspy,
     };
     match turned {
@@ -135,6 +134,8 @@ struct Job<'d> {
     path: &'d Path,
     options: &'d WriteOptions,
     format: WriteFormat,
+    /// What folders of chunks are.
+    zarr_format: ZarrVersion,
     selection: Selection,
     cast: Cast,
     /// How the array is cut, unless frames follow each other.
@@ -151,6 +152,7 @@ impl<'d> Job<'d> {
         format: WriteFormat,
         options: &'d WriteOptions,
     ) -> Result<Self> {
+        let zarr_format = zarr_format(format, options.zarr_format)?;
         let mut selection = Selection::try_new(dataset, options.roi.as_deref())?;
         if dataset.shape().nav() == [1] && dataset.shape().sig().len() == 2 {
             // An image, and no scan.
@@ -160,7 +162,7 @@ impl<'d> Job<'d> {
         let (nav, sig, size) = (&selection.nav, dataset.shape().sig(), cast.to.size());
         let compression = options.compression.unwrap_or(match format {
             WriteFormat::Npy => Compression::None,
-            WriteFormat::Zarr => Compression::Blosc,
+            WriteFormat::Zarr | WriteFormat::Zspy => Compression::Blosc,
             WriteFormat::Hdf5 | WriteFormat::Hspy => Compression::Gzip,
         });
         let steps = compression.steps(options.level, format, size)?;
@@ -174,11 +176,15 @@ impl<'d> Job<'d> {
             WriteFormat::Hdf5 | WriteFormat::Hspy if plain => None,
             _ => {
                 let shape = match &options.chunks {
-                    Some(chunks) => given_chunk(chunks, nav, sig)?,
-                    None => default_chunk(nav, sig, size),
+                    Some(chunks) => chunk_shape::given(chunks, nav, sig)?,
+                    // A file for each chunk, or a task for each: fewer and larger ones.
+                    None if format.is_hyperspy() || zarr_format == ZarrVersion::V2 => {
+                        chunk_shape::blocks(nav, sig, size)
+                    }
+                    None => chunk_shape::runs(nav, sig, size),
                 };
-                // Gzip has a checksum already.
-                let has_checksums = format == WriteFormat::Zarr
+                // Gzip has a checksum already, and version 2 of Zarr no place for one.
+                let has_checksums = (format.is_zarr() && zarr_format == ZarrVersion::V3)
                     && !matches!(compression, Compression::None | Compression::Gzip);
                 Some(ChunkSpec { shape, size, steps, skips_zeros: true, has_checksums })
             }
@@ -194,6 +200,7 @@ impl<'d> Job<'d> {
             path,
             options,
             format,
+            zarr_format,
             selection,
             cast,
             chunk,
@@ -221,8 +228,8 @@ impl<'d> Job<'d> {
         tick: &mut dyn FnMut(u64) -> Result<()>,
     ) -> Result<u64> {
         match (&self.chunk, self.format) {
-            (Some(spec), WriteFormat::Zarr) => {
-                let folder = zarr::ShardFolder::create(self, spec, target)?;
+            (Some(spec), WriteFormat::Zarr | WriteFormat::Zspy) => {
+                let folder = zarr::ArrayFolder::create(self, spec, target)?;
                 self.store_chunks(
                     spec,
                     &|_, unit, encoded| folder.store(unit, encoded),
@@ -317,52 +324,17 @@ impl<'d> Job<'d> {
     }
 }
 
-/// The chunks that were asked for, no larger than the array.
-fn given_chunk(chunks: &[usize], nav: &[usize], sig: &[usize]) -> Result<Vec<usize>> {
-    let shape: Vec<usize> = nav.iter().chain(sig).copied().collect();
-    let wrong = |what: String| Error::invalid(what).with_hint("give a length for each axis");
-    // Of a data set of one image, they may be those of its axes, the one of the scan among them.
-    let chunks = match chunks {
-        [n, of_image @ ..] if *n > 0 && nav.is_empty() && of_image.len() == sig.len() => of_image,
-        all => all,
-    };
-    if chunks.len() != shape.len() {
-        return Err(wrong(format!("chunks {chunks:?} are not of the axes of {shape:?}")));
-    }
-    if chunks.contains(&0) {
-        return Err(wrong(format!("chunks {chunks:?} have a length of 0")));
-    }
-    let chunk: Vec<usize> = chunks.iter().zip(&shape).map(|(&chunk, &n)| chunk.min(n)).collect();
-    let cells = chunk.iter().fold(1, |cells: usize, &len| cells.saturating_mul(len));
-    if cells > LARGEST_CHUNK {
-        return Err(Error::limit(format!("chunks of {cells} pixels do not fit in memory"))
-            .with_hint("choose smaller ones, of about 1 MB"));
-    }
-    Ok(chunk)
-}
-
-/// Chunks that serve both: frames are made of a few of them, and single pixels of all positions
-/// lie in a small share of them. They extend along the fast axes of the scan, so that frames that
-/// are read in order need no chunk twice.
-fn default_chunk(nav: &[usize], sig: &[usize], size: usize) -> Vec<usize> {
-    const PARTS: usize = 4;
-    const BYTES: usize = 512 << 10;
-    const MOST_FRAMES: usize = 16;
-    let (least, most) = if sig.len() == 1 { (1024, 16_384) } else { (64, 256) };
-    let part = |&len: &usize| len.div_ceil(PARTS).clamp(least, most).min(len);
-    let mut sig: Vec<usize> = sig.iter().map(part).collect();
-    // With more than two axes, the others would make chunks huge.
-    sig.iter_mut().rev().skip(2).for_each(|len| *len = 1);
-    let bytes = sig.iter().product::<usize>() * size;
-    let mut frames = (BYTES / bytes.max(1)).clamp(1, MOST_FRAMES);
-    let mut chunk = vec![1; nav.len()];
-    for (chunk, &len) in chunk.iter_mut().zip(nav).rev() {
-        *chunk = frames.min(len);
-        frames /= *chunk;
-        if *chunk < len {
-            break;
+/// The version of Zarr that is written, if it is one.
+fn zarr_format(format: WriteFormat, wanted: Option<ZarrVersion>) -> Result<ZarrVersion> {
+    match (format, wanted) {
+        (WriteFormat::Zarr, wanted) => Ok(wanted.unwrap_or(ZarrVersion::V3)),
+        (WriteFormat::Zspy, None | Some(ZarrVersion::V2)) => Ok(ZarrVersion::V2),
+        (WriteFormat::Zspy, Some(ZarrVersion::V3)) => {
+            Err(Error::invalid("HyperSpy's .zspy is Zarr of version 2")
+                .with_hint("leave 'zarr_format' out, or write .zarr"))
         }
+        (_, None) => Ok(ZarrVersion::V3),
+        (other, Some(_)) => Err(Error::invalid(format!("'{}' is no format of Zarr", other.name()))
+            .with_hint("leave 'zarr_format' out, or write .zarr")),
     }
-    chunk.extend(sig);
-    chunk
 }

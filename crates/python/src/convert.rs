@@ -6,7 +6,7 @@ use crate::errors::{OrRaise, from_python};
 use crate::observer::watched;
 use framefold::core::{StoredDType, memory};
 use framefold::exec::guarded;
-use framefold::io::{Compression, WriteFormat, WriteOrientation};
+use framefold::io::{Compression, WriteFormat, WriteOrientation, ZarrVersion};
 use framefold::{Cancel, CsrWriteOptions, Error, Roi, WriteOptions};
 use framefold_python_macros::caught;
 use numpy::PyReadonlyArray1;
@@ -49,8 +49,8 @@ pub(crate) fn write_raw_csr(
 #[caught]
 #[pyfunction]
 #[pyo3(signature = (
-    dataset, path, format=None, *, chunks=None, compression=None, level=None, dtype=None,
-    lossy=false, roi=None, force=false, verify=true, threads=None, callback=None,
+    dataset, path, format=None, *, zarr_format=None, chunks=None, compression=None, level=None,
+    dtype=None, lossy=false, roi=None, force=false, verify=true, threads=None, callback=None,
     orientation=None
 ))]
 #[expect(clippy::too_many_arguments, reason = "Python names each of them")]
@@ -59,6 +59,7 @@ pub(crate) fn write_dataset<'py>(
     dataset: &PyDataset,
     path: PathBuf,
     format: Option<&str>,
+    zarr_format: Option<u32>,
     chunks: Option<Vec<usize>>,
     compression: Option<&str>,
     level: Option<i32>,
@@ -79,6 +80,7 @@ pub(crate) fn write_dataset<'py>(
     };
     let options = WriteOptions {
         format: format.map(format_named).transpose().or_raise(py)?,
+        zarr_format: zarr_format.map(ZarrVersion::of_number).transpose().or_raise(py)?,
         chunks,
         compression: compression.map(compression_named).transpose().or_raise(py)?,
         level,
@@ -132,7 +134,7 @@ fn format_named(name: &str) -> framefold::Result<WriteFormat> {
     let known = WriteFormat::ALL.iter().find(|(format, _)| format.name() == name);
     known.map(|(format, _)| *format).ok_or_else(|| {
         Error::invalid(format!("there is no way to write '{name}'"))
-            .with_hint("use 'npy', 'zarr', 'hdf5' or 'hspy'")
+            .with_hint("use 'npy', 'zarr', 'hdf5', 'hspy' or 'zspy'")
     })
 }
 

@@ -76,7 +76,7 @@ class ConvertMethods:
         if to != "raw_csr":
             raise InvalidArgumentError(
                 f"convert does not write {to!r}; use 'raw_csr', or export_dataset for .npy, "
-                f".zarr, .h5 and .hspy"
+                f".zarr, .h5, .hspy and .zspy"
             )
         from framefold.context.sparse_files import write_raw_csr
 

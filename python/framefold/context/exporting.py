@@ -33,6 +33,7 @@ def export(
     progress: bool | ProgressReporter,
     overwrite: bool,
     format: str | None,
+    zarr_format: int | None,
     chunks: Sequence[int] | None,
     compression: str | None,
     level: int | None,
@@ -67,6 +68,9 @@ def export(
             frames,
             os.fspath(target),
             format,
+            zarr_format=None
+            if zarr_format is None
+            else whole("zarr_format", zarr_format, 0, 2**31),
             chunks=None if chunks is None else list(lengths("chunks", chunks)),
             compression=compression,
             level=None if level is None else whole("level", level, -(2**31), 2**31 - 1),

@@ -13,13 +13,16 @@ pub(crate) struct ConvertArgs {
     /// The file to read
     #[arg(value_name = "IN")]
     pub input: PathBuf,
-    /// The file or folder to write: NAME.npy, NAME.zarr, NAME.h5, NAME.hspy or NAME.toml (sparse;
-    /// the arrays NAME.indptr, NAME.indices and NAME.data appear beside it)
+    /// The file or folder to write: NAME.npy, NAME.zarr, NAME.h5, NAME.hspy, NAME.zspy or
+    /// NAME.toml (sparse; the arrays NAME.indptr, NAME.indices and NAME.data appear beside it)
     #[arg(value_name = "OUT")]
     pub output: PathBuf,
     /// The format to write [default: what the ending of OUT means]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub to: Option<ConvertTo>,
+    /// The version of Zarr [default: 3]; version 2 has a file for each chunk
+    #[arg(long, value_parser = clap::value_parser!(u32), value_name = "2|3")]
+    pub zarr_format: Option<u32>,
     /// Write these scan positions only: 'a:b,c:d', '::2', several joined by ';', or a mask in an NPY
     /// file
     #[arg(short, long, allow_hyphen_values = true, value_name = "ROI")]
@@ -46,7 +49,7 @@ pub(crate) struct ConvertArgs {
     #[arg(short = 'j', long, value_parser = parse::count, value_name = "N")]
     pub threads: Option<NonZeroUsize>,
     /// In whose orientation frames are written: as HyperSpy shows those of IN, or as framefold does
-    /// [default: hyperspy for .hspy unless '--flip' or '--transpose' are given, else framefold]
+    /// [default: hyperspy for .hspy and .zspy unless '--flip' or '--transpose' are given, else framefold]
     #[arg(long, value_enum, value_name = "WHOSE")]
     pub orientation: Option<OrientationArg>,
     /// Sparse files: keep pixels above X, which is 0 or more, and NaN [default: all that are not 0]
@@ -70,12 +73,14 @@ pub(crate) struct ConvertArgs {
 pub(crate) enum ConvertTo {
     /// One array of NumPy
     Npy,
-    /// Zarr version 3: a folder of compressed chunks
+    /// Zarr: a folder of compressed chunks
     Zarr,
     /// HDF5, with the array in /data
     Hdf5,
     /// HDF5 as HyperSpy opens it
     Hspy,
+    /// Zarr as HyperSpy opens it
+    Zspy,
     /// Sparse frames: a TOML file and three arrays
     #[value(name = "raw_csr")]
     RawCsr,
@@ -122,6 +127,7 @@ impl ConvertTo {
             ConvertTo::Zarr => Some(WriteFormat::Zarr),
             ConvertTo::Hdf5 => Some(WriteFormat::Hdf5),
             ConvertTo::Hspy => Some(WriteFormat::Hspy),
+            ConvertTo::Zspy => Some(WriteFormat::Zspy),
             ConvertTo::RawCsr => None,
         }
     }

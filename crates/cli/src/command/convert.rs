@@ -5,7 +5,7 @@ use crate::interrupt::cancel_on_interrupt;
 use crate::progress::Frames;
 use crate::roi::parse_roi;
 use crate::{exit, terminal};
-use framefold::io::{CsrWritten, Written};
+use framefold::io::{CsrWritten, Written, ZarrVersion};
 use framefold::{
     CsrWriteOptions, Dataset, Error, Result, WriteOptions, write_dataset, write_raw_csr,
 };
@@ -42,6 +42,7 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<u8> {
 fn check(args: &ConvertArgs, sparse: bool) -> Result<()> {
     let arrays = [
         ("--roi", args.roi.is_some()),
+        ("--zarr-format", args.zarr_format.is_some()),
         ("--chunks", args.chunks.is_some()),
         ("--compression", args.compression.is_some()),
         ("--level", args.level.is_some()),
@@ -88,6 +89,7 @@ fn to_array(args: &ConvertArgs, dataset: &Dataset) -> Result<(String, Value)> {
     let n_frames = roi.as_ref().map_or(dataset.shape().n_frames(), |roi| roi.n_selected());
     let options = WriteOptions {
         format: args.to.and_then(ConvertTo::array),
+        zarr_format: args.zarr_format.map(ZarrVersion::of_number).transpose()?,
         chunks: args.chunks.clone(),
         compression: args.compression.map(Into::into),
         level: args.level,

@@ -10,7 +10,7 @@
 //! what a file of one array needs, and no more: decision 22 says why no library does it.
 
 mod chunk_tree;
-mod hyperspy;
+pub(super) mod hyperspy;
 mod message;
 mod node;
 mod tree;
@@ -25,8 +25,9 @@ use crate::write::whole::WholeOutput;
 use chunk_tree::StoredChunk;
 use framefold_core::{AxisKind, Error, MetadataValue, Result, usual_axis_name};
 use message::{Filters, Layout};
+use node::Image;
+pub(super) use node::Node;
 pub use node::Value;
-use node::{Image, Node};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 pub use tree::{Tree, TreeNode, write_tree};
@@ -134,7 +135,7 @@ fn finish(
     let (shape, dtype, attributes) = (job.shape(), job.cast.to, vec![]);
     let data = Node::Data { shape, dtype, layout, filters, attributes };
     let root = match job.format {
-        WriteFormat::Hspy => hyperspy::root(job, data),
+        WriteFormat::Hspy => hyperspy::root(job, hyperspy::title(job), Some(data)),
         _ => plain_root(job, data),
     };
     let root = image.append_tree(&root)?;

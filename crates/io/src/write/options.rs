@@ -11,12 +11,40 @@ use std::sync::Arc;
 pub enum WriteFormat {
     /// NumPy's `.npy`: pixels one after the other.
     Npy,
-    /// Zarr version 3: a folder of files, each with many compressed chunks.
+    /// Zarr: a folder of files with compressed chunks.
     Zarr,
     /// HDF5, with the array `/data`.
     Hdf5,
     /// HDF5 as HyperSpy writes it.
     Hspy,
+    /// Zarr as HyperSpy writes it: groups around an array of version 2.
+    Zspy,
+}
+
+/// Versions of Zarr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ZarrVersion {
+    /// A file for each chunk. Programs from before 2025 read it.
+    V2,
+    /// Files hold many chunks each.
+    V3,
+}
+
+impl ZarrVersion {
+    /// The version of that number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if it is neither 2 nor 3.
+    pub fn of_number(number: u32) -> Result<Self> {
+        match number {
+            2 => Ok(ZarrVersion::V2),
+            3 => Ok(ZarrVersion::V3),
+            other => {
+                Err(Error::invalid(format!("Zarr has no version {other} that can be written"))
+                    .with_hint("choose 2 or 3"))
+            }
+        }
+    }
 }
 
 impl WriteFormat {
@@ -26,6 +54,7 @@ impl WriteFormat {
         (WriteFormat::Zarr, &["zarr"]),
         (WriteFormat::Hdf5, &["h5", "hdf5"]),
         (WriteFormat::Hspy, &["hspy"]),
+        (WriteFormat::Zspy, &["zspy"]),
     ];
 
     /// The format that a name's ending means, if it means one.
@@ -42,14 +71,25 @@ impl WriteFormat {
             WriteFormat::Zarr => "zarr",
             WriteFormat::Hdf5 => "hdf5",
             WriteFormat::Hspy => "hspy",
+            WriteFormat::Zspy => "zspy",
         }
+    }
+
+    /// Whether HyperSpy is to read it.
+    pub(super) fn is_hyperspy(self) -> bool {
+        matches!(self, WriteFormat::Hspy | WriteFormat::Zspy)
+    }
+
+    /// Whether it is a folder of chunks.
+    pub(super) fn is_zarr(self) -> bool {
+        matches!(self, WriteFormat::Zarr | WriteFormat::Zspy)
     }
 
     /// The reader of what is written.
     pub(super) fn reader(self) -> &'static str {
         match self {
             WriteFormat::Npy => "npy",
-            WriteFormat::Zarr => "zarr",
+            WriteFormat::Zarr | WriteFormat::Zspy => "zarr",
             WriteFormat::Hdf5 | WriteFormat::Hspy => "hdf5",
         }
     }
@@ -108,7 +148,7 @@ impl Compression {
             }));
         }
         let level = level.unwrap_or(1);
-        let hdf5 = format != WriteFormat::Zarr;
+        let hdf5 = !format.is_zarr();
         Ok(match self {
             Compression::None => vec![],
             Compression::Gzip if hdf5 => vec![Step::Shuffle(size), Step::Deflate(level)],
@@ -127,8 +167,11 @@ impl Compression {
 pub struct WriteOptions {
     /// The format; by default, the one that the ending of the name means.
     pub format: Option<WriteFormat>,
+    /// The version of Zarr; by default 3, and 2 as HyperSpy has it.
+    pub zarr_format: Option<ZarrVersion>,
     /// The shape of a chunk, on all axes, those of the scan first; by default, one that serves
-    /// frames as well as single pixels of all positions.
+    /// frames as well as single pixels of all positions; larger ones for HyperSpy and for version 2 of
+    /// Zarr.
     pub chunks: Option<Vec<usize>>,
     /// How chunks are compressed. By default, Blosc in Zarr, and gzip in HDF5.
     pub compression: Option<Compression>,

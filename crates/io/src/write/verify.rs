@@ -3,7 +3,7 @@
 use super::checksum::Checksums;
 use super::frames::Frames;
 use super::pool::{Link, share};
-use super::{Cast, Job, hdf5};
+use super::{Cast, Job, hdf5, zarr};
 use crate::detect::open_as;
 use crate::options::OpenOptions;
 use crate::options::{DS_PATH, SIG_DIMS};
@@ -23,6 +23,7 @@ pub(super) fn verify(
 ) -> Result<()> {
     let ds_path = match job.format {
         WriteFormat::Hdf5 | WriteFormat::Hspy => Some(hdf5::data_path(job)),
+        WriteFormat::Zspy => Some(zarr::data_path(job)),
         WriteFormat::Npy | WriteFormat::Zarr => None,
     };
     let options = OpenOptions::default()

@@ -30,8 +30,8 @@ use std::path::{Path, PathBuf};
 pub enum OutputKind {
     /// A file. It takes the place of files only.
     File,
-    /// A folder with a Zarr array. It takes the place of files, of empty folders, and of folders
-    /// that hold such an array and nothing else.
+    /// A folder with a Zarr array, of version 2 or 3. It takes the place of files, of empty folders, and
+    /// of folders that hold such an array and nothing else.
     ZarrArray,
     /// A folder with a group of Zarr arrays, of version 2 or 3. It takes the place of files, of empty
     /// folders, and of folders with nothing but Zarr's files in them.
@@ -274,9 +274,19 @@ fn remove(path: &Path) {
     };
 }
 
-/// What a folder with an array holds.
+/// What a folder with an array of version 3 holds.
 fn is_ours(name: &str) -> bool {
     name == "zarr.json" || name == "c"
+}
+
+/// What a folder with an array of version 2 holds, at its top and below.
+fn is_of_version_2(name: &str) -> bool {
+    name == ".zarray" || name == ".zattrs" || is_chunk(name)
+}
+
+/// The name of a chunk, or of a folder of chunks, of version 2.
+fn is_chunk(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
 /// The names in a folder, in order; of very many, some.
@@ -320,10 +330,16 @@ fn only_an_array(path: &Path) -> Result<()> {
     let node = std::fs::read(path.join("zarr.json")).ok();
     let node = node.and_then(|text| serde_json::from_slice::<serde_json::Value>(&text).ok());
     let node = node.as_ref().and_then(|node| node.get("node_type")?.as_str()).unwrap_or_default();
-    if node == "array" && names.iter().all(|name| is_ours(name)) {
-        let Some(other) = no_chunk(&path.join("c"), 0).map_err(|error| failed(error, path))? else {
-            return Ok(());
-        };
+    let is_array = |described: &str| path.join(described).is_file();
+    let other = if node == "array" && names.iter().all(|name| is_ours(name)) {
+        Some(no_chunk(&path.join("c"), 0))
+    } else if is_array(".zarray") && names.iter().all(|name| is_of_version_2(name)) {
+        Some(foreign(path, 0))
+    } else {
+        None
+    };
+    if let Some(other) = other {
+        let Some(other) = other.map_err(|error| failed(error, path))? else { return Ok(()) };
         let error = "the output exists, and has a file within that is no chunk";
         return Err(Error::invalid(format!("{error}; to replace it would remove '{other}'"))
             .with_hint("choose another name, or remove the folder yourself"));
@@ -332,8 +348,10 @@ fn only_an_array(path: &Path) -> Result<()> {
         "array" => "a Zarr array with other things beside it",
         "group" => "a Zarr group",
         _ if names.iter().any(|name| name == ".zgroup") => "a Zarr group",
-        _ if names.iter().any(|name| name == ".zarray") => "a Zarr array of version 2",
-        _ => "a folder without Zarr arrays of version 3 in it",
+        _ if names.iter().any(|name| name == ".zarray") => {
+            "a Zarr array with other things beside it"
+        }
+        _ => "a folder without a Zarr array in it",
     };
     let (shown, more) = names.split_at(names.len().min(SHOWN));
     let dots = if more.is_empty() { "" } else { ", …" };
@@ -374,9 +392,7 @@ fn foreign(folder: &Path, depth: usize) -> std::io::Result<Option<String>> {
             if let Some(found) = foreign(&entry.path(), depth + 1)? {
                 return Ok(Some(found));
             }
-        } else if !DESCRIPTIONS.contains(&name.as_str())
-            && !name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-        {
+        } else if !DESCRIPTIONS.contains(&name.as_str()) && !is_chunk(&name) {
             return Ok(Some(name));
         }
     }

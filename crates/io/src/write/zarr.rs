@@ -1,30 +1,42 @@
-//! Zarr version 3: a folder with the array at its root, and a file for each piece.
+//! Zarr: a folder with an array, of version 2 or 3, and the groups that HyperSpy has around it.
+//!
+//! | version | description | chunks |
+//! |---|---|---|
+//! | 2 | `.zarray`, and attributes in `.zattrs` | a file for each, `0/0/0/0` |
+//! | 3 | `zarr.json` | a file for each piece, `c/0/0/0/0`, with an index at its end |
+//!
+//! Endianness: that of the machine, which the description says. Readers: version 2, all of Zarr and
+//! HyperSpy; version 3, zarr-python since 3.0 and what builds on it.
+
+mod groups;
+mod version_2;
+mod version_3;
 
 use super::chunks::{ChunkSpec, Encoded};
-use super::units::{Unit, unravel};
-use super::{Compression, Job};
-use crate::codec::Step;
-use crate::headers::written::{AXES, METADATA, NAME, OFFSET, SCALE, SIG_DIMS, UNITS};
+use super::units::Unit;
+use super::{Job, WriteFormat, ZarrVersion};
+use crate::headers::written::{NAME, OFFSET, SCALE, UNITS};
 use crate::write::whole::{WholeOutput, failed};
-use crc32c::crc32c;
-use framefold_core::{ByteOrder, DType, MetadataValue, Result, memory};
+use framefold_core::{DType, MetadataValue, Result};
+pub(super) use groups::data_path;
 use serde_json::{Map, Value, json};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The folder of an array whose files hold many chunks each.
-pub(super) struct ShardFolder<'j> {
+/// The folder of an array.
+pub(super) struct ArrayFolder<'j> {
     path: &'j Path,
     folder: PathBuf,
     chunk: &'j [usize],
-    shard: Vec<usize>,
+    /// The shape of a file, where it holds many chunks.
+    shard: Option<Vec<usize>>,
     len_bytes: AtomicU64,
 }
 
-impl<'j> ShardFolder<'j> {
-    /// Writes the description.
+impl<'j> ArrayFolder<'j> {
+    /// Writes the description, and the groups around it.
     ///
     /// # Errors
     /// `Io`.
@@ -33,154 +45,106 @@ impl<'j> ShardFolder<'j> {
         spec: &'j ChunkSpec,
         target: &WholeOutput,
     ) -> Result<Self> {
-        // A file is as large as a piece: whole chunks, also where frames end.
-        let pieces = job.units.step.iter().chain(job.units.tiling.tile_shape());
-        let shard = pieces.zip(&spec.shape).map(|(&piece, &chunk)| piece.next_multiple_of(chunk));
-        let shard: Vec<usize> = shard.collect();
-        let folder = target.part().to_path_buf();
-        let text = format!("{:#}\n", description(job, spec, &shard));
-        let file = folder.join("zarr.json");
-        std::fs::write(&file, &text)
-            .and_then(|()| File::open(&file)?.sync_all())
-            .map_err(|error| failed(error, job.path))?;
-        let len_bytes = AtomicU64::new(text.len() as u64);
-        Ok(ShardFolder { path: job.path, folder, chunk: &spec.shape, shard, len_bytes })
+        let root = target.part().to_path_buf();
+        let mut folder = ArrayFolder {
+            path: job.path,
+            folder: root,
+            chunk: &spec.shape,
+            shard: None,
+            len_bytes: AtomicU64::new(0),
+        };
+        if job.format == WriteFormat::Zspy {
+            groups::write(&folder, job)?;
+            folder.folder.push(data_path(job));
+        }
+        match job.zarr_format {
+            ZarrVersion::V2 => {
+                folder.write_json(".zarray", &version_2::description(job, spec))?;
+                // What HyperSpy asks for is in the groups.
+                if job.format == WriteFormat::Zarr {
+                    folder.write_json(".zattrs", &version_2::attributes(job))?;
+                }
+            }
+            ZarrVersion::V3 => {
+                // A file is as large as a piece: whole chunks, also where frames end.
+                let pieces = job.units.step.iter().chain(job.units.tiling.tile_shape());
+                let shard = pieces.zip(&spec.shape).map(|(&n, &chunk)| n.next_multiple_of(chunk));
+                let shard: Vec<usize> = shard.collect();
+                folder.write_json("zarr.json", &version_3::description(job, spec, &shard))?;
+                folder.shard = Some(shard);
+            }
+        }
+        Ok(folder)
     }
 
-    /// Writes the file of a piece; none, if all of its chunks are left out.
+    /// Writes the chunks of a piece; nothing, if all of them are left out.
     ///
     /// # Errors
     /// `Io`.
     pub(super) fn store(&self, unit: &Unit<'_>, encoded: &Encoded) -> Result<()> {
-        if encoded.chunks.iter().all(Option::is_none) {
-            return Ok(());
+        match &self.shard {
+            _ if encoded.chunks.iter().all(Option::is_none) => Ok(()),
+            None => version_2::store(self, unit, encoded),
+            Some(shard) => version_3::store(self, shard, unit, encoded),
         }
-        let grid: Vec<usize> =
-            self.shard.iter().zip(self.chunk).map(|(n, chunk)| n / chunk).collect();
-        let n_chunks = grid.iter().product::<usize>();
-        let mut index = memory::filled(0xFF, n_chunks.saturating_mul(16))?;
-        for (i, range) in encoded.chunks.iter().enumerate() {
-            let place = unravel(i, &encoded.grid);
-            let flat = place.iter().zip(&grid).fold(0, |flat, (at, n)| flat * n + at);
-            let entry = index.get_mut(16 * flat..).and_then(|rest| rest.first_chunk_mut::<16>());
-            if let (Some(range), Some(entry)) = (range, entry) {
-                let (offset, len) = (range.start as u64, range.len() as u64);
-                entry[..8].copy_from_slice(&offset.to_le_bytes());
-                entry[8..].copy_from_slice(&len.to_le_bytes());
-            }
-        }
-        index.extend(crc32c(&index).to_le_bytes());
-        let origin = unit.origin.iter().chain(unit.slice.origin());
-        let mut file = self.folder.join("c");
-        for (at, shard) in origin.zip(&self.shard) {
-            file.push((at / shard).to_string());
-        }
-        let write = || {
-            if let Some(parent) = file.parent() {
-                std::fs::create_dir_all(parent)?;
-            }
-            let mut file = File::create_new(&file)?;
-            file.write_all(&encoded.bytes)?;
-            file.write_all(&index)?;
-            file.sync_data()
-        };
-        write().map_err(|error| failed(error, self.path))?;
-        let n = (encoded.bytes.len() + index.len()) as u64;
-        self.len_bytes.fetch_add(n, Ordering::Relaxed);
-        Ok(())
     }
 
     /// The size of all files.
     pub(super) fn complete(self) -> Result<u64> {
         Ok(self.len_bytes.into_inner())
     }
+
+    fn write_json(&self, name: &str, content: &Value) -> Result<()> {
+        self.write_file(Path::new(name), &[format!("{content:#}\n").as_bytes()])
+    }
+
+    /// Writes a file that was not there, and waits until it is on the disk: the folder gets its name
+    /// afterwards.
+    fn write_file(&self, name: &Path, parts: &[&[u8]]) -> Result<()> {
+        let path = self.folder.join(name);
+        let write = || {
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent)?;
+            }
+            let mut file = File::create_new(&path)?;
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_data()
+        };
+        write().map_err(|error| failed(error, self.path))?;
+        let n: usize = parts.iter().map(|part| part.len()).sum();
+        self.len_bytes.fetch_add(n as u64, Ordering::Relaxed);
+        Ok(())
+    }
 }
 
-fn description(job: &Job<'_>, spec: &ChunkSpec, shard: &[usize]) -> Value {
-    let axes = job.axes();
-    let names: Vec<&str> = axes.iter().map(|axis| axis.name.as_str()).collect();
-    let scales: Vec<Value> = axes
-        .iter()
-        .map(|axis| {
-            json!({
-                NAME: axis.name,
-                SCALE: axis.scale,
-                OFFSET: axis.offset,
-                UNITS: axis.unit,
-            })
+/// What is known of the axes.
+fn axes(job: &Job<'_>) -> Vec<Value> {
+    let about = |axis: framefold_core::Axis| {
+        json!({
+            NAME: axis.name,
+            SCALE: axis.scale,
+            OFFSET: axis.offset,
+            UNITS: axis.unit,
         })
-        .collect();
+    };
+    job.axes().into_iter().map(about).collect()
+}
+
+/// What is known of the experiment.
+fn metadata(job: &Job<'_>) -> Map<String, Value> {
     let mut metadata = Map::new();
     for fact in job.metadata.iter() {
         let value = match &fact.value {
             MetadataValue::Number(number) => json!(number),
             MetadataValue::Text(text) => json!(text),
         };
-        let fact_json = match fact.quantity.unit() {
+        let about = match fact.quantity.unit() {
             "" => json!({ "value": value }),
             unit => json!({ "value": value, "unit": unit }),
         };
-        metadata.insert(fact.quantity.name().to_owned(), fact_json);
+        metadata.insert(fact.quantity.name().to_owned(), about);
     }
-    let endian = if ByteOrder::NATIVE == ByteOrder::Little { "little" } else { "big" };
-    let bytes = json!({ "name": "bytes", "configuration": { "endian": endian } });
-    let index = json!([
-        { "name": "bytes", "configuration": { "endian": "little" } },
-        { "name": "crc32c" },
-    ]);
-    let mut codecs = vec![bytes];
-    codecs.extend(compressor(job.compression, spec));
-    codecs.extend(spec.has_checksums.then(|| json!({ "name": "crc32c" })));
-    json!({
-        "zarr_format": 3,
-        "node_type": "array",
-        "shape": job.shape(),
-        "data_type": job.cast.to.name(),
-        "chunk_grid": { "name": "regular", "configuration": { "chunk_shape": shard } },
-        "chunk_key_encoding": { "name": "default", "configuration": { "separator": "/" } },
-        "fill_value": zero(job.cast.to),
-        "codecs": [{
-            "name": "sharding_indexed",
-            "configuration": {
-                "chunk_shape": spec.shape,
-                "codecs": codecs,
-                "index_codecs": index,
-                "index_location": "end",
-            },
-        }],
-        "dimension_names": names,
-        "attributes": {
-            SIG_DIMS: job.dataset.shape().sig().len(),
-            AXES: scales,
-            METADATA: metadata,
-        },
-    })
-}
-
-fn compressor(compression: Compression, spec: &ChunkSpec) -> Option<Value> {
-    let blosc = |compressor: &str, level: i32| {
-        json!({
-            "name": "blosc",
-            "configuration": {
-                "typesize": spec.size,
-                "cname": compressor,
-                "clevel": level.min(9),
-                "shuffle": "bitshuffle",
-                "blocksize": 0,
-            },
-        })
-    };
-    match (compression, spec.steps.first()?) {
-        (_, Step::Gzip(level)) => {
-            Some(json!({ "name": "gzip", "configuration": { "level": level } }))
-        }
-        (_, Step::Zstd(level)) => {
-            Some(json!({ "name": "zstd", "configuration": { "level": level, "checksum": false } }))
-        }
-        (_, Step::Blosc { zstd: Some(level), .. }) => Some(blosc("zstd", *level)),
-        (_, Step::Blosc { zstd: None, .. }) => Some(blosc("lz4", 1)),
-        _ => None,
-    }
+    metadata
 }
 
 /// What chunks that are left out are made of.

@@ -36,7 +36,13 @@ pub(super) fn read(
     sig: &[usize],
 ) -> (MetadataList, Vec<(String, String)>) {
     let mut list = MetadataList::new();
-    let others = signal(array).map(|signal| hyperspy::add(&signal, &mut list));
+    let others = signal(array).map(|signal| {
+        let others = hyperspy::add(&signal, &mut list);
+        if let Some(written) = signal.written() {
+            hyperspy::settle(written, sig.len(), &mut list);
+        }
+        others
+    });
     for &quantity in Quantity::ALL {
         let fact = attributes[written::METADATA].get(quantity.name()).unwrap_or(&Value::Null);
         if fact["unit"].as_str().unwrap_or_default() == quantity.unit() {
@@ -69,6 +75,21 @@ fn signal(array: &Place) -> Option<InFolder> {
 struct InFolder(Place);
 
 impl InFolder {
+    /// What framefold wrote: an attribute for each quantity, and one for its unit.
+    fn written(&self) -> Option<MetadataList> {
+        let all = attributes(&self.0.join("original_metadata/framefold")).ok()?;
+        let mut list = MetadataList::new();
+        for &quantity in Quantity::ALL {
+            let name = quantity.name();
+            let unit = &all[format!("{name}{}", written::UNIT)];
+            if unit.as_str().unwrap_or_default() == quantity.unit() {
+                list.text(quantity, all[name].as_str());
+                list.number(quantity, all[name].as_f64());
+            }
+        }
+        all.is_object().then_some(list)
+    }
+
     fn attribute(&self, group: &str, name: &str) -> Value {
         let all = attributes(&self.0.join(group)).unwrap_or_default();
         all.get(name).cloned().unwrap_or_default()

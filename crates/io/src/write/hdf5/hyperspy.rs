@@ -5,9 +5,11 @@ use super::{Job, metadata};
 use crate::headers::hyperspy::{STAGE, TEM};
 use framefold_core::{AxisKind, MetadataValue, Quantity, split_names};
 
+/// The name of a signal without a title.
+pub(in crate::write) const UNNAMED: &str = "__unnamed__";
+
 /// The name of the signal; HyperSpy's own for those without a title.
-pub(super) fn title(job: &Job<'_>) -> String {
-    const UNNAMED: &str = "__unnamed__";
+pub(in crate::write) fn title(job: &Job<'_>) -> String {
     const LONGEST: usize = 200;
     let title = match job.metadata.get(Quantity::Title) {
         Some(MetadataValue::Text(title)) => title.replace('/', "-"),
@@ -17,14 +19,16 @@ pub(super) fn title(job: &Job<'_>) -> String {
     if title.trim_matches('.').is_empty() { UNNAMED.to_owned() } else { title }
 }
 
-/// The whole file around the array.
-pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
+/// The whole file around the array, which Zarr has in a folder of its own; `name` is that of the signal.
+pub(in crate::write) fn root(job: &Job<'_>, name: String, data: Option<Node>) -> Node {
+    let file_format = if data.is_some() { "HyperSpy" } else { "ZSpy" };
     let (nav, sig) = (&job.selection.nav, job.dataset.shape().sig());
     let text = |quantity| text(job, quantity).unwrap_or_default();
     // HyperSpy lets two axes have the same name.
     let mut names = split_names(text(Quantity::ScanAxes), nav.len());
     names.extend(split_names(text(Quantity::FrameAxes), sig.len()));
-    let mut children = vec![("data".to_owned(), data)];
+    let mut children: Vec<(String, Node)> =
+        data.into_iter().map(|data| ("data".to_owned(), data)).collect();
     for (i, (axis, name)) in job.axes().into_iter().zip(names).enumerate() {
         let name = if name.is_empty() { axis.name } else { name.to_owned() };
         let attributes = vec![
@@ -39,7 +43,6 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
         ];
         children.push((format!("axis-{i}"), Node::attributes(attributes)));
     }
-    let name = title(job);
     let signal_type = Value::Text(text(Quantity::SignalType).to_owned());
     let mut about = vec![
         ("General", general(job)),
@@ -62,7 +65,7 @@ pub(super) fn root(job: &Job<'_>, data: Node) -> Node {
     let experiments = Node::Group { attributes: vec![], children: vec![(name, signal)] };
     Node::Group {
         attributes: vec![
-            ("file_format".to_owned(), Value::Text("HyperSpy".into())),
+            ("file_format".to_owned(), Value::Text(file_format.into())),
             ("file_format_version".to_owned(), Value::Text("3.3".into())),
         ],
         children: vec![("Experiments".to_owned(), experiments)],

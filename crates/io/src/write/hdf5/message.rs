@@ -17,14 +17,14 @@ pub(super) const ATTRIBUTE: u8 = 0x0C;
 
 /// Where pixels are.
 #[derive(Clone, Debug)]
-pub(super) enum Layout {
+pub(in crate::write) enum Layout {
     Contiguous { address: u64, len: u64 },
     Chunked { tree: u64, chunk: Vec<usize>, size: usize },
 }
 
 /// The filters of chunks: number, whether readers may do without it, and parameters.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Filters(Vec<(u16, Vec<u32>)>);
+pub(in crate::write) struct Filters(Vec<(u16, Vec<u32>)>);
 
 impl Filters {
     /// # Errors

@@ -8,7 +8,7 @@ use super::message::{
 use framefold_core::{DType, Error, Result};
 
 /// One object of a file.
-pub(super) enum Node {
+pub(in crate::write) enum Node {
     Group {
         attributes: Vec<(String, Value)>,
         children: Vec<(String, Node)>,

@@ -280,9 +280,36 @@ fn folders_of_others_are_named_and_kept() {
     refused("a Zarr group; to replace it would remove 'c', 'thesis.txt', 'zarr.json'");
     std::fs::remove_file(out.join("zarr.json")).unwrap();
     file(".zarray", "{}");
-    refused("version 2");
+    refused("with other things beside it; to replace it would remove '.zarray', 'c', 'thesis.txt'");
     std::fs::remove_file(out.join(".zarray")).unwrap();
-    refused("without Zarr arrays");
+    refused("without a Zarr array");
+}
+
+#[test]
+fn arrays_of_version_2_are_replaced_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let file = |name: &str| {
+        let path = out.join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, "").unwrap();
+    };
+    let old = || [".zarray", ".zattrs", "0/1/2", "0.1.3"].map(file);
+    for (other, kept) in [("thesis.txt", true), ("0/thesis.txt", true), ("0/1/4", false)] {
+        old();
+        file(other);
+        match put(&out, OutputKind::ZarrArray, true, "new") {
+            Ok(()) => assert!(!kept && out.join("zarr.json").exists(), "{other}"),
+            Err(error) => {
+                assert!(kept && error.to_string().contains("would remove"), "{error}");
+                assert!(out.join(other).exists());
+            }
+        }
+        std::fs::remove_dir_all(&out).unwrap();
+    }
+    // Numbered files alone are no array.
+    file("0001");
+    put(&out, OutputKind::ZarrArray, true, "new").unwrap_err();
 }
 
 #[test]

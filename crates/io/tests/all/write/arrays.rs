@@ -4,7 +4,7 @@ use framefold_core::{
     DType, Dataset, Error, ErrorKind, FrameIndices, NativeArray, Result, Roi, TilingScheme,
 };
 use framefold_io::{
-    Compression, OpenOptions, WriteFormat, WriteOptions, open, open_as, write_dataset,
+    Compression, OpenOptions, WriteFormat, WriteOptions, ZarrVersion, open, open_as, write_dataset,
 };
 use framefold_testkit::{MemoryOptions, MemorySource, Values, check_source, random_values};
 use proptest::prelude::*;
@@ -37,11 +37,12 @@ fn write(dataset: &Dataset, path: &Path, options: &WriteOptions) -> Result<Datas
     assert_eq!(written.len_bytes, size(path));
     let name = match WriteFormat::of_path(path).unwrap() {
         WriteFormat::Npy => "npy",
-        WriteFormat::Zarr => "zarr",
+        WriteFormat::Zarr | WriteFormat::Zspy => "zarr",
         _ => "hdf5",
     };
     let sig_dims = dataset.shape().sig().len();
-    let ds_path = (path.extension().unwrap() == "hspy").then_some("Experiments/__unnamed__/data");
+    let hyperspy = ["hspy", "zspy"].iter().any(|ending| path.extension().unwrap() == *ending);
+    let ds_path = hyperspy.then_some("Experiments/__unnamed__/data");
     let ds_path = ds_path.or((name == "hdf5").then_some("data"));
     let options = OpenOptions::default().with("sig_dims", sig_dims).with_some("ds_path", ds_path);
     open_as(name, path, &options)
@@ -62,7 +63,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-const FORMATS: [&str; 4] = ["npy", "zarr", "h5", "hspy"];
+const FORMATS: [&str; 5] = ["npy", "zarr", "h5", "hspy", "zspy"];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
@@ -73,6 +74,7 @@ proptest! {
         sig in prop::collection::vec(1usize..12, 1..4),
         chunk in prop::option::of(prop::collection::vec(1usize..9, 6)),
         format in 0usize..FORMATS.len(),
+        version in prop::sample::select(vec![ZarrVersion::V2, ZarrVersion::V3]),
         compression in prop::sample::select(Compression::ALL.to_vec()),
         offset in -3i64..3,
         roi in prop::option::of(any::<u64>()),
@@ -85,6 +87,7 @@ proptest! {
         let n_axes = nav.len() + sig.len();
         let plain = format == 0;
         let options = WriteOptions {
+            zarr_format: (FORMATS[format] == "zarr").then_some(version),
             // Positions that are no rectangle become one axis.
             chunks: chunk.filter(|_| !plain && roi.is_none()).map(|chunk| chunk[..n_axes].to_vec()),
             compression: (!plain).then_some(compression.1),
