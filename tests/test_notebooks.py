@@ -1,8 +1,15 @@
-"""The notebooks run, and what they say is what is kept in them; live plots change as they run."""
+"""The notebooks run, and what they say is what is kept in them; live plots change as they run.
+
+What they say that one writes with LiberTEM and HyperSpy runs, too, and comes to the same results.
+"""
 
 from __future__ import annotations
 
 import base64
+import importlib.util
+import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +18,9 @@ import pytest
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "notebooks"
 NOTEBOOKS = sorted(path.name for path in FOLDER.glob("*.ipynb"))
+#: What one writes elsewhere, and compares with what the notebook has saved.
+BLOCK = re.compile(r"```python\n# (LiberTEM|HyperSpy)\n(.*?)```", re.DOTALL)
+AS_LIBERTEM = "import framefold\nframefold.install_as_libertem()\n"
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -54,14 +64,36 @@ def pictures(notebook: Any) -> list[list[bytes]]:
     ]
 
 
+def run_what_is_written_elsewhere(notebook: Any, folder: Path) -> None:
+    """Run the lines for LiberTEM, on framefold, and those for HyperSpy if it is there."""
+    cells = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    blocks = dict(BLOCK.findall(cells[-1]))
+    assert sorted(blocks) == ["HyperSpy", "LiberTEM"]
+    programs = [AS_LIBERTEM + blocks["LiberTEM"]]
+    if importlib.util.find_spec("hyperspy"):
+        programs.append(blocks["HyperSpy"])
+    # In one process, as each imports much.
+    program = "".join(f"exec({text!r}, {{'__name__': 'elsewhere'}})\n" for text in programs)
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=folder,
+        env={**os.environ, "MPLBACKEND": "Agg"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("name", [name for name in NOTEBOOKS if name != "live-plots.ipynb"])
-def test_a_notebook_says_what_is_kept_in_it(run: Any, name: str) -> None:
+def test_a_notebook_says_what_is_kept_in_it(run: Any, name: str, tmp_path: Path) -> None:
     import nbformat
 
     kept = nbformat.read(FOLDER / name, as_version=4)
     notebook, _ = run(name)
     assert texts(notebook) == texts(kept), f"run: python docs/notebooks/run.py {name}"
     assert [len(cell) for cell in pictures(notebook)] == [len(cell) for cell in pictures(kept)]
+    run_what_is_written_elsewhere(notebook, tmp_path)
 
 
 def test_live_plots_follow_the_run(run: Any, tmp_path: Path) -> None:
@@ -79,9 +111,10 @@ def test_live_plots_follow_the_run(run: Any, tmp_path: Path) -> None:
     assert min(updates.values()) >= 1
     for name in ("live-plot.png", "live-plot-half.png"):
         assert (tmp_path / name).read_bytes().startswith(PNG)
-    (page,) = notebook.cells[-1].outputs
+    (page,) = notebook.cells[-2].outputs
     assert "Periodicity" in page.data["text/html"]
     assert "<svg" in page.data["text/html"]
+    run_what_is_written_elsewhere(notebook, tmp_path)
 
 
 @pytest.mark.parametrize("name", NOTEBOOKS)
