@@ -75,3 +75,22 @@ def test_the_example_needs_numpy_alone() -> None:
         "ff.Context().run_udf(dataset=ff.example_scan(), udf=ff.SumUDF())\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
+def test_example_files_are_one_scan_and_replace_nothing(tmp_path) -> None:
+    (tmp_path / "scan.raw").write_text("mine")
+    paths = ff.example_files(tmp_path)
+    assert sorted(path.name for path in paths) == ["scan.hdr", "scan.mib", "scan.npy", "scan.raw"]
+    assert (tmp_path / "scan.raw").read_text() == "mine"
+    (tmp_path / "scan.raw").unlink()
+    assert ff.example_files(tmp_path) == paths
+    expected = np.load(tmp_path / "scan.npy")
+    assert expected.shape == (8, 10, 64, 64)
+    ctx = ff.Context.make_with("inline")
+    shapes = {"nav_shape": (8, 10), "sig_shape": (64, 64), "dtype": "uint16"}
+    for dataset in (
+        ctx.open(tmp_path / "scan.hdr"),
+        ctx.open(tmp_path / "scan.mib"),
+        ctx.load("raw", tmp_path / "scan.raw", **shapes),
+    ):
+        np.testing.assert_array_equal(np.asarray(dataset), expected)

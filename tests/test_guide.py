@@ -28,7 +28,8 @@ from detector_files import (
 )
 from vendor_files import write_dm, write_k2is, write_ser, write_tvips
 
-from framefold.utils.simulate import StrainedCrystal, write_mib
+from framefold.utils.example import example_files
+from framefold.utils.simulate import StrainedCrystal
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -80,9 +81,8 @@ def prepare(folder: Path) -> None:
         nav_shape=(8, 10), sig_shape=(64, 64), camera_step=0.22, disk_radius=3.0, scan_step=6.0
     )
     counts = crystal.counts()
-    write_mib(folder / "scan.mib", counts)
-    np.save(folder / "scan.npy", counts)
-    counts.tofile(folder / "scan.raw")
+    example_files(folder)
+    assert np.array_equal(np.load(folder / "scan.npy"), counts)
     write_blo(folder / "scan.blo", counts)
     write_empad(folder / "scan.xml", counts)
     write_de_movie(folder / "20250101_00001_movie.mrc", counts)
@@ -106,18 +106,8 @@ def prepare_k2is(folder: Path) -> None:
     write_k2is(folder, "Capture_", frames, idle=1, scan=(1, 2))
 
 
-def prepare_results(folder: Path) -> None:
-    """Write the scan with units."""
-    from hyperspy.signals import Signal2D
-
-    signal = Signal2D(np.load(folder / "scan.npy"))
-    for axis, step in zip(signal.axes_manager._axes, (6, 6, 0.22, 0.22), strict=True):
-        axis.scale, axis.units = step, "nm" if axis.navigate else "1/nm"
-    signal.save(folder / "scan.hspy")
-
-
 #: Pages that need more files than all others.
-MORE = {"k2is.md": prepare_k2is, "results.md": prepare_results}
+MORE = {"k2is.md": prepare_k2is}
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from framefold.udf.stddev import StdDevUDF
     from framefold.udf.sum import SumUDF
     from framefold.udf.sumsigudf import SumSigUDF
-    from framefold.utils.example import example_scan
+    from framefold.utils.example import example_files, example_scan
 
 __all__ = [
     "UDF",
@@ -47,6 +47,7 @@ __all__ = [
     "SumSigUDF",
     "SumUDF",
     "__version__",
+    "example_files",
     "example_scan",
     "install_as_libertem",
     "register_format",
@@ -65,6 +66,7 @@ _LAZY = {
     "StdDevUDF": "framefold.udf.stddev",
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
+    "example_files": "framefold.utils.example",
     "example_scan": "framefold.utils.example",
     "install_as_libertem": "framefold.compat.as_libertem",
     "register_format": "framefold.io.dataset._own",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
+from os import PathLike, cpu_count
+from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -12,7 +13,7 @@ from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset.memory import MemoryDataSet
 from framefold.utils.simulate import StrainedCrystal
 
-__all__ = ["Size", "example_scan"]
+__all__ = ["Size", "example_files", "example_scan"]
 
 Size = Literal["small", "medium", "large"]
 
@@ -71,6 +72,42 @@ def example_scan(size: Size = "small") -> MemoryDataSet:
         pixel_size=(crystal.camera_step, "1/nm"),
         centre=crystal.center,
     )
+
+
+def example_files(folder: str | PathLike[str] = ".") -> list[Path]:
+    """Write the files that the documentation opens: a small scan, as MIB, NPY and raw pixels.
+
+    A simulated crystal of 8 × 10 positions with 64 × 64 pixels each, 640 KiB as uint16.
+
+    Parameters
+    ----------
+    folder
+        Where to write. Files that are there already stay as they are.
+
+    Returns
+    -------
+    list of pathlib.Path
+        ``scan.mib``, ``scan.hdr``, ``scan.npy`` and ``scan.raw``.
+
+    Raises
+    ------
+    OSError
+        If they cannot be written.
+    """
+    from framefold.utils.write_mib import write_mib
+
+    folder = Path(folder)
+    mib, hdr, npy, raw = (folder / f"scan.{ending}" for ending in ("mib", "hdr", "npy", "raw"))
+    counts = StrainedCrystal(
+        nav_shape=(8, 10), sig_shape=(64, 64), camera_step=0.22, disk_radius=3.0, scan_step=6.0
+    ).counts()
+    if not (mib.exists() or hdr.exists()):
+        write_mib(mib, counts)
+    if not npy.exists():
+        np.save(npy, counts)
+    if not raw.exists():
+        counts.tofile(raw)
+    return [mib, hdr, npy, raw]
 
 
 def _crystal(scan_edge: int, detector_edge: int) -> StrainedCrystal:
