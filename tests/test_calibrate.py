@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import framefold as ff
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, ReadOnlyError
 from framefold.io.corrections import CorrectionSet
 
 FACTS = {
@@ -287,3 +287,11 @@ def test_the_command_line_takes_them(ctx, path, tmp_path):
     assert "furlong" in wrong.stderr
     assert "mrad" in wrong.stderr
     assert run("info", path, "--centre", "2").returncode != 0
+
+
+@pytest.mark.parametrize("name", ["scale", "offset", "unit", "name", "title"])
+def test_axes_say_how_they_are_changed(name):
+    dataset = ff.example_scan()
+    with pytest.raises(ReadOnlyError, match=r"dataset\.calibrate"):
+        setattr(dataset.axes[0], name, 3)
+    assert dataset.axes[0].scale == 2

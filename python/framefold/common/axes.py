@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
+
+from framefold.exceptions import ReadOnlyError
 
 __all__ = ["Axis"]
 
@@ -42,6 +44,13 @@ class Axis(NamedTuple):
     offset: float
     size: int
     kind: AxisKind
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        """Refuse: data sets do not change."""
+        raise ReadOnlyError(
+            f"a change of {name!r} has no effect on the data set; dataset.calibrate(scan_step=…, "
+            f"pixel_size=…, centre=…, names=…) gives one with other axes"
+        )
 
     @property
     def direction(self) -> Literal[-1, 1]:

@@ -449,7 +449,8 @@ def import_distributed() -> Any:
         import distributed
     except ImportError as error:
         raise MissingLibraryError(
-            "Dask is not installed, which this executor needs: pip install 'framefold[dask]'"
+            "Dask's package 'distributed' is not installed, which this executor needs: "
+            "pip install 'framefold[dask]'"
         ) from error
     except RuntimeError as error:  # it starts threads
         if not is_ending():
