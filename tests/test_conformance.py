@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -102,11 +100,11 @@ def test_python(ctx, entry, backend):
 
 
 @pytest.mark.parametrize("entry", ENTRIES)
-def test_command_line(entry, tmp_path):
+def test_command_line(entry, tmp_path, command):
     path = real_data() / entry["file"]
-    info = framefold("info", "--json", path)
+    info = command("info", "--json", path)
     out = tmp_path / "frames.npy"
-    framefold("run", "pick", path, "-o", out)
+    command("run", "pick", path, "-o", out)
     frames = np.load(out)
     reading = entry["readings"][0]
     text = json.dumps(json.loads(info))
@@ -125,11 +123,3 @@ def test_command_line(entry, tmp_path):
         shaped = (frames[:, ::-1] if flipped else frames).reshape(reading["shape"])
         for index, value in reading["probes"]:
             assert shaped[tuple(index)] == pytest.approx(value, rel=1e-12), index
-
-
-def framefold(*arguments):
-    """What the command prints."""
-    command = [sys.executable, "-m", "framefold", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -153,11 +151,11 @@ def test_colours(ctx, tmp_path, compression, planar, layout):
         assert tuple(dataset.shape.sig) == shape[1:]
 
 
-def test_pixels_that_lie_in_one_run_are_used_in_place(ctx, tmp_path):
+def test_pixels_that_lie_in_one_run_are_used_in_place(ctx, tmp_path, command):
     data = pixels((8, 16, 16), "uint16")
     path = tmp_path / "a.tif"
     write(path, data, rowsperstrip=4)
-    facts = info(path)
+    facts = json.loads(command("info", "--json", path))
     assert facts["zero_copy"]
     assert facts["details"]["compression"] == "none"
     dataset = ctx.open(path, sig_shape=(256,), nav_shape=(2, 4))
@@ -312,19 +310,12 @@ def test_what_is_not_read_is_refused_in_words(ctx, tmp_path, options, words):
     assert "rewrite the file" in str(caught.value)
 
 
-def info(path, *options):
-    code = "from framefold.cli import main; main()"
-    command = [sys.executable, "-c", code, "info", "--json", *options, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return json.loads(done.stdout)
-
-
 REAL = [pytest.param(entry, id=entry["file"].split("/")[-1]) for entry in manifest("TIFF")]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("entry", REAL)
-def test_real_files(ctx, entry, backend):
+def test_real_files(ctx, entry, backend, command):
     path = real_data() / entry["file"]
     dataset = ctx.open(path, io_backend=backend)
     reading = next(r for r in entry["readings"] if r["reader"].startswith("tifffile"))
@@ -340,7 +331,7 @@ def test_real_files(ctx, entry, backend):
     assert digest == reading["sha256_c_order_le"]
     for index, value in reading["probes"]:
         assert frames.reshape(shape)[tuple(index)] == value
-    facts = info(path)
+    facts = json.loads(command("info", "--json", path))
     assert (facts["format"], facts["dtype"]) == ("tiff", reading["dtype"])
     assert facts["nav_shape"] + facts["sig_shape"] == list(dataset.shape)
 

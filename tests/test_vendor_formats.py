@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -37,15 +35,6 @@ def frames_of(ctx, dataset, roi=None):
     picked = ctx.run_udf(dataset, ff.PickUDF(), roi=roi)["intensity"].raw_data
     valid = dataset.valid_mask if roi is None else dataset.valid_mask[roi]
     return np.asarray(picked)[valid.reshape(-1)]
-
-
-def command(*arguments):
-    """What the command prints."""
-    code = "from framefold.cli import main; main()"
-    line = [sys.executable, "-c", code, *map(str, arguments)]
-    done = subprocess.run(line, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def matches(frames, reading):
@@ -90,7 +79,7 @@ def test_real_files(ctx, entry, backend):
 
 
 @pytest.mark.parametrize("entry", REAL)
-def test_real_files_on_the_command_line(entry, tmp_path):
+def test_real_files_on_the_command_line(entry, tmp_path, command):
     path = real_data() / entry["file"]
     options = ["--force-c-order"] if entry["format"] == "DM" else []
     info = json.loads(command("info", "--json", path, *options))
@@ -146,7 +135,7 @@ def test_dm_options(ctx, tmp_path):
 
 
 @odd("the numbers in the names of the files leave")
-def test_dm_stacks(ctx, tmp_path):
+def test_dm_stacks(ctx, tmp_path, command):
     data = random((5, 4, 6), "int32")
     files = [tmp_path / f"{i}.dm4" for i in range(4)]
     for path, frames in zip(files, [data[0], data[1:3], data[3], data[4]], strict=True):
@@ -245,7 +234,7 @@ def test_ser_meta_data(ctx, tmp_path):
 @pytest.mark.parametrize("files", [1, 3])
 @POSITIONS_WITHOUT_DATA
 @FRAMES_LEFT_OVER
-def test_tvips(ctx, tmp_path, dtype, files):
+def test_tvips(ctx, tmp_path, dtype, files, command):
     data = random((13, 4, 5), dtype)
     positions = [(0, 0)] * 3 + [(y, x) for y in range(2) for x in range(5)]
     paths = write_tvips(tmp_path, "scan", data, positions=positions, files=files)

@@ -1,0 +1,51 @@
+"""The ``framefold`` command for tests that use it for each of many files.
+
+Each command is a process of its own, forked from one that has imported the package, which takes
+longer than most of what the commands do.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+FORKS = """
+import json, os, sys
+from framefold import cli
+for line in sys.stdin:
+    arguments, *streams = json.loads(line)
+    pid = os.fork()
+    if pid == 0:
+        for number, path in enumerate(streams):
+            os.dup2(os.open(path, os.O_RDWR), number)
+        sys.argv = ["framefold", *arguments]
+        cli.main()
+    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def command(tmp_path_factory):
+    """Runs the command with these arguments, in the folder and environment of the module's begin.
+
+    Gives what it prints, and fails with what it says if it fails.
+    """
+    folder = tmp_path_factory.mktemp("command")
+    streams = [folder / name for name in ("in", "out", "err")]
+    with subprocess.Popen(
+        [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as forks:
+
+        def run(*arguments):
+            for stream in streams:
+                stream.write_text("")
+            forks.stdin.write(json.dumps([[*map(str, arguments)], *map(str, streams)]) + "\n")
+            forks.stdin.flush()
+            code = forks.stdout.readline()
+            assert code == "0\n", (code, streams[2].read_text())
+            return streams[1].read_text()
+
+        yield run
