@@ -18,7 +18,7 @@ def odd(*words: str) -> pytest.MarkDecorator:
 
 #: A scan that is larger than what the file holds, or begins elsewhere.
 POSITIONS_WITHOUT_DATA = odd(
-    "positions? (have|has) no data", "selected scan positions have no data"
+    "positions? (have|has) no data", "selected scan positions (have|has) no data"
 )
 #: One that is smaller.
 FRAMES_LEFT_OVER = odd("frames? (is|are) not shown")

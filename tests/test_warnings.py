@@ -179,7 +179,10 @@ def test_runs_warn_of_positions_without_data(ctx, scan):
     roi[0] = True
     assert told(lambda: run(roi=roi))[1] == []
     roi[3, 4] = True
-    assert "1 of 6 selected" in told(lambda: run(roi=roi))[1][0][1]
+    assert (
+        "1 of 6 selected scan positions has no data: it does not"
+        in told(lambda: run(roi=roi))[1][0][1]
+    )
     _, found = told(lambda: list(ctx.run_udf_iter(dataset, ff.SumSigUDF())))
     assert [text.startswith(words) for _, text, _ in found] == [True]
     assert told(lambda: ctx.explain(dataset, ff.SumSigUDF()))[1] == []

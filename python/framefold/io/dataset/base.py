@@ -464,9 +464,12 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             n_selected = int(np.count_nonzero(roi))
             n_there = int(np.count_nonzero(roi & self.valid_mask))
         if n_there < n_selected:
+            what = "have no data: they do not count, and are"
+            if n_selected - n_there == 1:
+                what = "has no data: it does not count, and is"
             tell(
                 f"{self._name}: {n_selected - n_there} of {n_selected} selected scan positions "
-                f"have no data: they do not count, and are not in valid_mask of results",
+                f"{what} not in valid_mask of results",
                 MissingFramesWarning,
             )
 
