@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import framefold as ff
 from framefold import _own_commands, cli
 
 MODULE = """
@@ -41,6 +43,17 @@ class Large(ff.UDF):
         self.results.n[:] = 2**53 + 1
 
 
+class Frame(ff.UDF):
+    def get_result_buffers(self):
+        return {"pixels": self.buffer(kind="sig")}
+
+    def process_frame(self, frame):
+        self.results.pixels[:] += frame
+
+    def merge(self, dest, src):
+        dest.pixels[:] += src.pixels
+
+
 def total(frame):
     return frame.sum()
 
@@ -61,13 +74,20 @@ def run(tmp_path, monkeypatch, request):
     np.save(tmp_path / "b.npy", DATA[::-1].copy())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
-    yield lambda line: _own_commands.run(["run", *line.replace("mine", name).split(" ")])
+    yield lambda line: _own_commands.run(["run", *shlex.split(line.replace("mine", name))])
     sys.modules.pop(name, None)
 
 
 def test_what_names_a_function_is_told_from_files_and_values():
-    for line in ("run mine:F a.mib", "run -q mine.deep:f a.mib", "run dir/mine.py:F a.mib"):
-        assert _own_commands.wants(line.split(" ")), line
+    for line in (
+        "run mine:F a.mib",
+        "run -q mine.deep:f a.mib",
+        "run dir/mine.py:F a.mib",
+        "run sum,mine:F a.mib",
+        "run --roi 1:3,2 'ring 18,50,mine:F -p x=3' a.mib",
+        "run 'com --cy 3,dir/mine.py:F,max' a.mib",
+    ):
+        assert _own_commands.wants(shlex.split(line)), line
     for line in (
         "run sum a.mib",
         "run sum a.mib --roi 1:3,2",
@@ -76,10 +96,12 @@ def test_what_names_a_function_is_told_from_files_and_values():
         "run sum a.mib --roi 1:3",
         "info mine:F",
         "run sum c:/data/a.mib",
+        "run sum,com a.h5 --ds-path entry:data",
+        "run 'ring 18,50' a.h5 --ds-path entry:data",
         "run",
         "",
     ):
-        assert not _own_commands.wants(line.split(" ")), line
+        assert not _own_commands.wants(shlex.split(line)), line
 
 
 def test_classes_objects_and_functions(run, capsys):
@@ -129,10 +151,94 @@ def test_options_about_the_file(run, capsys):
     assert "result (8, 3)" in capsys.readouterr().out
 
 
+def test_axes_are_said_as_for_reductions(run):
+    h5py = pytest.importorskip("h5py")
+    line = "mine:total a.npy -o out.h5 --scan-step 0.5nm,2nm --names v,u,ky,kx"
+    assert run(line) == 0
+    with h5py.File("out.h5") as file:
+        group = file["result"]
+        assert list(group.attrs["axes"]) == ["v", "u"]
+        assert (group["v"].attrs["units"], group["u"].attrs["units"]) == ("nm", "nm")
+        np.testing.assert_allclose(group["v"], 0.5 * np.arange(4))
+        np.testing.assert_allclose(group["u"], 2 * np.arange(6))
+    ctx = ff.Context.make_with("inline")
+    frames = "mine:Frame a.npy -f -o out.h5 --pixel-size 2mrad --centre 1,2 --rotation 30"
+    assert run(frames) == 0
+    expected = ctx.load("npy", "a.npy", pixel_size="2mrad", centre=(1, 2), rotation=30).axes[2:]
+    with h5py.File("out.h5") as file:
+        for axis in expected:
+            np.testing.assert_allclose(file["pixels"][axis.name], axis.values)
+            assert file["pixels"][axis.name].attrs["units"] == "mrad"
+    assert run("mine:total a.npy --scan-step 3") == 2
+
+
+def test_functions_and_reductions_in_one_pass(run, capsys, tmp_path, monkeypatch):
+    counted = []
+    original = ff.Context.run_udf
+
+    def counting(self, *args, **kwargs):
+        counted.append(kwargs["udf"])
+        return original(self, *args, **kwargs)
+
+    monkeypatch.setattr(ff.Context, "run_udf", counting)
+    own = "mine:Brightest -p least=40 -b value"
+    what = f"sum,{own},ring 0,2,mine.py:total,masks --disk 1.5,2,1,ring 1,2"
+    # What a list with a function in it gives is what the engine's command line gives.
+    assert run(f"'{what}' a.npy -o 'out/{{reduction}}.npy' --roi 1:") == 0
+    assert len(counted) == 1
+    names = ["Brightest", "masks", "ring", "ring-2", "sum", "total"]
+    assert sorted(path.stem for path in (tmp_path / "out").iterdir()) == names
+    (tmp_path / "engine").mkdir()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    engine = "sum,ring 0,2,masks --disk 1.5,2,1,ring 1,2"
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "framefold", "run", engine, "a.npy", "--roi", "1:"),
+            *("-o", "engine/{reduction}.npy", "-q"),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    for name in ("sum", "ring", "masks", "ring-2"):
+        found, expected = np.load(f"out/{name}.npy"), np.load(f"engine/{name}.npy")
+        np.testing.assert_array_equal(found, expected)
+        assert found.dtype == expected.dtype
+    np.testing.assert_array_equal(np.load("out/Brightest.npy")[1:], np.maximum(MAXIMUM, 40)[1:])
+    np.testing.assert_array_equal(np.load("out/total.npy")[1:], DATA.sum(axis=(2, 3))[1:])
+    told = capsys.readouterr().out.splitlines()
+    assert [line.split(":")[0] for line in told][:2] == ["out/sum.npy", "out/Brightest.npy"]
+
+
+def test_folders_of_results(run, capsys, tmp_path):
+    assert run("mine:total,max a.npy b.npy -o out/ -q") == 0
+    found = sorted(path.name for path in (tmp_path / "out").iterdir())
+    assert found == ["a-max.h5", "a-total.h5", "b-max.h5", "b-total.h5"]
+    assert run("mine:total a.npy -o out/ -q") == 0
+    assert (tmp_path / "out/total.h5").exists()
+    capsys.readouterr()
+    assert run("mine:total,max a.npy") == 0
+    told = capsys.readouterr().out.splitlines()
+    assert told[0].startswith("a.npy: own_")
+    assert ":total: result (4, 6)" in told[0]
+    assert told[1].startswith("a.npy: max: intensity (3, 5)")
+    # One that cannot be written keeps all from appearing, and the folder with them.
+    assert run("max,mine:Large a.npy --roi 1:3 -o 'new/{reduction}.npy'") == 4
+    assert run("max,mine:broken a.npy -o new/") == 6
+    assert not (tmp_path / "new").exists()
+
+
 @pytest.mark.parametrize(
     ("line", "code", "message"),
     [
-        ("mine:nope a.npy", 2, "has no 'nope'; it has np, ff, Brightest, brightest, Large, total"),
+        (
+            "mine:nope a.npy",
+            2,
+            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, total",
+        ),
         ("nowhere:f a.npy", 2, "no module 'nowhere'"),
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
         ("mine:np a.npy", 2, "it is a module"),
@@ -146,6 +252,17 @@ def test_options_about_the_file(run, capsys):
         ("mine:total a.npy -o out.png", 2, "does not end in anything that results are saved as"),
         ("mine:total a.npy b.npy -o out.npy", 2, "put {stem}"),
         ("mine:total a.npy -o a.npy", 2, "the output exists"),
+        ("sum,mine:total,comm a.npy", 2, "there is no reduction 'comm', as in 'sum,own_"),
+        ("sum,,mine:total a.npy", 2, "an item of the list 'sum,,own_"),
+        ("sum,mine:nope a.npy", 2, "has no 'nope'"),
+        ("'ring,mine:total' a.npy", 2, "in 'ring': argument --ring: expected one argument"),
+        ("'ring a,mine:total' a.npy", 2, "in 'ring a': argument --ring: invalid"),
+        ("'com --cyy 3,mine:total' a.npy", 2, "in 'com --cyy 3': unrecognized arguments: --cyy 3"),
+        ("sum,mine:Brightest a.npy -p least=3", 2, "-p is for one function, and here are 2"),
+        ("sum,mine:Brightest a.npy -b value", 2, "--buffer is for one function, and here are 2"),
+        ("sum,mine:total a.npy -o out.npz", 2, "2 reductions would be written to one output"),
+        ("sum,mine:total a.npy -o -", 2, "2 reductions would be written to one output, '-'"),
+        ("sum,mine:total a.npy -o '{reduction}.png'", 2, "does not end in anything that results"),
         ("mine:broken a.npy -o out.npy", 6, "has no attribute 'nonsense'"),
     ],
 )

@@ -1,20 +1,24 @@
 """``framefold run my_module:MyUDF scan.mib``: functions of one's own on the command line.
 
-The engine's command line knows no Python; what names a function in a module comes here instead.
+The engine's command line knows no Python; what names a function in a module comes here instead,
+and so do lists of reductions with such a function among them.
 """
 
 from __future__ import annotations
 
+import os
+import re
 import sys
 import traceback
 from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
 from ast import literal_eval
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +38,9 @@ from framefold.exceptions import (
 )
 from framefold.io.dataset._opening import known_formats
 from framefold.io.dataset._table import Option
-from framefold.results.saving import FOR_ONE, ending_of, new_file
+from framefold.results.saving import FOR_ONE, WRITERS, ending_of, new_file
 from framefold.udf.base import UDF
+from framefold.udf.reduction import ReductionUDF
 
 __all__ = ["run", "wants"]
 
@@ -57,17 +62,46 @@ def wants(arguments: Sequence[str]) -> bool:
 
 
 def _named(arguments: Sequence[str]) -> str | None:
-    """The first argument that names a function: ``module:name`` or ``file.py:name``."""
-    reductions = {row["name"].replace("_", "") for row in _engine.native_reductions()}
+    """The first argument that names a function, or has one in a list.
+
+    A name is ``module:name`` or ``file.py:name``.
+    """
+    reductions = {name.replace("_", "") for name in (*_reductions(), *_SHORT)}
     for argument in arguments:
-        if argument.replace("_", "") in reductions:
-            return None  # what follows is for the engine: a value of an option may have a colon
-        place, colon, name = argument.rpartition(":")
-        if argument.startswith("-") or not (colon and name.isidentifier()):
+        if argument.startswith("-"):
             continue
-        if place.endswith(".py") or all(part.isidentifier() for part in place.split(".")):
+        words = [(item.split() or [""])[0] for item in _split(argument)]
+        if any(map(_is_function, words)):
             return argument
+        if any(word.replace("_", "") in reductions for word in words):
+            return None  # what follows is for the engine: a value of an option may have a colon
     return None
+
+
+def _is_function(word: str) -> bool:
+    place, colon, name = word.rpartition(":")
+    if not (colon and name.isidentifier()):
+        return False
+    return place.endswith(".py") or all(part.isidentifier() for part in place.split("."))
+
+
+def _split(text: str) -> list[str]:
+    """The items of a list: a comma before a number belongs to a parameter, others end an item."""
+    if Path(text.rpartition(":")[0]).is_file():
+        return [text]
+    items: list[str] = []
+    for part in map(str.strip, text.split(",")):
+        if items and re.match(r"[-+]?[0-9.]", part):
+            items[-1] += f",{part}"
+        else:
+            items.append(part)
+    return items
+
+
+def _reductions() -> dict[str, dict[str, Any]]:
+    """The engine's reductions by their names and their other names."""
+    rows = _engine.native_reductions()
+    return {name: row for row in rows for name in (row["name"], row["alias"]) if name is not None}
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -81,9 +115,10 @@ def run(arguments: Sequence[str]) -> int:
     parser = _parser()
     given = parser.parse_args(arguments[1:])
     try:
-        function = _found(given.function)
+        items = _items(given)
+        template = _template(items, given)
         for file in given.files:
-            _run_over(file, function, given)
+            _run_over(file, items, template, given)
     except KeyboardInterrupt:
         return _INTERRUPTED
     except FramefoldError as error:
@@ -110,7 +145,8 @@ def _parser() -> ArgumentParser:
     parser.add_argument(
         "function",
         metavar="MODULE:NAME",
-        help="a UDF class, a UDF, or a function that takes a frame; FILE.py:NAME is as good",
+        help="a UDF class, a UDF, or a function that takes a frame; FILE.py:NAME is as good; a "
+        "list of these and of reductions runs in one pass: 'sum,MODULE:NAME -p x=3,ring 18,50'",
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="the files to run over")
     parser.add_argument(
@@ -125,7 +161,8 @@ def _parser() -> ArgumentParser:
         "-o",
         "--output",
         metavar="OUT",
-        help="NAME.npz, .h5 and others for all buffers, NAME.npy or .tif for one",
+        help="NAME.npz, .h5 and others for all buffers, NAME.npy or .tif for one; '{stem}' and "
+        "'{reduction}' stand for names; a folder, FOLDER/, is FOLDER/{reduction}.h5",
     )
     parser.add_argument("-f", "--force", action="store_true", help="replace OUT if it exists")
     parser.add_argument("-b", "--buffer", metavar="NAME", help="which result buffer to write")
@@ -141,6 +178,16 @@ def _parser() -> ArgumentParser:
         if option.name not in seen and option.kind != "paths":
             seen.add(option.name)
             _add_option(file, option)
+    axes = parser.add_argument_group("options about axes")
+    for flag, metavar, kind, words in (
+        ("scan-step", "STEP", str, "the step of the scan with its unit: 0.5nm"),
+        ("pixel-size", "SIZE", str, "the size of a pixel with its unit: 1.2mrad"),
+        ("rotation", "DEGREES", float, "the rotation of the scan in degrees"),
+        ("centre", "CY,CX", _numbers, "the pixel at which the axes of a frame have the value 0"),
+        ("names", "NAMES", _names, "the names of all axes, those of the scan first"),
+    ):
+        dest = f"option_{flag.replace('-', '_')}"
+        axes.add_argument(f"--{flag}", dest=dest, type=kind, metavar=metavar, help=words)
     return parser
 
 
@@ -173,6 +220,180 @@ def _add_option(group: Any, option: Option) -> None:
 
 def _shape(text: str) -> tuple[int, ...]:
     return tuple(int(length) for length in text.replace("x", ",").split(","))
+
+
+def _numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in text.split(","))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]
+
+
+class _Item(NamedTuple):
+    """One of the functions and reductions of a run.
+
+    Attributes
+    ----------
+    text
+        As it was written.
+    name
+        What its results are called.
+    function
+        What a module has under that name, or the name of a reduction.
+    parameters
+        Those given.
+    buffer
+        The one result to write, if that was said.
+    """
+
+    text: str
+    name: str
+    function: Any
+    parameters: dict[str, Any]
+    buffer: str | None
+
+    def made(self) -> UDF:
+        if isinstance(self.function, str):
+            return ReductionUDF(self.function, **self.parameters)
+        return _made(self.function, self.parameters)
+
+
+def _items(given: Namespace) -> list[_Item]:
+    """What is to run, in one pass."""
+    texts = _split(given.function)
+    if len(texts) > 1 and (given.param or given.buffer):
+        option = "-p" if given.param else "--buffer"
+        raise InvalidArgumentError(
+            f"{option} is for one function, and here are {len(texts)}; write it into the list: "
+            f"'{texts[0]} {option} …'"
+        )
+    items: list[_Item] = []
+    for text in texts:
+        item = _item(text, given)
+        items.append(item)
+    names = [item.name for item in items]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            items[i] = items[i]._replace(name=f"{name}-{names[:i].count(name) + 1}")
+    return items
+
+
+class _ItemParser(ArgumentParser):
+    """For the words of one item of a list."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self.text = text
+        self.add_argument("-b", "--buffer")
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidArgumentError(f"in '{self.text}': {message}")
+
+
+def _item(text: str, given: Namespace) -> _Item:
+    words = [text] if Path(text.rpartition(":")[0]).is_file() else text.split()
+    if not words:
+        raise InvalidArgumentError(
+            f"an item of the list '{given.function}' is empty; write one comma between the items"
+        )
+    parser = _ItemParser(text)
+    if _is_function(words[0]):
+        parser.add_argument("-p", "--param", action="append", default=[])
+        own = parser.parse_args(words[1:])
+        name = words[0].rpartition(":")[2]
+        parameters = _parameters([*own.param, *given.param])
+        return _Item(text, name, _found(words[0]), parameters, own.buffer or given.buffer)
+    rows = _reductions()
+    name = "masks" if words[0] in _SHORT else words[0]
+    if name not in rows:
+        similar = get_close_matches(name, [*rows, *_SHORT], 1)
+        raise InvalidArgumentError(
+            f"there is no reduction '{name}', as in '{given.function}'"
+            + "".join(f"; similar: '{each}'" for each in similar)
+        )
+    row = rows[name]
+    if words[0] in _SHORT:
+        words = [words[0], f"--{words[0]}", *words[1:]]
+    for parameter in row["parameters"]:
+        if parameter["option"] is not None:
+            parser.add_argument(
+                f"--{parameter['option']}",
+                dest=f"of_{parameter['name']}",
+                default=None,
+                **_KINDS.get(parameter["kind"], {}),
+            )
+    own = parser.parse_args(words[1:])
+    parameters = {
+        key.removeprefix("of_"): value
+        for key, value in vars(own).items()
+        if key.startswith("of_") and value is not None
+    }
+    shown = words[0] if words[0] in _SHORT else row["name"]
+    return _Item(text, shown, row["name"], parameters, own.buffer or given.buffer)
+
+
+def _detector(text: str) -> float | tuple[float, ...]:
+    numbers = _numbers(text)
+    return numbers[0] if len(numbers) == 1 else numbers
+
+
+def _mask(path: str) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"the masks '{path}' cannot be read: {error}") from None
+    return array
+
+
+#: What is short for masks with one parameter of that name.
+_SHORT = ("disk", "ring")
+#: How parameters of a kind are parsed; others stay texts.
+_KINDS: dict[str, dict[str, Any]] = {
+    "number": {"type": float},
+    "radius": {"type": float},
+    "switch": {"action": "store_const", "const": True},
+    "disks": {"type": _detector, "action": "append"},
+    "rings": {"type": _detector, "action": "append"},
+    "arrays": {"type": _mask, "action": "append"},
+}
+
+
+def _template(items: list[_Item], given: Namespace) -> str | None:
+    """Where results go, with the places of names in it; None if they are not written."""
+    template: str | None = given.output
+    if template is None:
+        return None
+    is_known = any(template.lower().endswith(ending) for ending in WRITERS)
+    if template.endswith(("/", os.sep)) or (not is_known and Path(template).is_dir()):
+        stem = "{stem}-" if len(given.files) > 1 and "{stem}" not in template else ""
+        template = os.path.join(template, stem + "{reduction}.h5")
+    if len(items) > 1 and "{reduction}" not in template:
+        raise InvalidArgumentError(
+            f"{len(items)} reductions would be written to one output, '{template}'; name a folder, "
+            f"as in -o out/, or files in it: -o 'out/{{reduction}}.npz'"
+        )
+    if len(given.files) > 1 and "{stem}" not in template:
+        raise InvalidArgumentError(
+            "several input files would be written to this output; put {stem} into its name"
+        )
+    return template
+
+
+@contextmanager
+def _in_folder(folder: Path) -> Iterator[None]:
+    """Makes a folder; one that is empty at the end goes."""
+    is_new = not folder.exists()
+    if is_new:
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise FileAccessError(f"could not make the folder '{folder}': {error}") from None
+    try:
+        yield
+    finally:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _found(name: str) -> Any:
@@ -236,40 +457,43 @@ def _parameters(texts: Sequence[str]) -> dict[str, Any]:
     return found
 
 
-def _run_over(file: str, function: Any, given: Namespace) -> None:
-    """Run over one file, write the result, and say what it is."""
+def _run_over(file: str, items: list[_Item], template: str | None, given: Namespace) -> None:
+    """Run over one file, write the results, and say what they are."""
     options = {
         name.removeprefix("option_"): value
         for name, value in vars(given).items()
         if name.startswith("option_") and value is not None
     }
-    path = None if given.output is None else Path(given.output.replace("{stem}", Path(file).stem))
-    if path is not None and len(given.files) > 1 and "{stem}" not in given.output:
-        raise InvalidArgumentError(
-            "several input files would be written to this output; put {stem} into its name"
-        )
     how = {} if given.threads is None else {"cpus": given.threads}
-    with (
-        nullcontext() if path is None else new_file(path, given.force) as write,
-        Context.make_with("auto" if given.threads is None else "threads", **how) as ctx,
-    ):
+    named = [] if template is None else [template.replace("{reduction}", i.name) for i in items]
+    paths = [Path(name.replace("{stem}", Path(file).stem)) for name in named]
+    said: list[str] = []
+    with ExitStack() as stack:
+        if template is not None and "{reduction}" in template:
+            stack.enter_context(_in_folder(paths[0].parent))
+        writes = [stack.enter_context(new_file(path, given.force)) for path in paths]
+        ctx = stack.enter_context(
+            Context.make_with("auto" if given.threads is None else "threads", **how)
+        )
         dataset = ctx.load(given.format, file, **options)
-        udf = _made(function, _parameters(given.param))
+        udfs = [item.made() for item in items]
         roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
         progress = not given.quiet and sys.stderr.isatty()
-        results = ctx.run_udf(dataset=dataset, udf=udf, roi=roi, progress=progress)
-        names = list(results) if given.buffer is None else [given.buffer]
-        if given.buffer is not None and given.buffer not in results:
-            raise InvalidArgumentError(
-                f"there is no result buffer '{given.buffer}'; there are {', '.join(results)}"
-            )
-        if path is not None and ending_of(path) in FOR_ONE:
-            names = names[:1]
-        if write is not None:
-            write({"": {name: results[name] for name in names}})
+        found = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi, progress=progress)
+        for i, (item, results) in enumerate(zip(items, found, strict=True)):
+            names = list(results) if item.buffer is None else [item.buffer]
+            if item.buffer is not None and item.buffer not in results:
+                raise InvalidArgumentError(
+                    f"there is no result buffer '{item.buffer}'; there are {', '.join(results)}"
+                )
+            if paths and ending_of(paths[i]) in FOR_ONE:
+                names = names[:1]
+            if paths:
+                writes[i]({"": {name: results[name] for name in names}})
+            of = f"{file}: {item.text}" if len(items) > 1 else file
+            said += [f"{paths[i] if paths else of}: {_in_words(n, results[n])}" for n in names]
     if not given.quiet:
-        for name in names:
-            print(f"{path or file}: {_in_words(name, results[name])}")
+        print("\n".join(said))
 
 
 def _in_words(name: str, buffer: BufferWrapper) -> str:

@@ -497,7 +497,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         orientation
             ``'hyperspy'`` writes frames as HyperSpy shows those of the original file, which are
             turned over for ``mib``; ``'framefold'`` as the data set has them. By default
-            ``'hyperspy'`` for ``.hspy``, unless frames are turned already (``flip``,
+            ``'hyperspy'`` for ``.hspy`` and ``.zspy``, unless frames are turned already (``flip``,
             ``transpose``), and ``'framefold'`` otherwise. What was done is
             ``metadata["orientation"]`` of the copy.
         flip, transpose

@@ -100,6 +100,7 @@ pub(crate) fn native_reductions(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict
     let rows = REDUCTIONS.iter().map(|row| {
         let described = PyDict::new(py);
         described.set_item("name", row.name)?;
+        described.set_item("alias", row.alias)?;
         described.set_item("summary", row.summary)?;
         described.set_item("buffers", row.buffers)?;
         described.set_item("vectors", row.look == Look::Vectors)?;
@@ -107,6 +108,7 @@ pub(crate) fn native_reductions(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict
         let parameters = row.parameters.iter().map(|parameter| {
             let described = PyDict::new(py);
             described.set_item("name", parameter.name)?;
+            described.set_item("option", parameter.option)?;
             described.set_item("kind", parameter.kind.name())?;
             described.set_item("unit", parameter.unit)?;
             described.set_item(

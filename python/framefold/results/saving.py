@@ -148,9 +148,13 @@ NOTHING = "there is nothing to save: there are no results"
 
 @contextmanager
 def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]:
-    """Refuse at once what cannot be written; gives what writes the results when they are there."""
+    """Refuse at once what cannot be written; gives what writes the results when they are there.
+
+    They appear under their name at the end of the context, unless that is an exception.
+    """
     ending = ending_of(path)
     whole = _engine.WholeFile(os.fspath(path), overwrite, folder=ending in FOLDERS)
+    written = False
 
     def write(results: Results) -> None:
         names = [
@@ -164,22 +168,33 @@ def new_file(path: Path, overwrite: bool) -> Iterator[Callable[[Results], None]]
                 f"each to a file of its own with separate=True, or all of them as .h5, .npz or "
                 f".zarr"
             )
-        try:
+        nonlocal written
+        with _as_refusal(path):
             groups = {group: all_labelled(each, group) for group, each in results.items() if each}
             WRITERS[ending](whole, groups, ending)
-            whole.publish()
-        except OSError as error:
-            if isinstance(error, FramefoldError):
-                raise
-            raise FileAccessError(
-                f"could not write '{path}': {error}; check the space on the disk and the "
-                f"permissions of the folder"
-            ) from error
+        written = True
 
     try:
         yield write
+        if written:
+            with _as_refusal(path):
+                whole.publish()
     finally:
         whole.discard()
+
+
+@contextmanager
+def _as_refusal(path: Path) -> Iterator[None]:
+    """Says of what the operating system refuses what it was."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, FramefoldError):
+            raise
+        raise FileAccessError(
+            f"could not write '{path}': {error}; check the space on the disk and the "
+            f"permissions of the folder"
+        ) from error
 
 
 def _npy(whole: _engine.WholeFile, groups: Groups, ending: str) -> None:
