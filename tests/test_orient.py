@@ -339,6 +339,15 @@ def test_corrections_of_files_turn_along(ctx, array, turn, tmp_path):
         assert np.array_equal(total, expected.sum(axis=0))
 
 
+def test_corrections_of_own_classes_are_not_turned(array):
+    class Corrected(ff.io.dataset.memory.MemoryDataSet):
+        def get_correction_data(self):
+            return CorrectionSet(dark=np.ones(SIG))
+
+    with pytest.raises(ff.exceptions.UnsupportedError, match="Corrected says itself"):
+        Corrected(array).orient(flip="y")
+
+
 def test_axes_keep_the_places_of_pixels(ctx, array):
     dataset = ctx.load("memory", data=array).calibrate(
         pixel_size=[(2, "mrad"), (0.5, "mrad")], centre=(3, 10), names=["a", "b", "energy", "x"]

@@ -19,8 +19,10 @@
 //! operations and fuses none that are not written as [`f64::mul_add`]. Tests run their loops with
 //! every entry of [`Simd::all`], the plain one first, and compare bits.
 
+mod reverse;
 mod transpose;
 
+pub use reverse::reverse;
 pub use transpose::transpose;
 
 use std::sync::OnceLock;

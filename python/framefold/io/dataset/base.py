@@ -274,6 +274,8 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         InvalidArgumentError
             If ``flip`` is something else, or frames of one axis are to be turned in another way
             than by ``flip='x'``.
+        UnsupportedError
+            If the class of the data set has its own ``get_correction_data``.
 
         Examples
         --------
@@ -285,7 +287,13 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         >>> ds.orient(transpose=True).shape
         (2, 2, 3, 2)
         """
-        return self._changed(("oriented", turn_of(flip, transpose)))
+        turn = turn_of(flip, transpose)
+        if type(self).get_correction_data is not DataSet.get_correction_data:
+            raise UnsupportedError(
+                f"{type(self).__name__} says itself how its frames are corrected, and its "
+                f"corrections cannot be turned; turn frames and corrections where they are made"
+            )
+        return self._changed(("oriented", turn))
 
     def _changed(self, *changes: tuple[str, Any]) -> Self:
         made = type(self).__new__(type(self))

@@ -1,7 +1,7 @@
 //! Turns the cells of a tile.
 
 use framefold_core::{Error, Orientation, Result};
-use framefold_simd::{Simd, run, transpose};
+use framefold_simd::{Simd, reverse, transpose};
 
 /// A part of turned frames: planes of rows and columns, one after the other.
 #[derive(Clone, Copy, Debug)]
@@ -55,10 +55,10 @@ impl Planes {
                     }
                     transpose::<SIZE>(simd, &rows, out, self.width)?;
                     if self.orientation.flip_y {
-                        run!(simd, reverse_rows(out, self.width * SIZE));
+                        reverse_rows(out, self.width * SIZE);
                     }
                 } else {
-                    run!(simd, self.copy::<SIZE>(from, out));
+                    self.copy::<SIZE>(simd, from, out)?;
                 }
             }
         }
@@ -66,23 +66,22 @@ impl Planes {
     }
 
     /// Copies a plane, with rows or columns in reverse.
-    #[inline(always)]
-    fn copy<const SIZE: usize>(&self, from: &[u8], out: &mut [u8]) {
+    fn copy<const SIZE: usize>(&self, simd: Simd, from: &[u8], out: &mut [u8]) -> Option<()> {
         let len = self.width * SIZE;
-        let copy = |(from, out): (&[u8], &mut [u8])| {
-            if self.orientation.flip_x {
-                let ((from, _), (out, _)) = (from.as_chunks::<SIZE>(), out.as_chunks_mut::<SIZE>());
-                out.iter_mut().zip(from.iter().rev()).for_each(|(out, from)| *out = *from);
-            } else {
-                out.copy_from_slice(from);
+        let (from_rows, out_rows) = (from.chunks_exact(len), out.chunks_exact_mut(len));
+        match (self.orientation.flip_y, self.orientation.flip_x) {
+            (true, true) => reverse(simd, SIZE, from, out)?,
+            (false, true) => {
+                for (from, out) in from_rows.zip(out_rows) {
+                    reverse(simd, SIZE, from, out)?;
+                }
             }
-        };
-        let (from, out) = (from.chunks_exact(len), out.chunks_exact_mut(len));
-        if self.orientation.flip_y {
-            from.rev().zip(out).for_each(copy);
-        } else {
-            from.zip(out).for_each(copy);
+            (true, false) => {
+                from_rows.rev().zip(out_rows).for_each(|(from, out)| out.copy_from_slice(from));
+            }
+            (false, false) => out.copy_from_slice(from),
         }
+        Some(())
     }
 
     /// Where the turned part has the cell that the other one has at `column`.
@@ -106,7 +105,6 @@ impl Planes {
 }
 
 /// Brings the rows of a plane, of `len` bytes each, into reverse order.
-#[inline(always)]
 fn reverse_rows(plane: &mut [u8], len: usize) {
     let half = plane.len() / len / 2 * len;
     let middle = plane.len() - half;
