@@ -17,6 +17,7 @@ HEAD = """\
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Any
 
 import numpy.typing as npt
 

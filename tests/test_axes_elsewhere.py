@@ -1,7 +1,8 @@
 """Axes of real files in every format that is written, as other programs read them.
 
-A corner of each file is written, and read by rosettasciio, h5py, zarr-python and tifffile. The table in the
-guide is made of what is found here: FRAMEFOLD_WRITE_GUIDE=1 writes it anew. NPY holds no axes.
+A corner of each file is written, and read by rosettasciio, h5py, zarr-python and tifffile. The
+table in the guide is made of what is found here: FRAMEFOLD_WRITE_GUIDE=1 writes it anew. NPY holds
+no axes.
 """
 
 from __future__ import annotations
@@ -206,7 +207,7 @@ def test_the_guide_shows_what_is_read(found):
     for format_ in sorted({format_ for format_, _ in counts}):
         row = [counts[format_, ending] for ending in endings]
         rows.append(f"| {format_} | " + " | ".join(f"{n} of {all_}" for all_, n in row) + " |")
-    table = "\n".join(rows).replace("0 of 0", "–")
+    table = "\n".join(rows).replace("0 of 0", "none")
     text = GUIDE.read_text(encoding="utf-8")
     before, rest = text.split(BEGIN + "\n")
     _, after = rest.split(END)

@@ -192,6 +192,29 @@ def test_opening_takes_the_same(ctx, path, array, tmp_path):
     assert shown(ctx.load("dask", da.from_array(array, chunks=(1, 4, 5, 6)), **FACTS)) == SHOWN
 
 
+def test_classes_of_formats_take_the_same(ctx, path, array, tmp_path):
+    from framefold.io.dataset.hdf5 import H5DataSet
+    from framefold.io.dataset.npy import NPYDataSet
+    from framefold.io.dataset.raw import RawFileDataSet
+
+    ctx.export_dataset(ctx.open(path), tmp_path / "scan.h5")
+    array.tofile(tmp_path / "scan.raw")
+    options = {"dtype": array.dtype, "nav_shape": (3, 4), "sig_shape": (5, 6)}
+    for dataset in (
+        NPYDataSet(path, **FACTS),
+        H5DataSet(tmp_path / "scan.h5", "data", **FACTS),
+        RawFileDataSet(tmp_path / "scan.raw", **options, **FACTS),
+    ):
+        assert shown(dataset) == SHOWN
+        assert dataset.metadata["scan_rotation"] == 12
+        assert shown(pickle.loads(pickle.dumps(dataset))) == SHOWN
+        assert shown(dataset.calibrate(names=list("abcd")))[0].startswith("a: 3 × 0.5 nm")
+        assert np.array_equal(np.asarray(dataset), array)
+    assert shown(NPYDataSet(path)) == shown(ctx.open(path))
+    with pytest.raises(InvalidArgumentError, match="no number with a unit"):
+        NPYDataSet(path, scan_step="wide")
+
+
 def test_pickles_and_corrections_keep_them(ctx, path, array):
     da = pytest.importorskip("dask.array")
     facts = {name: FACTS[name] for name in ("scan_step", "rotation", "names")}

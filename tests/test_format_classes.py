@@ -9,6 +9,7 @@ import pytest
 
 from framefold import _engine
 from framefold.io.dataset import _factory
+from framefold.io.dataset._calibration import FACTS
 from framefold.io.dataset._file import FORMER, NO_EFFECT, REFUSED
 
 
@@ -33,6 +34,7 @@ def test_each_option_of_a_row_is_in_signature_and_documentation(row):
         found = parameters.get(option) or parameters[alias]
         assert found.default == default
         assert " ".join(help_.split()) in " ".join(cls.__doc__.split())
-    extra = {*parameters} - known - {"path", *NO_EFFECT, *FORMER, *REFUSED}
+    assert {*FACTS} <= {*parameters}
+    extra = {*parameters} - known - {"path", *NO_EFFECT, *FORMER, *REFUSED, *FACTS}
     # Chunks are read in one way; its place among the values is kept.
     assert extra == ({"io_backend"} if name == "zarr" else set())

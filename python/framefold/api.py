@@ -445,7 +445,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         centre: Sequence[float] | None = None,
         names: Sequence[str] | None = None,
     ) -> None:
-        """Write a data set as an array: NPY, Zarr, HDF5, or either of these as HyperSpy has them.
+        """Write a data set as an array: NPY, Zarr, HDF5, or the latter as HyperSpy has them.
 
         Threads of this process read, compress and write pieces, so memory does not limit the size.
         The output appears under its name when all of it was read back and found equal; nothing is
@@ -470,12 +470,12 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         format
             The format, whatever the ending is.
         zarr_format
-            The version of Zarr: 3, the default, or 2, which older programs read; that has a file for
-            each chunk, and no checksums but those of gzip. HyperSpy's ``.zspy`` is version 2.
+            The version of Zarr: 3, the default, or 2, which older programs read; that has a file
+            for each chunk, and no checksums but those of gzip. HyperSpy's ``.zspy`` is version 2.
         chunks
             The shape of a chunk on all axes, those of the scan first. By default, one that serves
-            both whole frames and single pixels of all positions; for HyperSpy and version 2 of Zarr,
-            larger blocks: (8, 8, 128, 128), of large frames fewer positions and more pixels.
+            both whole frames and single pixels of all positions; for HyperSpy and version 2 of
+            Zarr, larger blocks: (8, 8, 128, 128), of large frames fewer positions and more pixels.
         compression
             ``'blosc'`` (shuffled bits and Zstandard) is the default of Zarr, ``'gzip'`` that of
             HDF5, which every program reads. Others there need the package ``hdf5plugin``.

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
+from typing import Any
 
 import numpy.typing as npt
 
@@ -19,6 +20,12 @@ class BloDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class DMDataSet(FileDataSet):
@@ -34,6 +41,11 @@ class DMDataSet(FileDataSet):
         force_c_order: bool = False,
         dataset_index: int | None = None,
         num_partitions: int | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class EMPADDataSet(FileDataSet):
@@ -46,6 +58,12 @@ class EMPADDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class FRMS6DataSet(FileDataSet):
@@ -60,6 +78,12 @@ class FRMS6DataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class H5DataSet(FileDataSet):
@@ -79,6 +103,11 @@ class H5DataSet(FileDataSet):
         *,
         allow_external_links: bool = False,
         enable_corrections: bool | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class K2ISDataSet(FileDataSet):
@@ -90,6 +119,12 @@ class K2ISDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class MIBDataSet(FileDataSet):
@@ -106,6 +141,11 @@ class MIBDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         quad_gap: str = "omit",
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class MRCDataSet(FileDataSet):
@@ -119,6 +159,11 @@ class MRCDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         dtype: npt.DTypeLike | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class NPYDataSet(FileDataSet):
@@ -131,6 +176,12 @@ class NPYDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class PRZDataSet(FileDataSet):
@@ -144,6 +195,11 @@ class PRZDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class RawFileDataSet(FileDataSet):
@@ -167,6 +223,11 @@ class RawFileDataSet(FileDataSet):
         file_footer: int = 0,
         frame_header: int = 0,
         frame_footer: int = 0,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class RawCSRDataSet(FileDataSet):
@@ -180,6 +241,11 @@ class RawCSRDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         allow_external_links: bool = False,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class SEQDataSet(FileDataSet):
@@ -194,6 +260,11 @@ class SEQDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         enable_corrections: bool | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class SERDataSet(FileDataSet):
@@ -206,6 +277,12 @@ class SERDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        *,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class SPEDataSet(FileDataSet):
@@ -218,6 +295,11 @@ class SPEDataSet(FileDataSet):
         sync_offset: int | None = None,
         io_backend: str | IOBackend | None = "mmap",
         num_partitions: int | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class TIFFDataSet(FileDataSet):
@@ -231,6 +313,11 @@ class TIFFDataSet(FileDataSet):
         io_backend: str | IOBackend | None = "mmap",
         dataset_index: int | None = None,
         num_partitions: int | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class TVIPSDataSet(FileDataSet):
@@ -244,6 +331,11 @@ class TVIPSDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         disable_glob: bool = False,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class ZarrDataSet(FileDataSet):
@@ -259,6 +351,11 @@ class ZarrDataSet(FileDataSet):
         num_partitions: int | None = None,
         *,
         allow_external_links: bool = False,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class StackedDMDataSet(DMDataSet):
@@ -275,6 +372,11 @@ class StackedDMDataSet(DMDataSet):
         *,
         force_c_order: bool = False,
         dataset_index: int | None = None,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...
 
 class SingleDMDataSet(DMDataSet):
@@ -290,4 +392,9 @@ class SingleDMDataSet(DMDataSet):
         num_partitions: int | None = None,
         *,
         same_offset: bool = False,
+        scan_step: Any = None,
+        pixel_size: Any = None,
+        rotation: Any = None,
+        centre: Sequence[float] | None = None,
+        names: Sequence[str] | None = None,
     ) -> None: ...

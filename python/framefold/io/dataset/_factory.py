@@ -6,6 +6,7 @@ from inspect import Parameter, Signature
 from textwrap import fill
 from typing import Any
 
+from framefold.io.dataset._calibration import FACTS
 from framefold.io.dataset._file import CLASSES, FORMER, NO_EFFECT, REFUSED, FileDataSet
 from framefold.io.dataset._table import FormatRow, Option, format_rows
 
@@ -27,6 +28,10 @@ OF_DM = (
         "One DigitalMicrograph file with all frames.",
     ),
 )
+
+
+#: The annotations of what :meth:`DataSet.calibrate` takes, where these say more than ``Any``.
+ANNOTATIONS = {"centre": "Sequence[float] | None", "names": "Sequence[str] | None"}
 
 
 def built_in() -> dict[str, type[FileDataSet]]:
@@ -72,7 +77,7 @@ def class_from(
 
 
 def parameters(row: FormatRow, order: tuple[str, ...]) -> list[Parameter]:
-    """``self``, what may be given without a name, and the other options of the row."""
+    """``self``, what may be given without a name, other options of the row, and calibrations."""
     options = {option.name: option for option in row.options if option.name != "files"}
     aliases = {option.alias: option.name for option in row.options if option.alias}
     found = [Parameter("self", Parameter.POSITIONAL_OR_KEYWORD)]
@@ -100,6 +105,9 @@ def parameters(row: FormatRow, order: tuple[str, ...]) -> list[Parameter]:
                 annotation=option.annotation,
             )
         )
+    for name in (name for name in FACTS if name not in options):
+        annotation = ANNOTATIONS.get(name, "Any")
+        found.append(Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
     return found
 
 
@@ -123,6 +131,8 @@ def _described(signature: Signature, row: FormatRow) -> list[str]:
             about = "Of no effect: there is one way to read it, and ``'buffered'`` is refused."
         elif name == "files":
             about = "The files, in the order of their frames."
+        elif name in FACTS:
+            about = "As for ``calibrate``: what the file does not say of its axes."
         else:
             about = "The file, or a folder, a pattern or a list of files that make up a stack."
         lines.append(fill(about, 92, initial_indent="    ", subsequent_indent="    "))

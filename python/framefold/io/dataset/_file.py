@@ -11,6 +11,7 @@ from framefold import _engine
 from framefold.common._telling import tell, tell_of
 from framefold.exceptions import ArgumentTypeError, FramefoldError, InvalidArgumentError
 from framefold.io.dataset._backends import IOBackend
+from framefold.io.dataset._calibration import split_facts
 from framefold.io.dataset._table import format_rows
 from framefold.io.dataset.base import DataSet
 from framefold.warnings import DataSetWarning
@@ -130,7 +131,7 @@ class FileDataSet(DataSet):
     _order: ClassVar[tuple[str, ...]] = ("path",)
 
     def __init__(self, *values: Any, **options: Any) -> None:
-        options = self._by_name(values, options)
+        options, facts = split_facts(self._by_name(values, options))
         first = self._order[0]
         if options.get(first) is None:
             raise ArgumentTypeError(f"{type(self).__name__}(…) takes {first}, got none")
@@ -138,6 +139,8 @@ class FileDataSet(DataSet):
         engine, how = open_files(self.filetype, list(path) if first == "files" else path, options)
         super().__init__(engine)
         self._opened_with = how
+        if facts:
+            self.__dict__.update(self.calibrate(**facts).__dict__)
 
     @classmethod
     def _by_name(cls, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
