@@ -265,7 +265,7 @@ def test_wrong_arguments_of_load(ctx, tmp_path, data):
         ctx.open(tmp_path / "nowhere.mib")
     with pytest.raises(FramefoldError):
         ctx.open(tmp_path)
-    with pytest.raises(InvalidArgumentError, match="takes one path"):
+    with pytest.raises(InvalidArgumentError, match=r"takes one path.*load\('mib', path\)"):
         ctx.load("raw")
 
 
@@ -304,3 +304,24 @@ def test_a_use_that_means_nothing(ctx, dataset):
     with pytest.warns(UserWarning, match="use='internal', which means nothing"):
         result = ctx.run_udf(dataset=dataset, udf=Used())["x"].data
     assert (result == 3).all()
+
+
+@pytest.mark.parametrize(
+    ("attempt", "error", "words"),
+    [
+        (lambda ctx, ds: ff.load("scan.mib"), AttributeError, r"Context\(\)\.load"),
+        (lambda ctx, ds: ctx.load("Scan.mib"), InvalidArgumentError, r"load\('Scan\.mib', .*open"),
+        (lambda ctx, ds: ctx.run_udf(ds, np.sum), TypeError, "map.dataset, function."),
+        (lambda ctx, ds: ctx.run_udf(ds, "sum"), TypeError, r"'sum' .* ReductionUDF\('sum'\)"),
+        (lambda ctx, ds: ctx.run_udf(ds, ff.SumUDF), TypeError, "not the class"),
+        (lambda ctx, ds: ctx.run_udf(ds[:], ff.SumUDF()), ValueError, r"load\('memory', data="),
+        (
+            lambda ctx, ds: ff.detectors.disk(ctx, r=4),
+            ValueError,
+            "is a Context; pass the data set",
+        ),
+    ],
+)
+def test_what_newcomers_try_first_is_answered(attempt, error, words):
+    with pytest.raises(error, match=words):
+        attempt(ff.Context.make_with("inline"), ff.example_scan())

@@ -76,6 +76,11 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     """Import what is asked for, once; start-up stays short."""
     if name not in _LAZY:
+        if name in ("open", "load", "run_udf", "map"):
+            raise AttributeError(
+                f"module {__name__!r} has no attribute {name!r}; it is a method of Context: "
+                f"framefold.Context().{name}(…)"
+            )
         return submodule(__name__, name)
     from importlib import import_module
 

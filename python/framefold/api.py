@@ -592,9 +592,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     ) -> Run:
         """Check all arguments and plan the run."""
         if not isinstance(dataset, DataSet):
+            memory = "('memory', data=array)" if isinstance(dataset, np.ndarray) else ""
             raise InvalidArgumentError(
                 f"dataset is a {type(dataset).__name__}; use the result of Context.open or "
-                f"Context.load"
+                f"Context.load{memory}"
             )
         executor = self.executor
         options = corrections, backends, executor.find_workers

@@ -402,14 +402,24 @@ def _assign_formats(
 def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
     if isinstance(udf, UDF):
         return [udf]
-    udfs: list[UDF] = list(udf) if isinstance(udf, Iterable) else [udf]
+    # Texts are iterables, too.
+    single = isinstance(udf, str) or not isinstance(udf, Iterable)
+    udfs: list[Any] = [udf] if single else list(udf)
     if not udfs:
         raise InvalidArgumentError("there is no UDF to run: the list is empty; pass at least one")
     for each in udfs:
         if not isinstance(each, UDF):
-            hint = "; pass an instance, not the class" if isinstance(each, type) else ""
-            raise ArgumentTypeError(f"{each!r} is not a UDF{hint}")
+            raise ArgumentTypeError(f"{each!r} is not a UDF{_instead_of(each)}")
     return udfs
+
+
+def _instead_of(other: Any) -> str:
+    """What to pass where something is no UDF."""
+    if isinstance(other, type):
+        return "; pass an instance, not the class"
+    if isinstance(other, str):
+        return f"; ReductionUDF({other!r}) is the reduction of a name"
+    return "; map(dataset, function) applies a function to each frame" if callable(other) else ""
 
 
 def _restriction(backends: Any) -> tuple[str, ...] | None:

@@ -52,7 +52,13 @@ def place(frame: Sequence[int] | DataSet, cy: Any, cx: Any, **radii: Any) -> Pla
     if isinstance(frame, DataSet):
         dataset, shape = frame, tuple(frame.shape.sig)
     else:
-        dataset, shape = None, tuple(frame)
+        try:
+            dataset, shape = None, tuple(frame)
+        except TypeError:
+            raise InvalidArgumentError(
+                f"the first argument is a {type(frame).__name__}; pass the data set, or the shape "
+                f"of a frame, dataset.shape.sig"
+            ) from None
     if len(shape) != 2:
         raise InvalidArgumentError(
             f"detectors have two axes, and frames of shape {shape} have {len(shape)}; pass "

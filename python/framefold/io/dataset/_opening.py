@@ -43,7 +43,7 @@ def _load_as(
         raise InvalidArgumentError(
             f"the file type is {filetype!r}; use a name such as 'hdf5', or 'auto'"
         )
-    filetype = filetype.lower()
+    given_type, filetype = filetype, filetype.lower()
     if filetype == "memory":
         return MemoryDataSet(*args, **options)
     if filetype == "dask":
@@ -57,7 +57,10 @@ def _load_as(
         )
     args = (*(value for value in given if value is not None), *args)
     if not args:
-        raise InvalidArgumentError(f"load({filetype!r}, …) takes one path, got none")
+        raise InvalidArgumentError(
+            f"load({given_type!r}, …) takes one path, got none: the format comes first, as in "
+            f"load('mib', path); open(path) finds it out"
+        )
     if len(args) > 1:
         options = {**_named(filetype, args[1:], options), **options}
     known_formats(filetype)  # those of packages, too, if they may be needed
