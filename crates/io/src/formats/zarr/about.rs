@@ -81,10 +81,12 @@ impl InFolder {
         let mut list = MetadataList::new();
         for &quantity in Quantity::ALL {
             let name = quantity.name();
-            let unit = &all[format!("{name}{}", written::UNIT)];
-            if unit.as_str().unwrap_or_default() == quantity.unit() {
-                list.text(quantity, all[name].as_str());
-                list.number(quantity, all[name].as_f64());
+            let unit = all.get(format!("{name}{}", written::UNIT)).and_then(Value::as_str);
+            if let Some(value) = all.get(name)
+                && unit.unwrap_or_default() == quantity.unit()
+            {
+                list.text(quantity, value.as_str());
+                list.number(quantity, value.as_f64());
             }
         }
         all.is_object().then_some(list)

@@ -17,9 +17,13 @@ fn name(job: &Job<'_>) -> String {
     /// In UTF-8; file systems allow 255.
     const LONGEST_BYTES: usize = 200;
     let title = hyperspy::title(job);
+    let mut len_bytes = 0;
     let plain = |c: char| if r#"\:*?"<>|"#.contains(c) { '-' } else { c };
-    let mut name: String = title.chars().map(plain).collect();
-    name.truncate(name.floor_char_boundary(LONGEST_BYTES));
+    let fits = |c: &char| {
+        len_bytes += c.len_utf8();
+        len_bytes <= LONGEST_BYTES
+    };
+    let name: String = title.chars().map(plain).take_while(fits).collect();
     let name = name.trim_matches([' ', '.']);
     // The latter is what describes a group of version 3.
     if name.is_empty() || name == "zarr.json" { hyperspy::UNNAMED } else { name }.to_owned()
