@@ -19,6 +19,9 @@ pub(crate) const TEM: [(&str, Quantity, f64); 5] = [
     ("beam_current", Quantity::BeamCurrent, 1e3),
 ];
 
+/// Numbers about its camera.
+pub(crate) const CAMERA: [(&str, Quantity, f64); 1] = [("exposure", Quantity::ExposureTime, 1.0)];
+
 /// Numbers about its stage; lengths are in mm.
 pub(crate) const STAGE: [(&str, Quantity, f64); 5] = [
     ("x", Quantity::StageX, 1e3),
@@ -53,6 +56,10 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
     let stage = format!("{tem}/Stage");
     for (name, quantity, factor) in STAGE {
         list.number(quantity, signal.number(&stage, name).map(|number| number * factor));
+    }
+    let camera = format!("{tem}/Camera");
+    for (name, quantity, factor) in CAMERA {
+        list.positive(quantity, signal.number(&camera, name).map(|number| number * factor));
     }
     list.text(Q::Microscope, signal.text(tem, "microscope").as_deref());
     list.text(Q::SignalType, signal.text("metadata/Signal", "signal_type").as_deref());

@@ -33,7 +33,8 @@ impl Description {
         let mut found = Description::default();
         let text = directory.text(tag::DESCRIPTION).unwrap_or_default();
         found.metadata.text(Quantity::Software, directory.text(tag::SOFTWARE).as_deref());
-        found.metadata.text(Quantity::RecordedAt, directory.text(tag::DATE_TIME).as_deref());
+        let when = directory.text(tag::DATE_TIME).map(|when| iso_time(&when).unwrap_or(when));
+        found.metadata.text(Quantity::RecordedAt, when.as_deref());
         if text.len() > LONGEST {
             return found;
         }
@@ -207,8 +208,28 @@ impl Description {
     }
 }
 
+/// TIFF's `2016:06:13 16:08:49` as ISO 8601 has it.
+fn iso_time(when: &str) -> Option<String> {
+    let pattern = b"0000:00:00 00:00:00";
+    let is_time = when.len() == pattern.len()
+        && when.bytes().zip(pattern).all(|(byte, wanted)| match wanted {
+            b'0' => byte.is_ascii_digit(),
+            other => byte == *other,
+        });
+    let (date, time) = when.split_once(' ').filter(|_| is_time)?;
+    Some(format!("{}T{time}", date.replace(':', "-")))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn times_are_those_of_iso_8601() {
+        assert_eq!(iso_time("2016:06:13 16:08:49").as_deref(), Some("2016-06-13T16:08:49"));
+        for other in ["2015/07/30 7:17", "2016:06:13", "", "2016:06:13 16:08:4x"] {
+            assert_eq!(iso_time(other), None);
+        }
+    }
+
     use super::*;
 
     #[test]

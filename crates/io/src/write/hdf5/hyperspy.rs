@@ -2,7 +2,7 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
-use crate::headers::hyperspy::{STAGE, TEM};
+use crate::headers::hyperspy::{CAMERA, STAGE, TEM};
 use framefold_core::{AxisKind, MetadataValue, Quantity, split_names};
 
 /// The name of a signal without a title.
@@ -111,10 +111,16 @@ fn instrument(job: &Job<'_>) -> Option<Node> {
     if let Some(MetadataValue::Text(name)) = job.metadata.get(Quantity::Microscope) {
         attributes.push(("microscope".to_owned(), Value::Text(name.clone())));
     }
-    if attributes.is_empty() && stage.is_empty() {
+    // Of spectra, the exposure would be that of a spectrometer, of which there are several kinds.
+    let is_image = job.dataset.shape().sig().len() == 2;
+    let camera = if is_image { numbers(&CAMERA) } else { vec![] };
+    let groups = [("Camera", camera), ("Stage", stage)].into_iter();
+    let groups = groups.filter(|(_, attributes)| !attributes.is_empty());
+    let children: Vec<(String, Node)> = groups
+        .map(|(name, attributes)| (name.to_owned(), Node::Group { attributes, children: vec![] }))
+        .collect();
+    if attributes.is_empty() && children.is_empty() {
         return None;
     }
-    let stage = (!stage.is_empty()).then_some(Node::Group { attributes: stage, children: vec![] });
-    let children = stage.map(|stage| ("Stage".to_owned(), stage)).into_iter().collect();
     Some(Node::group(vec![("TEM", Node::Group { attributes, children })]))
 }
