@@ -1,6 +1,7 @@
 //! A source laid out on a scan grid.
 
 use crate::axes::{Axis, AxisKind, Calibration, axes};
+use crate::scans::suggested_scans;
 use crate::{
     Corrections, DType, DataSource, Error, FileStamp, MetadataList, Presence, Result, Shape,
 };
@@ -226,9 +227,19 @@ impl Dataset {
         };
         let rows = rows
             .map(|rows| format!("the data have rows of {rows} positions: the picture is sheared"));
+        // Where the file knows of a scan that fits, nothing else has to; a square may be a guess.
+        let own = info.nav_shape.iter().fold(1, |n: u64, &len| n.saturating_mul(len as u64));
+        let is_square = matches!(*info.nav_shape, [y, x] if y == x);
+        let is_known = own == info.n_frames && info.nav_shape.len() > 1 && !is_square;
+        let asked = self.nav_was_given && self.sync_offset == 0 && !is_known;
+        let fitting = if asked && n_positions != info.n_frames {
+            format!("; these fit: {}", suggested_scans(info.n_frames))
+        } else {
+            String::new()
+        };
         let text = parts.into_iter().chain(rows).collect::<Vec<_>>().join(", ");
         Some(format!(
-            "the scan shape {nav:?}{offset} has {n_positions} positions for {} frames; {text}",
+            "the scan shape {nav:?}{offset} has {n_positions} positions for {} frames; {text}{fitting}",
             info.n_frames
         ))
     }

@@ -19,7 +19,7 @@ use crate::options::OpenOptions;
 use crate::options::{self, OptionKind, OptionSpec};
 use crate::readers::linear::frame_bytes;
 use crate::readers::linear::{LinearFile, LinearSource, LinearSpec, Pixels};
-use framefold_core::{Dataset, Error, MetadataList, Result};
+use framefold_core::{Dataset, Error, MetadataList, Result, suggested_scans};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -97,7 +97,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
     let Some(nav_shape) = &options.nav_shape else {
         let what = if options.files.is_empty() { "file holds" } else { "files hold" };
         return Err(Error::invalid("raw files need the option 'nav_shape'").with_hint(format!(
-            "the {what} {n_frames} frames: give, for example, nav_shape=({n_frames},)"
+            "the {what} {n_frames} frames: give, for example, {}",
+            suggested_scans(n_frames)
         )));
     };
     let mut details = Vec::new();

@@ -14,7 +14,7 @@
 
 use crate::headers::geometry::square_or_line;
 use crate::headers::xml::Element;
-use framefold_core::{Error, MetadataList, Quantity, Result};
+use framefold_core::{Error, MetadataList, Quantity, Result, suggested_scans};
 
 /// A scan of more than this many times the frames that are there is not believed.
 const MAX_SCAN_PER_FRAME: u64 = 1024;
@@ -131,7 +131,8 @@ fn suggest(scans: &[(Vec<u64>, &'static str)], n_frames: u64, told: &str) -> Nav
         return NavSuggestion { warning: Some(warning), ..NavSuggestion::exact(shape, origin) };
     }
     by_number(Some(format!(
-        "{told} {shape:?}, which {n_frames} frames do not fit; give nav_shape if you know it"
+        "{told} {shape:?}, which {n_frames} frames do not fit; these would: {}",
+        suggested_scans(n_frames)
     )))
 }
 

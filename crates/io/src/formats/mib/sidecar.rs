@@ -5,7 +5,7 @@
 //! writing software; values can be padded with spaces.
 
 use super::layout::Depth;
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, suggested_scans};
 
 /// The largest sidecar that is believed; known ones have 2048 bytes.
 pub(super) const MAX_LEN: u64 = 1 << 20;
@@ -127,7 +127,8 @@ impl Sidecar {
                 }
                 None => warnings.push(format!(
                     "the .hdr file describes a scan of {y} x {x} positions, which {n_frames} \
-                     frames do not fit; give nav_shape if you know it"
+                     frames do not fit; these would: {}",
+                    suggested_scans(n_frames)
                 )),
             }
         }

@@ -19,7 +19,7 @@
 //! coordinates, which is not read: their frames are delivered in the order of time.
 
 use crate::headers::fields::read_small;
-use framefold_core::{MetadataList, Quantity, Result};
+use framefold_core::{MetadataList, Quantity, Result, suggested_scans};
 use std::path::{Path, PathBuf};
 
 /// The largest file that is believed.
@@ -129,7 +129,8 @@ impl Info {
         }
         line(format!(
             "the _info.txt file describes a scan of {y} x {x} positions, which {n_frames} frames \
-             do not fit; give nav_shape if you know it"
+             do not fit; these would: {}",
+            suggested_scans(n_frames)
         ))
     }
 
