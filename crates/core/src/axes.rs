@@ -222,6 +222,21 @@ mod tests {
     }
 
     #[test]
+    fn of_several_steps_that_of_diffraction_goes_first() {
+        let mut metadata = MetadataList::new();
+        let last = |metadata: &MetadataList| axes(&[], &[5, 6], metadata)[1].to_string();
+        for (step, shown) in [
+            (Quantity::ImageStepX, "x: 6 × 1 nm"),
+            (Quantity::AngleStepX, "x: 6 × 2 mrad"),
+            (Quantity::DiffractionStepX, "x: 6 × 3 1/nm"),
+        ] {
+            metadata
+                .number(step, shown.split(' ').nth(3).and_then(|text| text.parse::<f64>().ok()));
+            assert_eq!(last(&metadata), shown);
+        }
+    }
+
+    #[test]
     fn what_no_quantity_says_goes_first() {
         let mut metadata = MetadataList::new();
         metadata.number(Quantity::ScanStepX, 2.0);
