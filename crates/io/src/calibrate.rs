@@ -301,6 +301,8 @@ mod tests {
         assert_eq!(changed.metadata().get_number(Quantity::AngleOffsetX), None);
         let counted = with("", "", &[2.0, 3.0])(plain());
         assert!(shown(&counted).ends_with("y: 5 × 1, from -2; x: 6 × 1, from -3"));
+        let moved = with("", "", &[1.0, 0.0])(counted.clone());
+        assert!(shown(&moved).ends_with("y: 5 × 1, from -1; x: 6"), "{}", shown(&moved));
         assert!(shown(&with("", "0.2 1/nm", &[])(counted)).ends_with(frame));
         // Spectra have energies or wavelengths.
         let spectra = || dataset(&[2, 8], 1);
