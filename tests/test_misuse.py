@@ -325,3 +325,18 @@ def test_a_use_that_means_nothing(ctx, dataset):
 def test_what_newcomers_try_first_is_answered(attempt, error, words):
     with pytest.raises(error, match=words):
         attempt(ff.Context.make_with("inline"), ff.example_scan())
+
+
+def test_merge_that_returns_results_is_told_to_write_them(ctx):
+    class Returning(Nav):
+        def merge(self, dest, src):
+            return {"x": src.x}
+
+    class ReturningDest(Nav):
+        def merge(self, dest, src):
+            dest.x[:] = src.x
+            return dest
+
+    with pytest.raises(UDFError, match=r"Returning\.merge returned a dict, .* write into dest"):
+        ctx.run_udf(ff.example_scan(), Returning())
+    assert ctx.run_udf(ff.example_scan(), ReturningDest())["x"].data.all()

@@ -28,7 +28,7 @@ from framefold.common.buffers import (
 from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
-from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError
+from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError, UDFError
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.engine import main_side
@@ -438,10 +438,14 @@ class MergeTask:
         warned = self.bridge.warned
         dest = MergeData("result buffer", views, warned)
         src = MergeData("result buffer", partial, warned)
-        if self._merge_by_name:
-            self.udf.merge(dest=dest, src=src)
-        else:
-            self.udf.merge(dest, src)
+        merge: Callable[..., Any] = self.udf.merge
+        returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
+        if isinstance(returned, Mapping):
+            raise UDFError(
+                f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "
+                f"returns has no effect: write into dest, as in dest.name[:] += src.name; "
+                f"merge_all returns a dict"
+            )
         self.merged[part] = True
 
     def results(self) -> list[npt.NDArray[Any] | ArrayWithMask | OverScan]:
