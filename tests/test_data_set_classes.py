@@ -202,3 +202,19 @@ def test_texts_and_other_numbers_do_not_turn_anything_on(files, value):
         ff.Context.make_with("inline").load("mib", path, disable_glob=value)
     for fine in (True, np.False_, 0, 1):
         ff.Context.make_with("inline").load("mib", path, disable_glob=fine)
+
+
+def test_classes_turn_and_calibrate_as_load_does(tmp_path):
+    from framefold.io.dataset.mib import MIBDataSet
+
+    ff.example_files(tmp_path)
+    options = {"flip": "y", "transpose": True, "scan_step": "2nm", "pixel_size": (1.2, "mrad")}
+    ctx = ff.Context.make_with("inline")
+    for some in ({}, {"flip": "y"}, {"scan_step": "2nm"}, options):
+        made = MIBDataSet(tmp_path / "scan.hdr", **some)
+        loaded = ctx.load("mib", tmp_path / "scan.hdr", **some)
+        assert made.axes == loaded.axes
+        np.testing.assert_array_equal(made[3, 4], loaded[3, 4])
+        copy = pickle.loads(pickle.dumps(made))
+        assert copy.axes == loaded.axes
+        np.testing.assert_array_equal(copy[3, 4], loaded[3, 4])

@@ -131,7 +131,7 @@ class FileDataSet(DataSet):
     _order: ClassVar[tuple[str, ...]] = ("path",)
 
     def __init__(self, *values: Any, **options: Any) -> None:
-        options, facts = split_facts(self._by_name(values, options))
+        options, turn, facts = split_facts(self._by_name(values, options))
         first = self._order[0]
         if options.get(first) is None:
             raise ArgumentTypeError(f"{type(self).__name__}(…) takes {first}, got none")
@@ -139,8 +139,8 @@ class FileDataSet(DataSet):
         engine, how = open_files(self.filetype, list(path) if first == "files" else path, options)
         super().__init__(engine)
         self._opened_with = how
-        if facts:
-            self.__dict__.update(self.calibrate(**facts).__dict__)
+        turned = self.orient(**turn) if turn else self
+        self.__dict__.update((turned.calibrate(**facts) if facts else turned).__dict__)
 
     @classmethod
     def _by_name(cls, values: tuple[Any, ...], options: dict[str, Any]) -> dict[str, Any]:
