@@ -54,6 +54,23 @@ def test_functions_on_dask():
         assert pid in pids.values()
 
 
+def test_workers_are_found_while_the_client_asks_for_other_facts(monkeypatch):
+    """It asks now and then for what the scheduler says of itself, without workers."""
+    pytest.importorskip("distributed")
+    with ff.Context.make_with("dask", cpus=1) as ctx:
+        client = ctx.executor.client
+        client.wait_for_workers(1, 60)
+        sync = client.sync
+
+        def sync_and_ask(*args, **kwargs):
+            found = sync(*args, **kwargs)
+            sync(client._update_scheduler_info)
+            return found
+
+        monkeypatch.setattr(client, "sync", sync_and_ask)
+        assert [worker.name for worker in ctx.executor.get_available_workers()] == ["default-cpu-0"]
+
+
 class Threads(ff.UDF):
     """How many threads user code is to use, and libraries use."""
 

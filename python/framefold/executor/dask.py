@@ -287,7 +287,8 @@ class DaskJobExecutor(JobExecutor):
                 return {}
             finally:
                 task.release()
-        about = self.client.scheduler_info(n_workers=-1)["workers"]
+        # Not of scheduler_info, which at times gives what the client asked for in the meantime.
+        about = self.client.sync(self.client.scheduler.identity, n_workers=-1)["workers"]
         return {
             address: WorkerInfo(
                 str(known["name"]), known["host"], known["nthreads"], dict(known["resources"])
