@@ -95,6 +95,7 @@ SECTIONS = (
                 "Functions of your own",
                 (
                     "guide/udfs",
+                    "guide/good-udfs",
                     "guide/libraries",
                     "guide/array-formats",
                     "guide/packages",

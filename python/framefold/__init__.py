@@ -19,6 +19,7 @@ from framefold.compat.submodules import submodule
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from framefold.checking import check_udf
     from framefold.compat.as_libertem import install_as_libertem
     from framefold.io.dataset._own import register_format
     from framefold.udf.auto import AutoUDF
@@ -47,6 +48,7 @@ __all__ = [
     "SumSigUDF",
     "SumUDF",
     "__version__",
+    "check_udf",
     "example_files",
     "example_scan",
     "install_as_libertem",
@@ -66,6 +68,7 @@ _LAZY = {
     "StdDevUDF": "framefold.udf.stddev",
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
+    "check_udf": "framefold.checking",
     "example_files": "framefold.utils.example",
     "example_scan": "framefold.utils.example",
     "install_as_libertem": "framefold.compat.as_libertem",

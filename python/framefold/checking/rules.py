@@ -1,0 +1,278 @@
+"""The rules that results have to keep to, each tried by runs that must not differ."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.checking.compare import differing
+from framefold.checking.report import Finding
+from framefold.checking.sample import Results, Sample
+from framefold.executor.make import ExecutorName
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+
+#: What another order of sums may change in single precision, and what it may not.
+ROUNDING = 1e-4
+#: Results of kinds other than nav are merged once for each partition.
+LARGE = 256 << 20
+
+
+def repeats(sample: Sample, base: Results) -> Iterator[Finding]:
+    """A second run gives the same."""
+    for name, how in differing(sample.run(), base).items():
+        yield Finding(
+            "repeat",
+            True,
+            f"'{name}' differs from one run to the next ({how}). Results must follow from data and "
+            f"parameters alone: seed random numbers by a parameter, and keep nothing in variables "
+            f"of the class or the module",
+            name,
+        )
+
+
+def each_frame_counts(sample: Sample, base: Results) -> Iterator[Finding]:
+    """Results that are of all frames do not follow from the last one alone."""
+    merged = [name for name, result in base.items() if result.kind != "nav"]
+    last = np.zeros(len(sample.data.reshape(-1, *sample.sig)), bool)
+    last[-1] = True
+    for name in _follow_from(sample, base, merged, _frames(sample, last)):
+        yield Finding(
+            "frames",
+            True,
+            f"'{name}' (kind '{base[name].kind}') is that of the last frame alone: each call "
+            f"replaces what the calls before it wrote. Use +=, or combine with what is there",
+            name,
+        )
+
+
+def tiles(sample: Sample, base: Results) -> Iterator[Finding]:
+    """How frames are cut into tiles makes no difference."""
+    rows = sample.sig[0]
+    half = -(-rows // 2)
+    last_frame = np.zeros(sample.n_frames, bool)
+    last_frame[-1] = True
+    last_rows = np.zeros(sample.sig, bool)
+    last_rows[half:] = True
+    told: set[str] = set()
+    ways = [
+        ((1, *sample.sig), "one frame deep", _frames(sample, last_frame)),
+        ((sample.n_frames, half, *sample.sig[1:]), "of half a frame", _pixels(sample, last_rows)),
+    ]
+    for shape, words, kept in ways:
+        if shape == (sample.n_frames, *sample.sig):
+            continue
+        with _failing("tiles", f"over tiles {words}") as failed:
+            found = sample.run(tile=shape)
+        yield from failed
+        if failed:
+            continue
+        different = {
+            name: how for name, how in differing(found, base, ROUNDING).items() if name not in told
+        }
+        told.update(different)
+        replaced = _follow_from(sample, found, different, kept, tile=shape)
+        for name, how in different.items():
+            why = (
+                "each tile replaces what the tiles before it gave: use +=, or combine with what "
+                "is there"
+                if name in replaced
+                else "process_tile sees some frames, or a part of each, at a time, and has to give "
+                "the same however they are cut. What needs whole frames is for process_frame"
+            )
+            yield Finding(
+                "tiles", True, f"'{name}' differs with tiles {words} ({how}): {why}", name
+            )
+
+
+def partitions(sample: Sample, base: Results) -> Iterator[Finding]:
+    """How the scan is cut into partitions makes no difference."""
+    told: set[str] = set()
+    for n in (2, min(5, sample.n_frames), sample.n_frames):
+        with _failing("partitions", f"with {n} partitions") as failed:
+            found = sample.run(partitions=n)
+        yield from failed
+        if failed:
+            return
+        different = {
+            name: how for name, how in differing(found, base, ROUNDING).items() if name not in told
+        }
+        told.update(different)
+        if n != 2:
+            # Which frames the last of them has is known for two.
+            replaced: Collection[str] = ()
+        else:
+            half = np.arange(sample.n_frames) >= -(-sample.n_frames // 2)
+            replaced = _follow_from(sample, found, different, _frames(sample, half), partitions=2)
+        for name, how in different.items():
+            yield Finding(
+                "merge" if name in replaced else "partitions",
+                True,
+                f"'{name}' differs between one partition and {n} ({how}): "
+                + _about_partitions(name, base[name].kind, name in replaced),
+                name,
+            )
+
+
+def _about_partitions(name: str, kind: str, replaced: bool) -> str:
+    if replaced:
+        return (
+            f"merge replaces what was merged before. Combine both, as in "
+            f"dest.{name}[:] += src.{name}"
+        )
+    if kind == "nav":
+        return (
+            "the entry of a frame depends on other frames of its partition, and partitions are cut "
+            "anywhere. Compute what needs all frames in get_results"
+        )
+    return (
+        "merged partial results have to be what one partition with all frames gives. Merge sums "
+        "and counts, and divide in get_results"
+    )
+
+
+def selections(sample: Sample, base: Results) -> Iterator[Finding]:
+    """A ROI works, however what it selects is cut."""
+    roi = np.zeros(sample.n_frames, bool)
+    roi[::2] = True
+    roi = roi.reshape(sample.nav)
+    with _failing("roi", "with a ROI") as failed:
+        whole = sample.run(roi=roi)
+        found = sample.run(roi=roi, partitions=min(3, int(roi.sum())))
+    yield from failed
+    for name, how in ({} if failed else differing(found, whole, ROUNDING)).items():
+        yield Finding(
+            "roi",
+            True,
+            f"'{name}' differs between one partition and three under a ROI ({how}), and without "
+            f"one it does not: results of kind 'nav' have an entry for each selected frame, "
+            f"in their order, and meta.dataset_shape is that of the whole scan",
+            name,
+        )
+
+
+def dtypes(sample: Sample) -> Iterator[Finding]:
+    """Integers give what the same values give as floating-point numbers."""
+    if sample.data.dtype.kind not in "iu" or sample.data.dtype.itemsize > 4:
+        return
+    # As bright as the dtype allows, so that what would overflow does.
+    top = np.iinfo(sample.data.dtype).max
+    brightest = max(1, int(sample.data.max(initial=0)))
+    bright = (sample.data.astype("float64") * (top / brightest)).astype(sample.data.dtype)
+    try:
+        found, expected = sample.run(bright), sample.run(bright.astype("float64"))
+    except Exception:  # it need not bear values that nobody has measured
+        return
+    for name, how in differing(found, expected, ROUNDING).items():
+        yield Finding(
+            "dtype",
+            True,
+            f"'{name}' differs between data of {bright.dtype} up to {top} and the same values as "
+            f"float64 ({how}): sums and differences of integers overflow. Compute in a wider "
+            f"dtype, as in frame.sum(dtype='float64'), or leave get_preferred_input_dtype as it is",
+            name,
+        )
+
+
+def executors(sample: Sample) -> Iterator[Finding]:
+    """Threads and worker processes give the same bits."""
+    n = min(5, sample.n_frames)
+    try:
+        here = sample.run(partitions=n)
+    except Exception:  # which partitions() has found
+        return
+    others: tuple[ExecutorName, ...] = ("threads", "processes")
+    for executor in others:
+        with _failing("executors", f"on {executor}") as failed:
+            found = sample.run(partitions=n, executor=executor)
+        yield from failed
+        for name, how in ({} if failed else differing(found, here)).items():
+            why = (
+                "what a worker process changes outside of results stays in that process"
+                if executor == "processes"
+                else "threads share what is kept in variables of the class or the module"
+            )
+            yield Finding(
+                "executors",
+                True,
+                f"'{name}' is other on {executor} ({how}): {why}. Use results, task_data "
+                f"and params",
+                name,
+            )
+
+
+def sizes(sample: Sample, base: Results, dataset: DataSet) -> Iterator[Finding]:
+    """Results are smaller than the data."""
+    frame = prod(sample.sig) * sample.data.itemsize
+    for name, result in base.items():
+        size = result.array.nbytes
+        if result.kind == "nav":
+            each = size / sample.n_frames
+            whole = each * dataset.shape.nav.size
+            if each >= frame and whole >= LARGE:
+                yield Finding(
+                    "size",
+                    False,
+                    f"'{name}' takes {whole / 2**30:.1f} GiB for the whole scan, as much as the "
+                    f"data or more; results are kept in memory",
+                    name,
+                )
+        elif size >= LARGE:
+            yield Finding(
+                "size",
+                False,
+                f"'{name}' takes {size / 2**20:.0f} MiB, which each partition makes and merges",
+                name,
+            )
+
+
+def _frames(sample: Sample, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which values are those of some frames."""
+    mask = kept.reshape(*sample.nav, *(1,) * len(sample.sig))
+    return np.broadcast_to(mask, sample.data.shape)
+
+
+def _pixels(sample: Sample, kept: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Which values are those of some pixels."""
+    return np.broadcast_to(kept, sample.data.shape)
+
+
+def _follow_from(
+    sample: Sample,
+    results: Results,
+    names: Collection[str],
+    kept: npt.NDArray[np.bool_],
+    **how: Any,
+) -> set[str]:
+    """Those of the results that change with the values that are kept, and with no others."""
+    if not names or kept.all():
+        return set()
+    data = sample.data
+    one = np.array(1, data.dtype)
+    high = data.max() + one if data.max() + one > data.max() else data.min()
+    fills = [np.zeros((), data.dtype), high]
+    try:
+        others = [sample.run(np.where(kept, data, fill), **how) for fill in fills]
+        alone = [sample.run(np.where(kept, fill, data), **how) for fill in fills]
+    except Exception:  # values that the function cannot bear say nothing about the others
+        return set()
+    changed: set[str] = set().union(*(differing(each, results) for each in others))
+    matters: set[str] = set().union(*(differing(each, results) for each in alone))
+    return (set(names) - changed) & matters
+
+
+@contextmanager
+def _failing(rule: str, when: str) -> Iterator[list[Finding]]:
+    """Make a finding of what is raised."""
+    found: list[Finding] = []
+    try:
+        yield found
+    except Exception as error:
+        words = " ".join(str(error).split())
+        found.append(Finding(rule, True, f"fails {when}: {type(error).__name__}: {words}"))

@@ -1,0 +1,74 @@
+"""Runs a UDF in all the ways that must not make a difference."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from framefold.checking import rules
+from framefold.checking.report import Finding, UDFReport
+from framefold.checking.sample import Sample
+from framefold.checking.watch import watched_run
+from framefold.exceptions import ArgumentTypeError, MissingMergeError
+from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.io.dataset.base import DataSet
+
+__all__ = ["check_udf"]
+
+
+def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
+    """Try whether a UDF keeps to the rules of the interface, and say in words what it breaks.
+
+    Runs it about twenty times over the first positions of a scan: cut into other partitions and
+    tiles, on threads and on worker processes, under a ROI, over the same values in another dtype,
+    over changed values, and watched. None of that may change what the results are of. Neither
+    ``udf`` nor ``dataset`` are changed.
+
+    Parameters
+    ----------
+    udf
+        Any, with its parameters. AUX data are cut as the data are.
+    dataset
+        Data that it is made for.
+    frames
+        About how many frames to run it over; fewer, if they are larger than 256 MiB together.
+
+    Returns
+    -------
+    UDFReport
+        True if no result is wrong; ``print`` shows it.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If the scan has fewer than two positions, or there is no frame at one of the first.
+    Exception
+        What the UDF raises when it runs over all of these frames at once.
+    """
+    if not isinstance(udf, UDF):
+        hint = "; pass an instance, not the class" if isinstance(udf, type) else ""
+        raise ArgumentTypeError(f"{udf!r} is not a UDF{hint}")
+    name = type(udf).__name__
+    sample = Sample(udf, dataset, frames)
+    try:
+        try:
+            base = sample.run()
+        except MissingMergeError as error:
+            return UDFReport(name, str(sample), 1, (Finding("merge", True, str(error)),))
+        if findings := list(rules.repeats(sample, base)):
+            # Nothing can be compared.
+            return UDFReport(name, str(sample), sample.runs, tuple(findings))
+        for rule in (rules.each_frame_counts, rules.tiles, rules.partitions, rules.selections):
+            # What has one cause is told once.
+            known = {finding.buffer for finding in findings if finding.buffer}
+            findings += [each for each in rule(sample, base) if each.buffer not in known]
+        findings += rules.dtypes(sample)
+        findings += rules.executors(sample)
+        costs, time = watched_run(sample)
+        findings += costs
+        findings += rules.sizes(sample, base, dataset)
+        findings.sort(key=lambda finding: not finding.wrong)
+        return UDFReport(name, str(sample), sample.runs, tuple(findings), time)
+    finally:
+        sample.close()
