@@ -18,12 +18,12 @@ pub(crate) use cursor::TileCursor;
 use crate::arrays::descr;
 use crate::ending::attached;
 use crate::errors::from_python;
-use crate::words::Word;
+use crate::words::{Processing, Word};
 use accumulator::{PyAccumulator, Task};
 use attached::Attached;
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
-    InputDType, JobMeta, Merger, Method, Partition, Requirements, RunMeta, SourceInfo, StoredDType,
+    InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType,
     Udf,
 };
 use framefold::{Cancel, Error, Result};
@@ -95,7 +95,7 @@ impl Udf for PyUdf {
         });
         let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
-        let method = Method::parse(&method)?;
+        let method = Processing::parse(&method)?.method();
         let format = ArrayFormat::parse(&layout)?;
         let preferred = StoredDType::parse(&dtype).map_err(|error| {
             Error::invalid(format!("get_preferred_input_dtype: {}", error.message()))

@@ -27,10 +27,38 @@ pub(crate) trait Word: Copy + 'static {
     }
 }
 
-impl Word for Method {
+/// Which method of a Python UDF processes the data.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Processing {
+    /// `process_tile`.
+    Tile,
+    /// `process_frames`: some whole frames at a time.
+    Frames,
+    /// `process_frame`: one after the other.
+    Frame,
+    /// `process_partition`.
+    Partition,
+}
+
+impl Processing {
+    /// What that asks of the planner.
+    pub(crate) fn method(self) -> Method {
+        match self {
+            Processing::Tile => Method::Tile,
+            Processing::Frames | Processing::Frame => Method::Frame,
+            Processing::Partition => Method::Partition,
+        }
+    }
+}
+
+impl Word for Processing {
     const OF: &'static str = "method of processing";
-    const ALL: &'static [(&'static str, Self)] =
-        &[("tile", Method::Tile), ("frame", Method::Frame), ("partition", Method::Partition)];
+    const ALL: &'static [(&'static str, Self)] = &[
+        ("tile", Processing::Tile),
+        ("frames", Processing::Frames),
+        ("frame", Processing::Frame),
+        ("partition", Processing::Partition),
+    ];
 }
 
 impl Word for ArrayFormat {

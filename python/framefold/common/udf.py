@@ -15,6 +15,7 @@ class UDFMethod(StrEnum):
     """How much of the data a UDF wants to see in one call."""
 
     TILE = "tile"
+    FRAMES = "frames"
     FRAME = "frame"
     PARTITION = "partition"
 

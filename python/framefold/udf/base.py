@@ -64,6 +64,7 @@ __all__ = [
 #: Methods of which one processes the data, in order of precedence.
 PROCESS_METHODS = {
     "tile": "process_tile",
+    "frames": "process_frames",
     "frame": "process_frame",
     "partition": "process_partition",
 }
@@ -73,8 +74,8 @@ class UDF(BackendConstants):
     """Base class of user-defined functions.
 
     Subclasses declare result buffers in :meth:`get_result_buffers` and implement one of
-    ``process_tile(self, tile)``, ``process_frame(self, frame)`` and
-    ``process_partition(self, partition)``, in this order of precedence. Keyword arguments of
+    ``process_tile(self, tile)``, ``process_frames(self, frames)``, ``process_frame(self, frame)``
+    and ``process_partition(self, partition)``, in this order of precedence. Keyword arguments of
     the constructor are available as ``self.params``.
 
     Parameters
@@ -208,7 +209,7 @@ class UDF(BackendConstants):
         return {}
 
     def get_method(self) -> UDFMethod | str:
-        """Which method processes the data: ``'tile'``, ``'frame'`` or ``'partition'``."""
+        """Which method processes the data: ``'tile'``, ``'frames'``, ``'frame'``, ``'partition'``."""
         for method, name in PROCESS_METHODS.items():
             if hasattr(self, name):
                 return UDFMethod(method)
@@ -222,7 +223,11 @@ class UDF(BackendConstants):
         return np.float32
 
     def get_tiling_preferences(self) -> dict[str, Any]:
-        """Wishes for the size of tiles: ``depth`` in frames and ``total_size`` in bytes."""
+        """Wishes for the size of tiles: ``depth`` in frames and ``total_size`` in bytes.
+
+        For ``process_frames``, if this is overridden, the most frames, and the most bytes, that
+        it gets at a time; otherwise as many as fit the cache.
+        """
         return {"depth": self.TILE_DEPTH_DEFAULT, "total_size": self.TILE_SIZE_MAX}
 
     def get_task_data(self) -> dict[str, Any]:
@@ -416,7 +421,7 @@ def not_assignable(buffers: Mapping[str, BufferDeclaration]) -> dict[str, Buffer
 
 
 def own_method(udf: UDF, builtin: type[UDF]) -> UDFMethod:
-    """Frames for a class that has its own way to process them, and none for tiles, else tiles.
+    """The way to process data that a class has of its own, in order of precedence, else tiles.
 
     Parameters
     ----------
@@ -426,9 +431,11 @@ def own_method(udf: UDF, builtin: type[UDF]) -> UDFMethod:
         Has ``process_tile`` and ``process_frame``, which do the same.
     """
     cls: Any = type(udf)
-    own_tiles = cls.process_tile is not builtin.process_tile  # type: ignore[attr-defined]
-    own_frames = cls.process_frame is not builtin.process_frame  # type: ignore[attr-defined]
-    return UDFMethod.FRAME if own_frames and not own_tiles else UDFMethod.TILE
+    for method in (UDFMethod.TILE, UDFMethod.FRAMES, UDFMethod.FRAME):
+        name = PROCESS_METHODS[method]
+        if getattr(cls, name, None) is not getattr(builtin, name, None):
+            return method
+    return UDFMethod.TILE
 
 
 #: The reference system's names for the same things.

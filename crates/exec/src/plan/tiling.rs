@@ -75,9 +75,10 @@ pub(super) fn choose(
         let depth = options.tile_depth.unwrap_or(SLICED_DEPTH).min(longest);
         return tiles(shape, depth, "as asked for".into());
     }
+    let stack = requirements.iter().filter_map(|r| stack_of(r, frame_bytes)).min();
     if let FrameSize::Sparse(bytes) = frame {
         let fits = budget / usize::try_from(bytes).unwrap_or(usize::MAX).max(1);
-        let depth = options.tile_depth.unwrap_or(fits).clamp(1, longest);
+        let depth = options.tile_depth.or(stack).unwrap_or(fits).clamp(1, longest);
         let budget = explain::bytes_usize(budget);
         return tiles(sig, depth, format!("whole frames, whose entries fit {budget} together"));
     }
@@ -85,8 +86,10 @@ pub(super) fn choose(
     let whole = method == Method::Frame || (fits && may_stay);
     if whole {
         let depth = (budget / frame_bytes).max(1);
-        let depth = options.tile_depth.unwrap_or(depth).min(longest);
-        let why = if fits {
+        let depth = options.tile_depth.or(stack).unwrap_or(depth).min(longest);
+        let why = if stack.is_some() {
+            "stacks of whole frames, as deep as a UDF asks for".into()
+        } else if fits {
             format!("whole frames that fit {} together", explain::bytes_usize(budget))
         } else {
             "a UDF takes whole frames, one at a time".into()
@@ -124,6 +127,13 @@ pub(super) fn choose(
         )
     };
     tiles(&shape, depth, why)
+}
+
+/// The most whole frames that a UDF wants at a time, if it says so.
+fn stack_of(requirements: &Requirements, frame_bytes: usize) -> Option<usize> {
+    let depth = requirements.tile_depth.filter(|_| requirements.method == Method::Frame)?;
+    let most = requirements.tile_bytes.map_or(usize::MAX, |bytes| bytes / frame_bytes);
+    Some(depth.min(most).max(1))
 }
 
 /// The shape with as many slices on each axis, but the last one not much smaller than the others.

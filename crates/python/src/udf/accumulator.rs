@@ -8,10 +8,9 @@ use super::pixels::Pixels;
 use super::rows::Rows;
 use crate::errors::{OrRaise, from_python, is_about_read_only};
 use crate::moving_view::MovingView;
-use crate::words::Word;
+use crate::words::{Processing, Word};
 use framefold::core::{
-    Accumulator, Array, BufferKind, CsrTile, Method, Partial, Partition, Scratch, Tile,
-    TilePosition,
+    Accumulator, Array, BufferKind, CsrTile, Partial, Partition, Scratch, Tile, TilePosition,
 };
 use framefold::{Cancel, Error, Result};
 use numpy::PyArrayDescr;
@@ -44,7 +43,7 @@ impl Accumulator for PyAccumulator {
             // What is made of shared tiles is copied afterwards.
             let own = match &mut task.own {
                 _ if given => None,
-                None if task.method != Method::Frame && has_gaps(tile) => Some(&mut task.packed),
+                None if task.method != Processing::Frame && has_gaps(tile) => Some(&mut task.packed),
                 own => own.as_mut(),
             };
             let pixels = Pixels::new(py, tile, own)
@@ -56,8 +55,8 @@ impl Accumulator for PyAccumulator {
                 return task.process_given(py, &tile.position, given);
             }
             match task.method {
-                Method::Frame => task.process_frames(py, &tile.position, &pixels),
-                Method::Tile | Method::Partition => {
+                Processing::Frame => task.process_frames(py, &tile.position, &pixels),
+                Processing::Tile | Processing::Frames | Processing::Partition => {
                     task.process_tile(py, &tile.position, |descr| pixels.tile(descr))
                 }
             }
@@ -107,7 +106,7 @@ pub(super) struct Task {
     process: Py<PyAny>,
     /// Makes what the UDF gets of tiles; `None` in Python if it gets dense ones as they are.
     give: Py<PyAny>,
-    method: Method,
+    method: Processing,
     bindings: Vec<Binding>,
     cursor: Py<TileCursor>,
     descr: Py<PyArrayDescr>,
@@ -134,12 +133,12 @@ impl Task {
         let arguments = (partition.index, frames.start, frames.end);
         let task = run.call_method1(intern!(py, "partition"), arguments)?;
         let method = task.getattr(intern!(py, "method"))?.extract::<String>()?;
-        let method = Method::parse(&method).or_raise(py)?;
+        let method = Processing::parse(&method).or_raise(py)?;
         let mut bindings = Vec::new();
         for description in task.getattr(intern!(py, "bindings"))?.cast::<PyList>()? {
             let binding = Binding::try_new(description.cast::<PyTuple>()?)?;
             // What is the same for all frames is shown from the start.
-            if method != Method::Frame || binding.kind() == BufferKind::Nav {
+            if method != Processing::Frame || binding.kind() == BufferKind::Nav {
                 bindings.push(binding);
             }
         }
@@ -251,11 +250,11 @@ impl Task {
         given: Bound<'_, PyAny>,
     ) -> Result<()> {
         match self.method {
-            Method::Frame => self.process_given_frames(py, position, &given),
-            Method::Tile | Method::Partition if self.own.is_some() => {
-                self.process_tile(py, position, |_| own_copy(&given))
+            Processing::Frame => self.process_given_frames(py, position, &given),
+            Processing::Tile | Processing::Frames | Processing::Partition => {
+                let copies = self.own.is_some();
+                self.process_tile(py, position, |_| if copies { own_copy(&given) } else { Ok(given) })
             }
-            Method::Tile | Method::Partition => self.process_tile(py, position, |_| Ok(given)),
         }
     }
 

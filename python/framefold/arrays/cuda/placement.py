@@ -16,7 +16,7 @@ from framefold.common.udf import (
     SCIPY_CSR,
 )
 from framefold.exceptions import InvalidArgumentError, MissingLibraryError, UnsupportedError
-from framefold.udf.engine.declarations import processing_method, tiling_wishes
+from framefold.udf.engine.declarations import processing_method, stack_wishes, tiling_wishes
 from framefold.utils import devices as system
 
 if TYPE_CHECKING:
@@ -203,7 +203,10 @@ def _stays_sparse(bridge: Bridge) -> bool:
 
 def _wants_small_tiles(bridge: Bridge) -> bool:
     udf = bridge.copy_with(bridge.meta(), bridge.aux_for(0, bridge.n_selected))
-    return processing_method(udf) == "tile" and tiling_wishes(udf)[1] is not None
+    method = processing_method(udf)
+    if method == "frames":
+        return stack_wishes(udf) != (None, None)
+    return method == "tile" and tiling_wishes(udf)[1] is not None
 
 
 def _wish(bridge: Bridge, allowed: Formats | None, workers: Workers) -> Formats:

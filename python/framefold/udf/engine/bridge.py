@@ -39,6 +39,7 @@ from framefold.udf.engine.declarations import (
     preferred_dtype,
     processing_method,
     recipe_of,
+    stack_wishes,
     tiling_wishes,
 )
 from framefold.udf.engine.memory import keep_memory
@@ -133,9 +134,12 @@ class Bridge:
         """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         method = self.method = processing_method(udf)
-        depth, total_size = tiling_wishes(udf) if method == "tile" else (None, None)
-        if method == "tile" and total_size is None:
-            total_size = sys.maxsize  # None is for what fits the cache
+        depth, total_size = None, None
+        if method == "tile":
+            depth, total_size = tiling_wishes(udf)
+            total_size = total_size or sys.maxsize  # None is for what fits the cache
+        elif method == "frames":
+            depth, total_size = stack_wishes(udf)
         how = self.layout or layout(self.array_backend)
         return method, preferred_dtype(udf), depth, total_size, how, self._max_depth()
 

@@ -150,6 +150,14 @@ def preferred_dtype(udf: UDF) -> str:
         ) from None
 
 
+def stack_wishes(udf: UDF) -> tuple[int | None, int | None]:
+    """The most frames and bytes that ``process_frames`` takes; None to leave it to the planner."""
+    if type(udf).get_tiling_preferences is UDF.get_tiling_preferences:
+        return None, None
+    depth, total_size = tiling_wishes(udf)
+    return depth or sys.maxsize, total_size
+
+
 def tiling_wishes(udf: UDF) -> tuple[int | None, int | None]:
     """Depth in frames and size in bytes of the tiles, None for as much as possible."""
     name, wishes = type(udf).__name__, udf.get_tiling_preferences()
