@@ -54,6 +54,25 @@ class Frame(ff.UDF):
         dest.pixels[:] += src.pixels
 
 
+class Replaces(ff.UDF):
+    def get_result_buffers(self):
+        return {"total": self.buffer(kind="single", dtype="float64")}
+
+    def process_frame(self, frame):
+        self.results.total[:] = frame.sum()
+
+    def merge(self, dest, src):
+        dest.total[:] = src.total
+
+
+class First(ff.UDF):
+    def get_result_buffers(self):
+        return {"corner": self.buffer(kind="nav")}
+
+    def process_frame(self, frame):
+        self.results.corner[:] = frame[0, -1]
+
+
 def total(frame):
     return frame.sum()
 
@@ -237,7 +256,7 @@ def test_folders_of_results(run, capsys, tmp_path):
         (
             "mine:nope a.npy",
             2,
-            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, total",
+            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, Replaces, First, total",
         ),
         ("nowhere:f a.npy", 2, "no module 'nowhere'"),
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
@@ -298,3 +317,28 @@ def test_the_command_itself(run, tmp_path):
     assert done.returncode == 0, done.stderr
     assert "result (4, 6)" in done.stdout
     assert cli.main is not None
+
+
+def test_frames_are_turned_first(run):
+    for options, turned in [("--flip y", DATA[:, :, ::-1]), ("--transpose", DATA.swapaxes(2, 3))]:
+        assert run(f"mine:First a.npy -o out.npy -f -q {options}") == 0
+        assert np.array_equal(np.load("out.npy"), turned[..., 0, -1])
+
+
+def test_check(run, tmp_path, monkeypatch, capsys):
+    name = next(tmp_path.glob("own_*.py")).stem
+    command = f"check {name}:Brightest a.npy -p least=40 --frames 12"
+    assert _own_commands.wants(command.split(" "))
+    assert _own_commands.run(command.split(" ")) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("Brightest: nothing wrong, in ")
+    assert "over 12 frames of (3, 5), uint16" in told
+    assert _own_commands.run(["check", f"{name}:Replaces", "a.npy"]) == 6
+    told = capsys.readouterr().out
+    assert told.startswith("Replaces: 1 wrong, in ")
+    assert "wrong (frames): 'total' (kind 'single')" in told
+    assert _own_commands.run(["check", f"{name}:broken", "a.npy"]) == 6
+    assert "nonsense" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        _own_commands.run(["check"])
+    assert "framefold check MODULE:NAME --help" in capsys.readouterr().err

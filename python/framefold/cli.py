@@ -11,7 +11,8 @@ from framefold.io.dataset._opening import known_formats
 
 def main() -> None:
     """Run the command line; exits with its code."""
-    if ":" in "".join(sys.argv[2:]):  # as in my_module:MyUDF
+    # A name as in my_module:MyUDF.
+    if sys.argv[1:2] == ["check"] or ":" in "".join(sys.argv[2:]):
         from framefold import _own_commands
 
         if _own_commands.wants(sys.argv[1:]):

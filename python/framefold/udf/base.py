@@ -209,7 +209,7 @@ class UDF(BackendConstants):
         return {}
 
     def get_method(self) -> UDFMethod | str:
-        """Which method processes the data: ``'tile'``, ``'frames'``, ``'frame'``, ``'partition'``."""
+        """What processes the data: ``'tile'``, ``'frames'``, ``'frame'`` or ``'partition'``."""
         for method, name in PROCESS_METHODS.items():
             if hasattr(self, name):
                 return UDFMethod(method)

@@ -1,0 +1,75 @@
+"""From the name of a function to the function."""
+
+from __future__ import annotations
+
+import sys
+from ast import literal_eval
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.base import UDF
+
+
+def found(name: str) -> Any:
+    """What a name in a module stands for."""
+    place, _, attribute = name.rpartition(":")
+    try:
+        if place.endswith(".py"):
+            spec = spec_from_file_location(Path(place).stem, place)
+            if spec is None or spec.loader is None or not Path(place).is_file():
+                raise InvalidArgumentError(f"there is no file '{place}'")
+            module = module_from_spec(spec)
+            sys.modules[spec.name] = module
+            spec.loader.exec_module(module)
+        else:
+            sys.path.insert(0, "")  # modules of this folder, as `python -m` finds them
+            module = import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{place}.".startswith(f"{error.name}."):
+            raise
+        raise InvalidArgumentError(
+            f"there is no module '{place}' here, nor is it installed; name a file as FILE.py:NAME"
+        ) from None
+    if not hasattr(module, attribute):
+        public = [each for each in vars(module) if not each.startswith("_")]
+        raise InvalidArgumentError(
+            f"'{place}' has no '{attribute}'; it has {', '.join(public) or 'nothing'}"
+        )
+    return getattr(module, attribute)
+
+
+def made(function: Any, parameters: dict[str, Any]) -> UDF:
+    """A UDF of what a name stands for."""
+    if isinstance(function, type) and issubclass(function, UDF):
+        try:
+            return function(**parameters)
+        except TypeError as error:
+            raise InvalidArgumentError(f"{error}; -p NAME=VALUE gives parameters") from error
+    if parameters:
+        raise InvalidArgumentError("parameters are for UDF classes; this is none")
+    if isinstance(function, UDF):
+        return function
+    if not callable(function):
+        raise InvalidArgumentError(
+            f"it is a {type(function).__name__}; name a UDF class, a UDF, or a function of a frame"
+        )
+    from framefold.udf.auto import AutoUDF
+
+    return AutoUDF(function)
+
+
+def parameters_of(texts: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not (equals and name.isidentifier()):
+            raise InvalidArgumentError(f"the parameter '{text}' is not NAME=VALUE")
+        try:
+            found[name] = literal_eval(value)
+        except (ValueError, SyntaxError):
+            found[name] = value
+    return found

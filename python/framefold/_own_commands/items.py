@@ -1,0 +1,146 @@
+"""A list of functions and reductions that run in one pass."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold._own_commands.functions import found, made, parameters_of
+from framefold._own_commands.names import SHORT, is_function, reductions, split
+from framefold._own_commands.options import numbers
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.base import UDF
+from framefold.udf.reduction import ReductionUDF
+
+
+class Item(NamedTuple):
+    """One of the functions and reductions of a run.
+
+    Attributes
+    ----------
+    text
+        As it was written.
+    name
+        What its results are called.
+    function
+        What a module has under that name, or the name of a reduction.
+    parameters
+        Those given.
+    buffer
+        The one result to write, if that was said.
+    """
+
+    text: str
+    name: str
+    function: Any
+    parameters: dict[str, Any]
+    buffer: str | None
+
+    def made(self) -> UDF:
+        """The UDF."""
+        if isinstance(self.function, str):
+            return ReductionUDF(self.function, **self.parameters)
+        return made(self.function, self.parameters)
+
+
+def items_of(given: Namespace) -> list[Item]:
+    """What is to run, in one pass."""
+    texts = split(given.function)
+    if len(texts) > 1 and (given.param or given.buffer):
+        option = "-p" if given.param else "--buffer"
+        raise InvalidArgumentError(
+            f"{option} is for one function, and here are {len(texts)}; write it into the list: "
+            f"'{texts[0]} {option} …'"
+        )
+    items: list[Item] = []
+    for text in texts:
+        item = _item(text, given)
+        items.append(item)
+    names = [item.name for item in items]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            items[i] = items[i]._replace(name=f"{name}-{names[:i].count(name) + 1}")
+    return items
+
+
+class _ItemParser(ArgumentParser):
+    """For the words of one item of a list."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(add_help=False, allow_abbrev=False)
+        self.text = text
+        self.add_argument("-b", "--buffer")
+
+    def error(self, message: str) -> NoReturn:
+        raise InvalidArgumentError(f"in '{self.text}': {message}")
+
+
+def _item(text: str, given: Namespace) -> Item:
+    words = [text] if Path(text.rpartition(":")[0]).is_file() else text.split()
+    if not words:
+        raise InvalidArgumentError(
+            f"an item of the list '{given.function}' is empty; write one comma between the items"
+        )
+    parser = _ItemParser(text)
+    if is_function(words[0]):
+        parser.add_argument("-p", "--param", action="append", default=[])
+        own = parser.parse_args(words[1:])
+        name = words[0].rpartition(":")[2]
+        parameters = parameters_of([*own.param, *given.param])
+        return Item(text, name, found(words[0]), parameters, own.buffer or given.buffer)
+    rows = reductions()
+    name = "masks" if words[0] in SHORT else words[0]
+    if name not in rows:
+        similar = get_close_matches(name, [*rows, *SHORT], 1)
+        raise InvalidArgumentError(
+            f"there is no reduction '{name}', as in '{given.function}'"
+            + "".join(f"; similar: '{each}'" for each in similar)
+        )
+    row = rows[name]
+    if words[0] in SHORT:
+        words = [words[0], f"--{words[0]}", *words[1:]]
+    for parameter in row["parameters"]:
+        if parameter["option"] is not None:
+            parser.add_argument(
+                f"--{parameter['option']}",
+                dest=f"of_{parameter['name']}",
+                default=None,
+                **_KINDS.get(parameter["kind"], {}),
+            )
+    own = parser.parse_args(words[1:])
+    parameters = {
+        key.removeprefix("of_"): value
+        for key, value in vars(own).items()
+        if key.startswith("of_") and value is not None
+    }
+    shown = words[0] if words[0] in SHORT else row["name"]
+    return Item(text, shown, row["name"], parameters, own.buffer or given.buffer)
+
+
+def _detector(text: str) -> float | tuple[float, ...]:
+    radii = numbers(text)
+    return radii[0] if len(radii) == 1 else radii
+
+
+def _mask(path: str) -> npt.NDArray[Any]:
+    try:
+        array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise InvalidArgumentError(f"the masks '{path}' cannot be read: {error}") from None
+    return array
+
+
+#: How parameters of a kind are parsed; others stay texts.
+_KINDS: dict[str, dict[str, Any]] = {
+    "number": {"type": float},
+    "radius": {"type": float},
+    "switch": {"action": "store_const", "const": True},
+    "disks": {"type": _detector, "action": "append"},
+    "rings": {"type": _detector, "action": "append"},
+    "arrays": {"type": _mask, "action": "append"},
+}

@@ -1,0 +1,107 @@
+"""Options that commands share: parameters of functions, and what is known of a file."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
+from typing import Any, NoReturn
+
+from framefold.io.dataset._opening import known_formats
+from framefold.io.dataset._table import Option
+
+
+class Parser(ArgumentParser):
+    """Says what is wrong as the engine's command line does."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"framefold: {message}; see '{self.prog} MODULE:NAME --help'", file=sys.stderr)
+        raise SystemExit(2)
+
+
+def add_parameters(parser: ArgumentParser) -> None:
+    """Parameters of a class of functions."""
+    parser.add_argument(
+        "-p",
+        "--param",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a parameter of the UDF class, as Python writes it, or a text; may be repeated",
+    )
+
+
+def add_file_options(parser: ArgumentParser) -> None:
+    """What can be said of a file and its axes: the options of all formats."""
+    file = parser.add_argument_group("options about the file")
+    file.add_argument("--format", default="auto", metavar="NAME", help="see 'framefold formats'")
+    seen: set[str] = set()
+    for option in (each for row in known_formats("?").values() for each in row.options):
+        if option.name not in seen and option.kind != "paths":
+            seen.add(option.name)
+            _add_option(file, option)
+    axes = parser.add_argument_group("options about axes")
+    for flag, metavar, kind, words in (
+        ("scan-step", "STEP", str, "the step of the scan with its unit: 0.5nm"),
+        ("pixel-size", "SIZE", str, "the size of a pixel with its unit: 1.2mrad"),
+        ("rotation", "DEGREES", float, "the rotation of the scan in degrees"),
+        ("centre", "CY,CX", numbers, "the pixel at which the axes of a frame have the value 0"),
+        ("names", "NAMES", _names, "the names of all axes, those of the scan first"),
+    ):
+        dest = f"option_{flag.replace('-', '_')}"
+        axes.add_argument(f"--{flag}", dest=dest, type=kind, metavar=metavar, help=words)
+    axes.add_argument("--flip", dest="option_flip", metavar="AXES", help="turns frames: y, x or yx")
+    axes.add_argument(
+        "--transpose",
+        dest="option_transpose",
+        action="store_const",
+        const=True,
+        help="swaps the axes of frames, before --flip",
+    )
+
+
+def file_options(given: Namespace) -> dict[str, Any]:
+    """Those that were given, as :meth:`framefold.Context.load` takes them."""
+    return {
+        name.removeprefix("option_"): value
+        for name, value in vars(given).items()
+        if name.startswith("option_") and value is not None
+    }
+
+
+#: What some options are called on the engine's command line.
+_FLAGS = {
+    "io_backend": "backend",
+    "enable_corrections": "corrections",
+    "endianess": "byte-order",
+    "gain_map_path": "gain-map",
+}
+
+
+def _add_option(group: Any, option: Option) -> None:
+    flag = f"--{_FLAGS.get(option.name, option.name).replace('_', '-')}"
+    how: dict[str, Any] = {"dest": f"option_{option.name}", "default": None}
+    how["help"] = option.help.replace("%", "%%")
+    action: type[Action] = BooleanOptionalAction
+    if option.kind in ("flag", "switch"):
+        group.add_argument(flag, action=action, **how)
+    else:
+        how["type"] = {
+            "shape": _shape,
+            "count": int,
+            "bytes": int,
+            "integer": int,
+            "number": float,
+        }.get(option.kind, str)
+        group.add_argument(flag, metavar=option.kind.upper(), **how)
+
+
+def _shape(text: str) -> tuple[int, ...]:
+    return tuple(int(length) for length in text.replace("x", ",").split(","))
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in text.split(","))
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",")]

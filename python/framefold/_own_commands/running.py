@@ -1,0 +1,178 @@
+"""Runs a list of functions over files, and writes their results."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold._own_commands.items import Item, items_of
+from framefold._own_commands.options import (
+    Parser,
+    add_file_options,
+    add_parameters,
+    file_options,
+)
+from framefold.api import Context
+from framefold.common.buffers import BufferWrapper
+from framefold.exceptions import FileAccessError, InvalidArgumentError
+from framefold.results.saving import FOR_ONE, WRITERS, ending_of, new_file
+
+
+def run_all(given: Namespace) -> int:
+    """Run what the arguments of the command say over each file; gives the exit code."""
+    items = items_of(given)
+    template = template_of(items, given)
+    for file in given.files:
+        run_over(file, items, template, given)
+    return 0
+
+
+def run_parser() -> Parser:
+    """What ``framefold run MODULE:NAME`` takes."""
+    parser = Parser(
+        prog="framefold run",
+        description="Runs a function of your own over files: a UDF, or a function of a frame.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "function",
+        metavar="MODULE:NAME",
+        help="a UDF class, a UDF, or a function that takes a frame; FILE.py:NAME is as good; a "
+        "list of these and of reductions runs in one pass: 'sum,MODULE:NAME -p x=3,ring 18,50'",
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="the files to run over")
+    add_parameters(parser)
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="NAME.npz, .h5 and others for all buffers, NAME.npy or .tif for one; '{stem}' and "
+        "'{reduction}' stand for names; a folder, FOLDER/, is FOLDER/{reduction}.h5",
+    )
+    parser.add_argument("-f", "--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument("-b", "--buffer", metavar="NAME", help="which result buffer to write")
+    parser.add_argument(
+        "-r", "--roi", help="'0:64,10:20', '::2', '3,4', several joined by ';', or .npy"
+    )
+    parser.add_argument("-j", "--threads", type=int, metavar="N", help="the number of threads")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress, no summary")
+    add_file_options(parser)
+    return parser
+
+
+def template_of(items: list[Item], given: Namespace) -> str | None:
+    """Where results go, with the places of names in it; None if they are not written."""
+    template: str | None = given.output
+    if template is None:
+        return None
+    is_known = any(template.lower().endswith(ending) for ending in WRITERS)
+    if template.endswith(("/", os.sep)) or (not is_known and Path(template).is_dir()):
+        stem = "{stem}-" if len(given.files) > 1 and "{stem}" not in template else ""
+        template = os.path.join(template, stem + "{reduction}.h5")
+    if len(items) > 1 and "{reduction}" not in template:
+        raise InvalidArgumentError(
+            f"{len(items)} reductions would be written to one output, '{template}'; name a folder, "
+            f"as in -o out/, or files in it: -o 'out/{{reduction}}.npz'"
+        )
+    if len(given.files) > 1 and "{stem}" not in template:
+        raise InvalidArgumentError(
+            "several input files would be written to this output; put {stem} into its name"
+        )
+    return template
+
+
+@contextmanager
+def _in_folder(folder: Path) -> Iterator[None]:
+    """Makes a folder; one that is empty at the end goes."""
+    is_new = not folder.exists()
+    if is_new:
+        try:
+            folder.mkdir()
+        except OSError as error:
+            raise FileAccessError(f"could not make the folder '{folder}': {error}") from None
+    try:
+        yield
+    finally:
+        if is_new and not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def run_over(file: str, items: list[Item], template: str | None, given: Namespace) -> None:
+    """Run over one file, write the results, and say what they are."""
+    options = file_options(given)
+    how = {} if given.threads is None else {"cpus": given.threads}
+    named = [] if template is None else [template.replace("{reduction}", i.name) for i in items]
+    paths = [Path(name.replace("{stem}", Path(file).stem)) for name in named]
+    said: list[str] = []
+    with ExitStack() as stack:
+        if template is not None and "{reduction}" in template:
+            stack.enter_context(_in_folder(paths[0].parent))
+        writes = [stack.enter_context(new_file(path, given.force)) for path in paths]
+        ctx = stack.enter_context(
+            Context.make_with("auto" if given.threads is None else "threads", **how)
+        )
+        dataset = ctx.load(given.format, file, **options)
+        udfs = [item.made() for item in items]
+        roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
+        progress = not given.quiet and sys.stderr.isatty()
+        several = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi, progress=progress)
+        for i, (item, results) in enumerate(zip(items, several, strict=True)):
+            names = list(results) if item.buffer is None else [item.buffer]
+            if item.buffer is not None and item.buffer not in results:
+                raise InvalidArgumentError(
+                    f"there is no result buffer '{item.buffer}'; there are {', '.join(results)}"
+                )
+            if paths and ending_of(paths[i]) in FOR_ONE:
+                names = names[:1]
+            if paths:
+                writes[i]({"": {name: results[name] for name in names}})
+            of = f"{file}: {item.text}" if len(items) > 1 else file
+            said += [f"{paths[i] if paths else of}: {_in_words(n, results[n])}" for n in names]
+    if not given.quiet:
+        print("\n".join(said))
+
+
+def _in_words(name: str, buffer: BufferWrapper) -> str:
+    data = np.asarray(buffer.data)
+    text = f"{name} {data.shape} {data.dtype}"
+    valid = np.asarray(buffer.masked_data.compressed())
+    if valid.size and valid.dtype.kind in "iuf":
+        text += f", from {np.nanmin(valid)} to {np.nanmax(valid)}"
+    return text
+
+
+def _roi(text: str, nav: tuple[int, ...]) -> npt.NDArray[Any]:
+    """What a text of the command line selects of a scan."""
+    if text.lower().endswith(".npy"):
+        try:
+            array: npt.NDArray[Any] = np.load(text, allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise InvalidArgumentError(f"the ROI '{text}' cannot be read: {error}") from None
+        return array
+    mask = np.zeros(nav, dtype=bool)
+    for block in text.split(";"):
+        try:
+            mask[tuple(_index(entry) for entry in block.split(","))] = True
+        except (ValueError, IndexError) as error:
+            raise InvalidArgumentError(
+                f"the ROI '{block}' does not fit a scan of shape {nav}: {error}; write slices such "
+                f"as 0:64,10:20 or ::2, a position such as 3,4, or name an .npy file"
+            ) from None
+    return mask
+
+
+def _index(entry: str) -> int | slice:
+    parts = [int(part) if part.strip() else None for part in entry.split(":")]
+    if len(parts) > 1:
+        return slice(*parts)
+    if parts[0] is None:
+        raise ValueError("an entry is empty")
+    return parts[0]
