@@ -23,8 +23,7 @@ use accumulator::{PyAccumulator, Task};
 use attached::Attached;
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
-    InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType,
-    Udf,
+    InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType, Udf,
 };
 use framefold::{Cancel, Error, Result};
 use merger::PyMerger;

@@ -43,7 +43,9 @@ impl Accumulator for PyAccumulator {
             // What is made of shared tiles is copied afterwards.
             let own = match &mut task.own {
                 _ if given => None,
-                None if task.method != Processing::Frame && has_gaps(tile) => Some(&mut task.packed),
+                None if task.method != Processing::Frame && has_gaps(tile) => {
+                    Some(&mut task.packed)
+                }
                 own => own.as_mut(),
             };
             let pixels = Pixels::new(py, tile, own)
@@ -253,7 +255,11 @@ impl Task {
             Processing::Frame => self.process_given_frames(py, position, &given),
             Processing::Tile | Processing::Frames | Processing::Partition => {
                 let copies = self.own.is_some();
-                self.process_tile(py, position, |_| if copies { own_copy(&given) } else { Ok(given) })
+                self.process_tile(
+                    py,
+                    position,
+                    |_| if copies { own_copy(&given) } else { Ok(given) },
+                )
             }
         }
     }
