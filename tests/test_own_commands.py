@@ -256,7 +256,7 @@ def test_folders_of_results(run, capsys, tmp_path):
         (
             "mine:nope a.npy",
             2,
-            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, Replaces, First, total",
+            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, Replaces, First",
         ),
         ("nowhere:f a.npy", 2, "no module 'nowhere'"),
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
