@@ -1,4 +1,4 @@
-//! HDF5, in the dialects of many programs: plain, HyperSpy, EMD, py4DSTEM, NeXus, DECTRIS, Velox, DM5.
+//! HDF5, in the dialects of many programs: plain, HyperSpy, EMD, py4DSTEM, NeXus, DECTRIS, Velox, DM5, Delmic.
 //!
 //! | where | what |
 //! |---|---|
@@ -18,6 +18,7 @@ mod array;
 mod assemble;
 mod chunk_table;
 mod converted;
+mod delmic;
 mod dense;
 mod dm5;
 mod dtype;
@@ -26,6 +27,7 @@ mod failures;
 mod filters;
 mod find;
 mod frames;
+mod grid;
 mod headers;
 mod index;
 mod json;

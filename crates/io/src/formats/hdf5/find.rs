@@ -6,10 +6,10 @@
 use super::failures::translate;
 use super::library::{COPY, Library};
 use super::values::attribute_text;
-use super::{dm5, links, nion, velox};
+use super::{delmic, dm5, links, nion, velox};
 use crate::options::OpenOptions;
 use crate::options::{DS_PATH, SIG_DIMS};
-use framefold_core::{Error, Result, checked_product};
+use framefold_core::{Error, ErrorKind, Result, checked_product};
 use hdf5_reader::group::Group;
 use hdf5_reader::{Attribute, Dataset};
 use std::collections::{BTreeMap, HashSet};
@@ -76,6 +76,9 @@ pub(super) fn find(library: &Library, options: &OpenOptions) -> Result<Found> {
     if let Some(found) = hyperspy(library)? {
         return listing_others(library, found);
     }
+    if let Some(found) = acquisitions(library)? {
+        return Ok(found);
+    }
     if let Some(group) = library.group("entry/data")
         && let Some(found) = numbered(&group, "entry/data")?
     {
@@ -141,6 +144,10 @@ fn with_axes(library: &Library, mut found: Found) -> Found {
     } else if let Some(item) = nion::Item::at(library, path) {
         found.dialect = "Nion Swift";
         found.sig_axes = item.sig_axes(axes(path));
+    } else if delmic::is_at(library, path) {
+        let dataset = library.dataset(path).ok();
+        found.dialect = delmic::NAME;
+        found.sig_axes = dataset.and_then(|(dataset, _)| delmic::sig_axes(dataset.shape()));
     }
     found
 }
@@ -182,6 +189,32 @@ fn hyperspy(library: &Library) -> Result<Option<Found>> {
         }
     }
     Ok(best.map(|(_, path)| with_axes(library, Found::one("HyperSpy", path))))
+}
+
+/// Delmic: the acquisition with the most frames, or those of its positions; never the preview.
+///
+/// # Errors
+/// `BadFile` if an image cannot be reached.
+fn acquisitions(library: &Library) -> Result<Option<Found>> {
+    let mut all = Listing::default();
+    for path in delmic::images(library) {
+        match library.dataset(&path) {
+            Ok((dataset, _)) => all.add(&dataset, path, false),
+            // An acquisition without an image.
+            Err(error) if error.kind() == ErrorKind::InvalidArgument => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let candidates = all.found.iter().filter(|entry| entry.is_candidate() && entry.shape.len() > 2);
+    let images: Vec<_> = candidates.map(|e| (e.path.as_str(), e.shape.as_slice())).collect();
+    let Some(paths) = delmic::choose(library, &images) else { return Ok(None) };
+    if let Ok((preview, _)) = library.dataset(delmic::PREVIEW) {
+        all.add(&preview, delmic::PREVIEW.to_owned(), false);
+    }
+    let parts = paths.into_iter().map(|path| (path, None)).collect();
+    let found = Found { dialect: delmic::NAME, parts, sig_axes: None, others: None };
+    let found = if found.parts.len() == 1 { with_axes(library, found) } else { found };
+    Ok(Some(Found { others: all.others(&found), ..found }))
 }
 
 /// The axes that HyperSpy does not navigate.
@@ -389,7 +422,8 @@ impl Listing {
 
     /// What could hold frames besides these: stacks, and images if one of those was chosen.
     fn others(mut self, chosen: &Found) -> Option<String> {
-        let is_chosen = |entry: &Entry| chosen.parts.iter().any(|(path, _)| entry.path == *path);
+        let paths: HashSet<&str> = chosen.parts.iter().map(|(path, _)| path.as_str()).collect();
+        let is_chosen = |entry: &Entry| paths.contains(entry.path.as_str());
         let n_axes = self.found.iter().find(|entry| is_chosen(entry)).map(|e| e.shape.len());
         let fewest = if chosen.parts.len() > 1 { 3 } else { n_axes.unwrap_or(3).min(3) };
         self.found.retain(|entry| {

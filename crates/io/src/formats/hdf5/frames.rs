@@ -4,7 +4,7 @@ use super::array::{Array, Place};
 use super::chunk_table::NoChunks;
 use super::find::Found;
 use super::library::Library;
-use super::{FORMAT, metadata, topspin, velox};
+use super::{FORMAT, delmic, metadata, topspin, velox};
 use crate::codec::Pipeline;
 use crate::headers::axes::{check_sig_shape, sig_axes};
 use crate::options::OpenOptions;
@@ -93,7 +93,13 @@ impl Frames {
         let frames = places(&arrays, &numbers, &nav_axes)?;
         let n_frames = frames.last().map_or(0, |frames| frames.end);
         let nav_shape = if let [(_, None)] = found.parts.as_slice() {
-            Some(lens(&nav_axes)).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
+            let scan = match found.dialect {
+                delmic::NAME => lens(&delmic::nav_axes(&sig_axes, &nav_axes)),
+                _ => lens(&nav_axes),
+            };
+            Some(scan).filter(|nav| !nav.is_empty()).unwrap_or_else(|| vec![1])
+        } else if found.dialect == delmic::NAME && n_frames == found.parts.len() as u64 {
+            delmic::scan(library, &found.parts).0
         } else {
             let scan =
                 (found.dialect == "TopSpin").then(|| topspin::scan(library, found)).flatten();

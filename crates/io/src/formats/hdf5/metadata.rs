@@ -3,7 +3,7 @@
 use super::find::Found;
 use super::library::Library;
 use super::values::{attribute_number, attribute_text};
-use super::{dm5, emd, nexus, nion, topspin, velox};
+use super::{delmic, dm5, emd, nexus, nion, topspin, velox};
 use crate::headers::calibration::add_steps;
 use crate::headers::hyperspy::{self, Signal};
 use crate::headers::written;
@@ -48,6 +48,9 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
         }
     } else {
         nexus::add(library, path, list, others);
+        if found.dialect == delmic::NAME {
+            others.extend(delmic::add(library, &found.parts, nav, sig, list));
+        }
         if found.dialect == "TopSpin"
             && let Some(steps) = topspin::steps(library, found)
         {

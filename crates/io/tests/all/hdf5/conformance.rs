@@ -49,6 +49,14 @@ fn frames_last(bytes: &[u8], n_frames: usize, size: usize) -> Vec<u8> {
     all.flat_map(cell).copied().collect()
 }
 
+/// Axes in the other order, as Delmic stores the positions, rows and columns of spectra.
+fn reversed(bytes: &[u8], [n, rows, columns]: [usize; 3], size: usize) -> Vec<u8> {
+    let cell = |i: usize| &bytes[i * size..(i + 1) * size];
+    let rows_of =
+        |c| (0..rows).flat_map(move |r| (0..n).map(move |f| (f * rows + r) * columns + c));
+    (0..columns).flat_map(rows_of).flat_map(cell).copied().collect()
+}
+
 fn value(bytes: &[u8], dtype: DType) -> f64 {
     match dtype {
         DType::U8 => f64::from(bytes[0]),
@@ -86,6 +94,11 @@ fn every_data_set_of_every_file() {
                 let nav = if velox { &shape[2..] } else { &shape[..shape.len() - 2] };
                 let nav = if nav.is_empty() { &[1] } else { nav };
                 let sig = if velox { &shape[..2] } else { &shape[shape.len() - 2..] };
+                let delmic = name.starts_with("DELMIC/") && shape.len() == 5 && shape[0] > 1;
+                let spectra: Vec<usize> =
+                    [shape[1], shape[0]].into_iter().filter(|&n| delmic && n > 1).collect();
+                let (nav, sig) =
+                    if delmic { (&shape[3..], spectra.as_slice()) } else { (nav, sig) };
                 assert_eq!((info.nav_shape.as_slice(), info.sig_shape.as_slice()), (nav, sig));
                 let expected = StoredDType::parse(reading["dtype"].as_str().unwrap()).unwrap();
                 assert_eq!(info.dtype.dtype, expected.dtype, "{context}");
@@ -95,6 +108,8 @@ fn every_data_set_of_every_file() {
                 let mut bytes = read_all(&dataset);
                 if velox {
                     bytes = frames_last(&bytes, shape[2], size);
+                } else if delmic {
+                    bytes = reversed(&bytes, [shape[3] * shape[4], shape[1], shape[0]], size);
                 }
                 let values = bytes.chunks(size).map(|bytes| value(bytes, expected.dtype));
                 let sum: f64 = values.clone().sum();
@@ -142,6 +157,9 @@ fn what_is_taken_without_a_name() {
         details.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone())
     };
     for (name, shape, dialect) in [
+        ("DELMIC/rosettasciio/sparc-angle-resolved.h5", "(3, 2) + (256, 256)", "Delmic"),
+        ("DELMIC/rosettasciio/sparc-e-k.h5", "(2, 3) + (135, 160)", "Delmic"),
+        ("DELMIC/rosettasciio/sparc-hyperspectral.h5", "(3, 2) + (128,)", "Delmic"),
         ("DECTRIS_HDF5/rosettasciio/test_00_master.h5", "(4, 4) + (192, 192)", "DECTRIS"),
         ("EMD/rosettasciio/py4DSTEM_size2x3x4x5.h5", "(2, 3) + (4, 5)", "py4DSTEM"),
         ("EMD/rosettasciio/fei_example_tem_stack.emd", "(2,) + (3, 3)", "Velox"),
