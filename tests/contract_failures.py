@@ -448,9 +448,12 @@ class Endings:
         main = threading.main_thread().ident
         interrupt = threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT))
         interrupt.start()
-        with pytest.raises(KeyboardInterrupt):
-            run(dataset, udf)
-        interrupt.join()
+        try:
+            with pytest.raises(KeyboardInterrupt):
+                run(dataset, udf)
+        finally:  # or it ends the tests, if the run has ended before
+            interrupt.cancel()
+            interrupt.join()
         assert_usable(ctx)
 
     @pytest.mark.parametrize("action", [sleep_in_python, sleep_with_the_lock])

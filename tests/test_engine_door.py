@@ -64,8 +64,8 @@ def test_the_words_of_the_interface_are_understood():
 @pytest.mark.parametrize(
     ("words", "named", "allowed"),
     [
-        ({"method": "til"}, "'til'", "'tile' or 'frame' or 'partition'"),
-        ({"processing": "til"}, "'til'", "'tile' or 'frame' or 'partition'"),
+        ({"method": "til"}, "'til'", "'tile' or 'frames' or 'frame' or 'partition'"),
+        ({"processing": "til"}, "'til'", "'tile' or 'frames' or 'frame' or 'partition'"),
         ({"layout": "coo"}, "'coo'", "'dense' or 'csr'"),
         ({"declared": "navv"}, "'navv'", "'nav' or 'sig' or 'single'"),
         ({"bound": "navv"}, "'navv'", "'nav' or 'sig' or 'single'"),

@@ -184,3 +184,12 @@ def test_other_executors_give_what_can_be_saved(dataset, tmp_path, executor):
         path = ctx.run_udf(dataset, [ff.SumUDF(), ff.SumUDF()]).save(tmp_path / "x.npz")
     with np.load(path) as file:
         np.testing.assert_array_equal(file["SumUDF_2/intensity"], DATA.sum((0, 1)))
+
+
+def test_slices_can_be_saved_as_well(ctx, tmp_path):
+    dataset = ctx.load("memory", data=np.ones((2, 3, 4, 5), dtype="uint8"), sig_dims=2)
+    results = ctx.run_udf(dataset, [ff.SumUDF(), ff.MaxUDF(), ff.SumSigUDF()])
+    results[1:].save(tmp_path / "some.npz")
+    with np.load(tmp_path / "some.npz") as file:
+        assert {name.split("/")[0] for name in file.files} == {"MaxUDF", "SumSigUDF", "about"}
+    assert results[0] is results[-3]

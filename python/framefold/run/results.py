@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
@@ -94,6 +94,16 @@ class UDFResultDict(dict[str, BufferWrapper]):
 
 class UDFResultTuple(tuple[UDFResultDict, ...]):
     """The results of several UDFs: a tuple with one dict for each, which can be saved."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> UDFResultDict: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> UDFResultTuple: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> UDFResultDict | UDFResultTuple:
+        """One of them, or those that a slice selects, which can be saved, too."""
+        if isinstance(index, slice):
+            return UDFResultTuple(super().__getitem__(index))
+        return super().__getitem__(index)
 
     @overload
     def save(
