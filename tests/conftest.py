@@ -10,7 +10,7 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
-from command_line import command  # noqa: F401 - a fixture
+from command_line import command as command
 from own_environment import own_environment
 
 import framefold as ff

@@ -58,7 +58,7 @@ def slow_dataset(ctx):
 def no_thread_is_left():
     yield
     gc.collect()
-    for thread in workers():  # those that were told to end do so on their own
+    for thread in workers():  # each ends by itself once its run is cancelled
         thread.join(60)
     assert workers() == []
 

@@ -1,4 +1,4 @@
-"""``ff.check_udf``: what breaks a rule is found, named, and told from what does not."""
+"""``ff.check_udf`` finds functions that break a rule, names the rule, and passes the others."""
 
 from __future__ import annotations
 

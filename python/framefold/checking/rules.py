@@ -60,7 +60,6 @@ def tiles(sample: Sample, base: Results) -> Iterator[Finding]:
     last_frame[-1] = True
     last_rows = np.zeros(sample.sig, bool)
     last_rows[half:] = True
-    told: set[str] = set()
     ways = [
         ((1, *sample.sig), "one frame deep", _frames(sample, last_frame)),
         ((sample.n_frames, half, *sample.sig[1:]), "of half a frame", _pixels(sample, last_rows)),
@@ -73,10 +72,7 @@ def tiles(sample: Sample, base: Results) -> Iterator[Finding]:
         yield from failed
         if failed:
             continue
-        different = {
-            name: how for name, how in differing(found, base, ROUNDING).items() if name not in told
-        }
-        told.update(different)
+        different = differing(found, base, ROUNDING)
         replaced = _follow_from(sample, found, different, kept, tile=shape)
         for name, how in different.items():
             why = (
@@ -93,17 +89,13 @@ def tiles(sample: Sample, base: Results) -> Iterator[Finding]:
 
 def partitions(sample: Sample, base: Results) -> Iterator[Finding]:
     """How the scan is cut into partitions makes no difference."""
-    told: set[str] = set()
     for n in (2, min(5, sample.n_frames), sample.n_frames):
         with _failing("partitions", f"with {n} partitions") as failed:
             found = sample.run(partitions=n)
         yield from failed
         if failed:
             return
-        different = {
-            name: how for name, how in differing(found, base, ROUNDING).items() if name not in told
-        }
-        told.update(different)
+        different = differing(found, base, ROUNDING)
         if n != 2:
             # Which frames the last of them has is known for two.
             replaced: Collection[str] = ()
@@ -167,7 +159,7 @@ def dtypes(sample: Sample) -> Iterator[Finding]:
     bright = (sample.data.astype("float64") * (top / brightest)).astype(sample.data.dtype)
     try:
         found, expected = sample.run(bright), sample.run(bright.astype("float64"))
-    except Exception:  # it need not bear values that nobody has measured
+    except Exception:  # the data have no values like these: it need not take them
         return
     for name, how in differing(found, expected, ROUNDING).items():
         yield Finding(

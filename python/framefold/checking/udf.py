@@ -60,9 +60,10 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
             # Nothing can be compared.
             return UDFReport(name, str(sample), sample.runs, tuple(findings))
         for rule in (rules.each_frame_counts, rules.tiles, rules.partitions, rules.selections):
-            # What has one cause is told once.
-            known = {finding.buffer for finding in findings if finding.buffer}
-            findings += [each for each in rule(sample, base) if each.buffer not in known]
+            for finding in rule(sample, base):
+                # A result that is wrong for one reason differs in other ways, too.
+                if not finding.buffer or all(each.buffer != finding.buffer for each in findings):
+                    findings.append(finding)
         findings += rules.dtypes(sample)
         findings += rules.executors(sample)
         costs, time = watched_run(sample)

@@ -92,18 +92,12 @@ class UDFResultDict(dict[str, BufferWrapper]):
         return plot_all(self, kwargs)
 
 
-class UDFResultTuple(tuple[UDFResultDict, ...]):
-    """The results of several UDFs: a tuple with one dict for each, which can be saved."""
+class _SavedTogether:
+    """Results of several UDFs that one file can hold."""
 
-    @overload
-    def __getitem__(self, index: SupportsIndex, /) -> UDFResultDict: ...
-    @overload
-    def __getitem__(self, index: slice, /) -> UDFResultTuple: ...
-    def __getitem__(self, index: SupportsIndex | slice, /) -> UDFResultDict | UDFResultTuple:
-        """One of them, or those that a slice selects, which can be saved, too."""
-        if isinstance(index, slice):
-            return UDFResultTuple(super().__getitem__(index))
-        return super().__getitem__(index)
+    def _grouped(self, names: Sequence[str] | None) -> dict[str, Any]:
+        """The results of each UDF by the name of its group."""
+        raise NotImplementedError
 
     @overload
     def save(
@@ -133,6 +127,8 @@ class UDFResultTuple(tuple[UDFResultDict, ...]):
     ) -> Path | list[Path]:
         """Write the results of all UDFs to one file, with a group for each UDF.
 
+        :class:`UDFResults` have ``damage`` beside the groups: which positions are merged.
+
         Parameters
         ----------
         path
@@ -160,12 +156,29 @@ class UDFResultTuple(tuple[UDFResultDict, ...]):
         FramefoldError
             As for :meth:`BufferWrapper.save`.
         """
+        return _save(self._grouped(names), path, overwrite, separate)
+
+
+class UDFResultTuple(_SavedTogether, tuple[UDFResultDict, ...]):
+    """The results of several UDFs: a tuple with one dict for each, which can be saved."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> UDFResultDict: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> UDFResultTuple: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> UDFResultDict | UDFResultTuple:
+        """One of them, or those that a slice selects, which can be saved, too."""
+        if isinstance(index, slice):
+            return UDFResultTuple(super().__getitem__(index))
+        return super().__getitem__(index)
+
+    def _grouped(self, names: Sequence[str] | None) -> dict[str, Any]:
         from framefold.results.saving import grouped
 
-        return _save(grouped(self, names), path, overwrite, separate)
+        return grouped(self, names)
 
 
-class UDFResults:
+class UDFResults(_SavedTogether):
     """Results of all UDFs of a run, complete or so far.
 
     Attributes
@@ -201,42 +214,11 @@ class UDFResults:
     def __len__(self) -> int:
         return len(self.buffers)
 
-    @overload
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        names: Sequence[str] | None = ...,
-        overwrite: bool = ...,
-        separate: Literal[False] = ...,
-    ) -> Path: ...
-    @overload
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        names: Sequence[str] | None = ...,
-        overwrite: bool = ...,
-        separate: Literal[True],
-    ) -> list[Path]: ...
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        names: Sequence[str] | None = None,
-        overwrite: bool = False,
-        separate: bool = False,
-    ) -> Path | list[Path]:
-        """Write the results of all UDFs to one file, and ``damage``: which positions are merged.
-
-        Parameters, return value and errors are those of :meth:`UDFResultTuple.save`. ``damage``
-        stands beside the groups.
-        """
+    def _grouped(self, names: Sequence[str] | None) -> dict[str, Any]:
         from framefold.results.saving import grouped
 
         damage = {"damage": self.damage}
-        groups = {**grouped(self.buffers, names, taken=("damage",)), "": damage}
-        return _save(groups, path, overwrite, separate)
+        return {**grouped(self.buffers, names, taken=("damage",)), "": damage}
 
     def __repr__(self) -> str:
         done = self.damage.raw_data

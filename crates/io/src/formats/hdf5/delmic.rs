@@ -90,7 +90,7 @@ impl Acquisition {
             &[step] => Calibration { step, offset: None, unit },
             values => Calibration::of_values(values, &unit)?,
         };
-        // Wavelengths are told in m.
+        // The file gives wavelengths in m.
         let nm = |value| convert(value, &told.unit, Quantity::ScanStepX);
         match (nm(told.step), told.offset.and_then(nm)) {
             (Some(step), offset) => Some(Calibration { step, offset, unit: "nm".to_owned() }),
@@ -219,7 +219,7 @@ pub(super) fn add(
         sig: sig.iter().map(|&axis| first.places(axis).filter(|_| !of_angles)).collect(),
     };
     let others = add_steps(list, &steps.nav, &steps.sig);
-    // Not places, even where they are told in m.
+    // Wavelengths are no places, though the file gives both in m.
     let mut names = vec![];
     for (i, &axis) in sig.iter().enumerate().filter(|(_, axis)| **axis < 2) {
         if let Some(plain) = first.channels(axis).and_then(|step| step.plain()) {
