@@ -1,4 +1,4 @@
-//! The dependency law: simd ← core ← {io, kernels, exec} ← framefold ← {cli, python}.
+//! The dependency law: simd ← core ← {io, kernels, exec, plugins} ← framefold ← {cli, python}; abi ← plugins.
 
 use super::Finding;
 use anyhow::{Context, Result, ensure};
@@ -14,6 +14,7 @@ const TESTKIT: &str = "framefold-testkit";
 ///
 /// The tests of a crate may use more: any crate that is not built on the tested one.
 const LAW: &[(&str, &[&str])] = &[
+    ("framefold-abi", &[]),
     ("framefold-simd", &[]),
     ("framefold-core", &["framefold-simd"]),
     ("framefold-io", &["framefold-core", "framefold-simd"]),

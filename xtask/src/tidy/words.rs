@@ -5,8 +5,10 @@ use super::{File, Finding};
 
 /// The only crate that may name pyo3.
 const PYTHON: &str = "crates/python/";
-/// The crates that need `unsafe`: mapped files, vector instructions, the C interface of Python.
-const MAY_BE_UNSAFE: &[&str] = &["crates/io/", "crates/kernels/", "crates/simd/", PYTHON];
+/// The crates that need `unsafe`: mapped files, vector instructions, the C interfaces of Python and of
+/// plug-ins.
+const MAY_BE_UNSAFE: &[&str] =
+    &["crates/abi/", "crates/io/", "crates/kernels/", "crates/plugins/", "crates/simd/", PYTHON];
 
 /// Checks that only the Python crate names pyo3.
 pub(super) fn check_pyo3(file: File<'_>) -> Vec<Finding> {
@@ -27,7 +29,8 @@ pub(super) fn check_unsafe(file: File<'_>) -> Vec<Finding> {
     if allowed || !file.has_extension(&["rs"]) {
         return vec![];
     }
-    let message = "`unsafe` is allowed in the io, kernels, simd and python crates only";
+    let message =
+        "`unsafe` is allowed in the abi, io, kernels, plugins, simd and python crates only";
     lines_with(&code_only(file.text), "unsafe")
         .map(|line| file.finding("unsafe", line, message))
         .collect()
