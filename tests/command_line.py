@@ -1,7 +1,8 @@
 """The ``framefold`` command for tests that use it for each of many files.
 
 Each command is a process of its own, forked from one that has imported the package, which takes
-longer than most of what the commands do.
+longer than most of what the commands do. Not in the process of the tests: commands keep SIGINT,
+SIGTERM and SIGHUP to themselves, and end their process on the next one without a word.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ for line in sys.stdin:
 def command(tmp_path_factory):
     """Runs the command with these arguments, in the folder and environment of the module's begin.
 
-    Gives what it prints, and fails with what it says if it fails.
+    Gives what it prints; what it says of an error if it is to end with another code than 0.
     """
     folder = tmp_path_factory.mktemp("command")
     streams = [folder / name for name in ("in", "out", "err")]
@@ -39,13 +40,13 @@ def command(tmp_path_factory):
         [sys.executable, "-c", FORKS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as forks:
 
-        def run(*arguments):
+        def run(*arguments, code=0):
             for stream in streams:
                 stream.write_text("")
             forks.stdin.write(json.dumps([[*map(str, arguments)], *map(str, streams)]) + "\n")
             forks.stdin.flush()
-            code = forks.stdout.readline()
-            assert code == "0\n", (code, streams[2].read_text())
-            return streams[1].read_text()
+            ended = forks.stdout.readline()
+            assert ended == f"{code}\n", (ended, streams[2].read_text())
+            return streams[2 if code else 1].read_text()
 
         yield run

@@ -447,16 +447,13 @@ class Endings:
         run = subject.in_order(ctx, steps=how == "steps")
         main = threading.main_thread().ident
         interrupt = threading.Timer(0.4, signal.pthread_kill, (main, signal.SIGINT))
-        # Whatever a test before this one has left, the signal must not end the process.
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupt.start()
         try:
             with pytest.raises(KeyboardInterrupt):
                 run(dataset, udf)
-        finally:  # or it comes later, if the run has ended before
+        finally:  # or it ends the tests, if the run has ended before
             interrupt.cancel()
             interrupt.join()
-            signal.signal(signal.SIGINT, before or signal.default_int_handler)
         assert_usable(ctx)
 
     @pytest.mark.parametrize("action", [sleep_in_python, sleep_with_the_lock])

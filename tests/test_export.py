@@ -551,25 +551,20 @@ def test_ctrl_c_sigterm_and_sighup_leave_nothing(tmp_path, sent, ending, code):
     assert names(tmp_path) == ["source.raw"]
 
 
-def test_convert_on_the_command_line(tmp_path, data, capfd):
-    from framefold import _engine
-
+def test_convert_on_the_command_line(tmp_path, data, command):
     np.save(tmp_path / "in.npy", data)
-    run = ["framefold", "convert", str(tmp_path / "in.npy")]
-    assert _engine.cli_main([*run, str(tmp_path / "out.zarr"), "--json", "--roi", "1:3,2:6"]) == 0
-    told = json.loads(capfd.readouterr().out)
+    run = ["convert", tmp_path / "in.npy"]
+    told = json.loads(command(*run, tmp_path / "out.zarr", "--json", "--roi", "1:3,2:6"))
     assert told["nav_shape"] == [2, 4]
     assert told["verified"]
     assert np.array_equal(read(tmp_path / "out.zarr"), data[1:3, 2:6])
-    assert _engine.cli_main([*run, str(tmp_path / "out.h5"), "--to-dtype", "float64"]) == 0
-    assert "read back and compared" in capfd.readouterr().out
+    shown = command(*run, tmp_path / "out.h5", "--to-dtype", "float64")
+    assert "read back and compared" in shown
     assert read(tmp_path / "out.h5").dtype == np.float64
-    assert _engine.cli_main([*run, str(tmp_path / "out.h5")]) != 0
-    assert "the output exists" in capfd.readouterr().err
-    assert _engine.cli_main([*run, str(tmp_path / "out.toml"), "--level", "2"]) != 0
-    assert "'--level' is for whole arrays" in capfd.readouterr().err
-    assert _engine.cli_main([*run, str(tmp_path / "out.xyz")]) != 0
-    assert "does not end in .npy" in capfd.readouterr().err
+    assert "the output exists" in command(*run, tmp_path / "out.h5", code=2)
+    said = command(*run, tmp_path / "out.toml", "--level", "2", code=2)
+    assert "'--level' is for whole arrays" in said
+    assert "does not end in .npy" in command(*run, tmp_path / "out.xyz", code=2)
 
 
 def test_sparse_and_dask_data_sets(ctx, tmp_path, data):

@@ -232,20 +232,17 @@ def test_what_is_replaced(ctx, tmp_path, data, dataset):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.zarr", "out.zspy"]
 
 
-def test_the_command_line(tmp_path, data, capfd):
+def test_the_command_line(tmp_path, data, command):
     zarr = pytest.importorskip("zarr")
-    from framefold import _engine
-
     np.save(tmp_path / "in.npy", data)
-    run = ["framefold", "convert", str(tmp_path / "in.npy")]
-    assert _engine.cli_main([*run, str(tmp_path / "out.zarr"), "--zarr-format", "2"]) == 0
+    run = ["convert", tmp_path / "in.npy"]
+    command(*run, tmp_path / "out.zarr", "--zarr-format", "2")
     assert zarr.open_array(tmp_path / "out.zarr", mode="r").metadata.zarr_format == 2
-    assert _engine.cli_main([*run, str(tmp_path / "out.zspy")]) == 0
+    command(*run, tmp_path / "out.zspy")
     group = zarr.open_group(tmp_path / "out.zspy", mode="r")
     assert np.array_equal(group["Experiments/__unnamed__/data"][...], data)
-    assert _engine.cli_main([*run, str(tmp_path / "named"), "--to", "zspy"]) == 0
-    capfd.readouterr()
-    assert _engine.cli_main([*run, str(tmp_path / "a.zarr"), "--zarr-format", "5"]) != 0
-    assert "choose 2 or 3" in capfd.readouterr().err
-    assert _engine.cli_main([*run, str(tmp_path / "a.toml"), "--zarr-format", "2"]) != 0
-    assert "'--zarr-format' is for whole arrays" in capfd.readouterr().err
+    command(*run, tmp_path / "named", "--to", "zspy")
+    said = command(*run, tmp_path / "a.zarr", "--zarr-format", "5", code=2)
+    assert "choose 2 or 3" in said
+    said = command(*run, tmp_path / "a.toml", "--zarr-format", "2", code=2)
+    assert "'--zarr-format' is for whole arrays" in said
