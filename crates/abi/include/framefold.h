@@ -46,7 +46,8 @@ enum ff_format { FF_DENSE = 1, FF_CSR = 2 };
 enum ff_kind { FF_NAV = 0, FF_SIG = 1, FF_SINGLE = 2 };
 enum ff_use { FF_PUBLIC = 0, FF_PRIVATE = 1, FF_RESULT_ONLY = 2 };
 
-/* The data set, and which of its frames are selected. */
+/* The data set, and which of its frames are selected. In `requirements`, what the file says: the scan may
+ * be run over in another shape, and all of it counts as selected. */
 typedef struct ff_job {
     size_t size;
     size_t n_nav;
@@ -188,8 +189,9 @@ typedef struct ff_udf_v1 {
     /* Folds a partition into the result: rows of its frames of `nav` buffers, and all of the others. Partitions
      * come in order, one at a time. May be NULL if all buffers are FF_NAV: rows are then copied. */
     int32_t (*merge)(void *self, const ff_view *dest, const ff_view *src, size_t n, const ff_host *);
-    /* From what was merged so far to the results that users get: `results` are the buffers of FF_PUBLIC, which hold
-     * what was merged, and of FF_RESULT_ONLY, which hold 0. May be NULL if there are none of the latter. */
+    /* From what was merged so far, which is only read, to the results that users get:
+     * `results` are the buffers of FF_PUBLIC, which hold what was merged, and of FF_RESULT_ONLY, which hold 0.
+     * May be NULL if there are none of the latter. */
     int32_t (*results)(void *self, const ff_job *, const ff_view *merged, size_t n,
                        const ff_view *results, size_t n_results, const ff_host *);
     /* Ends the table and `self`. Called once by its owner, which is the capsule, or who got it without one. */

@@ -1,0 +1,188 @@
+//! What functions see of tiles, buffers and the run.
+
+use crate::sums::{Sums, checked};
+use framefold_abi::raw::{self, Host, Rows, Run, Tile, View};
+use framefold_core::{ArrayFormat, Dataset, NativeArray, Roi, TilingScheme};
+use framefold_plugins::PluginUdf;
+use framefold_testkit::{MemoryOptions, MemorySource, cut, evaluate_in};
+use std::ffi::c_void;
+use std::slice::from_raw_parts;
+use std::sync::{Arc, Mutex};
+
+/// What was seen, line by line. Tests of this module take turns.
+static SEEN: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+/// A null pointer is no elements.
+unsafe fn slice<'a>(data: *const usize, len: usize) -> &'a [usize] {
+    // SAFETY: the host's promises.
+    if data.is_null() { &[] } else { unsafe { from_raw_parts(data, len) } }
+}
+
+unsafe extern "C" fn begin(
+    this: *mut c_void,
+    run: *const Run,
+    _host: *const Host,
+    task: *mut *mut c_void,
+) -> i32 {
+    // SAFETY: the host's promises.
+    unsafe {
+        *task = this;
+        let (run, job) = (&*run, &*(*run).job);
+        assert_eq!((run.size, job.size), (size_of::<Run>(), size_of::<raw::Job>()));
+        SEEN.lock().unwrap().push(format!(
+            "partition {}/{} format {} frames {}+{} of {} nav {:?} sig {:?} at {:?} {:x} {:x}",
+            run.partition,
+            run.n_partitions,
+            run.format,
+            run.first_frame,
+            run.n_frames,
+            job.n_selected,
+            slice(job.nav_shape, job.n_nav),
+            slice(job.sig_shape, job.n_sig),
+            slice(job.positions, job.n_selected),
+            job.native_dtype,
+            job.input_dtype,
+        ));
+    }
+    raw::OK
+}
+
+unsafe extern "C" fn drop_task(_task: *mut c_void) {
+    SEEN.lock().unwrap().push("dropped".to_owned());
+}
+
+unsafe fn views(views: *const View, n: usize) -> String {
+    // SAFETY: the host's promises.
+    let views = unsafe { from_raw_parts(views, n) };
+    let described = views.iter().map(|view| {
+        // SAFETY: the host's promises.
+        let (shape, strides) = unsafe {
+            (from_raw_parts(view.shape, view.n_dims), from_raw_parts(view.strides, view.n_dims))
+        };
+        format!("{shape:?}{strides:?}")
+    });
+    described.collect::<Vec<_>>().join(" ")
+}
+
+unsafe extern "C" fn process(
+    _task: *mut c_void,
+    tile: *const Tile,
+    given: *const View,
+    n: usize,
+    _host: *const Host,
+) -> i32 {
+    // SAFETY: the host's promises.
+    unsafe {
+        let tile = &*tile;
+        SEEN.lock().unwrap().push(format!(
+            "tile {} of {}+{} ({}) at {:?} {:?} first {}: {}",
+            tile.slice_index,
+            tile.first_frame,
+            tile.depth,
+            tile.first_in_partition,
+            slice(tile.sig_origin, tile.n_sig),
+            slice(tile.sig_shape, tile.n_sig),
+            *tile.data.cast::<f64>(),
+            views(given, n)
+        ));
+    }
+    raw::OK
+}
+
+unsafe extern "C" fn process_csr(
+    _task: *mut c_void,
+    rows: *const Rows,
+    given: *const View,
+    n: usize,
+    _host: *const Host,
+) -> i32 {
+    // SAFETY: the host's promises.
+    unsafe {
+        let rows = &*rows;
+        let starts = slice(rows.starts, rows.depth + 1);
+        SEEN.lock().unwrap().push(format!(
+            "rows {starts:?} columns {:?} of {}+{} ({}) at {:?} {:?}: {}",
+            from_raw_parts(rows.columns, starts[rows.depth]),
+            rows.first_frame,
+            rows.depth,
+            rows.first_in_partition,
+            slice(rows.sig_origin, rows.n_sig),
+            slice(rows.sig_shape, rows.n_sig),
+            views(given, n)
+        ));
+    }
+    raw::OK
+}
+
+unsafe extern "C" fn end(
+    _task: *mut c_void,
+    given: *const View,
+    n: usize,
+    _host: *const Host,
+) -> i32 {
+    // SAFETY: the host's promises.
+    SEEN.lock().unwrap().push(format!("end {}", unsafe { views(given, n) }));
+    raw::OK
+}
+
+/// Six frames of 2 × 4, of which four are selected, in two partitions, cut in columns.
+fn seen(format: ArrayFormat, contiguous: u64) -> Vec<String> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap();
+    let frames = NativeArray::try_new(&[6, 2, 4], (0..48u16).collect::<Vec<_>>()).unwrap();
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    let dataset = Dataset::try_new(Arc::new(source), Some(&[2, 3]), 0).unwrap();
+    let roi = Arc::new(Roi::try_new(vec![false, true, true, false, true, true]).unwrap());
+    let tiling = Arc::new(TilingScheme::try_new(&[2, 4], &[2, 3], 2).unwrap());
+    let mut sums = Sums::default();
+    sums.requirements.contiguous = contiguous;
+    let (table, _) = sums.table(|table| {
+        table.begin = Some(begin);
+        table.drop_task = Some(drop_task);
+        table.process = Some(process);
+        table.process_csr = Some(process_csr);
+        table.end = Some(end);
+    });
+    let udf = PluginUdf::new(Arc::new(checked(&table).unwrap()));
+    SEEN.lock().unwrap().clear();
+    let partitions = cut(std::slice::from_ref(&(0..4)), &[3, 1]);
+    evaluate_in(format, &udf, &dataset, Some(&roi), &tiling, &partitions).unwrap();
+    std::mem::take(&mut SEEN.lock().unwrap())
+}
+
+#[test]
+fn dense_tiles_in_their_place() {
+    let found = seen(ArrayFormat::Dense, 0);
+    let expected = [
+        "partition 0/2 format 1 frames 0+3 of 4 nav [2, 3] sig [2, 4] at [1, 2, 4, 5] 7502 6608",
+        "tile 0 of 0+2 (0) at [0, 0] [2, 3] first 8: [2][8] [2, 3, 2][64, 16, 8] [1][8]",
+        "tile 1 of 0+2 (0) at [0, 3] [2, 1] first 11: [2][8] [2, 1, 2][64, 16, 8] [1][8]",
+        "tile 0 of 2+1 (2) at [0, 0] [2, 3] first 32: [1][8] [2, 3, 2][64, 16, 8] [1][8]",
+        "tile 1 of 2+1 (2) at [0, 3] [2, 1] first 35: [1][8] [2, 1, 2][64, 16, 8] [1][8]",
+        "end [3][8] [2, 4, 2][64, 16, 8] [1][8]",
+        "dropped",
+        "partition 1/2 format 1 frames 3+1 of 4 nav [2, 3] sig [2, 4] at [1, 2, 4, 5] 7502 6608",
+        "tile 0 of 3+1 (0) at [0, 0] [2, 3] first 40: [1][8] [2, 3, 2][64, 16, 8] [1][8]",
+        "tile 1 of 3+1 (0) at [0, 3] [2, 1] first 43: [1][8] [2, 1, 2][64, 16, 8] [1][8]",
+        "end [1][8] [2, 4, 2][64, 16, 8] [1][8]",
+        "dropped",
+    ];
+    assert_eq!(found, expected);
+}
+
+#[test]
+fn views_without_gaps_for_those_who_ask() {
+    let found = seen(ArrayFormat::Dense, 1);
+    assert!(found[1].contains("[2, 3, 2][48, 16, 8]"), "{}", found[1]);
+    assert!(found[2].contains("[2, 1, 2][16, 16, 8]"), "{}", found[2]);
+    assert!(found[5].contains("[2, 4, 2][64, 16, 8]"), "{}", found[5]);
+}
+
+#[test]
+fn sparse_tiles_in_their_place() {
+    let found = seen(ArrayFormat::Csr, 0);
+    let expected = "rows [0, 6, 12] columns [0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5] of 0+2 (0) at [0, 0] \
+                    [2, 3]: [2][8] [2, 3, 2][64, 16, 8] [1][8]";
+    assert_eq!(found[1], expected);
+    assert!(found[0].contains("format 2"), "{}", found[0]);
+}
