@@ -388,9 +388,11 @@ def as_zspy(source, target):
     h5py, zarr = pytest.importorskip("h5py"), pytest.importorskip("zarr")
 
     def copy(group, to):
-        for name, value in group.attrs.items():
+        # h5py keeps its lock between two items: zarr's thread, which is waited for, waits for that
+        # lock if it collects what is left of a file.
+        for name, value in list(group.attrs.items()):
             to.attrs[name] = value.item() if isinstance(value, np.generic) else value
-        for name, item in group.items():
+        for name, item in list(group.items()):
             if isinstance(item, h5py.Group):
                 copy(item, to.create_group(name))
             elif name == "data":
@@ -484,7 +486,7 @@ def watch():
 
 source, target = sys.argv[1:]
 ctx = ff.Context()
-dataset = ctx.load("raw", path=source, dtype="uint16", nav_shape=(64, 64), sig_shape=(256, 256))
+dataset = ctx.load("raw", path=source, dtype="uint16", nav_shape=(48, 64), sig_shape=(256, 256))
 start = own_memory()
 peak = [start]
 threading.Thread(target=watch, daemon=True).start()
@@ -498,9 +500,9 @@ print(peak[0] - start)
 def test_memory_is_bounded(tmp_path, ending):
     source = tmp_path / "source.raw"
     with source.open("wb") as file:
-        file.truncate(512 << 20)
+        file.truncate(384 << 20)
         # So that there is something to compress.
-        for frame in range(0, 4096, 7):
+        for frame in range(0, 3072, 7):
             file.seek(frame << 17)
             file.write(os.urandom(4096))
     done = subprocess.run(
