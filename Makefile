@@ -40,9 +40,10 @@ ENGINE_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(wildcard LICENSE-*) \
 	$(shell find crates \( -name '*.rs' -o -name Cargo.toml \) -type f)
 
 DATA ?=
-# How many tests of Python run at a time: many of them wait for processes.
-WORKERS ?= $(shell "$(PYTHON)" -c 'import os; print(min(16, 2 * len(os.sched_getaffinity(0))))' \
-	2>/dev/null || echo 4)
+# How many tests of Python run at a time: many of them wait for processes, but each process that runs
+# them imports what they need, and compiles it.
+WORKERS ?= $(shell "$(PYTHON)" -c 'import os; n = len(os.sched_getaffinity(0)); print(min(16, n + n // 2))' \
+	2>/dev/null || echo 3)
 # Where chance begins in the long runs.
 SEED ?= $(shell date +%s)
 # What bench/run.py is to do, and an interpreter that has LiberTEM and dask already.

@@ -144,10 +144,10 @@ SHORT_OF_MEMORY = """
         dataset = ctx.load("memory", data=data, num_partitions=20)
         ctx.run_udf(dataset, Large(10))
         used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-        limit = used + (3 << 29)
+        limit = used + (3 << 27)
         resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
         try:
-            ctx.run_udf(dataset, Large(1 << 30))
+            ctx.run_udf(dataset, Large(1 << 28))
         except MemoryError as error:
             print("MemoryError:", error)
         assert ctx.run_udf(dataset, Large(10))["x"].data.tolist() == [1] * 10
