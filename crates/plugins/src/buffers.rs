@@ -146,6 +146,18 @@ impl Buffers {
         }
     }
 
+    /// Shows all of arrays of which no tile was shown, only to be read.
+    pub(crate) fn show_whole(&self, views: &mut Vec<raw::View>) {
+        let shown = self.layouts.iter().zip(&self.arrays).map(|(layout, array)| raw::View {
+            data: array.values().as_bytes().as_ptr().cast_mut().cast(),
+            dtype: layout.dtype,
+            n_dims: layout.full_shape.len(),
+            shape: layout.full_shape.as_ptr(),
+            strides: layout.full_strides.as_ptr(),
+        });
+        views.extend(shown);
+    }
+
     /// Goes over to another slice.
     fn enter(&mut self, slice: &SigSlice) -> Result<()> {
         self.leave();

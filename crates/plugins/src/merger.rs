@@ -153,11 +153,8 @@ impl Merger for PluginMerger {
         };
         let decls = || self.decls.iter().filter(|decl| decl.usage != BufferUse::Private);
         let mut computed = Buffers::try_new(decls(), arrays, shape, n_frames, false)?;
-        // Copies, since a function may write where it should only read.
-        let copied = buffers.whole().iter().map(NativeArray::try_clone).collect::<Result<_>>()?;
-        let mut merged = Buffers::try_new(worked_on(&self.decls), copied, shape, n_frames, false)?;
         let (mut from, mut to) = (Vec::new(), Vec::new());
-        merged.show_rows(&(0..n_frames), &mut from);
+        buffers.show_whole(&mut from);
         computed.show_rows(&(0..n_frames), &mut to);
         let this = self.table.raw.this;
         let job = raw_job(&self.job);

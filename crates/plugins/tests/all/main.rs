@@ -5,6 +5,8 @@ mod bad;
 #[cfg(test)]
 mod laws;
 #[cfg(test)]
+mod safe;
+#[cfg(test)]
 mod sums;
 #[cfg(test)]
 mod views;
