@@ -21,6 +21,7 @@ from framefold.udf.base import UDF
 if TYPE_CHECKING:
     from framefold.checking import check_udf
     from framefold.compat.as_libertem import install_as_libertem
+    from framefold.compilation.marks import compiled
     from framefold.io.dataset._own import register_format
     from framefold.udf.auto import AutoUDF
     from framefold.udf.com import CoMUDF
@@ -49,6 +50,7 @@ __all__ = [
     "SumUDF",
     "__version__",
     "check_udf",
+    "compiled",
     "example_files",
     "example_scan",
     "install_as_libertem",
@@ -69,6 +71,7 @@ _LAZY = {
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
     "check_udf": "framefold.checking",
+    "compiled": "framefold.compilation.marks",
     "example_files": "framefold.utils.example",
     "example_scan": "framefold.utils.example",
     "install_as_libertem": "framefold.compat.as_libertem",

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from framefold.executor.base import Crew, Place
 
 __all__ = [
+    "CompiledCode",
     "Corrections",
     "Dataset",
     "Driver",
@@ -258,6 +259,21 @@ class NativeUdf:
             Literal["private", "result_only"] | None,
         ]
     ]: ...
+
+@final
+class CompiledCode:
+    def __new__(
+        cls,
+        name: str,
+        addresses: tuple[int, ...],
+        sparse: bool,
+        packs: bool,
+        block: list[int],
+        private: list[tuple[int, int]],
+        initial: list[tuple[int, int]],
+        owner: Any,
+    ) -> CompiledCode: ...
+    def follow(self, other: CompiledCode) -> None: ...
 
 @final
 class TileCursor:

@@ -7,6 +7,10 @@ class ThreadsInsteadWarning(RuntimeWarning):
     """A run would be faster in worker processes, but something keeps it in this process."""
 
 
+class NotCompiledWarning(RuntimeWarning):
+    """A function that is to be compiled runs in the interpreter, as Numba is not installed."""
+
+
 class UseDiscouragedWarning(FutureWarning):
     """Something still works that new code should not use."""
 

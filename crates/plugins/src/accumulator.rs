@@ -129,6 +129,11 @@ impl PluginAccumulator {
         Ok(PluginAccumulator { task, run, partition, decls, buffers, views, explain })
     }
 
+    /// The buffers that the function works on, in the order of their declarations, to set what they begin with.
+    pub fn arrays_mut(&mut self) -> &mut [NativeArray] {
+        self.buffers.arrays_mut()
+    }
+
     #[cold]
     fn failed(&mut self, failure: Failure, tile: FailedTile<'_>) -> Error {
         if let Some(cancelled) = failure.cancellation() {

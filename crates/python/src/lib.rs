@@ -77,7 +77,7 @@ mod _engine {
     #[pymodule_export]
     use super::sparse::from_csr;
     #[pymodule_export]
-    use super::udf::TileCursor;
+    use super::udf::{CompiledCode, TileCursor};
     #[pymodule_export]
     use super::verbs::{Partial, PyResults};
     #[pymodule_export]

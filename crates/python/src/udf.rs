@@ -7,12 +7,14 @@
 mod accumulator;
 mod attached;
 mod binding;
+mod compiled;
 mod cursor;
 mod merger;
 mod pixels;
 mod rows;
 
 pub(crate) use attached::{KnownThread, release_held_gil, stash_held_gil};
+pub(crate) use compiled::CompiledCode;
 pub(crate) use cursor::TileCursor;
 
 use crate::arrays::descr;
@@ -21,6 +23,7 @@ use crate::errors::from_python;
 use crate::words::{Processing, Word};
 use accumulator::{PyAccumulator, Task};
 use attached::Attached;
+use compiled::CompiledRun;
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
     InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType, Udf,
@@ -31,8 +34,8 @@ use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use std::any::Any;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// A UDF written in Python.
 pub(crate) struct PyUdf {
@@ -48,6 +51,10 @@ pub(crate) struct PyUdf {
     short: Arc<AtomicBool>,
     /// Whether it has tried to write into what it gets: it gets separate copies from then on.
     writes: Arc<AtomicBool>,
+    /// Whether what processes the data is compiled.
+    compiled: AtomicBool,
+    compiled_run: OnceLock<CompiledRun>,
+    decls: Mutex<Arc<[BufferDecl]>>,
 }
 
 type Wishes = (String, String, Option<usize>, Option<usize>, String, Option<usize>);
@@ -63,6 +70,9 @@ impl PyUdf {
             cancel,
             short: Arc::default(),
             writes: Arc::default(),
+            compiled: AtomicBool::new(false),
+            compiled_run: OnceLock::new(),
+            decls: Mutex::new(Arc::from([])),
         }
     }
 
@@ -90,7 +100,10 @@ impl Udf for PyUdf {
     fn requirements(&self, source: &SourceInfo) -> Result<Requirements> {
         let native = source.dtype.dtype.name();
         let wishes = attached(|py| {
-            self.bridge.call_method1(py, "requirements", (native,))?.extract::<Wishes>(py)
+            let wishes = self.bridge.call_method1(py, "requirements", (native,))?;
+            let compiled = self.bridge.getattr(py, "is_compiled")?.extract::<bool>(py)?;
+            self.compiled.store(compiled, Ordering::Relaxed);
+            wishes.extract::<Wishes>(py)
         });
         let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
@@ -109,7 +122,7 @@ impl Udf for PyUdf {
             max_depth,
             cellwise: false,
             framewise: false,
-            contends: true,
+            contends: !self.compiled.load(Ordering::Relaxed),
         })
     }
 
@@ -118,14 +131,19 @@ impl Udf for PyUdf {
             let declared = self.bridge.call_method1(py, "declare", (job.input_dtype.name(),))?;
             declared.extract::<Vec<Declaration>>(py)
         });
-        declared
+        let declared = declared
             .map_err(|exception| from_python(exception, "declaring its result buffers"))?
             .into_iter()
             .map(declaration)
-            .collect()
+            .collect::<Result<Vec<_>>>()?;
+        *self.decls.lock().unwrap_or_else(PoisonError::into_inner) = Arc::from(&declared[..]);
+        Ok(declared)
     }
 
     fn accumulator(&self, meta: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
+        if self.compiled.load(Ordering::Relaxed) {
+            return self.compiled_accumulator(meta, partition);
+        }
         let attached = Attached::begin(self.short.clone(), meta.may_wait, |py| {
             let run = self.run(py, meta)?;
             self.descr(py, meta)

@@ -92,6 +92,8 @@ class AutoJobExecutor(ConcurrentJobExecutor):
         """Why threads are taken; None if worker processes are."""
         if all(bridge is None for bridge in run.bridges):
             return "all UDFs run on native kernels"
+        if all(bridge is None or bridge.is_compiled for bridge in run.bridges):
+            return "all UDFs are compiled"
         if run.devices:
             return "CUDA devices take part"
         if self.n_workers == 1:

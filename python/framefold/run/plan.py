@@ -27,7 +27,7 @@ from framefold.udf.engine.native import (
     leave_behind,
     native_udf,
 )
-from framefold.warnings import DetectorWarning
+from framefold.warnings import DetectorWarning, NotCompiledWarning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -271,6 +271,10 @@ class Run:
         self.dataset._tell_missing(self.roi)
         for udf in self.udfs:
             tell_of(type(udf).__name__, udf._doubts(self.dataset), DetectorWarning)
+        for bridge in self.bridges:
+            if bridge is not None and bridge.why_interpreted:
+                why = f"{bridge.why_interpreted}; pip install framefold[numba]"
+                tell_of(bridge.name, [why], NotCompiledWarning)
 
     def update_parameters(self, parameters: Sequence[Mapping[str, Any]]) -> None:
         """Change parameters of the UDFs for all partitions that are not begun yet."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from framefold.common._losses import first_lost
 from framefold.common.buffers import BufferDeclaration
+from framefold.compilation.marks import compiled, numba_is_installed, options_of
 from framefold.exceptions import UDFError
 from framefold.udf.base import UDF
 
@@ -36,8 +37,21 @@ class AutoUDF(UDF):
         super().__init__(f=f, monitor=monitor)
 
     def _trial(self) -> np.ndarray[Any, np.dtype[Any]]:
-        frame = np.ones(tuple(self.meta.dataset_shape.sig), dtype=self.meta.input_dtype)
-        return np.asarray(self.params.f(frame))
+        sig = tuple(self.meta.dataset_shape.sig)
+        trial = np.asarray(self.params.f(np.ones(sig, dtype=self.meta.input_dtype)))
+        if options_of(self.params.f) is None or not numba_is_installed():
+            return trial
+        from framefold.compilation.store import return_type
+
+        # What the machine code returns, whatever the interpreter does for this frame.
+        return trial.astype(return_type(self.params.f, self.meta.input_dtype.name, len(sig)))
+
+    def _marked_function(self, method: str) -> Callable[..., Any] | None:
+        function = super()._marked_function(method)
+        own = method == "frame" and type(self).process_frame is AutoUDF.process_frame
+        if own and options_of(self.params.f) is not None:
+            return _keep_both if self.params.monitor else _keep
+        return function
 
     def auto_buffer(self, var: np.ndarray[Any, np.dtype[Any]]) -> BufferDeclaration:
         """The declaration of ``result``, of what the function returned for a trial."""
@@ -69,6 +83,18 @@ class AutoUDF(UDF):
         """Assign."""
         for name in src:
             getattr(dest, name)[:] = getattr(src, name)
+
+
+@compiled
+def _keep(self: Any, frame: Any) -> None:
+    self.results.result[...] = self.params.f(frame)
+
+
+@compiled
+def _keep_both(self: Any, frame: Any) -> None:
+    result = self.params.f(frame)
+    self.results.result[...] = result
+    self.results.monitor[...] = result
 
 
 def _check(result: Any, dtype: np.dtype[Any]) -> None:

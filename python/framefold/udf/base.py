@@ -18,6 +18,7 @@ from framefold.common.buffers import (
 from framefold.common.sparse import to_dense
 from framefold.common.udf import BackendConstants, UDFMethod
 from framefold.compat.elsewhere import elsewhere
+from framefold.compilation.marks import options_of
 from framefold.exceptions import UDFError as UDFException
 from framefold.exceptions import UDFRunCancelled
 from framefold.udf._mixins import (
@@ -217,6 +218,11 @@ class UDF(BackendConstants):
             f"{type(self).__name__} implements none of {', '.join(PROCESS_METHODS.values())}; "
             f"implement one of them"
         )
+
+    def _marked_function(self, method: str) -> Callable[..., Any] | None:
+        """What processes the data by that method, if it is to be compiled."""
+        function = getattr(type(self), PROCESS_METHODS[method], None)
+        return function if options_of(function) is not None else None
 
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The dtype that the data should be converted to, unless they need a wider one."""

@@ -12,7 +12,7 @@ const RULE: &str = "imports";
 /// its place from the reference system stands where its contents belong.
 const LAYERS: &[&[&str]] = &[
     &["exceptions", "warnings", "_engine", "compat"],
-    &["common", "masks", "arrays", "results", "utils.devices"],
+    &["common", "compilation", "masks", "arrays", "results", "utils.devices"],
     &["io", "corrections"],
     &["udf", "arrays.cuda"],
     &["run"],

@@ -34,7 +34,10 @@ const LAW: &[(&str, &[&str])] = &[
     ),
     ("framefold-cli", &["framefold"]),
     ("framefold-python-macros", &[]),
-    ("framefold-python", &["framefold", "framefold-cli", "framefold-python-macros"]),
+    (
+        "framefold-python",
+        &["framefold", "framefold-abi", "framefold-cli", "framefold-python-macros"],
+    ),
     // Nothing is built on it, and it is all tests.
     ("framefold-fuzz", &["framefold", "framefold-testkit"]),
     ("xtask", &[]),

@@ -2,11 +2,13 @@
 
 use super::PyForeign;
 use crate::ending::attached;
-use crate::errors::from_python;
+use crate::errors::{OrRaise, from_python};
+use crate::parts::split;
 use framefold::core::{Array, Merger, Partial, Partition};
 use framefold::{Error, Result};
 use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 
 /// Wraps a `framefold.udf.engine.bridge.MergeTask`.
 pub(super) struct PyMerger(Py<PyAny>);
@@ -18,15 +20,10 @@ impl PyMerger {
 }
 
 impl Merger for PyMerger {
-    fn merge(&mut self, partition: &Partition, mut partial: Partial) -> Result<()> {
-        let buffers = match partial.take("buffers")? {
-            Array::Foreign(foreign) => foreign.into_any().downcast::<PyForeign>().ok(),
-            Array::Native(_) => None,
-        };
-        let buffers = buffers.ok_or_else(|| Error::bug("a partial result is not Python's own"))?;
+    fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         attached(|py| {
             let frames = &partition.frames;
-            let arguments = (frames.start, frames.end, buffers.into_inner());
+            let arguments = (frames.start, frames.end, buffers(py, partial)?);
             self.0.call_method1(py, intern!(py, "merge"), arguments).map(drop)
         })
         .map_err(|exception| from_python(exception, "merge"))
@@ -42,4 +39,21 @@ impl Merger for PyMerger {
         })
         .map_err(|exception| from_python(exception, "get_results"))
     }
+}
+
+/// The arrays of a partial result by name: those that Python made, or of compiled code.
+fn buffers(py: Python<'_>, mut partial: Partial) -> PyResult<Py<PyAny>> {
+    if partial.arrays().iter().all(|(_, array)| matches!(array, Array::Native(_))) {
+        let arrays = PyDict::new(py);
+        for (name, value, _) in split(py, partial)? {
+            arrays.set_item(name, value)?;
+        }
+        return Ok(arrays.into_any().unbind());
+    }
+    let foreign = match partial.take("buffers").or_raise(py)? {
+        Array::Foreign(foreign) => foreign.into_any().downcast::<PyForeign>().ok(),
+        Array::Native(_) => None,
+    };
+    let made = foreign.map(|foreign| foreign.into_inner());
+    made.ok_or_else(|| Error::bug("a partial result is not Python's own")).or_raise(py)
 }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from framefold._engine import TileCursor
+from framefold._engine import CompiledCode, TileCursor
 from framefold.arrays.formats import Formats, asked_for, layout
 from framefold.common import _memory
 from framefold.common.aux_data import AuxBufferWrapper
@@ -28,10 +28,10 @@ from framefold.common.buffers import (
 from framefold.common.shape import Shape, n_selected
 from framefold.common.tiling_scheme import TilingScheme
 from framefold.common.udf import CPU_BACKENDS, CUDA_BACKENDS, NUMPY, NUMPY_MATRIX
-from framefold.exceptions import InvalidArgumentError, LimitError, MissingMergeError, UDFError
+from framefold.exceptions import InvalidArgumentError, MissingMergeError, UDFError
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
-from framefold.udf.engine import main_side
+from framefold.udf.engine import compiled, main_side
 from framefold.udf.engine.declarations import (
     Buffers,
     check_dtype,
@@ -42,7 +42,7 @@ from framefold.udf.engine.declarations import (
     stack_wishes,
     tiling_wishes,
 )
-from framefold.udf.engine.memory import keep_memory
+from framefold.udf.engine.memory import allocate, keep_memory
 from framefold.udf.engine.results import check_omitted, final_results
 from framefold.udf.meta import UDFMeta
 
@@ -116,12 +116,22 @@ class Bridge:
         self.ending: Callable[[bool], None] | None = None
         #: What the UDF declares, once the run is planned.
         self.declared: Buffers = {}
+        #: Whether what processes the data is compiled, and why not, if it is marked.
+        self.is_compiled = False
+        self.why_interpreted = ""
+        #: The run, while there is one.
+        self.described: weakref.ref[RunDescription] | None = None
 
     def asked_for(self) -> Formats:
         """The array formats that the UDF takes."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
         self.method = processing_method(udf)
         formats = asked_for(udf)
+        if compiled.to_compile(udf, self.method) is not None:
+            if compiled.numba_is_installed():
+                self.is_compiled = True
+                return compiled.formats_of(self.name, formats)
+            self.why_interpreted = compiled.NO_NUMBA
         # Not every callable says where it was defined.
         process = getattr(udf, PROCESS_METHODS[self.method])
         module = getattr(process, "__module__", None) or ""
@@ -175,7 +185,9 @@ class Bridge:
 
     def describe_run(self, depth: int, tile_shape: list[int], n_partitions: int) -> RunDescription:
         """The description of the run that all its partitions share."""
-        return RunDescription(self, depth, tuple(tile_shape), n_partitions)
+        described = RunDescription(self, depth, tuple(tile_shape), n_partitions)
+        self.described = weakref.ref(described)
+        return described
 
     def update_parameters(self, changed: UDF, parameters: Mapping[str, Any]) -> None:
         """Use ``changed``, which has other ``parameters``, for all partitions to come."""
@@ -190,6 +202,9 @@ class Bridge:
         """Make the copies for partitions to come of ``changed``."""
         aux = self._laid_out_aux(changed)
         self.udf, self.aux = changed, aux
+        described = None if self.described is None else self.described()
+        if described is not None and self.is_compiled:
+            described.compiled.renew()
 
     @property
     def name(self) -> str:
@@ -210,6 +225,10 @@ class Bridge:
         made = f"{self.array_backend} ({', '.join(how)})" if how else self.array_backend
         if self.on_device is not None and self.on_device.array_backend != self.array_backend:
             made += f"; on CUDA devices {self.on_device.array_backend}"
+        if self.is_compiled:
+            made += ", compiled"
+        elif self.why_interpreted:
+            made += f", {self.why_interpreted}"
         return made
 
     def meta(self, **kwargs: Any) -> UDFMeta:
@@ -273,6 +292,7 @@ class RunDescription:
     ) -> None:
         self.bridge = bridge
         self.n_partitions = n_partitions
+        self.tile_shape = tile_shape
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
         #: What partitions know of the run, by the array format that they get.
         self._metas: dict[str, UDFMeta] = {}
@@ -280,6 +300,16 @@ class RunDescription:
         if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
+        self.compiled = compiled.Code(self)
+
+    @property
+    def code(self) -> CompiledCode:
+        """The machine code, if the UDF is compiled."""
+        return self.compiled.get()
+
+    def explain_failure(self, *failed: Any) -> None:
+        """Raise what the user is to see of a failure of compiled code."""
+        compiled.explain_failure(self, *failed)
 
     def meta(self, array_backend: str, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
         """What the worker for the selected frames ``start`` to ``stop`` knows."""
@@ -295,6 +325,8 @@ class RunDescription:
 
     def merger(self) -> MergeTask:
         """The keeper of the merged result."""
+        if self.bridge.is_compiled:
+            self.compiled.get()  # what cannot be compiled is an error before the run begins
         return MergeTask(self, self.bridge.main_state)
 
 
@@ -510,25 +542,3 @@ def _as_matrices(process: Callable[[Any], None], one_frame: bool) -> Callable[[A
         process(array.reshape((n_frames, -1)).view(np.matrix))
 
     return process_rows
-
-
-def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> Arrays:
-    """Zeroed arrays for all buffers that exist on workers, navigation flattened.
-
-    Raises
-    ------
-    LimitError
-        If there is no memory for one of them.
-    """
-    arrays = {}
-    for name, decl in buffers.items():
-        if decl.use != "result_only":
-            flat = decl.flat_shape(shape, n_frames)
-            try:
-                arrays[name] = _memory.zeros(flat, decl.dtype)
-            except MemoryError as error:
-                raise LimitError(
-                    f"there is no memory for the buffer {name!r} of shape {flat}: {error}; select "
-                    f"fewer positions with a ROI, or use a smaller extra_shape"
-                ) from None
-    return arrays

@@ -1,4 +1,4 @@
-"""Keeps the memory of arrays that functions make and throw away.
+"""The memory of result buffers, and of arrays that functions make and throw away.
 
 Functions of the user make temporary arrays for every frame or tile. The C library of Linux asks the
 system for each larger one, and gives it back: every page is made and cleared anew, which takes
@@ -9,8 +9,17 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
+
+from framefold.common import _memory
+from framefold.common.shape import Shape
+from framefold.exceptions import LimitError
+
+if TYPE_CHECKING:
+    from framefold.udf.engine.declarations import Buffers
 
 #: Just below the size from which glibc never keeps memory (``DEFAULT_MMAP_THRESHOLD_MAX``, 32 MiB).
 LARGEST = (32 << 20) - (64 << 10)
@@ -25,3 +34,25 @@ def keep_memory() -> None:
     """
     if sys.platform == "linux":
         np.empty(LARGEST, dtype=np.uint8)
+
+
+def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDArray[Any]]:
+    """Zeroed arrays for all buffers that exist on workers, navigation flattened.
+
+    Raises
+    ------
+    LimitError
+        If there is no memory for one of them.
+    """
+    arrays = {}
+    for name, decl in buffers.items():
+        if decl.use != "result_only":
+            flat = decl.flat_shape(shape, n_frames)
+            try:
+                arrays[name] = _memory.zeros(flat, decl.dtype)
+            except MemoryError as error:
+                raise LimitError(
+                    f"there is no memory for the buffer {name!r} of shape {flat}: {error}; select "
+                    f"fewer positions with a ROI, or use a smaller extra_shape"
+                ) from None
+    return arrays

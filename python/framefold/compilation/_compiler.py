@@ -1,0 +1,219 @@
+"""From marked functions to machine code, by Numba; the one door to it."""
+
+from __future__ import annotations
+
+import os
+import re
+from types import FunctionType
+from typing import Any
+
+import numba
+from llvmlite import ir
+from numba.core.compiler_lock import global_compiler_lock
+from numba.core.errors import NumbaError
+
+from framefold.compilation import _source, _types
+from framefold.compilation.marks import Options, options_of
+from framefold.compilation.plan import FAILURE, Wanted
+from framefold.exceptions import UDFError
+
+nt: Any = numba.types
+I64 = ir.IntType(64)
+N_ARGUMENTS = 5
+
+
+class MachineCode:
+    """An object file, and what it needs to be loaded."""
+
+    def __init__(self, data: bytes, entries: tuple[str, ...], needed: set[str]) -> None:
+        self.data, self.entries = data, entries
+        #: Whether it is loaded without Numba.
+        self.alone = all(each in IN_C or each == DESTRUCTOR for each in needed)
+        #: Whether another process can use it: not what calls into the interpreter.
+        self.can_be_kept = not any(each.startswith(IN_PYTHON) for each in needed)
+
+
+def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
+    """The machine code, and what keeps it loaded: a dict of entries to addresses, and its owner.
+
+    Raises
+    ------
+    UDFError
+        If something cannot be compiled; names the function, the line, and the reason.
+    """
+    _types.forget()
+    makers: list[tuple[str, Any, Any]] = [("process", _source.process_entry, wanted.process)]
+    if wanted.postprocess is not None:
+        makers.append(("end", _source.end_entry, wanted.postprocess))
+    if wanted.merge is not None:
+        makers.append(("merge", _source.merge_entry, wanted.merge))
+    compiled = []
+    for name, make, function in makers:
+        try:
+            compiled.append((name, _overload(make(wanted))))
+        except NumbaError as error:
+            raise cannot(wanted.udf, function, error) from None
+        except Exception as error:
+            # Numba passes on what its own code raises in the middle of compiling.
+            raise UDFError(
+                f"{wanted.udf}.{function.__name__} cannot be compiled: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+    return _linked(compiled)
+
+
+def _overload(entry: Any) -> Any:
+    made = numba.njit(nogil=True, error_model="python")(entry)
+    signature = (nt.intp,) * N_ARGUMENTS
+    made.compile(signature)
+    return made.overloads[signature]
+
+
+def _linked(compiled: list[tuple[str, Any]]) -> tuple[MachineCode, Any]:
+    with global_compiler_lock:
+        first = compiled[0][1]
+        library = first.library.codegen.create_library("framefold")
+        library.enable_object_caching()
+        module = library.create_ir_module("framefold")
+        for name, result in compiled:
+            _entry(module, f"framefold_{name}", result)
+        library.add_ir_module(module)
+        for _, result in compiled:
+            library.add_linking_library(result.library)
+        library.finalize()
+        data = library._get_compiled_object()
+        names = tuple(name for name, _ in compiled)
+        addresses = {name: library.get_pointer_to_function(f"framefold_{name}") for name in names}
+        code = MachineCode(data, names, _needed(library))
+    return code, (addresses, (library, compiled))
+
+
+def _entry(module: Any, name: str, result: Any) -> None:
+    """A C function that calls what Numba compiled, and returns 1 if that raises."""
+    context = result.target_context
+    callee = context.declare_function(module, result.fndesc)
+    function = ir.Function(module, ir.FunctionType(ir.IntType(32), [I64] * N_ARGUMENTS), name)
+    builder = ir.IRBuilder(function.append_basic_block())
+    signature = result.signature
+    status, _ = context.call_conv.call_function(
+        builder, callee, signature.return_type, signature.args, function.args
+    )
+    with builder.if_then(status.is_error, likely=False):
+        slot = builder.add(function.args[0], ir.Constant(I64, 8 * FAILURE))
+        address = builder.ptrtoint(status.excinfoptr, I64)
+        builder.store(address, builder.inttoptr(slot, I64.as_pointer()))
+        builder.ret(ir.Constant(ir.IntType(32), 1))
+    builder.ret(ir.Constant(ir.IntType(32), 0))
+
+
+#: Functions of the C library that machine code may call, and that any process has.
+_IN_C = """
+memcpy memset memmove acos acosh asin asinh atan atan2 atanh cbrt ceil copysign
+cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin fmod frexp hypot ldexp
+lgamma log log10 log1p log2 modf nearbyint nextafter pow remainder rint round
+sin sincos sinh sqrt tan tanh tgamma trunc
+"""
+IN_C = frozenset(_IN_C.split())
+IN_C |= {f"{name}f" for name in IN_C}
+#: Ends memory that Numba's arrays own; there is none where nothing is allocated.
+DESTRUCTOR = "NRT_MemInfo_call_dtor"
+
+
+#: How functions of the interpreter are named, and those of Numba that call them.
+IN_PYTHON = (
+    "Py",
+    "_Py",
+    "numba_gil",
+    "numba_unpickle",
+    "numba_do_raise",
+    "NRT_adapt",
+    "NRT_Mem_Python",
+)
+
+
+def _needed(library: Any) -> set[str]:
+    """The names of what machine code uses and does not have."""
+    text = str(library._final_module)
+    names = re.findall(r"^declare [^@]*@\"?([\w.$]+)\"?\(", text, re.MULTILINE)
+    names += re.findall(r"^@\"?([\w.$]+)\"? = external ", text, re.MULTILINE)
+    return {name for name in names if not name.startswith("llvm.")}
+
+
+def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
+    """The dtype of what a function of a frame returns, by name; of an array, that of its elements.
+
+    Raises
+    ------
+    UDFError
+        If it cannot be compiled, or returns something else.
+    """
+    import numpy as np
+    from numba.np.numpy_support import as_dtype
+
+    _types.forget()
+    frame = _types.array_type(np.dtype(dtype), ndim, writeable=False)
+    made = _types.dispatcher(function, options_of(function) or Options())
+    try:
+        made.compile((frame,))
+    except NumbaError as error:
+        raise cannot("map", function, error) from None
+    found = made.overloads[(frame,)].signature.return_type
+    if isinstance(found, nt.Array):
+        found = found.dtype
+    if not isinstance(found, nt.Number | nt.Boolean):
+        raise UDFError(
+            f"the compiled function {function.__name__} returns {found}; expected a number, or an "
+            f"array of numbers of the same shape for each frame"
+        )
+    return str(as_dtype(found).name)
+
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
+    """What is said where Numba cannot compile something: function, file, line and reason."""
+    text = _COLOURS.sub("", str(getattr(error, "msg", None) or error))
+    place = _place(function, text, error)
+    lines = [line.strip() for line in text.splitlines()]
+    skipped = (
+        "File ",
+        "During:",
+        "Failed in ",
+        "- Resolution failure",
+        "- During",
+        "<source",
+        "Enable",
+    )
+    said: list[str] = []
+    for line in lines:
+        if not line or line.startswith(skipped) or set(line) <= set("^~-_ ") or line in said:
+            continue
+        said.append(line)
+    reason = " ".join(said[:6]) or type(error).__name__
+    if len(reason) > 600:
+        reason = reason[:600] + " …"
+    line = f"\n    {place[2]}" if place[2] else ""
+    made = UDFError(
+        f"{udf}.{function.__name__} cannot be compiled: line {place[1]} of {place[0]}: "
+        f"{reason}{line}"
+    )
+    made.add_note("leave out @ff.compiled to run it in the interpreter")
+    return made
+
+
+def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str]:
+    """File and line of the user's code that an error is about, and the line."""
+    import linecache
+
+    own = function.__code__.co_filename
+    found = re.findall(r'File "([^"]+)", line (\d+)', text)
+    found += re.findall(r"\(?([^\s()\"]+\.py|<[^>]+>)[ ]?[(:](\d+)\)", text)
+    files = [(name, int(line)) for name, line in found if not name.startswith("<framefold")]
+    mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
+    loc = getattr(error, "loc", None)
+    if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):
+        mine.append((own, int(loc.line)))
+    outer = [(name, line) for name, line in files if "numba" not in name.split(os.sep)]
+    name, line = (mine or outer or [(own, function.__code__.co_firstlineno)])[-1]
+    return own if (name, line) in mine else name, line, linecache.getline(own, line).strip()

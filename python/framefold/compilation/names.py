@@ -1,0 +1,127 @@
+"""Which names compiled code uses, and a fingerprint of it: what it is compiled of.
+
+Numbers and arrays that a function finds in its module or in a closure are compiled in, so they
+belong to the fingerprint, as do the functions that it calls.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import sys
+from collections.abc import Iterator
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from framefold.compilation.marks import MARK
+
+
+class UncertainError(Exception):
+    """What a function uses cannot be told apart from what it may be in another process."""
+
+
+def names_in(code: CodeType) -> set[str]:
+    """All names of attributes and globals in a piece of code and those within it."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= names_in(constant)
+    return names
+
+
+def functions_of(function: FunctionType) -> Iterator[FunctionType]:
+    """A function, and all those written in Python that it reaches by global names and closures."""
+    seen: list[FunctionType] = []
+    waiting = [function]
+    while waiting:
+        each = waiting.pop()
+        if any(each is other for other in seen):
+            continue
+        seen.append(each)
+        yield each
+        for _, value in _reached(each):
+            value = getattr(value, "py_func", value)
+            if isinstance(value, FunctionType):
+                waiting.append(value)
+
+
+def _reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
+    """Names and values of what is not the function's own."""
+    names = names_in(function.__code__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            yield name, cell.cell_contents
+        except ValueError:
+            continue
+    found = function.__globals__
+    for name in sorted(names):
+        if name in found:
+            value = found[name]
+            yield name, value
+            if isinstance(value, ModuleType) and not _is_library(value):
+                for inner in sorted(names):
+                    if inner in vars(value):
+                        yield f"{name}.{inner}", vars(value)[inner]
+
+
+def _is_library(module: ModuleType) -> bool:
+    """Whether a module is one whose contents belong to a version of Python, NumPy or Numba."""
+    name = module.__name__.partition(".")[0]
+    return name in ("numpy", "numba", "scipy", "framefold") or name in sys.stdlib_module_names
+
+
+def fingerprint(function: FunctionType) -> str:
+    """What a function is compiled of, with all that it reaches.
+
+    Raises
+    ------
+    UncertainError
+        If it uses something of which there is no telling; names it.
+    """
+    parts = hashlib.sha256()
+    for each in functions_of(function):
+        parts.update(repr((_code(each.__code__), getattr(each, MARK, None))).encode())
+        for default in (*(each.__defaults__ or ()), *(each.__kwdefaults__ or {}).items()):
+            parts.update(_value("default", default).encode())
+        for name, value in _reached(each):
+            parts.update(_value(name, value).encode())
+    return parts.hexdigest()
+
+
+def _code(code: CodeType) -> tuple[Any, ...]:
+    constants = tuple(
+        _code(each) if isinstance(each, CodeType) else (type(each).__name__, repr(each))
+        for each in code.co_consts
+    )
+    # Errors name file and line.
+    place = code.co_filename, code.co_firstlineno, code.co_name
+    names = code.co_names, code.co_varnames, code.co_freevars, code.co_argcount, code.co_flags
+    return (*place, code.co_code.hex(), constants, names, code.co_linetable.hex())
+
+
+def _value(name: str, value: Any) -> str:
+    value = getattr(value, "py_func", value)
+    if isinstance(value, FunctionType):
+        return f"{name}=function;"  # followed by `functions_of`
+    if isinstance(value, np.ndarray):
+        if value.dtype.hasobject:
+            raise UncertainError(name)
+        digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        return f"{name}={value.dtype.str}{value.shape}{digest};"
+    if isinstance(value, bool | int | float | complex | str | bytes | np.generic | type(None)):
+        return f"{name}={type(value).__name__}:{value!r};"
+    if isinstance(value, tuple):
+        return f"{name}=({''.join(_value('', each) for each in value)});"
+    if isinstance(value, ModuleType):
+        return f"{name}=module {value.__name__} {getattr(value, '__version__', '')};"
+    if isinstance(value, type | BuiltinFunctionType | np.ufunc | np.dtype):
+        return f"{name}={value!r};"
+    if name in vars(builtins) or (
+        callable(value)
+        and hasattr(value, "__module__")
+        and (str(value.__module__).partition(".")[0] in ("numpy", "math", "cmath", "numba"))
+    ):
+        return f"{name}={value!r};"
+    raise UncertainError(f"{name!r}, which is of type {type(value).__name__}")
