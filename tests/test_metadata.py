@@ -98,3 +98,73 @@ def test_sizes_that_mrc_files_leave_undefined_are_left_out(tmp_path):
         struct.pack_into("<2f", content, 40, size, size)
         path.write_bytes(content)
         assert ff.Context().open(path).metadata.get("image_step_x") == expected
+
+
+def mrc_volume(path, *, space_group=1, sections=3):
+    """An MRC file whose three images are 0.8 nm apart, of a cell of 2 nm in x and y."""
+    write_mrc(path, np.zeros((3, 4, 5), dtype="int16"))
+    content = bytearray(path.read_bytes())
+    struct.pack_into("<3i", content, 28, 5, 4, sections)
+    struct.pack_into("<3f", content, 40, 20, 20, 24)
+    struct.pack_into("<i", content, 88, space_group)
+    return content
+
+
+def test_sections_of_an_mrc_volume_have_their_distance(tmp_path):
+    path = tmp_path / "a.mrc"
+    path.write_bytes(mrc_volume(path))
+    axes = ff.Context().open(path).axes
+    assert [str(axis) for axis in axes] == ["depth: 3 × 0.8 nm", "y: 4 × 0.5 nm", "x: 5 × 0.4 nm"]
+    # Images that are no volume have what programs leave there.
+    for other in ({"space_group": 0}, {"space_group": 401}, {"sections": 1}):
+        path.write_bytes(mrc_volume(path, **other))
+        assert str(ff.Context().open(path).axes[0]) == "scan_x: 3"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rosettasciio's
+def test_the_axes_of_an_mrc_volume_are_those_that_rosettasciio_reads(tmp_path):
+    reader = pytest.importorskip("rsciio.mrc")
+    path = tmp_path / "a.mrc"
+    path.write_bytes(mrc_volume(path))
+    (signal,) = reader.file_reader(str(path))
+    scales = [axis["scale"] for axis in signal["axes"]]
+    assert [axis.scale for axis in ff.Context().open(path).axes] == pytest.approx(scales)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # rosettasciio's
+def test_extended_headers_of_older_microscopes_of_fei(tmp_path):
+    reader = pytest.importorskip("rsciio.mrc")
+    path = tmp_path / "a.mrc"
+    content = mrc_volume(path, space_group=0)
+    struct.pack_into("<i", content, 92, 128 * 1024)
+    extended = bytearray(128 * 1024)
+    numbers = (30.0, -1.5, 1e-5, -2e-5, 3e-6, 0, 0, -1e-6, 0.5, 100, 0, 2.5e-10, 5000)
+    struct.pack_into("<13f", extended, 0, *numbers)
+    path.write_bytes(content[:1024] + extended + content[1024:])
+    dataset = ff.Context().open(path)
+    expected = {
+        "magnification": 5000,
+        "defocus": -1000,
+        "exposure_time": 0.5,
+        "image_step_x": 0.25,
+        "image_step_y": 0.25,
+        "stage_x": 10,
+        "stage_y": -20,
+        "stage_z": 3,
+        "stage_alpha": 30,
+        "stage_beta": -1.5,
+    }
+    found = {name: dataset.metadata.get(name) for name in expected}
+    assert found == pytest.approx(expected, rel=1e-6)
+    signal = reader.file_reader(str(path))[0]
+    scales = [axis["scale"] for axis in signal["axes"][-2:]]
+    assert [axis.scale for axis in dataset.axes[-2:]] == pytest.approx(scales, rel=1e-6)
+    header = signal["original_metadata"]["fei_header"]
+    assert (header["a_tilt"][0], header["exp_time"][0]) == (30.0, 0.5)
+    # An empty one says nothing; lengths of another unit are left out.
+    for numbers, names in (((0.0,) * 13, set()), ((1.0, 0, 5.0), {"stage_alpha", "stage_beta"})):
+        extended[:128] = bytes(128)
+        struct.pack_into(f"<{len(numbers)}f", extended, 0, *numbers)
+        path.write_bytes(content[:1024] + extended + content[1024:])
+        found = set(ff.Context().open(path).metadata)
+        assert found & {"stage_alpha", "stage_beta", "stage_x"} == names

@@ -43,9 +43,12 @@ quantities! {
     CameraLength "camera_length" "mm" "Camera length.";
     Magnification "magnification" "" "Magnification.";
     Defocus "defocus" "nm" "Defocus.";
+    WorkingDistance "working_distance" "mm" "Working distance of a scanning electron microscope.";
     ConvergenceAngle "convergence_angle" "mrad" "Semi-convergence angle of the probe.";
+    CollectionAngle "collection_angle" "mrad" "Semi-collection angle of the spectrometer.";
     BeamCurrent "beam_current" "pA" "Beam current.";
     ExposureTime "exposure_time" "s" "Exposure time of a frame.";
+    DwellTime "dwell_time" "s" "Time for which the beam stays at a scan position.";
     FrameTime "frame_time" "s" "Time from the start of a frame to that of the next.";
     DiffractionStepX "diffraction_step_x" "1/nm" "Width of a pixel of a diffraction pattern.";
     DiffractionStepY "diffraction_step_y" "1/nm" "Height of a pixel of a diffraction pattern.";
@@ -73,10 +76,14 @@ quantities! {
     StageZ "stage_z" "µm" "Position of the stage, z.";
     StageAlpha "stage_alpha" "deg" "Tilt of the stage about its first axis.";
     StageBeta "stage_beta" "deg" "Tilt of the stage about its second axis.";
+    StageRotation "stage_rotation" "deg" "Rotation of the stage of a scanning electron microscope.";
+    StageTilt "stage_tilt" "deg" "Tilt of the stage of a scanning electron microscope.";
     Detector "detector" "" "The detector.";
     Microscope "microscope" "" "The microscope.";
+    AcquisitionMode "acquisition_mode" "" "How the microscope worked: TEM, STEM or SEM.";
     Software "software" "" "The program that wrote the file.";
     RecordedAt "recorded_at" "" "When it was recorded: ISO 8601, or as the file spells it.";
+    Operator "operator" "" "Who recorded it.";
     Title "title" "" "Title of the recording.";
     Note "note" "" "Comment of the operator who recorded it.";
     SignalType "signal_type" "" "Kind of signal, as HyperSpy names it.";

@@ -4,8 +4,9 @@
 //! |---|---|---|
 //! | 0, 4, 8 | i32 | NX, NY, NZ: columns, rows, images |
 //! | 12 | i32 | mode, see below |
-//! | 28, 32 | i32 | MX, MY: samples of a cell; here only for the size of a pixel |
-//! | 40, 44 | f32 | size of a cell in x and y, 1/10 nm |
+//! | 28, 32, 36 | i32 | MX, MY, MZ: samples of a cell; here only for the size of a pixel |
+//! | 40, 44, 48 | f32 | size of a cell in x, y and z, 1/10 nm |
+//! | 88 | i32 | space group: 0 for images, 1 to 230 for volumes, whose images are `depth` apart if MZ is NZ |
 //! | 92 | i32 | bytes of the extended header, which follows this one |
 //! | 152, 156 | i32 | 1146047817 if IMOD wrote it, and its flags: bit 0 says that mode 0 is signed |
 //! | 208 | 4 bytes | `MAP `; files from before 2000 lack it |
@@ -23,8 +24,9 @@
 //! The shape of a scan is not in the file. Movies of Direct Electron come with a text file that
 //! tells it, see `direct_electron`. Known writers: IMOD, SerialEM, Velox, mrcfile, ncempy, DE
 //! Server. Limits: modes 3 (complex of i16) and 101 (4 bits) are refused; of extended headers, only
-//! those in `fei` are read; rows are delivered as they are stored, whatever the axis numbers say.
+//! those in `fei` and `agard` are read; rows are delivered as they are stored, whatever the axis numbers say.
 
+mod agard;
 mod direct_electron;
 mod fei;
 mod header;

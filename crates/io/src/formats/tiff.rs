@@ -22,6 +22,7 @@ mod ifd;
 mod page;
 mod series;
 mod source;
+mod vendors;
 
 use crate::access::{Storage, files};
 use crate::format::{Format, Prefix, Verdict};

@@ -9,11 +9,16 @@ use framefold_core::{AxisKind, MetadataList, NAMES_SEPARATOR, Quantity, usual_ax
 /// More axes than HyperSpy has use for are not looked at.
 const MOST_AXES: usize = 8;
 
+/// Where an instrument is described: that of files of SEMs is another one than that of all others.
+pub(crate) const TEM: &str = "TEM";
+pub(crate) const SEM: &str = "SEM";
+
 /// Numbers about the microscope: their names, and by how much of the quantity's unit their own is.
-pub(crate) const TEM: [(&str, Quantity, f64); 5] = [
+pub(crate) const MICROSCOPE: [(&str, Quantity, f64); 6] = [
     ("beam_energy", Quantity::AccelerationVoltage, 1.0),
     ("camera_length", Quantity::CameraLength, 1.0),
     ("magnification", Quantity::Magnification, 1.0),
+    ("working_distance", Quantity::WorkingDistance, 1.0),
     ("convergence_angle", Quantity::ConvergenceAngle, 1.0),
     // In nA.
     ("beam_current", Quantity::BeamCurrent, 1e3),
@@ -22,13 +27,25 @@ pub(crate) const TEM: [(&str, Quantity, f64); 5] = [
 /// Numbers about its camera.
 pub(crate) const CAMERA: [(&str, Quantity, f64); 1] = [("exposure", Quantity::ExposureTime, 1.0)];
 
+/// Numbers about its spectrometer; the times are those of signals of type `EELS`.
+pub(crate) const EELS: [(&str, Quantity, f64); 3] = [
+    ("collection_angle", Quantity::CollectionAngle, 1.0),
+    ("exposure", Quantity::ExposureTime, 1.0),
+    DWELL,
+];
+
+/// The time at a position: of the microscope, for all signals that are not of type `EELS`.
+pub(crate) const DWELL: (&str, Quantity, f64) = ("dwell_time", Quantity::DwellTime, 1.0);
+
 /// Numbers about its stage; lengths are in mm.
-pub(crate) const STAGE: [(&str, Quantity, f64); 5] = [
+pub(crate) const STAGE: [(&str, Quantity, f64); 7] = [
     ("x", Quantity::StageX, 1e3),
     ("y", Quantity::StageY, 1e3),
     ("z", Quantity::StageZ, 1e3),
     ("tilt_alpha", Quantity::StageAlpha, 1.0),
     ("tilt_beta", Quantity::StageBeta, 1.0),
+    ("rotation", Quantity::StageRotation, 1.0),
+    ("tilt", Quantity::StageTilt, 1.0),
 ];
 
 /// The attributes of the groups within a signal, each named by its path.
@@ -46,22 +63,37 @@ pub(crate) fn add(signal: &impl Signal, list: &mut MetadataList) -> Vec<(String,
     let general = "metadata/General";
     let text = |name| signal.text(general, name).filter(|text| !text.trim().is_empty());
     list.text(Q::Title, text("title").as_deref());
-    let time = text("time").map(|time| format!("T{time}")).unwrap_or_default();
+    // Names of zones are not looked up.
+    let zone = text("time_zone").filter(|zone| zone.starts_with(['+', '-', 'Z']));
+    let time = text("time").map(|time| format!("T{time}{}", zone.unwrap_or_default()));
+    let time = time.unwrap_or_default();
     list.text(Q::RecordedAt, text("date").map(|date| date + &time).as_deref());
     list.text(Q::Note, signal.text(general, "notes").as_deref());
-    let tem = "metadata/Acquisition_instrument/TEM";
-    for (name, quantity, factor) in TEM {
-        list.positive(quantity, signal.number(tem, name).map(|number| number * factor));
+    list.text(Q::Operator, text("authors").as_deref());
+    let place = |kind| format!("metadata/Acquisition_instrument/{kind}");
+    let is_sem = signal.has(&place(SEM));
+    let instrument = place(if is_sem { SEM } else { TEM });
+    for (name, quantity, factor) in MICROSCOPE.into_iter().chain([DWELL]) {
+        // Specimens may lie above the place that working distances count from.
+        let number = signal.number(&instrument, name).map(|number| number * factor);
+        match quantity {
+            Q::WorkingDistance => list.number(quantity, number),
+            _ => list.positive(quantity, number),
+        }
     }
-    let stage = format!("{tem}/Stage");
+    let stage = format!("{instrument}/Stage");
     for (name, quantity, factor) in STAGE {
         list.number(quantity, signal.number(&stage, name).map(|number| number * factor));
     }
-    let camera = format!("{tem}/Camera");
-    for (name, quantity, factor) in CAMERA {
-        list.positive(quantity, signal.number(&camera, name).map(|number| number * factor));
+    for (group, table) in [("Camera", &CAMERA[..]), ("Detector/EELS", &EELS)] {
+        let group = format!("{instrument}/{group}");
+        for &(name, quantity, factor) in table {
+            list.positive(quantity, signal.number(&group, name).map(|number| number * factor));
+        }
     }
-    list.text(Q::Microscope, signal.text(tem, "microscope").as_deref());
+    list.text(Q::Microscope, signal.text(&instrument, "microscope").as_deref());
+    let mode = signal.text(&instrument, "acquisition_mode");
+    list.text(Q::AcquisitionMode, mode.as_deref().or(is_sem.then_some(SEM)));
     list.text(Q::SignalType, signal.text("metadata/Signal", "signal_type").as_deref());
     let (mut nav, mut sig) = (vec![], vec![]);
     let (mut nav_names, mut sig_names) = (vec![], vec![]);
@@ -118,8 +150,9 @@ pub(crate) fn settle(mut written: MetadataList, n_sig: usize, list: &mut Metadat
         written.remove(quantity);
     }
     // So do these in what framefold writes: what is not there any more was deleted.
-    let tables = TEM.iter().chain(&STAGE).map(|&(_, quantity, _)| quantity);
-    for quantity in [Q::Title, Q::Note, Q::Microscope].into_iter().chain(tables) {
+    let tables = MICROSCOPE.iter().chain(&STAGE).map(|&(_, quantity, _)| quantity);
+    let texts = [Q::Title, Q::Note, Q::Microscope, Q::AcquisitionMode, Q::Operator];
+    for quantity in texts.into_iter().chain([Q::CollectionAngle]).chain(tables) {
         if list.get(quantity).is_none() {
             written.remove(quantity);
         }

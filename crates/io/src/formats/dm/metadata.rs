@@ -2,6 +2,7 @@
 
 use super::tags::Group;
 use crate::headers::calibration::Calibration;
+use crate::headers::dates;
 use framefold_core::{MetadataList, Quantity};
 
 /// What is true of the image as a whole.
@@ -24,8 +25,31 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     facts.positive(quantity, indicated);
     facts.positive(Quantity::CameraLength, tag(&["Microscope Info", "STEM Camera Length"]));
     facts.text(Quantity::Microscope, text(&["Microscope Info", "Name"]));
+    // The person at the microscope has named it.
+    facts.text(Quantity::Microscope, text(&["Session Info", "Microscope"]));
+    let illumination = mode("Illumination Mode");
+    let kinds = ["STEM", "SEM", "TEM"];
+    let kind = kinds.into_iter().find(|kind| illumination.contains(kind));
+    facts.text(Quantity::AcquisitionMode, kind);
+    let nanoamperes = tag(&["Microscope Info", "Probe Current (nA)"]);
+    facts.positive(Quantity::BeamCurrent, nanoamperes.map(|current| current * 1e3));
     let exposure = ["Acquisition", "Parameters", "High Level", "Exposure (s)"];
     facts.positive(Quantity::ExposureTime, tag(&exposure));
+    let scan = tag(&["DigiScan", "Sample Time"]).map(|microseconds| microseconds * 1e-6);
+    facts.positive(Quantity::DwellTime, scan);
+    of_spectra(group, &mut facts);
+    for [at, date, time] in [
+        ["DataBar", "Acquisition Date", "Acquisition Time"],
+        ["SI", "Date", "Start time"],
+        ["EELS", "Date", "Start time"],
+        ["CL", "Date", "Start time"],
+    ] {
+        let of = |name| {
+            if at == "DataBar" { text(&[at, name]) } else { text(&[at, "Acquisition", name]) }
+        };
+        facts.text(Quantity::RecordedAt, dates::joined(of(date), of(time)).as_deref());
+    }
+    facts.text(Quantity::Operator, text(&["Session Info", "Operator"]));
     facts.text(Quantity::Detector, text(&["Acquisition", "Device", "Name"]));
     // Those of HyperSpy's kinds that go by the same name.
     let signal = text(&["Meta Data", "Signal"]);
@@ -42,6 +66,21 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
         facts.number(quantity, tag(&["Microscope Info", "Stage Position", name]));
     }
     facts
+}
+
+/// What is true of electron energy-loss spectra. Their exposure is that of all readouts that were added
+/// to a spectrum; while the probe scans, it is the time for which it stays at a position.
+fn of_spectra(group: Group<'_>, facts: &mut MetadataList) {
+    let tag = |path: &[&str]| group.group(&["ImageTags", "EELS"])?.number(path);
+    let conditions = |name| tag(&["Experimental Conditions", name]);
+    facts.positive(Quantity::ConvergenceAngle, conditions("Convergence semi-angle (mrad)"));
+    facts.positive(Quantity::CollectionAngle, conditions("Collection semi-angle (mrad)"));
+    let readouts = tag(&["Acquisition", "Number of frames"]).unwrap_or(1.0);
+    let whole = tag(&["Acquisition", "Integration time (s)"]);
+    let exposure = tag(&["Acquisition", "Exposure (s)"]).map(|exposure| exposure * readouts);
+    let scans = group.group(&["ImageTags", "DigiScan"]).is_some();
+    let quantity = if scans { Quantity::DwellTime } else { Quantity::ExposureTime };
+    facts.positive(quantity, whole.or(exposure));
 }
 
 /// The steps on the axes of each image in the list of dimensions, fastest first.

@@ -1,9 +1,11 @@
 //! The header of an MRC file.
 
-use super::fei;
+use super::{agard, fei};
 use crate::access::Storage;
 use crate::headers::fields::{Fields, read_header};
-use framefold_core::{ByteOrder, DType, Error, MetadataList, Quantity, Result, StoredDType};
+use framefold_core::{
+    AxisKind, ByteOrder, Calibration, DType, Error, MetadataList, Quantity, Result, StoredDType,
+};
 use std::fmt;
 
 const LEN: usize = 1024;
@@ -27,6 +29,8 @@ pub(super) struct Header {
     extended_type: String,
     /// Width and height of a pixel in nm, 0 if not known.
     step_nm: (f64, f64),
+    /// From one section of a volume to the next, in nm; 0 for other images.
+    depth_nm: f64,
     label: String,
 }
 
@@ -89,6 +93,10 @@ impl Header {
             let size = fields.f32(size).filter(|size| size.is_normal()).map_or(0.0, f64::from);
             if samples > 0.0 && size > 0.0 { size / samples / 10.0 } else { 0.0 }
         };
+        let space_group = fields.i32(88).unwrap_or(0);
+        let is_volume = n_images > 1
+            && (1..=230).contains(&space_group)
+            && fields.i32(36).is_some_and(|samples| u64::try_from(samples) == Ok(n_images));
         let has_label = fields.i32(220).is_some_and(|n| n > 0);
         Ok(Header {
             stored,
@@ -99,6 +107,8 @@ impl Header {
             extended_bytes,
             extended_type: fields.text(104, 4),
             step_nm: (step_nm(28, 40), step_nm(32, 44)),
+            // Of images that are no volume, most programs leave the size of a pixel there.
+            depth_nm: if is_volume { step_nm(36, 48) } else { 0.0 },
             label: if has_label { fields.text(224, 80) } else { String::new() },
         })
     }
@@ -154,6 +164,16 @@ impl Header {
         }
         facts.positive(Quantity::ImageStepX, self.step_nm.0);
         facts.positive(Quantity::ImageStepY, self.step_nm.1);
+        if self.extended_type.is_empty() && there == agard::LEN_ALL {
+            let mut bytes = [0; agard::LEN];
+            storage.read_at(1024, &mut bytes)?;
+            agard::add(&Fields::new(&bytes, self.stored.order == ByteOrder::Big), &mut facts);
+        }
+        if self.depth_nm > 0.0 {
+            facts.text(Quantity::ScanAxes, "depth");
+            let (step, unit) = (self.depth_nm, "nm".to_owned());
+            facts.calibrate(AxisKind::Nav, 0, Calibration { step, offset: 0.0, unit });
+        }
         facts.text(Quantity::Title, self.label.as_str());
         Ok(facts)
     }

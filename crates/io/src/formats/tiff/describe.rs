@@ -1,6 +1,7 @@
 //! What programs write into the description of the first page: ImageJ, OME and tifffile.
 
 use super::ifd::{Directory, tag};
+use super::vendors;
 use crate::headers::units::{convert, symbol};
 use crate::headers::xml::Element;
 use framefold_core::{
@@ -48,6 +49,7 @@ impl Description {
         } else if text.contains("<OME") {
             found.ome(&text);
         }
+        found.kind = vendors::add(directory, &mut found.metadata).or(found.kind);
         found
     }
 

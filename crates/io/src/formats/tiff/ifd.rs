@@ -19,6 +19,7 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const COMPRESSION: u16 = 259;
     pub(in crate::formats::tiff) const FILL_ORDER: u16 = 266;
     pub(in crate::formats::tiff) const DESCRIPTION: u16 = 270;
+    pub(in crate::formats::tiff) const MAKE: u16 = 271;
     pub(in crate::formats::tiff) const STRIP_OFFSETS: u16 = 273;
     pub(in crate::formats::tiff) const SAMPLES: u16 = 277;
     pub(in crate::formats::tiff) const ROWS_PER_STRIP: u16 = 278;
@@ -26,6 +27,7 @@ pub(super) mod tag {
     pub(in crate::formats::tiff) const X_RESOLUTION: u16 = 282;
     pub(in crate::formats::tiff) const Y_RESOLUTION: u16 = 283;
     pub(in crate::formats::tiff) const PLANAR: u16 = 284;
+    pub(in crate::formats::tiff) const RESOLUTION_UNIT: u16 = 296;
     pub(in crate::formats::tiff) const SOFTWARE: u16 = 305;
     pub(in crate::formats::tiff) const DATE_TIME: u16 = 306;
     pub(in crate::formats::tiff) const PREDICTOR: u16 = 317;
@@ -197,6 +199,17 @@ impl Directory<'_> {
         self.storage.read_at(entry.at, &mut bytes).ok()?;
         let fields = Fields::new(&bytes, self.flavour.big_endian);
         Some(f64::from(fields.u32(0)?) / f64::from(fields.u32(4)?))
+    }
+
+    /// The first float of a tag, or nothing.
+    pub(super) fn float(&self, tag: u16) -> Option<f64> {
+        let wanted = |e: &&Entry| e.tag == tag && matches!(e.kind, 11 | 12) && e.count > 0;
+        let entry = self.entries.iter().find(wanted)?;
+        let mut bytes = [0; 8];
+        let len = if entry.kind == 11 { 4 } else { 8 };
+        self.storage.read_at(entry.at, bytes.get_mut(..len)?).ok()?;
+        let fields = Fields::new(&bytes, self.flavour.big_endian);
+        if entry.kind == 11 { fields.f32(0).map(f64::from) } else { fields.f64(0) }
     }
 
     pub(super) fn flavour(&self) -> Flavour {

@@ -2,7 +2,7 @@
 
 use super::node::{Node, Value};
 use super::{Job, metadata};
-use crate::headers::hyperspy::{CAMERA, STAGE, TEM};
+use crate::headers::hyperspy::{CAMERA, DWELL, EELS, MICROSCOPE, SEM, STAGE, TEM};
 use framefold_core::{AxisKind, MetadataValue, Quantity, split_names};
 
 /// The name of a signal without a title.
@@ -85,7 +85,14 @@ fn general(job: &Job<'_>) -> Node {
     let text = |quantity| text(job, quantity);
     let recorded = text(Quantity::RecordedAt).and_then(|when| when.split_once('T'));
     let (date, time) = recorded.filter(|(date, _)| is_date(date)).unzip();
-    let texts = [("date", date), ("time", time), ("notes", text(Quantity::Note))];
+    let (time, zone) = time.map(split_zone).unzip();
+    let texts = [
+        ("date", date),
+        ("time", time),
+        ("time_zone", zone.filter(|zone| !zone.is_empty())),
+        ("authors", text(Quantity::Operator)),
+        ("notes", text(Quantity::Note)),
+    ];
     let texts = texts.into_iter().filter_map(|(name, text)| Some((name, text?)));
     let all = [("title", text(Quantity::Title).unwrap_or_default())].into_iter().chain(texts);
     Node::attributes(all.map(|(name, text)| (name, Value::Text(text.into()))).collect())
@@ -98,6 +105,11 @@ fn is_date(text: &str) -> bool {
     lens.eq([4, 2, 2]) && text.split('-').all(digits)
 }
 
+/// A time, and its difference from UTC, if there is one: `12:30:00`, `+09:00`.
+fn split_zone(time: &str) -> (&str, &str) {
+    time.find(['+', '-', 'Z']).and_then(|at| time.split_at_checked(at)).unwrap_or((time, ""))
+}
+
 /// What HyperSpy has names for, in its units.
 fn instrument(job: &Job<'_>) -> Option<Node> {
     let numbers = |table: &[(&'static str, Quantity, f64)]| -> Vec<(String, Value)> {
@@ -107,20 +119,32 @@ fn instrument(job: &Job<'_>) -> Option<Node> {
         };
         table.iter().filter_map(known).collect()
     };
-    let (mut attributes, stage) = (numbers(&TEM), numbers(&STAGE));
-    if let Some(MetadataValue::Text(name)) = job.metadata.get(Quantity::Microscope) {
-        attributes.push(("microscope".to_owned(), Value::Text(name.clone())));
+    let (mut attributes, stage) = (numbers(&MICROSCOPE), numbers(&STAGE));
+    let mode = text(job, Quantity::AcquisitionMode);
+    for (name, text) in
+        [("acquisition_mode", mode), ("microscope", text(job, Quantity::Microscope))]
+    {
+        attributes.extend(text.map(|text| (name.to_owned(), Value::Text(text.into()))));
     }
-    // Of spectra, the exposure would be that of a spectrometer, of which there are several kinds.
-    let is_image = job.dataset.shape().sig().len() == 2;
+    let is_eels = text(job, Quantity::SignalType) == Some("EELS");
+    let mut eels = numbers(&EELS);
+    if !is_eels {
+        attributes.extend(numbers(&[DWELL]));
+        eels.retain(|(name, _)| name == EELS[0].0);
+    }
+    // Of other spectra, the exposure would be that of a spectrometer that HyperSpy has no place for.
+    let is_image = job.dataset.shape().sig().len() == 2 && !is_eels;
     let camera = if is_image { numbers(&CAMERA) } else { vec![] };
-    let groups = [("Camera", camera), ("Stage", stage)].into_iter();
-    let groups = groups.filter(|(_, attributes)| !attributes.is_empty());
-    let children: Vec<(String, Node)> = groups
-        .map(|(name, attributes)| (name.to_owned(), Node::Group { attributes, children: vec![] }))
-        .collect();
+    let group = |attributes: Vec<(String, Value)>| {
+        (!attributes.is_empty()).then(|| Node::Group { attributes, children: vec![] })
+    };
+    let detector = group(eels).map(|eels| Node::group(vec![("EELS", eels)]));
+    let groups = [("Camera", group(camera)), ("Detector", detector), ("Stage", group(stage))];
+    let children = groups.into_iter().filter_map(|(name, node)| Some((name.to_owned(), node?)));
+    let children: Vec<(String, Node)> = children.collect();
     if attributes.is_empty() && children.is_empty() {
         return None;
     }
-    Some(Node::group(vec![("TEM", Node::Group { attributes, children })]))
+    let kind = if mode == Some(SEM) { SEM } else { TEM };
+    Some(Node::group(vec![(kind, Node::Group { attributes, children })]))
 }
