@@ -318,3 +318,20 @@ def test_axes_say_how_they_are_changed(name):
     with pytest.raises(ReadOnlyError, match=r"dataset\.calibrate"):
         setattr(dataset.axes[0], name, 3)
     assert dataset.axes[0].scale == 2
+
+
+@pytest.mark.parametrize("planar", ["contig", "separate"])
+def test_one_size_of_a_pixel_is_for_rows_and_columns_of_pictures_in_colours(ctx, tmp_path, planar):
+    tifffile = pytest.importorskip("tifffile")
+    picture = np.zeros((6, 8, 3) if planar == "contig" else (3, 6, 8), dtype="uint8")
+    tifffile.imwrite(tmp_path / "a.tif", picture, photometric="rgb", planarconfig=planar)
+    dataset = ctx.open(tmp_path / "a.tif", pixel_size=(5, "nm"))
+    shown = {axis.name: (axis.size, axis.scale, axis.unit) for axis in dataset.axes[-3:]}
+    assert shown == {"y": (6, 5, "nm"), "x": (8, 5, "nm"), "colour": (3, 1, "")}
+    three = dataset.calibrate(pixel_size=[(2, "nm"), (3, "nm"), (4, "nm")])
+    assert [axis.scale for axis in three.axes[-3:]] == [2, 3, 4]
+    again = ctx.open(tmp_path / "a.tif", pixel_size=(5, "nm")).calibrate(pixel_size=(7, "nm"))
+    assert sorted(axis.scale for axis in again.axes[-3:]) == [1, 7, 7]
+    ctx.export_dataset(dataset, tmp_path / "a.zarr")
+    copy = ctx.open(tmp_path / "a.zarr").axes[-3:]
+    assert {axis.name: (axis.size, axis.scale, axis.unit) for axis in copy} == shown

@@ -236,3 +236,19 @@ def test_scans_of_real_files_of_topspin(name, nav, step):
     assert dataset.metadata["scan_step_x"] == pytest.approx(step, rel=1e-3)
     assert dataset.metadata["scan_step_y"] == pytest.approx(step, rel=1e-3)
     assert dataset.metadata["angle_step_x"] > 0
+
+
+@pytest.mark.parametrize("name", ["A", "B", "C"])
+def test_rows_of_topspin_have_the_scan_and_steps_of_three_axes(name):
+    path = real_file(f"APP5/rosettasciio/topspin_test_{name}.app5")
+    ctx = ff.Context()
+    whole, rows = ctx.open(path), ctx.load("hdf5", path=path, sig_dims=1)
+    assert tuple(rows.shape) == tuple(whole.shape)
+    assert (rows.shape.nav.dims, rows.shape.sig.dims) == (3, 1)
+    assert np.array_equal(read(rows), read(whole))
+    # Quantities are in nm and mrad, other axes as the file has them.
+    factors = {"m": 1e9, "rad": 1e3}
+    for ours, wanted in zip(rows.axes, whole.axes, strict=True):
+        factor = factors.get(ours.unit, 1)
+        assert ours.scale * factor == pytest.approx(wanted.scale, rel=1e-12)
+        assert ours.offset * factor == pytest.approx(wanted.offset, rel=1e-12)

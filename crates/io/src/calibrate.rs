@@ -3,7 +3,7 @@
 use crate::headers::calibration::{self, add_steps, quantities};
 use crate::headers::units::{is_known, known_symbols};
 use framefold_core::{
-    AxisKind, Calibration, Dataset, Error, MetadataList, NAMES_SEPARATOR, Quantity, Result,
+    AxisKind, COLOUR, Calibration, Dataset, Error, MetadataList, NAMES_SEPARATOR, Quantity, Result,
     usual_axis_name,
 };
 
@@ -13,7 +13,8 @@ pub struct Calibrate {
     /// The step of the scan and its unit: one for the last two axes, or one for each axis, slowest
     /// first; empty for none.
     pub scan_step: Vec<(f64, String)>,
-    /// The size of a pixel and its unit, likewise; the unit says what it is a size of.
+    /// The size of a pixel and its unit, likewise; the unit says what it is a size of. Of pictures in
+    /// colours, one size is for rows and columns, not for the axis of their colours.
     pub pixel_size: Vec<(f64, String)>,
     /// The rotation of the scan in degrees.
     pub rotation: Option<f64>,
@@ -39,7 +40,9 @@ impl Calibrate {
             ("scan_step", AxisKind::Nav, &self.scan_step, n_nav),
             ("pixel_size", AxisKind::Sig, &self.pixel_size, n_sig),
         ] {
-            let mut steps = each_axis(name, steps, n)?;
+            let own = before.iter().filter(|axis| axis.kind == kind);
+            let plain: Vec<bool> = own.map(|axis| axis.name != COLOUR).collect();
+            let mut steps = each_axis(name, steps, &plain)?;
             for (from_last, step) in steps.iter_mut().rev().enumerate() {
                 let Some(step) = step else { continue };
                 let index = n - 1 - from_last + if kind == AxisKind::Sig { n_nav } else { 0 };
@@ -187,12 +190,14 @@ fn finite(name: &str, value: f64) -> Result<f64> {
     }
 }
 
-/// The steps of `n` axes, slowest first, of which only the last two have one that is given once.
+/// The steps of axes, slowest first. One that is given once is for the last two of those that are
+/// `plain`, which the axis of colours is not.
 fn each_axis(
     name: &str,
     steps: &[(f64, String)],
-    n: usize,
+    plain: &[bool],
 ) -> Result<Vec<Option<calibration::Calibration>>> {
+    let n = plain.len();
     if !(steps.len() <= 1 || steps.len() == n) {
         return Err(Error::invalid(format!(
             "{name} has {} values, expected one, or one for each of {n} axes",
@@ -202,9 +207,10 @@ fn each_axis(
     for (value, unit) in steps {
         checked(name, *value, unit)?;
     }
+    let n_plain_after = |index: usize| plain.iter().skip(index + 1).filter(|&&plain| plain).count();
     let step = |index: usize| {
         let given = match steps {
-            [one] if n - index <= 2 => Some(one),
+            [one] if plain.get(index) == Some(&true) && n_plain_after(index) < 2 => Some(one),
             [_] => None,
             all => all.get(index),
         };

@@ -103,7 +103,8 @@ impl Frames {
         } else {
             let scan =
                 (found.dialect == "TopSpin").then(|| topspin::scan(library, found)).flatten();
-            scan.map_or_else(|| square(n_frames), |(shape, _)| shape)
+            let shape = scan.map(|(shape, _)| [shape, lens(&nav_axes)].concat());
+            shape.unwrap_or_else(|| square(n_frames))
         };
         let mut warnings = vec![];
         if !missing.is_empty() {

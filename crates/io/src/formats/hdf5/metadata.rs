@@ -52,7 +52,7 @@ pub(super) fn read(library: &Library, found: &Found, nav: &[usize], sig: &[usize
             others.extend(delmic::add(library, &found.parts, nav, sig, list));
         }
         if found.dialect == "TopSpin"
-            && let Some(steps) = topspin::steps(library, found)
+            && let Some(steps) = topspin::steps(library, found, sig.len())
         {
             others.extend(add_steps(list, &steps.nav, &steps.sig));
         }

@@ -26,8 +26,9 @@ pub(super) fn scan(library: &Library, found: &Found) -> Option<(Vec<usize>, Vec<
     grid(&positions?)
 }
 
-/// The steps on the axes of frames.
-pub(super) fn steps(library: &Library, found: &Found) -> Option<Steps> {
+/// The steps on all axes. What the file has as frames may have fewer axes in the data set, `n_sig`: the
+/// others are the last ones of the scan.
+pub(super) fn steps(library: &Library, found: &Found, n_sig: usize) -> Option<Steps> {
     let (path, _) = found.parts.first()?;
     let root = about(library, path)?;
     let axis = |name: &str| {
@@ -44,8 +45,10 @@ pub(super) fn steps(library: &Library, found: &Found) -> Option<Steps> {
             unit: unit.to_owned(),
         })
     };
-    let nav = scan(library, found).map_or_else(Vec::new, |(_, steps)| steps);
-    Some(Steps { nav: nav.into_iter().map(Some).collect(), sig: vec![axis("Y"), axis("X")] })
+    let mut sig = vec![axis("Y"), axis("X")];
+    let inner: Vec<_> = sig.drain(..sig.len().saturating_sub(n_sig)).collect();
+    let scan = scan(library, found).map(|(_, steps)| steps.into_iter().map(Some).chain(inner));
+    Some(Steps { nav: scan.map_or_else(Vec::new, Iterator::collect), sig })
 }
 
 /// What is written beside a frame.
