@@ -134,3 +134,19 @@ def test_what_cannot_be_written_is_refused(ctx, tmp_path, counts):
     with pytest.raises(UnsupportedError, match="position 0 has no data"):
         ctx.convert(gap, tmp_path / "out.toml")
     assert names(tmp_path) == []
+
+
+def test_how_frames_were_turned_stays_known(ctx, tmp_path):
+    """Of copies of copies, too, and for all who turn them again."""
+    path = tmp_path / "scan.npy"
+    frames = np.arange(2 * 3 * 4 * 5, dtype="uint16").reshape(2, 3, 4, 5)
+    np.save(path, frames)
+    ctx.convert(ctx.open(path, flip="y"), tmp_path / "turned.toml")
+    turned = ctx.open(tmp_path / "turned.toml")
+    assert turned.metadata == {"orientation": "flip y of npy"}
+    ctx.convert(turned, tmp_path / "again.toml")
+    again = ctx.open(tmp_path / "again.toml", transpose=True)
+    assert again.metadata["orientation"] == "flip y of npy; transpose of raw_csr"
+    ctx.convert(ctx.open(path), tmp_path / "plain.toml")
+    assert ctx.open(tmp_path / "plain.toml").metadata == {}
+    assert "framefold" not in (tmp_path / "plain.toml").read_text(encoding="utf-8")

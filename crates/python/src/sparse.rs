@@ -42,6 +42,7 @@ pub(crate) fn from_csr(
         descriptor: None,
         sig_shape,
         nav_shape: None,
+        metadata: framefold::core::MetadataList::new(),
         details: vec![("array format".into(), "compressed sparse rows".into())],
     };
     let dataset = detached(py, || {

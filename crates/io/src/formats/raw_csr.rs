@@ -7,6 +7,7 @@
 //! | `raw_csr.indptr_file`, `raw_csr.indptr_dtype` | row pointers: integers, frames + 1 |
 //! | `raw_csr.indices_file`, `raw_csr.indices_dtype` | columns: integers, one per entry |
 //! | `raw_csr.data_file`, `raw_csr.data_dtype` | values: any dtype, one per entry |
+//! | `framefold.orientation` | how frames were turned when they were written; optional, of framefold's own |
 //!
 //! The files hold the arrays and nothing else; their names are relative to the folder of the TOML
 //! file, and lead out of it only if `allow_external_links` is set. dtypes are NumPy's, with byte order: `<i4`, `>u8`, `float32`. Known writers: LiberTEM's
@@ -23,7 +24,7 @@ use crate::options::{Backend, OpenOptions};
 use crate::readers::csr::{CsrArray, CsrSource, CsrSpec};
 use descriptor::ArrayFile;
 pub(crate) use descriptor::{Descriptor, descriptor_text};
-use framefold_core::{Dataset, Error, Result, checked_product};
+use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,6 +79,8 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         let storage = Storage::open(path, options.backend)?;
         Ok::<_, Error>(CsrArray { storage, stored: file.stored })
     };
+    let mut metadata = MetadataList::new();
+    metadata.text(Quantity::Orientation, descriptor.orientation.as_deref());
     let source = CsrSource::try_new(CsrSpec {
         format: FORMAT.name,
         row_pointers: array(&descriptor.row_pointers)?,
@@ -86,6 +89,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         descriptor: Some(path.to_path_buf()),
         sig_shape,
         nav_shape: Some(nav_shape.clone()),
+        metadata,
         details: vec![
             ("row pointers".into(), descriptor.row_pointers.describe()),
             ("columns".into(), descriptor.columns.describe()),

@@ -60,6 +60,8 @@ pub struct CsrSpec {
     pub sig_shape: Vec<usize>,
     /// The scan shape to suggest; `None` is one axis.
     pub nav_shape: Option<Vec<usize>>,
+    /// What is known of the experiment.
+    pub metadata: MetadataList,
     /// Meta data worth showing to a person.
     pub details: Vec<(String, String)>,
 }
@@ -130,7 +132,7 @@ impl CsrSource {
             dtype: stored,
             preferred_depth: 1,
             lends,
-            metadata: MetadataList::new(),
+            metadata: spec.metadata,
             details: spec.details,
             warnings: surplus(&entries, columns.len()),
         };

@@ -15,7 +15,13 @@ pub(crate) struct Descriptor {
     pub(crate) columns: ArrayFile,
     /// The value of each entry.
     pub(crate) values: ArrayFile,
+    /// How frames were turned when they were written.
+    pub(crate) orientation: Option<String>,
 }
+
+/// The table and the key of the orientation.
+const OWN: &str = "framefold";
+const ORIENTATION: &str = "orientation";
 
 /// A file that holds an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,7 +81,9 @@ impl Descriptor {
             let found = file.stored.dtype;
             Err(Error::bad_file(format!("the key '{filetype}.{key}' is {found}, not an integer")))
         };
+        let own = root.get(OWN).and_then(|own| own.get(ORIENTATION)?.as_str());
         Ok(Descriptor {
+            orientation: own.map(str::to_owned),
             row_pointers: integers("indptr")?,
             columns: integers("indices")?,
             values: array("data")?.0,
@@ -103,7 +111,13 @@ impl Descriptor {
 }
 
 /// The text of a descriptor; `names` and `stored` are those of row pointers, columns and values.
-pub(crate) fn descriptor_text(shape: &Shape, names: [&str; 3], stored: [StoredDType; 3]) -> String {
+/// `orientation` says how frames were turned, if they were.
+pub(crate) fn descriptor_text(
+    shape: &Shape,
+    names: [&str; 3],
+    stored: [StoredDType; 3],
+    orientation: Option<&str>,
+) -> String {
     let mut text = format!(
         "[params]\nfiletype = \"{0}\"\nnav_shape = {1:?}\nsig_shape = {2:?}\n\n[{0}]\n",
         FORMAT.name,
@@ -118,6 +132,9 @@ pub(crate) fn descriptor_text(shape: &Shape, names: [&str; 3], stored: [StoredDT
         };
         let (name, code) = (quoted(name), stored.dtype.code());
         text += &format!("{key}_file = {name}\n{key}_dtype = \"{order}{code}\"\n");
+    }
+    if let Some(orientation) = orientation {
+        text += &format!("\n[{OWN}]\n{ORIENTATION} = {}\n", quoted(orientation));
     }
     text
 }
@@ -217,10 +234,11 @@ mod tests {
         let shape = Shape::try_new(&[3, 4], &[16]).unwrap();
         let names = ["a \"b\"\\", "é\t\u{7f}", "plain.data"];
         let stored = [">i8", "u1", "<f4"].map(|text| StoredDType::parse(text).unwrap());
-        let text = descriptor_text(&shape, names, stored);
+        let text = descriptor_text(&shape, names, stored, Some("flip \"y\""));
         let read = Descriptor::parse(&text).unwrap();
         assert_eq!(read.nav_shape().unwrap(), shape.nav());
         assert_eq!(read.sig_shape().unwrap(), shape.sig());
+        assert_eq!(read.orientation.as_deref(), Some("flip \"y\""));
         for (file, (name, stored)) in
             [read.row_pointers, read.columns, read.values].iter().zip(names.iter().zip(stored))
         {

@@ -51,7 +51,7 @@ impl CsrSource {
         let info = source.info();
         let dtype = info.dtype.dtype;
         let (format, sig_shape) = (info.format, info.sig_shape.clone());
-        let nav_shape = info.nav_shape.clone();
+        let (nav_shape, metadata) = (info.nav_shape.clone(), info.metadata.clone());
         let n_frames =
             usize::try_from(info.n_frames).map_err(|_| Error::limit("too many frames"))?;
         let frames = Dataset::try_new(source, Some(&[n_frames]), 0)?;
@@ -77,6 +77,7 @@ impl CsrSource {
             descriptor: None,
             sig_shape,
             nav_shape: Some(nav_shape),
+            metadata,
             details: vec![("array format".into(), "compressed sparse rows".into())],
         })
     }
@@ -144,6 +145,7 @@ impl CsrSource {
             descriptor: None,
             sig_shape: self.info.sig_shape.clone(),
             nav_shape: Some(self.info.nav_shape.clone()),
+            metadata: self.info.metadata.clone(),
             details: self.info.details.clone(),
         }
     }

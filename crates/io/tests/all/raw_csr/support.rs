@@ -117,6 +117,7 @@ impl Sparse {
             descriptor: None,
             sig_shape: self.sig_shape.clone(),
             nav_shape: None,
+            metadata: framefold_core::MetadataList::new(),
             details: Vec::new(),
         })
     }
