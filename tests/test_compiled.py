@@ -107,8 +107,8 @@ class Each(Native):
         dest.count += src.count
 
 
-DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
-DTYPES += ["float32", "float64", "complex64", "complex128"]
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+DTYPES = ("bool", *INTEGERS, "float32", "float64", "complex64", "complex128")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -23,7 +23,7 @@ use crate::errors::from_python;
 use crate::words::{Processing, Word};
 use accumulator::{PyAccumulator, Task};
 use attached::Attached;
-use compiled::CompiledRun;
+use compiled::{CompiledRun, DirectMerge};
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
     InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType, Udf,
@@ -157,10 +157,16 @@ impl Udf for PyUdf {
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {
         attached(|py| {
-            let merger = self.run(py, meta)?.call_method0("merger");
+            let run = self.run(py, meta)?;
+            let merger = run.call_method0("merger");
             let merger = merger
                 .map_err(|exception| from_python(exception, "preparing the result buffers"))?;
-            Ok(Box::new(PyMerger::new(merger.unbind())) as Box<dyn Merger>)
+            let direct = match self.compiled.load(Ordering::Relaxed) {
+                true => DirectMerge::of(&run, &merger)
+                    .map_err(|exception| from_python(exception, "preparing the result buffers"))?,
+                false => None,
+            };
+            Ok(Box::new(PyMerger::new(merger.unbind(), direct)) as Box<dyn Merger>)
         })
     }
 }

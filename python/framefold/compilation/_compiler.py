@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import re
 from types import FunctionType
@@ -55,10 +56,7 @@ def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
             raise cannot(wanted.udf, function, error) from None
         except Exception as error:
             # Numba passes on what its own code raises in the middle of compiling.
-            raise UDFError(
-                f"{wanted.udf}.{function.__name__} cannot be compiled: "
-                f"{type(error).__name__}: {error}"
-            ) from error
+            raise cannot(wanted.udf, function, error) from error
     return _linked(compiled)
 
 
@@ -175,6 +173,8 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     """What is said where Numba cannot compile something: function, file, line and reason."""
     text = _COLOURS.sub("", str(getattr(error, "msg", None) or error))
     place = _place(function, text, error)
+    if not isinstance(error, NumbaError):
+        text = f"{type(error).__name__}: {text}"
     lines = [line.strip() for line in text.splitlines()]
     skipped = (
         "File ",
@@ -210,6 +210,14 @@ def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str
     found = re.findall(r'File "([^"]+)", line (\d+)', text)
     found += re.findall(r"\(?([^\s()\"]+\.py|<[^>]+>)[ ]?[(:](\d+)\)", text)
     files = [(name, int(line)) for name, line in found if not name.startswith("<framefold")]
+    if isinstance(error, AttributeError):  # which Numba passes on without a place
+        code = dis.get_instructions(function)
+        numbered = [(i.starts_line or 0, i) for i in code]
+        line = 0
+        for start, instruction in numbered:
+            line = start if isinstance(start, int) and start > 1 else line
+            if instruction.argval == error.name:
+                files.append((own, line))
     mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
     loc = getattr(error, "loc", None)
     if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):

@@ -4,20 +4,25 @@
 //! (`framefold.compilation`) put parameters and task data. Each partition has its own copy.
 
 use super::PyUdf;
-use crate::arrays::to_numpy;
+use crate::arrays::{ArrayMemory, memory_of, to_numpy};
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
 use framefold::core::{
-    Accumulator, Array, BufferDecl, BufferKind, BufferUse, Partition, RunMeta, TilePosition,
+    Accumulator, Array, BufferDecl, BufferKind, BufferUse, Partial, Partition, RunMeta,
+    TilePosition,
 };
 use framefold::plugins::{Explain, FailedFrame, FailedTile, PluginAccumulator, Table};
 use framefold::{Error, Result};
 use framefold_abi::raw;
 use framefold_python_macros::caught;
+use numpy::npyffi::npy_intp;
+use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::any::Any;
 use std::ffi::c_void;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The first slots of a block, as in `framefold.compilation.plan`.
@@ -129,7 +134,7 @@ impl Compiled {
             process_csr: sparse.then_some(process_csr),
             end: program.end.is_some().then_some(end),
             drop_task: Some(drop_task),
-            merge: program.merge.is_some().then_some(merge),
+            merge: None, // see `DirectMerge`
             results: None,
             drop: None,
         };
@@ -288,24 +293,6 @@ unsafe extern "C" fn end(
     }
 }
 
-unsafe extern "C" fn merge(
-    this: *mut c_void,
-    dest: *const raw::View,
-    src: *const raw::View,
-    n: usize,
-    host: *const raw::Host,
-) -> i32 {
-    let program = this.cast::<Program>().cast_const();
-    // SAFETY: `this` is the program.
-    let known = unsafe { &*program };
-    let mut task =
-        Task { program, block: known.block.clone(), _copies: Vec::new(), packed: Vec::new() };
-    match known.merge {
-        Some(entry) => task.run(entry, src as usize, dest, n, host),
-        None => raw::OK,
-    }
-}
-
 impl Task {
     fn run(
         &mut self,
@@ -336,6 +323,128 @@ impl Task {
 
 /// What the text of a failure begins with; the address of Numba's description of the exception follows.
 const WHERE: &str = "numba:";
+
+/// Merges into the arrays of a `MergeTask`, which keep their memory during a run.
+pub(super) struct DirectMerge {
+    run: Py<PyAny>,
+    code: Py<CompiledCode>,
+    dest: Vec<Dest>,
+    /// One truth value for each selected frame: whether it is merged.
+    merged: Dest,
+}
+
+/// An array of the main side.
+struct Dest {
+    name: String,
+    is_nav: bool,
+    memory: ArrayMemory,
+    /// Keeps the memory.
+    _array: Py<PyUntypedArray>,
+}
+
+// SAFETY: the pointer is to memory of an array that is kept; one thread at a time merges.
+unsafe impl Send for Dest {}
+
+impl Dest {
+    fn new(name: String, is_nav: bool, array: Bound<'_, PyUntypedArray>) -> PyResult<Self> {
+        if !array.is_c_contiguous() {
+            return Err(PyRuntimeError::new_err("a result buffer has gaps"));
+        }
+        Ok(Dest { name, is_nav, memory: memory_of(&array), _array: array.unbind() })
+    }
+
+    /// Address, shape and strides of the part that belongs to a partition.
+    fn part(&self, frames: &Range<usize>) -> Result<(*mut u8, Vec<usize>, Vec<isize>)> {
+        let as_len = |&n: &npy_intp| usize::try_from(n).unwrap_or(0);
+        let mut shape: Vec<usize> = self.memory.shape.iter().map(as_len).collect();
+        let (mut start, strides) = (self.memory.start, self.memory.strides.clone());
+        if let (true, Some(rows), Some(&stride)) = (self.is_nav, shape.first_mut(), strides.first())
+        {
+            if frames.end > *rows {
+                return Err(Error::bug("a partition lies outside of the results"));
+            }
+            start = start.wrapping_add(frames.start * stride.unsigned_abs());
+            *rows = frames.len();
+        }
+        Ok((start, shape, strides))
+    }
+}
+
+impl DirectMerge {
+    /// Of a `RunDescription` and its `MergeTask`; `None` if Python merges.
+    pub(super) fn of(run: &Bound<'_, PyAny>, task: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        type Given<'py> = Option<(Vec<(String, String, Bound<'py, PyAny>)>, Bound<'py, PyAny>)>;
+        let given = task.call_method0("direct")?;
+        let Some((arrays, merged)) = given.extract::<Given<'_>>()? else { return Ok(None) };
+        let made = |(name, kind, array): (String, String, Bound<'_, PyAny>)| {
+            Dest::new(name, kind == "nav", array.cast_into::<PyUntypedArray>()?)
+        };
+        Ok(Some(DirectMerge {
+            run: run.clone().unbind(),
+            code: run.getattr("code")?.cast_into::<CompiledCode>()?.unbind(),
+            dest: arrays.into_iter().map(made).collect::<PyResult<_>>()?,
+            merged: Dest::new(String::new(), true, merged.cast_into::<PyUntypedArray>()?)?,
+        }))
+    }
+
+    /// Folds a partition in, by what is compiled for that, or by copying rows.
+    pub(super) fn merge(&mut self, partition: &Partition, mut partial: Partial) -> Result<()> {
+        let frames = &partition.frames;
+        let compiled = self.code.get().current();
+        let (mut parts, mut arrays) = (Vec::new(), Vec::new());
+        for dest in &self.dest {
+            let array = partial.take_native(&dest.name)?;
+            let part = dest.part(frames)?;
+            if array.shape() != part.1 {
+                return Err(Error::bug("a partial result has another shape than the result"));
+            }
+            arrays.push(array);
+            parts.push(part);
+        }
+        match compiled.program.merge {
+            Some(entry) => {
+                let view = |data: *mut u8, shape: &[usize], strides: &[isize]| raw::View {
+                    data: data.cast(),
+                    dtype: 0,
+                    n_dims: shape.len(),
+                    shape: shape.as_ptr(),
+                    strides: strides.as_ptr(),
+                };
+                let dest: Vec<_> = parts.iter().map(|(at, n, step)| view(*at, n, step)).collect();
+                let src = parts.iter().zip(&mut arrays).map(|((_, n, step), array)| {
+                    view(array.values_mut().as_bytes_mut().as_mut_ptr(), n, step)
+                });
+                let src: Vec<_> = src.collect();
+                let mut block = compiled.program.block.clone();
+                // SAFETY: the signature is that of all entries; views are of the arrays just measured. This
+                // entry uses no host.
+                let status = unsafe {
+                    let (src, dest) = (src.as_ptr() as usize, dest.as_ptr() as usize);
+                    entry(block.as_mut_ptr() as usize, src, dest, parts.len(), 0)
+                };
+                if status != raw::OK {
+                    let address = block.get(FAILURE).copied().unwrap_or_default();
+                    let raised =
+                        attached(|py| self.run.call_method1(py, "merge_failed", (address,)));
+                    let raised = raised.map_err(|exception| from_python(exception, "merge"));
+                    return Err(raised.err().unwrap_or_else(|| Error::bug("merge failed")));
+                }
+            }
+            None => {
+                for ((at, ..), array) in parts.iter().zip(&mut arrays) {
+                    let from = array.values().as_bytes();
+                    // SAFETY: both are arrays of the same shape and dtype; all are `nav`, whose rows of
+                    // this partition were found to lie within.
+                    unsafe { at.copy_from_nonoverlapping(from.as_ptr(), from.len()) };
+                }
+            }
+        }
+        let (at, ..) = self.merged.part(frames)?;
+        // SAFETY: so many truth values of one byte lie there.
+        unsafe { at.write_bytes(1, frames.len()) };
+        Ok(())
+    }
+}
 
 /// Runs in the interpreter what failed, for the user's own exception.
 pub(super) struct Rerun(pub(super) Py<PyAny>);

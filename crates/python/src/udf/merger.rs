@@ -1,6 +1,7 @@
 //! The merged result of a Python UDF.
 
 use super::PyForeign;
+use super::compiled::DirectMerge;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
 use crate::parts::split;
@@ -11,27 +12,35 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 /// Wraps a `framefold.udf.engine.bridge.MergeTask`.
-pub(super) struct PyMerger(Py<PyAny>);
+pub(super) struct PyMerger {
+    task: Py<PyAny>,
+    /// What merges without the interpreter, if that can be done.
+    direct: Option<DirectMerge>,
+}
 
 impl PyMerger {
-    pub(super) fn new(task: Py<PyAny>) -> Self {
-        PyMerger(task)
+    pub(super) fn new(task: Py<PyAny>, direct: Option<DirectMerge>) -> Self {
+        PyMerger { task, direct }
     }
 }
 
 impl Merger for PyMerger {
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
+        let native = |(_, array): &(String, Array)| matches!(array, Array::Native(_));
+        if let Some(direct) = self.direct.as_mut().filter(|_| partial.arrays().iter().all(native)) {
+            return direct.merge(partition, partial);
+        }
         attached(|py| {
             let frames = &partition.frames;
             let arguments = (frames.start, frames.end, buffers(py, partial)?);
-            self.0.call_method1(py, intern!(py, "merge"), arguments).map(drop)
+            self.task.call_method1(py, intern!(py, "merge"), arguments).map(drop)
         })
         .map_err(|exception| from_python(exception, "merge"))
     }
 
     fn results(&self) -> Result<Vec<Array>> {
         attached(|py| {
-            let arrays = self.0.call_method0(py, "results")?.extract::<Vec<Py<PyAny>>>(py)?;
+            let arrays = self.task.call_method0(py, "results")?.extract::<Vec<Py<PyAny>>>(py)?;
             Ok(arrays
                 .into_iter()
                 .map(|array| Array::Foreign(Box::new(PyForeign::new(array, 0))))

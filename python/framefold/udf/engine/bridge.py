@@ -311,6 +311,10 @@ class RunDescription:
         """Raise what the user is to see of a failure of compiled code."""
         compiled.explain_failure(self, *failed)
 
+    def merge_failed(self, address: int) -> None:
+        """Raise what a compiled ``merge`` raised."""
+        compiled.merge_failed(address)
+
     def meta(self, array_backend: str, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
         """What the worker for the selected frames ``start`` to ``stop`` knows."""
         meta = self._metas.get(array_backend)
@@ -462,6 +466,19 @@ class MergeTask:
         """Set the views of results and AUX data to all selected frames."""
         self.udf.results.__dict__.update(_views(self.arrays))
         self.udf.params.__dict__.update(self.bridge.aux_for(0, self.bridge.n_selected))
+
+    def direct(self) -> tuple[list[tuple[str, str, npt.NDArray[Any]]], npt.NDArray[Any]] | None:
+        """Name, kind and array of each buffer, and which frames are merged.
+
+        None if merging takes the interpreter: another function than one that is compiled, or the
+        default for ``nav`` buffers.
+        """
+        own = type(self.udf).merge
+        rows = own is UDF.merge and all(b.kind == "nav" for b in self.buffers.values())
+        if "merge" in vars(self.udf) or not (rows or compiled.options_of(own)):
+            return None
+        arrays = [(name, self.buffers[name].kind, array) for name, array in self.arrays.items()]
+        return arrays, self.merged
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""

@@ -293,6 +293,12 @@ def explain_failure(
     raise raised
 
 
+def merge_failed(address: int) -> None:
+    """Raise what a compiled ``merge`` raised; it is not run again, as results have changed."""
+    raised = _exception_at(address)
+    raise UDFError("the compiled merge failed") if raised is None else raised
+
+
 def _run_again(
     run: RunDescription,
     partition: tuple[int, int, int],
@@ -396,4 +402,12 @@ def _exception_at(address: int) -> BaseException | None:
     return raised
 
 
-__all__ = ["Code", "explain_failure", "formats_of", "numba_is_installed", "to_compile"]
+__all__ = [
+    "Code",
+    "explain_failure",
+    "formats_of",
+    "merge_failed",
+    "numba_is_installed",
+    "options_of",
+    "to_compile",
+]

@@ -1,0 +1,319 @@
+"""What goes wrong with compiled functions is an error that names function, line and reason."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from compiled_cases import dataset, results
+
+import framefold as ff
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UDFError, UnsupportedError
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """A cache of the module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+DATA = np.arange(6 * 5 * 4 * 3).reshape(6, 5, 4, 3).astype("int32")
+
+
+class One(ff.UDF):
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"x": self.buffer("nav", dtype="int64")}
+
+
+class Divides(One):
+    @ff.compiled
+    def process_frame(self, frame):
+        value = int(frame[0, 0])
+        self.results.x[0] = 100 // (value - 120)
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
+def test_division_by_zero(executor):
+    with ff.Context.make_with(executor) as ctx, pytest.raises(ZeroDivisionError) as caught:
+        results(ctx, DATA, Divides())
+    notes = " ".join(caught.value.__notes__)
+    assert "frame 10" in notes
+    assert "Divides" in notes
+    lines = [entry.name for entry in caught.traceback]
+    assert "process_frame" in lines or executor == "processes"
+
+
+def test_what_only_compiled_code_raises(ctx):
+    class NumPyDivides(One):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype="float64")}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = 1.0 / (frame[0, 0] - 120)
+
+    with pytest.warns(RuntimeWarning), pytest.raises(ZeroDivisionError) as caught:
+        results(ctx, DATA, NumPyDivides())
+    assert "the interpreter raises nothing" in " ".join(caught.value.__notes__)
+
+
+class Outside(One):
+    @ff.compiled
+    def process_tile(self, tile):
+        self.results.x[0] = tile[0, 0, self.params.at]
+
+
+def test_index_outside(ctx):
+    results(ctx, DATA, Outside(at=2))
+    with pytest.raises(IndexError) as caught:
+        results(ctx, DATA, Outside(at=3))
+    assert "tile of frames" in " ".join(caught.value.__notes__)
+
+
+def test_exceptions_of_the_user(ctx):
+    class Raises(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            if frame[0, 0] == 120:
+                raise ValueError("no such frame")
+
+    with pytest.raises(ValueError, match="no such frame") as caught:
+        results(ctx, DATA, Raises())
+    assert "frame 10" in " ".join(caught.value.__notes__)
+
+
+def test_at_the_end_of_a_partition_and_in_merge(ctx):
+    class Ends(Divides):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = 1
+
+        @ff.compiled
+        def postprocess(self):
+            self.results.x[0] = 1 // int(self.results.x[0] - 1)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        results(ctx, DATA, Ends())
+    assert "postprocess" in " ".join(caught.value.__notes__)
+
+    class Merges(Ends):
+        postprocess = ff.UDF.postprocess
+
+        @ff.compiled
+        def merge(self, dest, src):
+            dest.x[:] = 1 // (src.x[0] - 1)
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        results(ctx, DATA, Merges())
+    assert "merge" in " ".join(caught.value.__notes__)
+
+
+class Cannot(One):
+    """Of each of these, one line cannot be compiled."""
+
+
+def case(line):
+    """A class whose second line of code is ``line``."""
+    source = textwrap.dedent(f"""
+        class Case(One):
+            @ff.compiled
+            def process_frame(self, frame):
+                y = 1
+                {line}
+    """)
+    path = f"<case {abs(hash(line))}>"
+    scope = dict(globals())
+    import linecache
+
+    linecache.cache[path] = (len(source), None, source.splitlines(True), path)
+    exec(compile(source, path, "exec"), scope)
+    return scope["Case"]
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("frame[0, 0] = 1", "readonly"),
+        ("self.other = 3", "self"),
+        ("self.results.x[0] = self.other", "self.other"),
+        ("self.results.x[0] = self.results.z[0]", "self.results.z"),
+        ("self.results.x[0] = self.params.missing", "self.params.missing"),
+        ("self.results.x[0] = self.params.listed[0]", "a list"),
+        ("self.results.x[0] = self.params.function(1)", "not marked"),
+        ("self.results.x[0] = self.params.names['a'][0]", "structured"),
+        ("self.results.x[0] = np.unheard_of(frame)", "unheard_of"),
+        ("self.results.x[0] = unmarked(frame)", "unmarked"),
+        ("eval('1')", "eval"),
+    ],
+)
+def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
+    names = np.zeros(3, [("a", "i4"), ("b", "f4")])
+    udf = case(line)(listed=[1, 2], function=unmarked, names=names)
+    with pytest.raises(UDFError) as caught:
+        results(ctx, DATA, udf)
+    text = str(caught.value)
+    assert "Case.process_frame cannot be compiled: line 6 of" in text
+    assert said in text
+    assert len(text) < 1200
+
+
+def unmarked(value):
+    return value
+
+
+def test_options():
+    for name in ("parallel", "forceobj", "nopython", "nogil", "error_model"):
+        with pytest.raises(InvalidArgumentError, match=name):
+            ff.compiled(**{name: True})
+    with pytest.raises(ArgumentTypeError, match="boundscheck"):
+        ff.compiled(boundscheck=1)
+    for wrong in (3, np.sum, "process_frame"):
+        with pytest.raises(ArgumentTypeError, match="expected a function"):
+            ff.compiled(wrong)
+
+
+def test_hooks_that_are_not_compiled(ctx):
+    class Half(Divides):
+        def postprocess(self):
+            pass
+
+    with pytest.raises(UDFError, match="postprocess must be compiled as well"):
+        results(ctx, DATA, Half())
+
+    class OtherHalf(One):
+        def process_frame(self, frame):
+            pass
+
+        @ff.compiled
+        def merge(self, dest, src):
+            dest.x[:] = src.x
+
+    with pytest.raises(UDFError, match="mark both or none"):
+        results(ctx, DATA, OtherHalf())
+
+
+def test_dtypes_that_are_no_numbers(ctx):
+    class Structured(One):
+        def get_result_buffers(self):
+            return {"x": self.buffer("nav", dtype=np.dtype([("a", "i4"), ("b", "f4")]))}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            pass
+
+    with pytest.raises(UDFError, match="'x' has a structured dtype"):
+        results(ctx, DATA, Structured())
+    with pytest.raises(UDFError, match="float16"):
+        results(ctx, DATA.astype("float16"), Divides())
+
+
+def test_formats_that_there_are_not(ctx):
+    class Coo(Divides):
+        def get_backends(self):
+            return (self.BACKEND_SPARSE_COO,)
+
+    with pytest.raises(UnsupportedError, match="get_backends"):
+        results(ctx, DATA, Coo())
+
+
+def test_more_memory_than_there_is(ctx):
+    class Greedy(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = np.empty(1 << 48, np.float64).size
+
+    with pytest.raises(MemoryError):
+        results(ctx, DATA, Greedy())
+
+
+def test_other_kinds_of_parameters_in_the_middle_of_a_run(ctx):
+    class Adds(One):
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = self.params.value * 2
+
+    ds = dataset(ctx, DATA, num_partitions=3)
+    run = ctx.run_udf_iter(dataset=ds, udf=Adds(value=1))
+    seen = []
+    for number, part in enumerate(run):
+        seen.append(part.buffers[0]["x"].raw_data.copy())
+        if number == 0:
+            run.update_parameters_experimental([{"value": 2.5}])
+    assert seen[-1][0] == 2
+    assert seen[-1][-1] == 5
+
+
+SCRIPT = """
+import sys, warnings
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("numba", "llvmlite") and {blocked}:
+            raise ModuleNotFoundError(name)
+sys.meta_path.insert(0, Blocked())
+import numpy as np
+import framefold as ff
+class N(ff.UDF):
+    def get_result_buffers(self):
+        return {{"n": self.buffer("nav", dtype="int64")}}
+    @ff.compiled
+    def process_frame(self, frame):
+        for value in frame.flat:
+            if value > self.params.threshold:
+                self.results.n[0] += {step}
+ctx = ff.Context.make_with("inline")
+data = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype("u2")
+ds = ctx.load("memory", data=data)
+with warnings.catch_warnings(record=True) as said:
+    warnings.simplefilter("always")
+    found = ctx.run_udf(dataset=ds, udf=N(threshold=17))
+np.testing.assert_array_equal(found["n"].data, {step} * (data > 17).sum((1, 2)))
+print([str(w.message) for w in said])
+print(ctx.explain(dataset=ds, udf=N(threshold=1)))
+print("NUMBA", "numba" in sys.modules)
+"""
+
+
+def run_script(tmp_path, blocked=False, step=1):
+    path = tmp_path / "script.py"
+    path.write_text(SCRIPT.format(blocked=blocked, step=step))
+    package = os.path.dirname(os.path.dirname(ff.__file__))
+    env = {**os.environ, "FRAMEFOLD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": package}
+    done = subprocess.run(
+        [sys.executable, str(path)], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_without_numba(tmp_path):
+    said = run_script(tmp_path, blocked=True)
+    assert "not compiled: Numba is not installed; pip install framefold[numba]" in said
+    assert said.count("not compiled: Numba is not installed") == 2
+
+
+def test_a_second_process_loads_what_the_first_compiled(tmp_path):
+    assert "NUMBA True" in run_script(tmp_path)
+    assert "NUMBA False" in run_script(tmp_path)
+    # Edited between runs.
+    assert "NUMBA True" in run_script(tmp_path, step=2)
+    folder = tmp_path / "cache" / "compiled"
+    assert folder.stat().st_mode & 0o777 == 0o700
+    for file in folder.iterdir():  # cut short, as by a full disk
+        file.write_bytes(file.read_bytes()[:-10])
+    assert "NUMBA True" in run_script(tmp_path)
+    folder.chmod(0o777)  # anybody could have written there
+    assert "NUMBA True" in run_script(tmp_path)
