@@ -146,7 +146,8 @@ mod tests {
 
     #[test]
     fn every_level_equals_the_rule() {
-        let stored: Vec<u8> = (0..930 * 24u32).map(|i| (i * i / 7 % 251) as u8).collect();
+        let n_rows = if cfg!(miri) { 5 } else { 930 };
+        let stored: Vec<u8> = (0..n_rows * 24u32).map(|i| (i * i / 7 % 251) as u8).collect();
         let expected = plain(&stored);
         for simd in Simd::all() {
             for columns in [0..16, 0..3, 5..16, 15..16] {
@@ -154,7 +155,7 @@ mod tests {
                     if width < columns.len() {
                         continue;
                     }
-                    let mut out = vec![0xAAAA; 929 * width + columns.len()];
+                    let mut out = vec![0xAAAA; (n_rows as usize - 1) * width + columns.len()];
                     rows(simd, &stored, columns.clone(), &mut out, width).unwrap();
                     for (row, out) in out.chunks(width).enumerate() {
                         let expected = &expected[row * 16..][columns.clone()];
