@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from framefold.udf.logsum import LogsumUDF
     from framefold.udf.masks import ApplyMasksUDF
     from framefold.udf.max import MaxUDF
+    from framefold.udf.native import NativeUDF
     from framefold.udf.raw import PickUDF
     from framefold.udf.reduction import ReductionUDF
     from framefold.udf.stddev import StdDevUDF
@@ -43,6 +44,7 @@ __all__ = [
     "Context",
     "LogsumUDF",
     "MaxUDF",
+    "NativeUDF",
     "PickUDF",
     "ReductionUDF",
     "StdDevUDF",
@@ -65,6 +67,7 @@ _LAZY = {
     "CoMUDF": "framefold.udf.com",
     "LogsumUDF": "framefold.udf.logsum",
     "MaxUDF": "framefold.udf.max",
+    "NativeUDF": "framefold.udf.native",
     "PickUDF": "framefold.udf.raw",
     "ReductionUDF": "framefold.udf.reduction",
     "StdDevUDF": "framefold.udf.stddev",

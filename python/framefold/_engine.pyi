@@ -244,6 +244,8 @@ class NativeUdf:
     def __new__(
         cls, kernel: str, name: str, parameters: dict[str, Any], sig_shape: tuple[int, ...]
     ) -> NativeUdf: ...
+    @staticmethod
+    def of_plugin(function: Any) -> NativeUdf: ...
     def buffers(
         self,
         nav_shape: tuple[int, ...],

@@ -35,6 +35,7 @@ from framefold.run.results import (
     result_of,
 )
 from framefold.udf.base import UDF
+from framefold.udf.native import as_udf
 
 if TYPE_CHECKING:
     from framefold.io.corrections.corrset import CorrectionSet
@@ -297,6 +298,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             udf = function_udf(fn, make_buffers, merge)
         elif udf is None:
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
+        udf = as_udf(udf)
         single = isinstance(udf, UDF)
         run = self._prepare(dataset, udf, roi, corrections, backends)
         run.tell_oddities()

@@ -7,6 +7,7 @@
 
 mod allocator;
 mod arrays;
+mod capsules;
 mod cli;
 mod colours;
 mod convert;

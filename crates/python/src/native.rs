@@ -1,6 +1,7 @@
 //! Native kernels for the UDFs that come with framefold, built by their rows.
 
 use crate::arrays::native_from_numpy;
+use crate::capsules;
 use crate::errors::OrRaise;
 use framefold::core::{
     Accumulator, BufferDecl, BufferUse, JobMeta, Merger, Partition, Requirements, RunMeta,
@@ -10,6 +11,7 @@ use framefold::kernels::{
     DefaultValue, GivenArray, Look, Parameter, ParameterKind, Parameters, REDUCTIONS, Reduction,
     Value, reduction,
 };
+use framefold::plugins::PluginUdf;
 use framefold::{Result, Roi, Shape};
 use framefold_python_macros::caught;
 use numpy::{PyReadonlyArray1, PyUntypedArray};
@@ -43,6 +45,13 @@ impl NativeUdf {
         let given = given(reduction(kernel).or_raise(py)?, parameters)?;
         let kernel = given.reduction().build(given, &sig_shape).or_raise(py)?;
         Ok(NativeUdf(Arc::new(Renamed { name, kernel })))
+    }
+
+    /// The function that `function.__framefold_udf__()` returns in a capsule.
+    #[staticmethod]
+    fn of_plugin(py: Python<'_>, function: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let table = capsules::table(function).or_raise(py)?;
+        Ok(NativeUdf(Arc::new(PluginUdf::new(Arc::new(table)))))
     }
 
     /// The result buffers of a run: name, kind, extra shape, dtype, and what they are used for, in

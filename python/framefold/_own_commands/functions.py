@@ -12,6 +12,7 @@ from typing import Any
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf.base import UDF
+from framefold.udf.native import METHOD, NativeUDF, as_udf
 
 
 def found(name: str) -> Any:
@@ -49,8 +50,14 @@ def made(function: Any, parameters: dict[str, Any]) -> UDF:
             return function(**parameters)
         except TypeError as error:
             raise InvalidArgumentError(f"{error}; -p NAME=VALUE gives parameters") from error
+    if isinstance(function, type) and hasattr(function, METHOD):
+        try:
+            return NativeUDF(function(**parameters))
+        except TypeError as error:
+            raise InvalidArgumentError(f"{error}; -p NAME=VALUE gives parameters") from error
     if parameters:
         raise InvalidArgumentError("parameters are for UDF classes; this is none")
+    function = as_udf(function)
     if isinstance(function, UDF):
         return function
     if not callable(function):

@@ -10,6 +10,7 @@ from framefold.checking.sample import Sample
 from framefold.checking.watch import watched_run
 from framefold.exceptions import ArgumentTypeError, MissingMergeError
 from framefold.udf.base import UDF
+from framefold.udf.native import as_udf
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -46,6 +47,7 @@ def check_udf(udf: UDF, dataset: DataSet, *, frames: int = 64) -> UDFReport:
     Exception
         What the UDF raises when it runs over all of these frames at once.
     """
+    udf = as_udf(udf)
     if not isinstance(udf, UDF):
         hint = "; pass an instance, not the class" if isinstance(udf, type) else ""
         raise ArgumentTypeError(f"{udf!r} is not a UDF{hint}")

@@ -24,6 +24,7 @@ from framefold.udf.base import UDF
 from framefold.udf.engine.declarations import Buffers, declared_buffers
 from framefold.udf.engine.native import declared_by
 from framefold.udf.engine.preprocessed import MainSideState
+from framefold.udf.native import as_udf
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -118,7 +119,8 @@ class DelayedJobExecutor(JobExecutor):
             will do; ``CUDA``, ``compute`` and ``ndarray`` as far as they are needed by UDFs that
             cannot.
         """
-        listed = [udfs] if isinstance(udfs, UDF) else udfs
+        udfs = as_udf(udfs)
+        listed = [udfs] if isinstance(udfs, UDF) else [as_udf(udf) for udf in udfs]
         return get_resources_for_backends([udf.get_backends() for udf in listed], user_backends)
 
 

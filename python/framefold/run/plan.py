@@ -27,6 +27,7 @@ from framefold.udf.engine.native import (
     leave_behind,
     native_udf,
 )
+from framefold.udf.native import as_udf
 from framefold.warnings import DetectorWarning, NotCompiledWarning
 
 if TYPE_CHECKING:
@@ -404,11 +405,12 @@ def _assign_formats(
 
 
 def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
+    udf = as_udf(udf)
     if isinstance(udf, UDF):
         return [udf]
     # Texts are iterables, too.
     single = isinstance(udf, str) or not isinstance(udf, Iterable)
-    udfs: list[Any] = [udf] if single else list(udf)
+    udfs: list[Any] = [udf] if single else [as_udf(each) for each in udf]
     if not udfs:
         raise InvalidArgumentError("there is no UDF to run: the list is empty; pass at least one")
     for each in udfs:

@@ -113,6 +113,8 @@ class UDF(BackendConstants):
     _native_finish: ClassVar[bool] = False
     #: Whether results of two channels are vectors, where a kernel finishes them.
     _native_vectors: bool = False
+    #: What has the functions of the C interface, for those that others compiled.
+    _plugin: Any = None
 
     params: UDFData
     results: UDFData

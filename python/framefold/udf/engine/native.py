@@ -23,8 +23,12 @@ Results = list[Any]
 def native_udf(udf: UDF, dataset: DataSet) -> _engine.NativeUdf | None:
     """The native kernel for ``udf``, or None if it is to run in Python.
 
-    A subclass of a built-in UDF that overrides nothing of it still runs natively.
+    A subclass of a built-in UDF that overrides nothing of it still runs natively. Functions that
+    others compiled always do.
     """
+    plugin = udf._plugin
+    if plugin is not None:
+        return _engine.NativeUdf.of_plugin(plugin)
     kernel = udf._native_kernel
     if kernel is None or _overrides(udf):
         return None
@@ -60,6 +64,8 @@ def finish_native(
     """
     from framefold.udf.engine.results import final_results
 
+    if udf._plugin is not None:
+        return _finish_plugin(udf, dataset, roi, results, valid)
     if not udf._native_finish or udf._native_kernel is None or _overrides(udf):
         return results
     udf, buffers = _main_side(udf, dataset, roi, valid)
@@ -77,6 +83,41 @@ def finish_native(
     return [
         (name, decl.kind, decl.extra_shape, array)
         for (name, decl), array in zip(public.items(), arrays, strict=True)
+    ]
+
+
+def _finish_plugin(
+    udf: UDF,
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    results: Results,
+    valid: npt.NDArray[np.bool_],
+) -> Results:
+    """The results of a function that others compiled, with what its class in Python adds."""
+    from framefold.udf.engine.results import final_results
+
+    if type(udf).get_results is UDF.get_results:
+        return results
+    udf = udf.copy()
+    udf.meta = UDFMeta(
+        dataset_shape=dataset.shape,
+        dataset_dtype=dataset.dtype,
+        input_dtype=dataset.dtype,
+        roi=roi,
+        merged=valid,
+    )
+    merged = {name: np.asarray(array) for name, _, _, array in results}
+    buffers = {
+        name: udf.buffer(kind, extra_shape, merged[name].dtype)
+        for name, kind, extra_shape, _ in results
+    }
+    udf.results = UDFData("result buffer", merged)
+    computed = udf.get_results()
+    name = type(udf).__name__
+    arrays = final_results(name, buffers, merged, computed, dataset.shape, len(valid))
+    return [
+        (name, decl.kind, decl.extra_shape, array)
+        for (name, decl), array in zip(buffers.items(), arrays, strict=True)
     ]
 
 
