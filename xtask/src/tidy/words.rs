@@ -14,7 +14,9 @@ const MAY_BE_UNSAFE: &[&str] =
 pub(super) fn check_pyo3(file: File<'_>) -> Vec<Finding> {
     // The workspace's manifest says which version; only members can depend on it.
     let manifest_of_member = file.name() == "Cargo.toml" && file.path != "Cargo.toml";
-    if file.path.starts_with(PYTHON) || !(file.has_extension(&["rs"]) || manifest_of_member) {
+    // Examples are built on the engine from outside.
+    let outside = file.path.starts_with(PYTHON) || file.path.starts_with("examples/");
+    if outside || !(file.has_extension(&["rs"]) || manifest_of_member) {
         return vec![];
     }
     let code =
