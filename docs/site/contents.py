@@ -96,6 +96,7 @@ SECTIONS = (
                 (
                     "guide/udfs",
                     "guide/good-udfs",
+                    "guide/compiled",
                     "guide/libraries",
                     "guide/array-formats",
                     "guide/packages",
