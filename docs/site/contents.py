@@ -96,6 +96,7 @@ SECTIONS = (
                 (
                     "guide/udfs",
                     "guide/good-udfs",
+                    "guide/make-it-fast",
                     "guide/compiled",
                     "guide/libraries",
                     "guide/array-formats",

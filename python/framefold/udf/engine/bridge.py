@@ -477,7 +477,9 @@ class MergeTask:
         rows = own is UDF.merge and all(b.kind == "nav" for b in self.buffers.values())
         if "merge" in vars(self.udf) or not (rows or compiled.options_of(own)):
             return None
-        arrays = [(name, self.buffers[name].kind, array) for name, array in self.arrays.items()]
+        arrays: list[tuple[str, str, npt.NDArray[Any]]] = [
+            (name, self.buffers[name].kind, array) for name, array in self.arrays.items()
+        ]
         return arrays, self.merged
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
