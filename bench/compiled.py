@@ -134,7 +134,7 @@ class Sum(ff.UDF):
 class SumCompiled(Sum):
     """The same, compiled."""
 
-    @ff.compiled
+    @ff.compiled(boundscheck=False)
     def process_tile(self, tile: Any) -> None:
         """Add some frames at a time to each row."""
         out = self.results.intensity

@@ -38,6 +38,8 @@ class Bridge:
         self.declared = [("total", declared, [], "float64", 8, None)]
         self.made = processing, bound
 
+    is_compiled = False
+
     def requirements(self, native):
         return self.wishes
 
