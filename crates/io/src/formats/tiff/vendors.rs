@@ -230,5 +230,5 @@ fn jeol(report: &Element, sizes: [Option<f64>; 2], facts: &mut MetadataList) {
 /// Of electrons that were accelerated by so many volts, in nm.
 fn wavelength(volts: f64) -> f64 {
     // h c / sqrt(E (E + 2 m c²)), in eV nm and eV.
-    1239.841_984 / (volts * (volts + 2.0 * 510_998.95)).sqrt()
+    1_239.841_984 / (volts * (volts + 2.0 * 510_998.95)).sqrt()
 }
