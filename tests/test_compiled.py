@@ -1,10 +1,13 @@
 """Compiled functions: what they compute is what the interpreter computes, on all executors."""
 
+from types import ModuleType
+
 import numpy as np
 import pytest
 from compiled_cases import both, dataset, results
 
 import framefold as ff
+from framefold.compilation import store
 
 pytest.importorskip("numba")
 
@@ -371,6 +374,40 @@ def test_functions_that_methods_call(ctx, monkeypatch):
     np.testing.assert_array_equal(both(ctx, data, Calls)["n"], (data > 5).sum((2, 3)).reshape(-1))
     monkeypatch.setitem(globals(), "LIMIT", 50)
     np.testing.assert_array_equal(both(ctx, data, Calls)["n"], (data > 50).sum((2, 3)).reshape(-1))
+
+
+settings = ModuleType("settings")
+settings.inner = ModuleType("settings.inner")
+settings.inner.factor = 3
+#: Not what the function below has as a parameter.
+gain = object()
+
+
+class Scaled(Native):
+    def get_result_buffers(self):
+        return {"n": self.buffer("nav", dtype="int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.n[0] = frame[0, 0] * settings.inner.factor * self.params.gain
+
+
+def test_what_is_compiled_in_and_what_is_not(ctx, monkeypatch):
+    data = numbers((4, 5, 6, 7), "uint16")
+    first = data[..., 0, 0].astype("int64")
+    dataset = ctx.load("memory", data=data)
+
+    def run(gain):
+        return ctx.run_udf(dataset, Scaled(gain=gain))["n"].data
+
+    np.testing.assert_array_equal(run(2), first * 6)
+    n_compiled = len(store._loaded)
+    # A global of the name of a parameter belongs to something else, and so does its value.
+    monkeypatch.setitem(globals(), "gain", 7)
+    np.testing.assert_array_equal(run(5), first * 15)
+    assert len(store._loaded) == n_compiled
+    monkeypatch.setattr(settings.inner, "factor", 4)
+    np.testing.assert_array_equal(run(2), first * 8)
 
 
 class Where(Native):

@@ -7,6 +7,7 @@ belong to the fingerprint, as do the functions that it calls.
 from __future__ import annotations
 
 import builtins
+import dis
 import hashlib
 import sys
 from collections.abc import Iterator
@@ -29,6 +30,19 @@ def names_in(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             names |= names_in(constant)
     return names
+
+
+def globals_in(code: CodeType) -> set[str]:
+    """The names of globals alone: a parameter of that name is something else."""
+    names = {each.argval for each in dis.get_instructions(code) if each.opname in GLOBAL}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            names |= globals_in(constant)
+    return names
+
+
+#: The instructions that take a value from the globals.
+GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 def functions_of(function: FunctionType) -> Iterator[FunctionType]:
@@ -56,14 +70,26 @@ def _reached(function: FunctionType) -> Iterator[tuple[str, Any]]:
         except ValueError:
             continue
     found = function.__globals__
-    for name in sorted(names):
+    for name in sorted(globals_in(function.__code__)):
         if name in found:
             value = found[name]
             yield name, value
-            if isinstance(value, ModuleType) and not _is_library(value):
-                for inner in sorted(names):
-                    if inner in vars(value):
-                        yield f"{name}.{inner}", vars(value)[inner]
+            if isinstance(value, ModuleType):
+                yield from _within(name, value, names, [])
+
+
+def _within(
+    path: str, module: ModuleType, names: set[str], seen: list[ModuleType]
+) -> Iterator[tuple[str, Any]]:
+    """What a module of the user's has by any of these names, and modules in it."""
+    if _is_library(module) or any(module is each for each in seen):
+        return
+    seen.append(module)
+    for name in sorted(names & vars(module).keys()):
+        value = vars(module)[name]
+        yield f"{path}.{name}", value
+        if isinstance(value, ModuleType):
+            yield from _within(f"{path}.{name}", value, names, seen)
 
 
 def _is_library(module: ModuleType) -> bool:
