@@ -272,7 +272,7 @@ pub struct Requirements {
     pub depth: usize,
     /// The largest useful size of a tile in bytes; 0 for no more than fits the cache.
     pub tile_bytes: usize,
-    /// Whether [`View::as_mut_slice`] works for `sig` buffers whatever part of the frame a tile has.
+    /// Whether [`crate::View::as_mut_slice`] works for `sig` buffers whatever part of the frame a tile has.
     pub contiguous: bool,
 }
 
