@@ -13,13 +13,15 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import framefold
 from framefold.common import _foreign
 
 PACKAGE = Path(framefold.__file__).parent
 ROOT = Path(__file__).parent.parent
 #: Names with an underscore in front that are public all the same.
-PUBLIC = {"_exit", "_replace", "_asdict", "_fields"}
+PUBLIC = {"_exit", "_replace", "_asdict", "_fields", "_getvalue"}
 
 
 def test_threads_are_waited_for_after_what_is_registered() -> None:
@@ -142,6 +144,36 @@ def test_clusters_call_what_is_overridden() -> None:
     assert f"left {worker.address}" in calls
     assert calls[-1] == "closed"
     assert _foreign.cluster_of(object()) is None
+
+
+def test_code_that_numba_made() -> None:
+    numba = pytest.importorskip("numba")
+    from numba.core.compiler_lock import global_compiler_lock
+
+    made = numba.njit(lambda value: value + 1)
+    made.compile((numba.int64,))
+    (compiled,) = made.overloads.values()
+    with global_compiler_lock:
+        library = compiled.library.codegen.create_library("test")
+        library.enable_object_caching()
+        library.add_ir_module(library.create_ir_module("test"))
+        library.add_linking_library(compiled.library)
+        library.finalize()
+        library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    code = _foreign.object_code_of(library)
+    assert len(code) > 100
+    assert code[1:4] == b"ELF" or sys.platform != "linux"
+
+
+def test_variables_of_numba() -> None:
+    pytest.importorskip("numba")
+    from numba.core import ir
+    from numba.core.compiler import run_frontend
+
+    function = run_frontend(lambda value: value)
+    new = ir.Const(5, function.loc)
+    _foreign.define(function, "$new", new)
+    assert function.get_definition("$new") is new
 
 
 def test_they_are_used_in_one_module() -> None:

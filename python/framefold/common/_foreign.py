@@ -10,6 +10,7 @@ versions that was tried with.
 | ``ThreadPoolExecutor._max_workers``, ``ProcessPoolExecutor._max_workers`` | CPython | as many workers as a pool has |
 | ``_dynamic_class_reduce``, ``Pickler._dynamic_function_reduce``, ``_make_skeleton_class`` | cloudpickle | code as it is in this process |
 | ``SpecCluster._start``, ``_close``, ``_update_worker_status``, and ``_cluster`` of its workers | distributed | workers that start again |
+| ``CodeLibrary._get_compiled_object``, ``FunctionIR._definitions`` | Numba | machine code to be kept, assignments to results in compiled code |
 | ``Callback._callback`` | dask | progress of one computation, and not of others |
 """  # noqa: E501
 
@@ -118,3 +119,13 @@ def spec_cluster() -> Any:
             return False
 
     return HookedCluster
+
+
+def object_code_of(library: Any) -> bytes:
+    """The object file that Numba made of a library of code."""
+    return bytes(library._get_compiled_object())
+
+
+def define(function: Any, name: str, expression: Any) -> None:
+    """Say what a variable is in Numba's form of a function, where a pass adds it."""
+    function._definitions[name].append(expression)

@@ -13,6 +13,7 @@ from llvmlite import ir
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
+from framefold.common import _foreign
 from framefold.compilation import _source, _types
 from framefold.compilation.marks import Options, options_of
 from framefold.compilation.plan import FAILURE, Wanted
@@ -79,7 +80,7 @@ def _linked(compiled: list[tuple[str, Any]]) -> tuple[MachineCode, Any]:
         for _, result in compiled:
             library.add_linking_library(result.library)
         library.finalize()
-        data = library._get_compiled_object()
+        data = _foreign.object_code_of(library)
         names = tuple(name for name, _ in compiled)
         addresses = {name: library.get_pointer_to_function(f"framefold_{name}") for name in names}
         code = MachineCode(data, names, _needed(library))
@@ -131,7 +132,7 @@ IN_PYTHON = (
 
 def _needed(library: Any) -> set[str]:
     """The names of what machine code uses and does not have."""
-    text = str(library._final_module)
+    text = str(library.get_llvm_str())
     names = re.findall(r"^declare [^@]*@\"?([\w.$]+)\"?\(", text, re.MULTILINE)
     names += re.findall(r"^@\"?([\w.$]+)\"? = external ", text, re.MULTILINE)
     return {name for name in names if not name.startswith("llvm.")}

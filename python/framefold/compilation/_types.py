@@ -28,6 +28,7 @@ from numba.core.untyped_passes import IRProcessing
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
+from framefold.common import _foreign
 from framefold.compilation.marks import MARK, Options, options_of
 
 nt: Any = numba.types
@@ -312,7 +313,7 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
                 get = numba_ir.Expr.getattr(statement.target, statement.attr, loc)
                 body.append(numba_ir.Assign(get, array, loc))
                 body.append(numba_ir.Assign(numba_ir.Const(Ellipsis, loc), everything, loc))
-                function._definitions[array.name].append(get)
+                _foreign.define(function, array.name, get)
                 body.append(numba_ir.SetItem(array, everything, statement.value, loc))
             block.body = body
         return changed
