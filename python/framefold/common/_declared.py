@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,44 +19,36 @@ BufferKind = Literal["nav", "sig", "single"]
 BufferUse = Literal["private", "result_only"]
 
 
-class _Declared(NamedTuple):
-    kind: BufferKind
-    extra_shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    where: str | None
-    use: BufferUse | None
-    unit: str
-    vector: bool
+class BufferDeclaration:
+    """The declaration of a result buffer, as made by :meth:`framefold.udf.UDF.buffer`."""
 
+    __slots__ = ("dtype", "extra_shape", "kind", "unit", "use", "vector", "where")
 
-class BufferDeclaration(_Declared):
-    """The declaration of a result buffer, as made by :meth:`framefold.udf.UDF.buffer`.
-
-    A tuple: every partition declares its buffers, and equal ones need no second check.
-    """
-
-    __slots__ = ()
-
-    def __new__(
-        cls,
+    def __init__(
+        self,
         kind: BufferKind,
         extra_shape: Sequence[int],
         dtype: npt.DTypeLike,
         where: str | None,
         use: BufferUse | None,
+        *,
         unit: str = "",
         vector: bool = False,
-    ) -> Self:
-        """What is given, with lengths and dtype as they are used."""
-        extra = lengths(extra_shape)
-        return tuple.__new__(cls, (kind, extra, np.dtype(dtype), where, use, unit, vector))
+    ) -> None:
+        self.kind = kind
+        self.extra_shape = lengths(extra_shape)
+        self.dtype: np.dtype[Any] = np.dtype(dtype)
+        self.where = where
+        self.use = use
+        self.unit = unit
+        self.vector = vector
 
     def flat_shape(self, dataset_shape: Shape, n_frames: int) -> tuple[int, ...]:
         """The shape for ``n_frames`` frames, with navigation flattened."""
         if self.kind == "nav":
             return (n_frames, *self.extra_shape)
         if self.kind == "sig":
-            return dataset_shape.sig.to_tuple() + self.extra_shape
+            return (*dataset_shape.sig, *self.extra_shape)
         return self.extra_shape or (1,)
 
     def __repr__(self) -> str:

@@ -347,7 +347,7 @@ class PartitionTask:
         kinds = bridge.aux
         aux = bridge.aux_for(start, stop)
         self.udf = bridge.copy_with(run.meta(format_, start, stop, self.cursor), aux)
-        self.buffers = declared_buffers(self.udf, bridge.declared)
+        self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         if self.device is not None:
             self.arrays = self.device.move(self.buffers, self.arrays)

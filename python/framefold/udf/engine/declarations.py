@@ -20,15 +20,8 @@ from framefold.udf.base import PROCESS_METHODS, UDF
 Buffers = dict[str, BufferDeclaration]
 
 
-def declared_buffers(udf: UDF, known: Buffers | None = None) -> Buffers:
+def declared_buffers(udf: UDF) -> Buffers:
     """What ``get_result_buffers`` of ``udf`` declares.
-
-    Parameters
-    ----------
-    udf
-        Any.
-    known
-        What another copy declared, which was checked.
 
     Raises
     ------
@@ -37,8 +30,6 @@ def declared_buffers(udf: UDF, known: Buffers | None = None) -> Buffers:
     """
     name = type(udf).__name__
     buffers = udf.get_result_buffers()
-    if buffers == known:
-        return known
     if not isinstance(buffers, Mapping):
         raise UDFError(
             f"{name}.get_result_buffers returned {type(buffers).__name__}, expected a dict of "
