@@ -204,7 +204,7 @@ class Bridge:
         self.udf, self.aux = changed, aux
         described = None if self.described is None else self.described()
         if described is not None and self.is_compiled:
-            described.compiled.renew()
+            described.compiled.renew(described)
 
     @property
     def name(self) -> str:
@@ -300,12 +300,12 @@ class RunDescription:
         if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
-        self.compiled = compiled.Code(self)
+        self.compiled = compiled.Code()
 
     @property
     def code(self) -> CompiledCode:
         """The machine code, if the UDF is compiled."""
-        return self.compiled.get()
+        return self.compiled.get(self)
 
     def explain_failure(self, *failed: Any) -> None:
         """Raise what the user is to see of a failure of compiled code."""
@@ -330,7 +330,7 @@ class RunDescription:
     def merger(self) -> MergeTask:
         """The keeper of the merged result."""
         if self.bridge.is_compiled:
-            self.compiled.get()  # what cannot be compiled is an error before the run begins
+            self.compiled.get(self)  # what cannot be compiled is an error before the run begins
         return MergeTask(self, self.bridge.main_state)
 
 

@@ -93,37 +93,33 @@ def formats_of(name: str, asked: tuple[str, ...]) -> tuple[str, ...]:
 class Code:
     """The machine code of a run and its data, which may change in the middle of it.
 
-    Parameters
-    ----------
-    run
-        What all partitions share.
+    It does not keep the run, which keeps it.
     """
 
-    def __init__(self, run: RunDescription) -> None:
-        self._run = run
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: _engine.CompiledCode | None = None
         #: Where it is from: ``compiled``, ``cache`` or ``memory``.
         self.origin = ""
 
-    def get(self) -> _engine.CompiledCode:
+    def get(self, run: RunDescription) -> _engine.CompiledCode:
         """What partitions that begin now run."""
         with self._lock:
             if self._made is None:
-                self._made = self._make()
+                self._made = self._make(run)
             return self._made
 
-    def renew(self) -> None:
+    def renew(self, run: RunDescription) -> None:
         """Go over to the parameters that the UDF has now."""
         with self._lock:
             if self._made is not None:
-                self._made.follow(self._make())
+                self._made.follow(self._make(run))
 
-    def _make(self) -> _engine.CompiledCode:
+    def _make(self, run: RunDescription) -> _engine.CompiledCode:
         from framefold.compilation import store
 
-        bridge = self._run.bridge
-        wanted, block, initial = _wanted(self._run)
+        bridge = run.bridge
+        wanted, block, initial = _wanted(run)
         loaded = store.load(wanted)
         self.origin = loaded.origin
         addresses = tuple(loaded.addresses.get(name, 0) for name in ("process", "end", "merge"))
