@@ -376,6 +376,30 @@ def test_functions_that_methods_call(ctx, monkeypatch):
     np.testing.assert_array_equal(both(ctx, data, Calls)["n"], (data > 50).sum((2, 3)).reshape(-1))
 
 
+class OfTheSameName(Native):
+    """What it adds to in place and then assigns is another array, whose name is that of a result."""
+
+    def get_result_buffers(self):
+        return {"image": self.buffer("sig", dtype="int64")}
+
+    def get_task_data(self):
+        return {"image": np.zeros(tuple(self.meta.dataset_shape.sig), "int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        total = self.task_data.image
+        total += frame
+        self.results.image = total
+
+    def merge(self, dest, src):
+        dest.image[:] += src.image
+
+
+def test_assigning_what_another_array_of_that_name_was_added_to(ctx):
+    data = numbers((4, 5, 6, 7), "uint16")
+    np.testing.assert_array_equal(both(ctx, data, OfTheSameName)["image"], data.sum((0, 1)))
+
+
 settings = ModuleType("settings")
 settings.inner = ModuleType("settings.inner")
 settings.inner.factor = 3

@@ -337,8 +337,22 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
             return False
         left = self._definition(function, found.lhs)
         return (
-            isinstance(left, numba_ir.Expr) and left.op == "getattr" and left.attr == statement.attr
+            isinstance(left, numba_ir.Expr)
+            and left.op == "getattr"
+            and left.attr == statement.attr
+            and self._are_same(function, left.value, statement.target)
         )
+
+    def _are_same(self, function: Any, one: Any, other: Any) -> bool:
+        """Whether both are the same attribute of the same attribute and so on of an argument."""
+        one, other = self._definition(function, one), self._definition(function, other)
+        if isinstance(one, numba_ir.Expr) and isinstance(other, numba_ir.Expr):
+            return (
+                one.op == other.op == "getattr"
+                and one.attr == other.attr
+                and self._are_same(function, one.value, other.value)
+            )
+        return isinstance(one, numba_ir.Arg) and one is other
 
 
 class Compiler(compiler.CompilerBase):  # type: ignore[misc]
