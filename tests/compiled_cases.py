@@ -3,9 +3,18 @@
 from types import FunctionType
 
 import numpy as np
+import pytest
 
 import framefold as ff
 from framefold.compilation.marks import MARK
+
+
+@pytest.fixture(autouse=True, scope="module")
+def cache(tmp_path_factory):
+    """A cache of the module's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 def interpreted(cls):

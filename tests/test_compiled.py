@@ -4,20 +4,12 @@ from types import ModuleType
 
 import numpy as np
 import pytest
-from compiled_cases import both, dataset, results
+from compiled_cases import both, cache, dataset, results  # noqa: F401
 
 import framefold as ff
 from framefold.compilation import store
 
 pytest.importorskip("numba")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """A cache of the module's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -377,7 +369,7 @@ def test_functions_that_methods_call(ctx, monkeypatch):
 
 
 class OfTheSameName(Native):
-    """What it adds to in place and then assigns is another array, whose name is that of a result."""
+    """Adds in place to another array, which has the name of a result, and assigns it."""
 
     def get_result_buffers(self):
         return {"image": self.buffer("sig", dtype="int64")}

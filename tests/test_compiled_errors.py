@@ -7,20 +7,12 @@ import textwrap
 
 import numpy as np
 import pytest
-from compiled_cases import dataset, results
+from compiled_cases import cache, dataset, results  # noqa: F401
 
 import framefold as ff
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UDFError, UnsupportedError
 
 pytest.importorskip("numba")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """A cache of the module's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -7,19 +7,11 @@ import threading
 
 import numpy as np
 import pytest
-from compiled_cases import both, dataset, interpreted, results
+from compiled_cases import both, cache, dataset, interpreted, results  # noqa: F401
 
 import framefold as ff
 
 pytest.importorskip("numba")
-
-
-@pytest.fixture(autouse=True, scope="module")
-def cache(tmp_path_factory):
-    """A cache of the module's own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("FRAMEFOLD_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,7 @@
 //! The structs of `framefold.h`, member for member; what they mean is said there.
 
+#![expect(missing_docs, reason = "the header describes the members")]
+
 use std::ffi::{c_char, c_void};
 
 /// The version of incompatible changes, which names of the capsule and the table end with.
@@ -67,7 +69,6 @@ pub struct Text {
 /// `ff_job`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Job {
     pub size: usize,
     pub n_nav: usize,
@@ -83,7 +84,6 @@ pub struct Job {
 /// `ff_requirements`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Requirements {
     pub size: usize,
     pub method: u64,
@@ -97,7 +97,6 @@ pub struct Requirements {
 /// `ff_buffer`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Buffer {
     pub size: usize,
     pub name: Text,
@@ -111,7 +110,6 @@ pub struct Buffer {
 /// `ff_host`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Host {
     pub size: usize,
     pub minor: u64,
@@ -125,7 +123,6 @@ pub struct Host {
 /// `ff_run`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Run {
     pub size: usize,
     pub job: *const Job,
@@ -139,7 +136,6 @@ pub struct Run {
 /// `ff_tile`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Tile {
     pub size: usize,
     pub data: *const c_void,
@@ -157,7 +153,6 @@ pub struct Tile {
 /// `ff_rows`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct Rows {
     pub size: usize,
     pub starts: *const usize,
@@ -176,7 +171,6 @@ pub struct Rows {
 /// `ff_view`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct View {
     pub data: *mut c_void,
     pub dtype: RawDType,
@@ -222,7 +216,6 @@ pub type DropFn = unsafe extern "C" fn(*mut UdfV1);
 /// `ff_udf_v1`.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
 pub struct UdfV1 {
     pub size: usize,
     pub major: u64,

@@ -20,7 +20,7 @@ from framefold.compilation.marks import MARK
 
 
 class UncertainError(Exception):
-    """What a function uses cannot be told apart from what it may be in another process."""
+    """A function uses a value that has no fingerprint."""
 
 
 def names_in(code: CodeType) -> set[str]:

@@ -118,7 +118,7 @@ def about_numba() -> str:
 
 
 def folder() -> Path | None:
-    """Where machine code is kept; None if there is no place that nobody else can write to."""
+    """Where machine code is kept; None if other users can write to it."""
     given = os.environ.get(FOLDER)
     if given:
         base = Path(given)
@@ -131,7 +131,7 @@ def folder() -> Path | None:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         if hasattr(os, "getuid"):
             found = path.stat()
-            # What is in it is run: nobody else may put anything there.
+            # The files are run as code: other users must not be able to write them.
             if found.st_uid != os.getuid() or found.st_mode & 0o022:
                 return None
     except (OSError, RuntimeError):

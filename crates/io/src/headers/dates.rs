@@ -32,7 +32,7 @@ fn day(date: &str, halves: bool) -> Option<String> {
     (is_day && (1900..3000).contains(&year)).then(|| format!("{year}-{month:02}-{day:02}"))
 }
 
-/// A time of day, and whether it was told by two halves of a day.
+/// A time of day, and whether the clock has two halves of a day (AM and PM).
 fn clock(time: &str) -> Option<(String, bool)> {
     let upper = time.to_uppercase();
     let half = ["AM", "PM"].into_iter().find(|half| upper.ends_with(half));

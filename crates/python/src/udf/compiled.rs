@@ -169,7 +169,7 @@ impl Compiled {
             if offset.checked_add(bytes.len()).is_none_or(|end| end > len) {
                 return Err(Error::bug("initial values do not fit their buffer"));
             }
-            // SAFETY: the owner has an array of `len` bytes there, which nobody writes to.
+            // SAFETY: the owner has an array of `len` bytes there, which is not written to while the run lasts.
             let from =
                 unsafe { std::slice::from_raw_parts((address + offset) as *const u8, bytes.len()) };
             bytes.copy_from_slice(from);

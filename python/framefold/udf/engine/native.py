@@ -98,14 +98,7 @@ def _finish_plugin(
 
     if type(udf).get_results is UDF.get_results:
         return results
-    udf = udf.copy()
-    udf.meta = UDFMeta(
-        dataset_shape=dataset.shape,
-        dataset_dtype=dataset.dtype,
-        input_dtype=dataset.dtype,
-        roi=roi,
-        merged=valid,
-    )
+    udf = _with_meta(udf, dataset, roi, valid)
     merged = {name: np.asarray(array) for name, _, _, array in results}
     buffers = {
         name: udf.buffer(kind, extra_shape, merged[name].dtype)
@@ -160,6 +153,24 @@ def declared_by(
     return _main_side(udf, dataset, roi, None)[1]
 
 
+def _with_meta(
+    udf: UDF,
+    dataset: DataSet,
+    roi: npt.NDArray[np.bool_] | None,
+    valid: npt.NDArray[np.bool_] | None,
+) -> UDF:
+    """A clean copy that knows the run."""
+    udf = udf.copy()
+    udf.meta = UDFMeta(
+        dataset_shape=dataset.shape,
+        dataset_dtype=dataset.dtype,
+        input_dtype=dataset.dtype,
+        roi=roi,
+        merged=valid,
+    )
+    return udf
+
+
 def _main_side(
     udf: UDF,
     dataset: DataSet,
@@ -169,14 +180,7 @@ def _main_side(
     """A clean copy that knows the run, and its buffers; raises what they raise."""
     from framefold.udf.engine.declarations import declared_buffers
 
-    udf = udf.copy()
-    udf.meta = UDFMeta(
-        dataset_shape=dataset.shape,
-        dataset_dtype=dataset.dtype,
-        input_dtype=dataset.dtype,
-        roi=roi,
-        merged=valid,
-    )
+    udf = _with_meta(udf, dataset, roi, valid)
     return udf, declared_buffers(udf)
 
 
