@@ -426,6 +426,22 @@ def test_what_is_compiled_in_and_what_is_not(ctx, monkeypatch):
     np.testing.assert_array_equal(run(2), first * 8)
 
 
+def above(limit):
+    @ff.compiled
+    def count(frame):
+        return (frame > limit).sum()
+
+    return count
+
+
+def test_values_of_closures_are_compiled_in(ctx):
+    data = numbers((4, 5, 6, 7), "uint16")
+    dataset = ctx.load("memory", data=data)
+    for limit in (5, 50):
+        counts = ctx.map(dataset, above(limit)).data
+        np.testing.assert_array_equal(counts, (data > limit).sum((2, 3)))
+
+
 class Where(Native):
     def get_result_buffers(self):
         n = len(self.meta.dataset_shape.nav)
