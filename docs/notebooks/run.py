@@ -38,6 +38,8 @@ def executed(path: Path, folder: Path) -> tuple[Any, Counter[str]]:
         notebook,
         timeout=300,
         kernel_name="python3",
+        # What one call of print shows may come in two messages.
+        coalesce_streams=True,
         resources={"metadata": {"path": str(folder)}},
     )
     asyncio.run(client.async_execute())
