@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -35,6 +36,7 @@ from dask_cases import (
     local_processes,
     scratch,
 )
+from tornado.ioloop import IOLoop
 
 import framefold as ff
 from framefold.exceptions import (
@@ -416,6 +418,26 @@ def test_a_client_that_is_closed_in_the_middle_of_a_run(tmp_path):
         closer.join()
         with pytest.raises(WorkerError, match="not connected"):
             ctx.run_udf(frames(ctx), Level())
+
+
+def test_a_run_that_ends_after_the_loop_of_its_client():
+    with distributed.LocalCluster(
+        n_workers=1, processes=False, dashboard_address=":0", threads_per_worker=1
+    ) as cluster:
+        loop = IOLoop(make_current=False)
+        thread = threading.Thread(target=loop.start)
+        thread.start()
+        client = distributed.Client(cluster.scheduler_address, loop=loop, set_as_default=False)
+        ctx = ff.Context(executor=DaskJobExecutor(client))
+        parts = ctx.run_udf_iter(frames(ctx, 40, 40), Level())
+        next(parts)
+        client.close()
+        loop.add_callback(loop.stop)  # it takes callbacks still, and calls none
+        thread.join()
+        parts.close()
+        loop.close()
+    del parts
+    gc.collect()  # a coroutine that was never awaited warns, which is an error here
 
 
 COLLECTED_WHILE_A_THREAD_STARTS = """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import concurrent.futures
 import pickle
 import time
 import uuid
@@ -18,7 +18,6 @@ from framefold.exceptions import UDFRunCancelled
 from framefold.executor._dask.feed import Feed
 from framefold.executor._dask.memory import machine
 from framefold.executor._dask.messages import lost_scheduler
-from framefold.executor._dask.resources import CANCELLED
 from framefold.executor._dask.work import ShippedRun
 from framefold.executor._dask.workers import ClusterTasks
 from framefold.executor._tasks import POLL, TaskCrew, active
@@ -87,16 +86,12 @@ class DaskCrew(TaskCrew):
             self._tasks.stop("the run was cancelled")
         if self._feed is None:
             return
-        loop: Any = self._client.loop
-        ending = self._feed.end(complete=complete)
-        try:
-            ended = asyncio.run_coroutine_threadsafe(ending, loop.asyncio_loop)
-        except RuntimeError:  # the client is closed, and its loop with it
-            ending.close()
-            return
+        ended: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._call(partial(self._feed.end, ended, complete=complete))
         # The garbage collector may run this on any thread.
-        if not complete and not self._client.asynchronous:
-            with suppress(TimeoutError, *CANCELLED):  # it goes on, or the client is closed
+        client = self._client
+        if not complete and client.status == "running" and not client.asynchronous:
+            with suppress(TimeoutError):  # it goes on, or the client is closed
                 ended.result(LEAVING)
 
     def _start(self) -> None:

@@ -9,6 +9,7 @@ the data set get any.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import pickle
 import time
 from collections.abc import Coroutine
@@ -80,6 +81,7 @@ class Feed:
         self._address: str = scheduler.address
         self._workers: dict[str, WorkerState] = {}
         self._coroutines: set[asyncio.Task[None]] = set()
+        self._leaving: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._merged = asyncio.Event()
         self._was_usable = False
@@ -107,9 +109,10 @@ class Feed:
         if not self._ended:
             self._start_coroutine(self._shipping.change(data))
 
-    async def end(self, *, complete: bool) -> None:
-        """Remove the run; waits until no worker is busy with it any more, as far as possible."""
+    def end(self, ended: concurrent.futures.Future[None], *, complete: bool) -> None:
+        """Remove the run; ``ended`` is set once no worker is busy with it, as far as possible."""
         if self._ended:
+            ended.set_result(None)
             return
         self._ended = True
         asked = [worker for worker in self._workers.values() if worker.run is not None]
@@ -118,11 +121,26 @@ class Feed:
         idle = [] if complete else [h.address for h in asked if h.address not in busy]
         self._resources.close()
         self.merged()
-        if (busy or idle) and self._client.status == "running":
-            await stop(self._client, self._number, busy, idle, self._executor._own)
-        if self._coroutines:
-            # They end with their futures, but for results that are on their way.
-            await asyncio.wait(self._coroutines, timeout=PATIENCE)
+        if self._client.status == "running":
+            leaving = asyncio.get_running_loop().create_task(self._leave(busy, idle))
+            leaving.add_done_callback(lambda _leaving: ended.set_result(None))
+            self._leaving = leaving  # the loop keeps no reference
+        else:  # the loop may stop before it begins another coroutine
+            self._cancel()
+            ended.set_result(None)
+
+    async def _leave(self, busy: list[str], idle: list[str]) -> None:
+        """Wait until these workers have stopped, and no coroutine is left."""
+        try:
+            if busy or idle:
+                await stop(self._client, self._number, busy, idle, self._executor._own)
+            if self._coroutines:
+                # They end with their futures, but for results that are on their way.
+                await asyncio.wait(self._coroutines, timeout=PATIENCE)
+        finally:
+            self._cancel()
+
+    def _cancel(self) -> None:
         for coroutine in self._coroutines:
             coroutine.cancel()
 
