@@ -89,14 +89,17 @@ class Sparse(UDF):
 
 
 class WaitingLevel(Level):
-    """The same; from frame 1000 on, it waits for a file."""
+    """The same; up to frame 1000 partitions take their time, and from there on wait for a file."""
 
     def __init__(self, awaited, offset=1):
         super(Level, self).__init__(awaited=awaited, offset=offset)
 
     def process_frame(self, frame):
-        while self.meta.slice.origin[0] >= 1000 and not self.params.awaited.exists():
+        index = self.meta.slice.origin[0]
+        while index >= 1000 and not self.params.awaited.exists():
             time.sleep(0.001)
+        if index < 1000 and index % 2 == 0:
+            time.sleep(0.0015)  # or executors send all of the run before it changes
         super().process_frame(frame)
 
 
@@ -287,8 +290,12 @@ class Results:
         with ctx.run_udf_iter(dataset=dataset, udf=WaitingLevel(changed)) as steps:
             next(steps)
             steps.update_parameters_experimental([{"offset": 7}])
-            # The next step sends them.
-            threading.Timer(0.2, changed.touch).start()
+            # The next step sends them. It may be one that waits for the file.
+            timer = threading.Timer(5, changed.touch)
+            timer.start()
+            next(steps)
+            timer.cancel()
+            changed.touch()
             *_, last = steps
         levels = last[0]["level"].raw_data
         assert levels[0] == 1
