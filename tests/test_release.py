@@ -68,7 +68,8 @@ def test_wheels_are_built_with_the_flags_of_the_makefile() -> None:
     names = [each["name"] for each in workflow["jobs"]["wheel"]["strategy"]["matrix"]["include"]]
     systems = {"manylinux", "musllinux", "macos", "windows"}
     assert {name.partition("-")[0] for name in names} == systems
-    assert {name for name in names if "linux" in name} == {
+    stable = {name for name in names if not name.endswith("-3.14t")}
+    assert {name for name in stable if "linux" in name} == {
         f"{linux}-{cpu}" for linux in ("manylinux", "musllinux") for cpu in ("x86_64", "aarch64")
     }
 
