@@ -242,7 +242,7 @@ test-wheel: $(TOOLS)
 		data = ctx.load("memory", data=np.ones((2, 2, 4, 4))); \
 		ctx.run_udf(dataset=data, udf=ff.SumUDF(), progress=True)'
 	$(TEST_VENV)/bin/framefold --version
-	$(PYTHON) -m zipfile -l $(TEST_WHEELS)/framefold-*.whl | grep -q 'sboms/.*cyclonedx'
+	$(PYTHON) -m zipfile -l $(TEST_WHEELS)/framefold-*.whl | grep 'sboms/.*cyclonedx'
 	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
 		> "$$($(TEST_VENV)/bin/python -c \
 			'import sysconfig; print(sysconfig.get_path("purelib"))')/tools.pth"
