@@ -551,6 +551,35 @@ def test_a_new_value_of_a_scalar_compiles_nothing(ctx, monkeypatch):
     assert not np.array_equal(first["image"], second["image"])
 
 
+class Slices(Native):
+    def get_result_buffers(self):
+        return {"first": self.buffer("nav", (4,), "int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.first[:] = frame[0, : self.params.n]
+
+    @ff.compiled
+    def merge(self, dest, src):
+        dest.first[:] = src.first
+
+
+def test_what_assigns_to_slices_is_kept(ctx, monkeypatch):
+    # The text of an exception with numbers in it is made by functions of the interpreter.
+    from framefold.compilation import _compiler
+
+    data = numbers((4, 5, 6, 7), "uint16")
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "1")
+    both(ctx, data, Slices, params=lambda: {"n": 4})
+    monkeypatch.setattr(store, "_loaded", {})
+    monkeypatch.setattr(_compiler, "compile_wanted", None)
+    # As on workers.
+    monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
+    both(ctx, data, Slices, params=lambda: {"n": 4})
+    with pytest.raises(ValueError, match="broadcast"):
+        results(ctx, data, Slices(n=3))
+
+
 def test_beside_others_in_one_pass(ctx):
     # The dtype that all share is known when they are compiled.
     data = numbers((4, 5, 6, 7), "uint16")

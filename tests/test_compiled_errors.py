@@ -309,3 +309,10 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path):
     assert "NUMBA True" in run_script(tmp_path)
     folder.chmod(0o777)  # anybody could have written there
     assert "NUMBA True" in run_script(tmp_path)
+
+
+def test_what_allocates_is_loaded_by_another_process(tmp_path):
+    for _ in range(2):
+        assert "NUMBA True" in run_script(tmp_path, step="np.ones(2, np.int64).sum()")
+    kept = {file.stat().st_mtime_ns for file in (tmp_path / "cache" / "compiled").iterdir()}
+    assert len(kept) == 1

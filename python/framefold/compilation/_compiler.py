@@ -32,7 +32,7 @@ class MachineCode:
         #: Whether it is loaded without Numba.
         self.alone = all(each in IN_C or each == DESTRUCTOR for each in needed)
         #: Whether another process can use it: not what calls into the interpreter.
-        self.can_be_kept = not any(each.startswith(IN_PYTHON) for each in needed)
+        self.can_be_kept = not any(each.startswith(IN_PYTHON) for each in needed - OF_MESSAGES)
 
 
 def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
@@ -127,6 +127,17 @@ IN_PYTHON = (
     "numba_do_raise",
     "NRT_adapt",
     "NRT_Mem_Python",
+)
+#: What makes the text of an exception with numbers in it, as that of assigning to a slice: it is
+#: there in each process, and is never called, as the interpreter raises such an exception anew.
+OF_MESSAGES = frozenset(
+    (
+        "PyErr_SetString",
+        "PyExc_RuntimeError",
+        "PyObject_Hash",
+        "PyTuple_Pack",
+        "PyUnicode_FromKindAndData",
+    )
 )
 
 

@@ -113,7 +113,12 @@ def about_numba() -> str:
         origin = spec.origin if spec is not None else None
         stamps.append((origin, os.stat(origin).st_mtime_ns if origin else 0))
     cpu = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
-    numba = sorted((k, v) for k, v in os.environ.items() if k.startswith("NUMBA_"))
+    # Not how many threads Numba itself may start, which differs on workers.
+    numba = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith("NUMBA_") and name != "NUMBA_NUM_THREADS"
+    )
     return repr((sys.version, sys.platform, stamps, cpu, numba))
 
 
@@ -196,9 +201,11 @@ def _link(meta: dict[str, Any], data: bytes) -> tuple[dict[str, int], Any]:
 
     if not meta["alone"]:
         from numba.core.registry import cpu_target
+        from numba.core.runtime import rtsys
 
-        # Makes the functions of Numba's own libraries known to LLVM.
-        _ = cpu_target.target_context
+        # Makes the functions of Numba's own libraries known to LLVM, and gives them an allocator,
+        # which Numba itself does when it compiles first.
+        rtsys.initialize(cpu_target.target_context)
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     if llvm.address_of_symbol("NRT_MemInfo_call_dtor") is None:
