@@ -13,6 +13,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 #: The attribute of functions that are to be compiled.
 MARK = "__framefold_compiled__"
+#: Why marked functions run in the interpreter where there is no Numba.
+NO_NUMBA = "not compiled: Numba is not installed"
 
 
 class Options(NamedTuple):

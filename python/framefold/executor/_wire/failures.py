@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from framefold.common._tracebacks import without_own_lines
+from framefold.compilation.marks import NO_NUMBA
 from framefold.exceptions import InvalidArgumentError, UDFError, WorkerError, WorkerTimeoutError
 from framefold.executor._processes.channels import LOST
 from framefold.executor._wire import pickles
@@ -168,11 +169,14 @@ def died(names: str, partition: int | None, attempts: int, code: int | None) -> 
 
 def planned_differently(who: str, names: str, difference: str) -> WorkerError:
     """For a worker whose plan has another fingerprint."""
-    return WorkerError(
-        f"{who} plans the run of {names} differently: {difference}; what a UDF declares must "
-        f"follow from its parameters and meta data alone, and the files must be the same "
-        f"everywhere, and not change during a run"
+    rule = (
+        "what a UDF declares must follow from its parameters and meta data alone, and the files "
+        "must be the same everywhere, and not change during a run"
     )
+    if NO_NUMBA in difference:
+        # Not interpreted there: integers of another width would be other results.
+        rule = "install Numba both here and there, or in neither place"
+    return WorkerError(f"{who} plans the run of {names} differently: {difference}; {rule}")
 
 
 def took_too_long(

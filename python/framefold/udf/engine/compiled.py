@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from framefold import _engine
 from framefold.common.udf import NUMPY, SCIPY_CSR, SCIPY_CSR_ARRAY
-from framefold.compilation.marks import numba_is_installed, options_of
+from framefold.compilation.marks import NO_NUMBA, numba_is_installed, options_of
 from framefold.compilation.names import functions_of, names_in
 from framefold.compilation.plan import (
     HAS_ROI,
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 
 #: The array formats that compiled code gets.
 FORMATS = (NUMPY, SCIPY_CSR, SCIPY_CSR_ARRAY)
-#: Why marked functions run in the interpreter where there is no Numba.
-NO_NUMBA = "not compiled: Numba is not installed"
 
 
 def to_compile(udf: UDF, method: str) -> Any:
@@ -399,6 +397,7 @@ def _exception_at(address: int) -> BaseException | None:
 
 
 __all__ = [
+    "NO_NUMBA",
     "Code",
     "explain_failure",
     "formats_of",
