@@ -231,7 +231,7 @@ def test_a_worker_does_first_what_it_got_first(local, inline, tmp_path):  # noqa
 
 
 def test_what_a_worker_has_left_goes_by_the_time():
-    worker = WorkerState("tcp://somewhere", 1, may_share=False)
+    worker = WorkerState("tcp://somewhere", 1, may_share=False, gone=None)
     worker.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.5)]
     assert worker.n_to_do(12.0, None) == 6
     assert worker.n_to_do(10.0, 0.5) == 6
@@ -241,7 +241,7 @@ def test_what_a_worker_has_left_goes_by_the_time():
     worker.done_with(worker.batches[0], 11.5)
     assert worker.n_to_do(11.5, 0.5) == 2
     assert worker.n_to_do(12.0, 0.5) == 1
-    two = WorkerState("tcp://somewhere", 2, may_share=False)
+    two = WorkerState("tcp://somewhere", 2, may_share=False, gone=None)
     two.batches = [Batch([0, 1, 2, 3], None, since=10.0), Batch([4, 5], None, since=10.0)]
     assert two.n_to_do(10.5, 0.5) == 4
 

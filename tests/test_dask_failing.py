@@ -196,6 +196,43 @@ def test_a_worker_that_dies_before_the_scheduler_knows_what_it_has(local, monkey
     assert_usable(local)
 
 
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_worker_that_is_gone_before_data_reach_it(local, monkeypatch, changes):  # noqa: F811
+    """Dask's scheduler tries to connect to it for half a minute."""
+    scatter = dask_client.scatter_to_workers
+    scheduler = local.executor.client.cluster.scheduler
+    left, given_up = asyncio.Event(), threading.Event()
+    first = []
+
+    async def to_one_that_dies(workers, *arguments):
+        if first:
+            return await scatter(workers, *arguments)
+        first.extend(workers)
+        local.executor.client.cluster.replace(first[0])
+        await left.wait()
+        given_up.set()
+        raise OSError("timed out")
+
+    parameters = {"offset": np.full(100_000, 3.0)}
+    begun = {"offset": np.zeros(1)} if changes else parameters
+    with local.run_udf_iter(frames(local, 40, 20), Sums(**begun)) as steps:
+        if changes:
+            next(steps)
+        monkeypatch.setattr(dask_client, "scatter_to_workers", to_one_that_dies)
+        if changes:
+            steps.update_parameters_experimental([parameters])
+        results = next(steps)  # sends them
+        assert eventually(lambda: first)
+        for results in steps:  # noqa: B007 - the last one
+            pass
+    assert not given_up.is_set()
+    sums = set(results[0]["sum"].raw_data)
+    assert sums <= {0, 300_000} if changes else sums == {300_000}
+    scheduler.loop.add_callback(left.set)
+    assert given_up.wait(20)
+    assert_usable(local)
+
+
 def test_a_run_that_ends_while_its_data_are_sent(local, monkeypatch):  # noqa: F811
     scatter = dask_client.scatter_to_workers
     begun, sent = threading.Event(), threading.Event()

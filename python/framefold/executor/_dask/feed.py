@@ -107,7 +107,7 @@ class Feed:
     def update(self, data: bytes) -> None:
         """Send these parameters along from now on."""
         if not self._ended:
-            self._start_coroutine(self._shipping.change(data))
+            self._start_coroutine(self._shipping.change(data, self._any_worker))
 
     def end(self, ended: concurrent.futures.Future[None], *, complete: bool) -> None:
         """Remove the run; ``ended`` is set once no worker is busy with it, as far as possible."""
@@ -235,7 +235,7 @@ class Feed:
         """Have a worker open the data set, plan the run, and process a first batch."""
         indices: list[int] = []
         try:
-            await self._shipping.bring()
+            await self._shipping.bring(worker)
             if self._ended or worker.state is Participation.GONE:
                 return
             # Without partitions, if a death has to be traced to one of them, or if other workers
@@ -302,6 +302,8 @@ class Feed:
             As for :meth:`_reassign`; a partition is to blame only if it is certain which one.
         """
         worker.state = Participation.GONE
+        if not worker.gone.done():
+            worker.gone.set_result(None)
         for batch in list(worker.batches):
             alone = len(batch.indices) == 1 and batch.future.status != "finished"
             self._reassign(worker, batch, lost=lost, blamed=blamed and alone)
@@ -507,6 +509,11 @@ class Feed:
                     self._tasks.fail(index, late)
 
     # Helpers.
+
+    def _any_worker(self) -> WorkerState | None:
+        """One that has the run, or gets it."""
+        having = Participation.PREPARING, Participation.USABLE
+        return next((each for each in self._workers.values() if each.state in having), None)
 
     def _start_coroutine(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

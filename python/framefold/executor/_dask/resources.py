@@ -11,6 +11,7 @@ import concurrent.futures
 import itertools
 import operator
 import pickle
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -74,22 +75,26 @@ class RunResources:
         """
         return self._submit("wish", bool, resources={"framefold-wish": 1.0})
 
-    async def scatter(self, data: bytes) -> Future:
+    async def scatter(self, data: bytes, worker: WorkerState) -> Future:
         """Send bytes to a worker: not as a task, which might have to wait.
 
         Raises
         ------
         OSError
-            If they cannot be brought there, for instance as the worker dies meanwhile.
+            If they cannot be brought there, for instance as the worker dies meanwhile: the
+            scheduler may try to reach it for half a minute, which is not waited for.
         concurrent.futures.CancelledError
             If the run ends meanwhile.
         """
         self._check()
         # It is not cancelled with its caller: a transfer that has started has to be completed.
-        sending = asyncio.get_running_loop().create_task(self._scatter(data))
+        sending = asyncio.get_running_loop().create_task(self._scatter(data, worker.address))
         self._sending.add(sending)
         sending.add_done_callback(self._sent)
-        return await asyncio.shield(sending)
+        await asyncio.wait({sending, worker.gone}, return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            raise ConnectionError("the worker was gone before data of the run arrived")
+        return sending.result()
 
     def lend(self) -> SharedBuffer | None:
         """Memory for the results of a batch; None if there is none."""
@@ -130,10 +135,10 @@ class RunResources:
         self._futures[future.key] = future
         return future
 
-    async def _scatter(self, data: bytes) -> Future:
+    async def _scatter(self, data: bytes, address: str) -> Future:
         key = self._key("data")
         try:
-            scattered = await self._client.scatter({key: data}, hash=False)
+            scattered = await self._client.scatter({key: data}, workers=[address], hash=False)
         except BaseException as error:
             self._disown(key)
             if isinstance(error, TimeoutError) or not isinstance(error, Exception):
@@ -186,8 +191,8 @@ class Payload:
         #: What to pass to tasks, once it is there.
         self.argument: bytes | Future | None = data if len(data) <= SMALL else None
 
-    async def bring(self) -> None:
-        """Send large data to the cluster, again if they were lost there.
+    async def bring(self, worker: WorkerState) -> None:
+        """Send large data to a worker, again if they were lost there.
 
         Raises
         ------
@@ -199,10 +204,10 @@ class Payload:
             for attempt in range(1, ATTEMPTS + 1) if self.argument is None or lost else ():
                 try:
                     self.release()
-                    self.argument = await self._resources.scatter(self._data)
+                    self.argument = await self._resources.scatter(self._data, worker)
                     return
                 except ConnectionError:
-                    if attempt == ATTEMPTS:
+                    if attempt == ATTEMPTS or worker.gone.done():
                         raise
 
     def release(self) -> None:
@@ -226,10 +231,19 @@ class Shipping:
         self._run = Payload(resources, data)
         self._changes: Payload | None = None
 
-    async def change(self, data: bytes) -> None:
-        """Send these parameters along from now on, unless later ones are there before them."""
+    async def change(self, data: bytes, pick: Callable[[], WorkerState | None]) -> None:
+        """Send these parameters along from now on, unless later ones are there before them.
+
+        They are brought to the worker that ``pick`` gives; without any, to the next that comes.
+        """
         payload = Payload(self._resources, data)
-        await payload.bring()
+        while (worker := pick()) is not None:
+            try:
+                await payload.bring(worker)
+                break
+            except ConnectionError:
+                if not worker.gone.done():
+                    raise
         if self._changes is not None and self._changes.number > payload.number:
             payload.release()
             return
@@ -237,17 +251,17 @@ class Shipping:
             self._changes.release()
         self._changes = payload
 
-    async def bring(self) -> None:
-        """Send what tasks need that is large, as far as it is not on the cluster.
+    async def bring(self, worker: WorkerState) -> None:
+        """Send what tasks need that is large to a worker, as far as it is not on the cluster.
 
         Raises
         ------
         OSError, concurrent.futures.CancelledError
             As :meth:`RunResources.scatter`.
         """
-        await self._run.bring()
+        await self._run.bring(worker)
         if self._changes is not None:
-            await self._changes.bring()
+            await self._changes.bring(worker)
 
     def first_batch(
         self, worker: WorkerState, indices: list[int], budget: tuple[float, int], now: float

@@ -100,6 +100,10 @@ class WorkerState:
     #: Whether that is what it is kept busy with.
     is_stuck: bool = False
     run: Any = None
+    #: Done when it leaves, or is asked once more.
+    gone: asyncio.Future[None] = field(
+        default_factory=lambda: asyncio.get_running_loop().create_future()
+    )
     batches: list[Batch] = field(default_factory=list)
     #: When the latest finished batch came back, by the clock of the feed.
     since: float = 0.0
