@@ -176,6 +176,19 @@ def test_variables_of_numba() -> None:
     assert function.get_definition("$new") is new
 
 
+def test_options_of_numba() -> None:
+    numba = pytest.importorskip("numba")
+
+    def same(value: float) -> float:
+        return value
+
+    found = _foreign.options_of_numba(numba.njit(error_model="numpy")(same))
+    assert found["error_model"] == "numpy"
+    assert found["signatures"] == []
+    found = _foreign.options_of_numba(numba.njit("float32(float32)", locals={})(same))
+    assert found["signatures"] == ["(float32,) -> float32"]
+
+
 def test_they_are_used_in_one_module() -> None:
     trees = {path: ast.parse(path.read_text("utf8")) for path in PACKAGE.rglob("*.py")}
     assert len(trees) > 100

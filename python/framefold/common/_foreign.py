@@ -10,7 +10,7 @@ versions that was tried with.
 | ``ThreadPoolExecutor._max_workers``, ``ProcessPoolExecutor._max_workers`` | CPython | as many workers as a pool has |
 | ``_dynamic_class_reduce``, ``Pickler._dynamic_function_reduce``, ``_make_skeleton_class`` | cloudpickle | code as it is in this process |
 | ``SpecCluster._start``, ``_close``, ``_update_worker_status``, and ``_cluster`` of its workers | distributed | workers that start again |
-| ``CodeLibrary._get_compiled_object``, ``FunctionIR._definitions`` | Numba | machine code to be kept, assignments to results in compiled code |
+| ``CodeLibrary._get_compiled_object``, ``FunctionIR._definitions``, ``Dispatcher._can_compile`` | Numba | machine code to be kept, assignments to results in compiled code, what it is made of |
 | ``Callback._callback`` | dask | progress of one computation, and not of others |
 """  # noqa: E501
 
@@ -124,6 +124,12 @@ def spec_cluster() -> Any:
 def object_code_of(library: Any) -> bytes:
     """The object file that Numba made of a library of code."""
     return bytes(library._get_compiled_object())
+
+
+def options_of_numba(function: Any) -> dict[str, Any]:
+    """What changes the results of a function that the user had Numba compile, beside its code."""
+    declared = [] if function._can_compile else [str(each) for each in function.nopython_signatures]
+    return {**function.targetoptions, "locals": function.locals, "signatures": declared}
 
 
 def define(function: Any, name: str, expression: Any) -> None:

@@ -6,16 +6,18 @@ belong to the fingerprint, as do the functions that it calls.
 
 from __future__ import annotations
 
-import builtins
 import dis
 import hashlib
 import sys
+import sysconfig
 from collections.abc import Iterator
+from enum import Enum
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
+from framefold.common import _foreign
 from framefold.compilation.marks import MARK
 
 
@@ -95,7 +97,16 @@ def _within(
 def _is_library(module: ModuleType) -> bool:
     """Whether a module is one whose contents belong to a version of Python, NumPy or Numba."""
     name = module.__name__.partition(".")[0]
-    return name in ("numpy", "numba", "scipy", "framefold") or name in sys.stdlib_module_names
+    if name not in sys.stdlib_module_names:
+        return name in LIBRARIES
+    # The user may have a module of such a name.
+    file = getattr(module, "__file__", None)
+    if file is None:
+        return name in sys.builtin_module_names
+    return str(file).startswith((sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")))
+
+
+LIBRARIES = ("numpy", "numba", "scipy", "framefold")
 
 
 def fingerprint(function: FunctionType) -> str:
@@ -128,26 +139,50 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 
 def _value(name: str, value: Any) -> str:
-    value = getattr(value, "py_func", value)
+    if (function := getattr(value, "py_func", None)) is not None:
+        # Numba compiles it; followed by `functions_of`, too.
+        options = _foreign.options_of_numba(value)
+        return f"{name}={_value('', function)}{sorted((k, str(v)) for k, v in options.items())};"
     if isinstance(value, FunctionType):
         return f"{name}=function;"  # followed by `functions_of`
     if isinstance(value, np.ndarray):
         if value.dtype.hasobject:
             raise UncertainError(name)
         digest = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
-        return f"{name}={value.dtype.str}{value.shape}{digest};"
+        return f"{name}={value.dtype!r}{value.shape}{digest};"
+    if isinstance(value, Enum):
+        return f"{name}={value!r}{_value('', value.value)};"
     if isinstance(value, bool | int | float | complex | str | bytes | np.generic | type(None)):
         return f"{name}={type(value).__name__}:{value!r};"
     if isinstance(value, tuple):
-        return f"{name}=({''.join(_value('', each) for each in value)});"
+        fields = getattr(value, "_fields", "")
+        return f"{name}={fields}({''.join(_value('', each) for each in value)});"
     if isinstance(value, ModuleType):
         return f"{name}=module {value.__name__} {getattr(value, '__version__', '')};"
-    if isinstance(value, type | BuiltinFunctionType | np.ufunc | np.dtype):
+    if isinstance(value, type):
+        return f"{name}={_class(name, value)};"
+    if isinstance(value, BuiltinFunctionType | np.ufunc | np.dtype):
         return f"{name}={value!r};"
-    if name in vars(builtins) or (
-        callable(value)
-        and hasattr(value, "__module__")
-        and (str(value.__module__).partition(".")[0] in ("numpy", "math", "cmath", "numba"))
-    ):
+    if callable(value) and _home(value) in ("numpy", "math", "cmath"):
+        return f"{name}={value!r};"
+    if type(value).__module__.startswith("numba.core.types."):
         return f"{name}={value!r};"
     raise UncertainError(f"{name!r}, which is of type {type(value).__name__}")
+
+
+def _class(name: str, value: type) -> str:
+    """What compiled code can know of a class."""
+    if issubclass(value, Enum):
+        members = ((key, member.value) for key, member in value.__members__.items())
+        return f"{value!r}{[_value(key, each) for key, each in members]}"
+    if issubclass(value, tuple) and hasattr(value, "_fields"):
+        return f"{value!r}{value._fields}"
+    # Of exceptions, the name alone: the interpreter raises them.
+    if issubclass(value, BaseException) or _home(value) in ("builtins", *LIBRARIES):
+        return repr(value)
+    raise UncertainError(f"the class {name!r}")
+
+
+def _home(value: Any) -> str:
+    """The package that something is from."""
+    return str(getattr(value, "__module__", "")).partition(".")[0]
