@@ -593,17 +593,3 @@ def test_beside_others_in_one_pass(ctx):
     np.testing.assert_array_equal(found[0]["image"].data, (data > 40.5).sum((0, 1)))
     np.testing.assert_array_equal(found[1]["intensity"].data, data.sum((0, 1), dtype="f4"))
     np.testing.assert_array_equal(found[2]["image"].data, (data > 30).sum((0, 1)))
-
-
-@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "delayed", "auto"])
-def test_executors_agree_bit_for_bit(ctx, executor):
-    if executor == "delayed":
-        pytest.importorskip("dask")
-    data = np.random.default_rng(7).random((8, 9, 10, 11)).astype("f4")
-    params = {"factor": 2}
-    options = {"num_partitions": 5}
-    expected = results(ctx, data, Merged(**params), options=options)
-    with ff.Context.make_with(executor) as other:
-        found = results(other, data, Merged(**params), options=options)
-    for name, array in expected.items():
-        np.testing.assert_array_equal(found[name], array)
