@@ -146,6 +146,20 @@ def test_no_process_method(ctx, dataset):
         ctx.run_udf(dataset=dataset, udf=Idle())
 
 
+@pytest.mark.parametrize("name", ["process_frame", "merge", "get_result_buffers", "get_results"])
+@pytest.mark.parametrize("marked", [False, True])
+def test_methods_that_are_none(ctx, dataset, name, marked):
+    def process_frame(self, frame):
+        raise AssertionError("a frame was read")
+
+    base = declares(lambda self: {"x": self.buffer(kind="nav")}, process_frame=process_frame)
+    if marked:
+        process_frame = ff.compiled(process_frame)
+    without = type("Without", (type(base),), {"process_frame": process_frame, name: None})
+    with pytest.raises(UDFError, match=f"Without.{name} is None, expected a method"):
+        ctx.run_udf(dataset=dataset, udf=without())
+
+
 def test_constructor_that_does_not_round_trip(ctx, dataset):
     class Renames(Nav):
         def __init__(self, mine=1):

@@ -88,7 +88,8 @@ def _checked_declaration(udf: str, key: Any, decl: Any) -> BufferDeclaration:
 
 
 #: What has to do its work when it is called.
-_CALLED = frozenset((*PROCESS_METHODS.values(), "preprocess", "postprocess", "merge"))
+HOOKS = ("get_result_buffers", "preprocess", "postprocess", "cleanup", "merge", "get_results")
+_CALLED = frozenset((*PROCESS_METHODS.values(), *HOOKS))
 
 
 def processing_method(udf: UDF, known: str | None = None) -> str:
@@ -114,8 +115,14 @@ def processing_method(udf: UDF, known: str | None = None) -> str:
         raise UDFError(
             f"{name}.get_method returned {method!r}, but there is no {PROCESS_METHODS[method]}"
         )
-    for hook in (PROCESS_METHODS[method], "preprocess", "postprocess", "merge"):
-        check_that_a_call_runs(f"{name}.{hook}", getattr(udf, hook, None))
+    for hook in (PROCESS_METHODS[method], *HOOKS):
+        function = getattr(udf, hook)
+        if not callable(function):
+            raise UDFError(
+                f"{name}.{hook} is {function!r}, expected a method; leave the line out: a method "
+                f"that is inherited cannot be taken away"
+            )
+        check_that_a_call_runs(f"{name}.{hook}", function)
     return method
 
 
