@@ -1,5 +1,7 @@
 """What goes wrong with compiled functions is an error that names function, line and reason."""
 
+import importlib
+import linecache
 import os
 import subprocess
 import sys
@@ -10,7 +12,14 @@ import pytest
 from compiled_cases import cache, dataset, results  # noqa: F401
 
 import framefold as ff
-from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UDFError, UnsupportedError
+from framefold.exceptions import (
+    ArgumentTypeError,
+    InvalidArgumentError,
+    UDFError,
+    UnsupportedError,
+    WorkerTimeoutError,
+)
+from framefold.executor.processes import ProcessJobExecutor
 
 pytest.importorskip("numba")
 
@@ -114,8 +123,7 @@ def test_at_the_end_of_a_partition_and_in_merge(ctx):
     assert "merge" in " ".join(caught.value.__notes__)
 
 
-class Cannot(One):
-    """Of each of these, one line cannot be compiled."""
+LISTED, THING = [1, 2], object()
 
 
 def case(line):
@@ -129,8 +137,6 @@ def case(line):
     """)
     path = f"<case {abs(hash(line))}>"
     scope = dict(globals())
-    import linecache
-
     linecache.cache[path] = (len(source), None, source.splitlines(True), path)
     exec(compile(source, path, "exec"), scope)
     return scope["Case"]
@@ -150,6 +156,8 @@ def case(line):
         ("self.results.x[0] = np.unheard_of(frame)", "unheard_of"),
         ("self.results.x[0] = unmarked(frame)", "unmarked"),
         ("eval('1')", "eval"),
+        ("self.results.x[0] = LISTED[0]", "LISTED"),
+        ("self.results.x[0] = THING.k", "THING"),
     ],
 )
 def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
@@ -247,6 +255,49 @@ def test_other_kinds_of_parameters_in_the_middle_of_a_run(ctx):
             run.update_parameters_experimental([{"value": 2.5}])
     assert seen[-1][0] == 2
     assert seen[-1][-1] == 5
+
+
+class Endless(One):
+    @ff.compiled
+    def process_frame(self, frame):
+        while self.results.x[0] < 1:
+            self.results.x[0] = min(self.results.x[0], frame[0, 0] - frame[0, 0])
+
+
+def test_a_function_that_never_returns_ends_with_its_worker():
+    with (
+        ff.Context(executor=ProcessJobExecutor(1, timeout=0.5)) as ctx,
+        pytest.raises(WorkerTimeoutError, match="Endless"),
+    ):
+        results(ctx, DATA, Endless())
+
+
+EDITED = """
+import framefold as ff
+class Edited(ff.UDF):
+    def get_result_buffers(self):
+        return {{"x": self.buffer("nav", dtype="int64")}}
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.x[0] = {value}
+"""
+
+
+def test_edited_between_runs(ctx, tmp_path, monkeypatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    (tmp_path / "edited_udf.py").write_text(EDITED.format(value=3))
+    module = importlib.import_module("edited_udf")
+    assert (results(ctx, DATA, module.Edited())["x"] == 3).all()
+    (tmp_path / "edited_udf.py").write_text(EDITED.format(value=44))
+    linecache.clearcache()
+    module = importlib.reload(module)
+    assert (results(ctx, DATA, module.Edited())["x"] == 44).all()
+    # As in a cell of a notebook that is run again, and that again as it was first.
+    for value in (5, 6, 5):
+        scope = {}
+        exec(compile(EDITED.format(value=value), "<cell>", "exec"), scope)
+        assert (results(ctx, DATA, scope["Edited"]())["x"] == value).all()
 
 
 SCRIPT = """

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import threading
 from contextlib import contextmanager
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from compiled_cases import cache, dataset, interpreted  # noqa: F401
 
 import framefold as ff
-from framefold.exceptions import WorkerError
+from framefold.exceptions import InvalidArgumentError, WorkerError
 
 pytest.importorskip("numba")
 
@@ -193,6 +194,25 @@ def test_exceptions(ctx):
 
     with pytest.raises(ValueError, match="no such frame"):
         arrays(ctx.run_udf(dataset(ctx, DATA, num_partitions=5), [Fails()]))
+
+
+def test_closures_that_cannot_be_sent(ctx, request):
+    lock = threading.Lock()
+
+    class Locked(Tiles):
+        def get_results(self):
+            with lock:
+                return {"n": self.results.n * 2, "image": self.results.image}
+
+    ds, name = dataset(ctx, DATA, num_partitions=5), request.node.callspec.params["ctx"]
+    if name == "processes" or name.startswith("dask"):
+        with pytest.raises(InvalidArgumentError, match="'get_results' of the class refers to"):
+            ctx.run_udf(ds, Locked())
+    else:
+        np.testing.assert_array_equal(
+            np.asarray(ctx.run_udf(ds, Locked())["n"]),
+            2 * np.asarray(ctx.run_udf(ds, Tiles())["n"]),
+        )
 
 
 def without_numba(here):
