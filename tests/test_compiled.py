@@ -593,3 +593,32 @@ def test_beside_others_in_one_pass(ctx):
     np.testing.assert_array_equal(found[0]["image"].data, (data > 40.5).sum((0, 1)))
     np.testing.assert_array_equal(found[1]["intensity"].data, data.sum((0, 1), dtype="f4"))
     np.testing.assert_array_equal(found[2]["image"].data, (data > 30).sum((0, 1)))
+
+
+@ff.compiled
+def write(results, value):
+    results.n = value
+
+
+class OtherNames(Native):
+    """Arguments of ``merge`` by position, in the interpreter, too."""
+
+    def get_result_buffers(self):
+        return {"n": self.buffer("nav", dtype="int64"), "s": self.buffer("sig", dtype="int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        write(self.results, frame[0, 0])
+        self.results.s += frame
+
+    @ff.compiled
+    def merge(self, total, part):
+        total.n = part.n
+        total.s += part.s
+
+
+def test_arguments_of_other_names(ctx):
+    data = numbers((4, 5, 6, 7), "uint16")
+    found = both(ctx, data, OtherNames, options={"num_partitions": 3})
+    np.testing.assert_array_equal(found["s"], data.sum((0, 1)))
+    np.testing.assert_array_equal(found["n"], data[..., 0, 0].reshape(-1))

@@ -6,7 +6,6 @@ The first is the example of the specification with Numba: a loop over the pixels
 import os
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import published_udfs
@@ -107,55 +106,6 @@ def test_the_same_file_elsewhere(tmp_path, where):
         compare = np.testing.assert_allclose if "Peaks" in name else np.testing.assert_array_equal
         compare(found[name], here[name], **({"rtol": 1e-5} if "Peaks" in name else {}))
     assert set(here) == set(found)
-
-
-class Stressed(ff.UDF):
-    """Allocates for each frame, and raises for some values of a parameter."""
-
-    def get_result_buffers(self):
-        return {"sum": self.buffer("nav", dtype="float64"), "all": self.buffer("sig", dtype="f8")}
-
-    @ff.compiled
-    def process_frame(self, frame):
-        copy = frame.astype(np.float64) * 2
-        parts = [copy[i].copy() for i in range(copy.shape[0])]
-        for part in parts:
-            if part[0] < self.params.bad:
-                raise ValueError("bad pixel")
-            self.results.sum[0] += part.sum()
-        self.results.all += copy
-
-    @ff.compiled
-    def merge(self, dest, src):
-        dest.sum[:] = src.sum
-        dest.all += src.all
-
-
-def test_eight_threads_that_allocate_and_raise():
-    data = np.random.default_rng(1).random((16, 16, 12, 12)).astype("f4") + 1
-    ctx = ff.Context.make_with("threads", cpus=8)
-    ds = dataset(ctx, data, num_partitions=32)
-    expected = data.sum((2, 3), dtype="f8").reshape(-1) * 2
-    failures = []
-
-    def work(number):
-        for round_ in range(6):
-            try:
-                if (round_ + number) % 2:
-                    with pytest.raises(ValueError, match="bad pixel"):
-                        ctx.run_udf(dataset=ds, udf=Stressed(bad=2.01))
-                else:
-                    found = ctx.run_udf(dataset=ds, udf=Stressed(bad=0.0))
-                    np.testing.assert_allclose(found["sum"].raw_data, expected)
-            except BaseException as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures
 
 
 def test_arithmetic_that_differs(ctx):

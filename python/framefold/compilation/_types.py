@@ -325,11 +325,11 @@ class AssignToArrays(FunctionPass):  # type: ignore[misc]
             return None
 
     def _holds_arrays(self, function: Any, target: Any) -> bool:
-        """Whether it is ``self.results`` or ``self.task_data``, or an argument of ``merge``."""
+        """Whether it is ``self.results`` or ``self.task_data``, or an argument, as in ``merge``."""
         found = self._definition(function, target)
         if isinstance(found, numba_ir.Expr) and found.op == "getattr":
             return found.attr in ("results", "task_data")
-        return isinstance(found, numba_ir.Arg) and found.name in ("dest", "src")
+        return isinstance(found, numba_ir.Arg) and found.name != "self"
 
     def _is_in_place(self, function: Any, statement: Any) -> bool:
         found = self._definition(function, statement.value)
