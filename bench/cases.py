@@ -19,6 +19,8 @@ PYTHON_ENGINES = (
 _SPARSE_ENGINES = tuple(name for name in PYTHON_ENGINES if name not in ("framefold-inline", "dask"))
 #: Nor does it read detectors' formats.
 _FORMAT_ENGINES = tuple(name for name in PYTHON_ENGINES if name not in ("dask", "libertem-dask"))
+#: Compiled by framefold, by Numba within a function of LiberTEM's, and NumPy frame by frame.
+_LOOP_ENGINES = tuple(name for name in PYTHON_ENGINES if name not in ("dask", "libertem-dask"))
 NATIVE_ENGINES = tuple(name for name in PYTHON_ENGINES if name != "framefold-inline")
 
 
@@ -115,6 +117,14 @@ CASES = [
         quick=True,
     ),
     Case("frame-sum", "Python per frame: np.sum", "u16-64", "frame-sum", {}, PYTHON_ENGINES),
+    *(
+        Case(f"frame-{task}", f"loop per frame: {words}", data, f"frame-{task}", {}, _LOOP_ENGINES)
+        for task, words, data in (
+            ("brightest", "brightest pixel", "u16"),
+            ("add", "sum of frames", "u16"),
+            ("largest", "frame.max(), 1 M frames of 16²", "tiny"),
+        )
+    ),
     *_native("f32", "float32", _SOME),
     *_native("u8", "uint8", _SOME),
     *_native("u32", "uint32", _SOME),

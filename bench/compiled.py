@@ -17,6 +17,7 @@ from typing import Any
 
 import numba
 import numpy as np
+from loops import brightest
 
 import framefold as ff
 
@@ -41,21 +42,6 @@ class Where(Native):
     def process_frame(self, frame: Any) -> None:
         """Find it."""
         self.results.where[0] = frame.argmax()
-
-
-def brightest(frame: Any) -> int:
-    """Row by row: the largest value of a row is found by vector instructions."""
-    top, row = frame[0, 0], 0
-    for y in range(frame.shape[0]):
-        largest = frame[y, 0]
-        for x in range(frame.shape[1]):
-            largest = max(largest, frame[y, x])
-        if largest > top:
-            top, row = largest, y
-    for x in range(frame.shape[1]):
-        if frame[row, x] == top:
-            return row * frame.shape[1] + x
-    return 0
 
 
 by_numba = numba.njit(nogil=True)(brightest)

@@ -77,6 +77,12 @@ def whole(
         return no_op, True
     if task == "frame-sum":
         return (lambda frames: np.array([np.sum(frame) for frame in frames[:]])), True
+    if task == "frame-brightest":
+        return (lambda frames: np.array([frame.argmax() for frame in frames[:]])), True
+    if task == "frame-largest":
+        return (lambda frames: np.array([frame.max() for frame in frames[:]])), True
+    if task == "frame-add":
+        return add_frames, False
     if task == "stddev":
         return stddev, False
     if decoded or task not in ("sum", "sumsig", "max"):
@@ -97,6 +103,14 @@ def no_op(frames: Any) -> Array:
     for _ in frames[:]:
         pass
     return result
+
+
+def add_frames(frames: Any) -> Array:
+    """Add one frame after the other."""
+    total = np.zeros(frames.shape[1:], np.uint64)
+    for frame in frames[:]:
+        total += frame
+    return total
 
 
 def blockwise(

@@ -42,6 +42,8 @@ TARGETS: dict[str, dict[str, float]] = {
     **{f"sum-{data}": _CONTIGUOUS for data in ("dm", "mrc", "seq", "blo", "hdf5")},
     "mask64-u16": {"of_peak": 0.6, "times_libertem": 2.0},
     "frame-noop": {"max_us_per_frame": 2.0, "times_libertem": 10.0},
+    "frame-brightest": {"max_us_per_frame": 5.0, "times_arrays": 4.0},
+    "frame-largest": {"max_us_per_frame": 0.1},
     "tile-sum": {"of_peak": 0.9, "times_libertem": 2.0},
     "sum-4k": {"of_limit": 0.7, "times_libertem": 4.0},
     "roi-u16": {"times_libertem": 4.0, "max_mapped": 1.25},

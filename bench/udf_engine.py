@@ -24,6 +24,9 @@ BUILT_IN = {
     "logsum": ("LogsumUDF", "logsum", "logsum"),
 }
 
+#: Of the file ``loops.py``, which needs Numba.
+LOOPS = ("frame-brightest", "frame-largest", "frame-add")
+
 
 class Engine:
     """One package with one executor."""
@@ -112,6 +115,9 @@ class Engine:
                 )
 
             return make, "intensity"
+        if task in LOOPS:
+            loops = importlib.import_module("loops")
+            return loops.loop_udf(self.package, self.udf.UDF, task), "result"
         return python_udf(self.udf.UDF, task, params), "result"
 
     def sparse_format(self) -> Any:

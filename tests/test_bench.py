@@ -82,6 +82,17 @@ def test_answers_agree_and_times_are_reported(tmp_path):
     assert all(f"| {cases[name]['title']} |" in again.stdout for name in only)
 
 
+def test_loops_are_compared_with_numpy(tmp_path):
+    pytest.importorskip("numba")
+    done = bench(tmp_path, "--only", "frame-[bla]*")
+    assert done.returncode == 0, done.stdout + done.stderr
+    cases = {case["name"]: case for case in report(tmp_path)["cases"]}
+    assert set(cases) == {"frame-brightest", "frame-add", "frame-largest"}
+    for case in cases.values():
+        assert not case["wrong"]
+        assert set(case["engines"]) == {"framefold", "framefold-inline", "numpy"}
+
+
 def test_sparse_files_are_compared_with_each_other_and_with_dense_ones(tmp_path):
     done = bench(tmp_path, "--only", "raw_csr")
     assert done.returncode == 0, done.stdout + done.stderr

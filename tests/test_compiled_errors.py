@@ -206,6 +206,21 @@ def test_hooks_that_are_not_compiled(ctx):
         results(ctx, DATA, OtherHalf())
 
 
+def test_static_methods(ctx):
+    class Static(One):
+        @staticmethod
+        @ff.compiled
+        def double(value):
+            return value * 2
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.x[0] = self.double(frame[0, 0])
+
+    with pytest.raises(UDFError, match="double is a static method"):
+        results(ctx, DATA, Static())
+
+
 def test_dtypes_that_are_no_numbers(ctx):
     class Structured(One):
         def get_result_buffers(self):

@@ -7,6 +7,7 @@ data in a block of memory, and the views of results that the engine passes.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import pickle
 import threading
 from types import FunctionType, SimpleNamespace
@@ -236,6 +237,11 @@ def _methods(
         for name in sorted(names - methods.keys()):
             found = getattr(cls, name, None)
             if isinstance(found, FunctionType) and options_of(found) is not None:
+                if isinstance(inspect.getattr_static(cls, name), staticmethod):
+                    raise UDFError(
+                        f"{cls.__name__}.{name} is a static method, which compiled code cannot "
+                        f"call; make it a method with self, or a function outside of the class"
+                    )
                 methods[name] = found
                 waiting.append(found)
     return tuple(sorted(methods.items())), frozenset(names)
