@@ -1,7 +1,5 @@
 """Compiled functions: what they compute is what the interpreter computes, on all executors."""
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 from compiled_cases import both, cache, dataset, results  # noqa: F401
@@ -390,56 +388,6 @@ class OfTheSameName(Native):
 def test_assigning_what_another_array_of_that_name_was_added_to(ctx):
     data = numbers((4, 5, 6, 7), "uint16")
     np.testing.assert_array_equal(both(ctx, data, OfTheSameName)["image"], data.sum((0, 1)))
-
-
-settings = ModuleType("settings")
-settings.inner = ModuleType("settings.inner")
-settings.inner.factor = 3
-#: Not what the function below has as a parameter.
-gain = object()
-
-
-class Scaled(Native):
-    def get_result_buffers(self):
-        return {"n": self.buffer("nav", dtype="int64")}
-
-    @ff.compiled
-    def process_frame(self, frame):
-        self.results.n[0] = frame[0, 0] * settings.inner.factor * self.params.gain
-
-
-def test_what_is_compiled_in_and_what_is_not(ctx, monkeypatch):
-    data = numbers((4, 5, 6, 7), "uint16")
-    first = data[..., 0, 0].astype("int64")
-    dataset = ctx.load("memory", data=data)
-
-    def run(gain):
-        return ctx.run_udf(dataset, Scaled(gain=gain))["n"].data
-
-    np.testing.assert_array_equal(run(2), first * 6)
-    n_compiled = len(store._loaded)
-    # A global of the name of a parameter belongs to something else, and so does its value.
-    monkeypatch.setitem(globals(), "gain", 7)
-    np.testing.assert_array_equal(run(5), first * 15)
-    assert len(store._loaded) == n_compiled
-    monkeypatch.setattr(settings.inner, "factor", 4)
-    np.testing.assert_array_equal(run(2), first * 8)
-
-
-def above(limit):
-    @ff.compiled
-    def count(frame):
-        return (frame > limit).sum()
-
-    return count
-
-
-def test_values_of_closures_are_compiled_in(ctx):
-    data = numbers((4, 5, 6, 7), "uint16")
-    dataset = ctx.load("memory", data=data)
-    for limit in (5, 50):
-        counts = ctx.map(dataset, above(limit)).data
-        np.testing.assert_array_equal(counts, (data > limit).sum((2, 3)))
 
 
 class Where(Native):

@@ -9,9 +9,18 @@ import pytest
 from compiled_cases import cache  # noqa: F401
 
 import framefold as ff
+from framefold.compilation import store
 from framefold.compilation.names import UncertainError, fingerprint
 
 numba = pytest.importorskip("numba")
+
+
+DATA = np.random.default_rng(0).integers(0, 100, (4, 5, 6, 7)).astype("uint16")
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
 
 
 def uses():
@@ -74,13 +83,61 @@ def test_what_is_known_by_its_name(value):
     assert of(value) == of(value)
 
 
-def test_enums_that_change():
-    dataset = ff.Context.make_with("inline").load("memory", data=np.ones((2, 3, 4, 5), "f4"))
+def test_enums_that_change(ctx):
+    dataset = ctx.load("memory", data=np.ones((2, 3, 4, 5), "f4"))
 
     def run(factor):
         kind = enum.Enum("kind", {"FACTOR": factor})
         scale = ff.compiled(lambda frame: frame[0, 0] * kind.FACTOR.value)
-        return ff.Context.make_with("inline").map(dataset, scale).data
+        return ctx.map(dataset, scale).data
 
     assert (run(2) == 2).all()
     assert (run(3) == 3).all()
+
+
+settings = ModuleType("settings")
+settings.inner = ModuleType("settings.inner")
+settings.inner.factor = 3
+#: Not what the function below has as a parameter.
+gain = object()
+
+
+class Scaled(ff.UDF):
+    def get_result_buffers(self):
+        return {"n": self.buffer("nav", dtype="int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        self.results.n[0] = frame[0, 0] * settings.inner.factor * self.params.gain
+
+
+def test_what_is_compiled_in_and_what_is_not(ctx, monkeypatch):
+    first = DATA[..., 0, 0].astype("int64")
+    dataset = ctx.load("memory", data=DATA)
+
+    def run(gain):
+        return ctx.run_udf(dataset, Scaled(gain=gain))["n"].data
+
+    np.testing.assert_array_equal(run(2), first * 6)
+    n_compiled = len(store._loaded)
+    # A global of the name of a parameter belongs to something else, and so does its value.
+    monkeypatch.setitem(globals(), "gain", 7)
+    np.testing.assert_array_equal(run(5), first * 15)
+    assert len(store._loaded) == n_compiled
+    monkeypatch.setattr(settings.inner, "factor", 4)
+    np.testing.assert_array_equal(run(2), first * 8)
+
+
+def above(limit):
+    @ff.compiled
+    def count(frame):
+        return (frame > limit).sum()
+
+    return count
+
+
+def test_values_of_closures_are_compiled_in(ctx):
+    dataset = ctx.load("memory", data=DATA)
+    for limit in (5, 50):
+        counts = ctx.map(dataset, above(limit)).data
+        np.testing.assert_array_equal(counts, (limit < DATA).sum((2, 3)))
