@@ -201,17 +201,19 @@ def test_buffer_wrappers_serve_as_declarations(ctx, dataset, sums):
             "Culprit.get_backends returned 3",
         ),
         (
-            declares("nav", {}, process_tile=None, get_tiling_preferences=lambda self: 7),
+            declares("nav", {}, process_tile=print, get_tiling_preferences=lambda self: 7),
             UDFError,
             "Culprit.get_tiling_preferences returned 7",
         ),
         (
-            declares("nav", {}, process_tile=None, get_tiling_preferences=lambda s: {"depth": 0}),
+            declares("nav", {}, process_tile=print, get_tiling_preferences=lambda s: {"depth": 0}),
             UDFError,
             "depth=0, expected a positive number",
         ),
         (
-            declares("nav", {}, process_tile=None, get_tiling_preferences=lambda s: {"depth": "a"}),
+            declares(
+                "nav", {}, process_tile=print, get_tiling_preferences=lambda s: {"depth": "a"}
+            ),
             UDFError,
             "depth='a', expected a positive number",
         ),
