@@ -99,7 +99,7 @@ impl Plan {
 
         let formats = formats::choose(dataset, &udfs, &requirements)?;
         let frame = FrameSize::of(dataset, &formats);
-        memory::check(&jobs)?;
+        memory::check(&udfs, &jobs)?;
         let runs = runs_with_data(dataset, roi.as_deref());
         let given = pieces::given(dataset, roi.as_deref(), options);
         let together = dataset.source().frames_together();

@@ -1,28 +1,35 @@
 //! Whether the results of a run can be held in memory at all.
 
 use super::{explain, saturating_u64};
-use framefold_core::{BufferDecl, Error, JobMeta, Result, memory};
+use framefold_core::{BufferDecl, Error, JobMeta, Result, Udf, memory};
+use std::sync::Arc;
 
 /// Refuses a run whose merged results the system has no memory for.
 ///
 /// A damaged header can promise any number of frames; without this check, the first allocation
 /// for them would end the process.
-pub(super) fn check(jobs: &[(JobMeta, Vec<BufferDecl>)]) -> Result<()> {
+pub(super) fn check(udfs: &[Arc<dyn Udf>], jobs: &[(JobMeta, Vec<BufferDecl>)]) -> Result<()> {
     let mut total = 0u64;
-    for (job, buffers) in jobs {
+    let mut largest = (0, String::new());
+    for (udf, (job, buffers)) in udfs.iter().zip(jobs) {
         // One more byte per frame tells which frames are valid.
         let n_selected = job.n_selected();
         total = total.saturating_add(saturating_u64(n_selected));
         for decl in buffers {
-            total = total.saturating_add(decl.len_bytes(&job.shape, n_selected));
+            let len = decl.len_bytes(&job.shape, n_selected);
+            total = total.saturating_add(len);
+            if len > largest.0 {
+                largest = (len, format!("; the largest is '{}' of {}", decl.name, udf.name()));
+            }
         }
     }
     if memory::fits(total) {
         return Ok(());
     }
     Err(Error::limit(format!(
-        "the results would take {}, more than the system has left",
-        explain::bytes(total)
+        "the results would take {}, more than the system has left{}",
+        explain::bytes(total),
+        largest.1
     ))
     .with_hint("select fewer positions with a ROI, or check the shape of the data set"))
 }
