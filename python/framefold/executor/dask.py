@@ -342,7 +342,7 @@ class DaskJobExecutor(JobExecutor):
 
     def _takes(self, run: Run) -> bool:
         """Whether workers process the run."""
-        return not self.is_local or any(bridge is not None for bridge in run.bridges)
+        return not self.is_local or not run.is_on_kernels
 
     def check_open(self) -> None:
         """Raise if the workers cannot be used any more."""

@@ -115,7 +115,7 @@ class ProcessJobExecutor(JobExecutor):
 
     def explain(self, run: Run) -> str:
         """Where the partitions of a run are processed, and why."""
-        if not _needs_python(run):
+        if run.is_on_kernels:
             return "executor    threads: all UDFs run on native kernels, which need no processes\n"
         n_cpus = min(run.n_cpus, self.n_workers)
         if not run.devices:
@@ -126,7 +126,7 @@ class ProcessJobExecutor(JobExecutor):
 
     def crew(self, run: Run) -> Crew | None:
         """The worker processes; None if threads do it."""
-        if not _needs_python(run):
+        if run.is_on_kernels:
             return None
         from framefold.executor._processes.crew import ProcessCrew
 
@@ -156,7 +156,3 @@ class ProcessJobExecutor(JobExecutor):
 
     def __reduce__(self) -> Any:
         raise cannot_be_pickled(self)
-
-
-def _needs_python(run: Run) -> bool:
-    return any(bridge is not None for bridge in run.bridges)

@@ -122,6 +122,15 @@ class Run:
         return n_cores if self.threads is None else self.threads
 
     @property
+    def is_on_kernels(self) -> bool:
+        """Whether all UDFs are the engine's own: threads run these as well as worker processes.
+
+        Functions that others compiled are not, as they can end the process, or never return.
+        """
+        ran = zip(self.udfs, self.bridges, strict=True)
+        return all(bridge is None and udf._plugin is None for udf, bridge in ran)
+
+    @property
     def workers(self) -> Workers | None:
         """Who takes part, and what UDFs get where, for others that plan the same run."""
         if self._workers is None:
