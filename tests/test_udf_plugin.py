@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
 import pytest
+from executor_subjects import SUBJECTS, made
+from test_native_udf import Sums
 
 import framefold as ff
+from framefold.exceptions import UDFError
 
 ROOT = Path(__file__).parent.parent
 pytestmark = pytest.mark.skipif(
@@ -58,22 +62,77 @@ class Brightest(ff.UDF):
 DATA = np.random.default_rng(5).integers(0, 9, (4, 5, 6, 7)).astype(np.uint16)
 
 
-@pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
-def test_runs_beside_others(udf_plugin, executor):
-    with ff.Context.make_with(executor) as ctx:
-        dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
-        udfs = [udf_plugin.Above(4.5), ff.SumUDF(), Brightest()]
-        above, total, brightest = ctx.run_udf(dataset=dataset, udf=udfs)
-        assert np.array_equal(above["counts"].data, (DATA > 4.5).sum((2, 3)))
-        assert np.array_equal(above["image"].data, (DATA > 4.5).sum((0, 1)))
-        assert np.array_equal(total["intensity"].data, DATA.sum((0, 1)))
-        assert np.array_equal(brightest["brightest"].data, DATA.max((2, 3)))
+ROI = np.random.default_rng(6).random((4, 5)) < 0.4
+
+
+@pytest.fixture(scope="module", params=[*SUBJECTS, "dask, one process"])
+def ctx(request, udf_plugin):
+    """Contexts of all executors, whose workers are made where they find the module."""
+    if request.param == "dask, one process":
+        distributed = pytest.importorskip("distributed")
+        from framefold.executor.dask import DaskJobExecutor
+
+        options = {"threads_per_worker": 2, "processes": False, "dashboard_address": ":0"}
+        with (
+            distributed.LocalCluster(1, **options) as cluster,
+            distributed.Client(cluster, set_as_default=False) as client,
+            ff.Context(executor=DaskJobExecutor(client)) as context,
+        ):
+            yield context
+    else:
+        with ExitStack() as stack, made(request.param, stack).make() as context:
+            yield context
+
+
+def same_bits(found, expected):
+    for name, buffer in expected.items():
+        found_raw, expected_raw = np.asarray(found[name].raw_data), np.asarray(buffer.raw_data)
+        assert found_raw.dtype == expected_raw.dtype
+        assert found_raw.tobytes() == expected_raw.tobytes(), name
+
+
+@pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
+def test_equal_bits_on_every_executor_alone_and_beside_others(udf_plugin, ctx, roi):
+    data = DATA * 1.37
+    inline = ff.Context.make_with("inline")
+
+    def loaded(ctx, data):
+        return ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+
+    above = udf_plugin.Above(4.5)
+    # The sums of these depend on the order.
+    udfs = [above, ff.NativeUDF(udf_plugin.Above(2)), Sums(), ff.SumUDF(), Brightest()]
+    for chosen in ([above], udfs):
+        expected = inline.run_udf(dataset=loaded(inline, data), udf=chosen, roi=roi)
+        found = ctx.run_udf(dataset=loaded(ctx, data), udf=chosen, roi=roi)
+        for one, other in zip(found, expected, strict=True):
+            same_bits(one, other)
+    frames = DATA.reshape(20, 6, 7) if roi is None else DATA[roi]
+    counts = ctx.run_udf(dataset=loaded(ctx, DATA), udf=above, roi=roi)
+    assert np.array_equal(counts["counts"].raw_data, (frames > 4.5).sum((1, 2)))
+    assert np.array_equal(counts["image"].data, (frames > 4.5).sum(0))
+    image = ctx.run_udf(dataset=loaded(ctx, DATA), udf=udf_plugin.Sum(), roi=roi)["image"].data
+    assert np.array_equal(image, frames.sum(0))
+
+
+def test_what_a_sum_does_not_fit_is_refused(udf_plugin):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=np.zeros((65537, 1, 1), np.uint16), sig_dims=2)
+    with pytest.raises(UDFError, match=r"Sum: .*the data are of float32, expected uint16"):
+        ctx.run_udf(
+            dataset=ctx.load("memory", data=np.float32(DATA), sig_dims=2), udf=udf_plugin.Sum()
+        )
+    with pytest.raises(UDFError, match=r"Sum: .*sums of 65537 frames may not fit, expected at mo"):
+        ctx.run_udf(dataset=dataset, udf=udf_plugin.Sum())
+    image = ctx.run_udf(dataset=dataset, udf=udf_plugin.Sum(), roi=np.s_[:9])["image"]
+    assert image.data == 0
 
 
 def test_keeps_the_laws_of_functions(udf_plugin):
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("memory", data=DATA, sig_dims=2)
     assert ff.check_udf(udf_plugin.Above(4.5), dataset)
+    assert ff.check_udf(udf_plugin.Sum(), dataset)
 
 
 def test_failing_parameters_are_its_own_affair(udf_plugin):

@@ -1,6 +1,10 @@
-//! Counts pixels above a threshold.
+//! Two functions for framefold: counts pixels above a threshold, and adds up frames.
 
-use framefold_abi::{Buffer, DType, Failure, Function, Job, Requirements, Table, Tile, Views, raw};
+mod sum;
+
+use framefold_abi::{
+    Buffer, DType, Element, Failure, Function, Job, Requirements, Table, Tile, Views, raw,
+};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyTuple};
 
@@ -18,6 +22,7 @@ impl Function for Counting {
     }
 
     fn requirements(&self, _job: &Job<'_>) -> Result<Requirements, Failure> {
+        // Or a wider one, where the data or other functions of the run need it.
         Ok(Requirements { input: DType::of::<f32>(), ..Requirements::default() })
     }
 
@@ -34,14 +39,11 @@ impl Function for Counting {
         let [counts, image] = views.take()?;
         let (mut counts, mut image) = (counts.of::<u32>()?, image.of::<u32>()?);
         let (counts, image) = (counts.as_mut_slice()?, image.as_mut_slice()?);
-        for (count, frame) in counts.iter_mut().zip(tile.frames::<f32>()?) {
-            for (cell, &value) in image.iter_mut().zip(frame) {
-                let is_above = u32::from(value > self.threshold);
-                *count += is_above;
-                *cell += is_above;
-            }
+        if tile.dtype() == DType::of::<f64>() {
+            count(f64::from(self.threshold), tile, counts, image)
+        } else {
+            count(self.threshold, tile, counts, image)
         }
-        Ok(())
     }
 
     fn merge(&self, dest: &mut Views<'_>, src: &Views<'_>) -> Result<(), Failure> {
@@ -52,6 +54,23 @@ impl Function for Counting {
         image.as_mut_slice()?.iter_mut().zip(new_image).for_each(|(sum, new)| *sum += new);
         Ok(())
     }
+}
+
+/// Counts the pixels of a tile.
+fn count<T: Element + PartialOrd>(
+    threshold: T,
+    tile: &Tile<'_>,
+    counts: &mut [u32],
+    image: &mut [u32],
+) -> Result<(), Failure> {
+    for (count, frame) in counts.iter_mut().zip(tile.frames::<T>()?) {
+        for (cell, value) in image.iter_mut().zip(frame) {
+            let is_above = u32::from(*value > threshold);
+            *count += is_above;
+            *cell += is_above;
+        }
+    }
+    Ok(())
 }
 
 /// The same for Python.
@@ -82,8 +101,30 @@ impl Above {
     }
 }
 
+/// The sum of frames, for Python.
+#[pyclass(frozen, module = "udf_plugin")]
+struct Sum;
+
+#[pymethods]
+impl Sum {
+    #[new]
+    fn new() -> Self {
+        Sum
+    }
+
+    fn __framefold_udf__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        PyCapsule::new_with_value(py, Table::of(sum::Summing), raw::CAPSULE)
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        Ok((slf.get_type().into_any(), PyTuple::empty(slf.py())))
+    }
+}
+
 #[pymodule]
 mod udf_plugin {
     #[pymodule_export]
-    use super::Above;
+    use super::{Above, Sum};
 }
