@@ -121,6 +121,8 @@ class Plugin:
         Those of the buffer.
     """
 
+    called = b"in_ctypes"
+
     def __init__(self, bad: Any = None, kind: int = NAV, extra: tuple[int, ...] = ()) -> None:
         self.bad, self.kind, self.extra = bad, kind, extra
 
@@ -146,7 +148,7 @@ class Plugin:
 
     def __framefold_udf__(self) -> Any:
         """A capsule; entries and table are kept by this object alone."""
-        table = Table(size=ctypes.sizeof(Table), major=1, minor=0, name=text_of(b"in_ctypes"))
+        table = Table(size=ctypes.sizeof(Table), major=1, minor=0, name=text_of(self.called))
         table.requirements = REQUIREMENTS(lambda *_: 0)
         table.buffers = BUFFERS(self._buffers)
         table.process = PROCESS(self._process)

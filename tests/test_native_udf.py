@@ -109,7 +109,9 @@ def test_taken_alone_wrapped_and_from_sparse_data():
         last = part.buffers[0]
     check(last)
     assert ff.check_udf(Sums(), dataset)
-    percent = ctx.run_udf(dataset=dataset, udf=InPercent(Sums()))
+    of_udf = ctx.run_udf(dataset=dataset, udf=[Sums(), InPercent(Sums())])
+    assert [result["of_frames"].about.udf for result in of_udf] == ["sums_in_c", "InPercent"]
+    percent = of_udf[1]
     sums = DATA.sum((2, 3))
     assert np.allclose(percent["of_frames"].data, 100 * sums / sums.sum())
     assert np.array_equal(percent["of_pixels"].data, DATA.sum((0, 1)))

@@ -119,3 +119,15 @@ def test_a_run_keeps_its_function():
 def test_tables_say_their_size_as_the_header_does():
     # Else the tests of this file were about nothing.
     assert ctypes_plugin.ctypes.sizeof(ctypes_plugin.Table) == 128
+
+
+class Odd(Plugin):
+    called = "../ein Täfelchen/\n".encode()
+
+
+def test_odd_names_are_no_paths(tmp_path):
+    results = run([Odd(), Odd()])
+    assert "../ein Täfelchen/" in repr(results[0]["pid"])
+    with np.load(results.save(tmp_path / "x.npz")) as file:
+        assert {"___ein_Täfelchen__/pid", "___ein_Täfelchen___2/pid"} <= set(file)
+    assert [path.name for path in tmp_path.iterdir()] == ["x.npz"]

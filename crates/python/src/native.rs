@@ -54,6 +54,12 @@ impl NativeUdf {
         Ok(NativeUdf(Arc::new(PluginUdf::new(Arc::new(table)))))
     }
 
+    /// What it is called in messages.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
     /// The result buffers of a run: name, kind, extra shape, dtype, and what they are used for, in
     /// the words of the Python interface.
     #[pyo3(signature = (nav_shape, sig_shape, dtype, roi=None))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -104,7 +105,8 @@ def grouped(
         return dict(zip(_checked_names(names, len(results), taken), results, strict=True))
     found: dict[str, Mapping[str, BufferWrapper]] = {}
     for buffers in results:
-        known = next((buffer.about.udf for buffer in buffers.values()), "") or "UDF"
+        # Functions that others compiled may be called anything.
+        known = re.sub(r"\W", "_", next((b.about.udf for b in buffers.values()), "")) or "UDF"
         name, number = known, 2
         while name in found or name in taken:
             name, number = f"{known}_{number}", number + 1

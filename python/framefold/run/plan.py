@@ -204,7 +204,7 @@ class Run:
                 finish = udf._native_finish
                 self._declared[number] = declared_by(udf, self.dataset, self.roi) if finish else {}
         declared = self._declared[number].get(name)
-        known = About(type(udf).__name__, name, axes=self.axes)
+        known = About(udf._shown_name, name, axes=self.axes)
         if declared is None:
             return known._replace(vector=udf._native_vectors and tuple(extra_shape) == (2,))
         return known._replace(unit=declared.unit, vector=declared.vector)

@@ -121,6 +121,11 @@ class UDF(BackendConstants):
     task_data: UDFData
     meta: UDFMeta
 
+    @property
+    def _shown_name(self) -> str:
+        """What results and plots say they are of."""
+        return type(self).__name__
+
     def __init__(self, **kwargs: Any) -> None:
         self._kwargs = kwargs
         self.params = UDFData("parameter", kwargs)

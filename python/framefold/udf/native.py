@@ -69,6 +69,13 @@ class NativeUDF(UDF):
                     )
         return self.params.function
 
+    @property
+    def _shown_name(self) -> str:
+        """The function's own name, unless a class adds to its results."""
+        if type(self) is not NativeUDF:
+            return super()._shown_name
+        return _engine.NativeUdf.of_plugin(self._plugin).name
+
     def get_preferred_input_dtype(self) -> npt.DTypeLike:
         """The dtype of the data; the function itself says what it gets."""
         return self.USE_NATIVE_DTYPE

@@ -111,7 +111,7 @@ class Live2DPlot:
         min_delta = self.MIN_DELTA if min_delta is None else min_delta
         if not min_delta >= 0:
             raise InvalidArgumentError(f"min_delta is {min_delta}, expected seconds, 0 or more")
-        name = type(udf).__name__
+        name = udf._shown_name
         self.udf = udf
         self.min_delta = min_delta
         self._nav = tuple(dataset.shape.nav)
