@@ -79,6 +79,7 @@ def test_nothing_is_left_of_a_run(local, connected, inline, tmp_path):  # noqa: 
 
 def test_where_native_runs_go(local, connected, inline):  # noqa: F811
     dataset = frames(inline)
+    local.executor.client.wait_for_workers(2, timeout=60)  # the second one may come later
     assert "threads: all UDFs run on native kernels" in local.explain(dataset, ff.SumUDF())
     for context, udf in ((local, Level()), (connected, ff.SumUDF())):
         assert "2 Dask workers with 2 threads" in context.explain(dataset, udf)
