@@ -132,3 +132,22 @@ def test_columns_of_arrays_in_memory_stay_as_they_were_checked(counts):
         ctx.run_udf(dataset, Columns(lambda: rows.indices.fill(np.iinfo(np.int32).max), same))
     assert same
     assert all(same)
+
+
+def test_copies_keep_meta_data_and_axes(counts, tmp_path):
+    ctx = ff.Context(executor=InlineJobExecutor())
+    plain = ctx.load("memory", data=counts)
+    dataset = plain.calibrate(
+        scan_step=((2.0, "s"), (0.5, "nm")), pixel_size=(1.2, "mrad"), rotation=30, centre=(8, 6)
+    )
+    copy = ctx.open(ctx.convert(dataset, tmp_path / "copy.toml").paths[0])
+    assert copy.axes == dataset.axes
+    assert copy.metadata == dataset.metadata
+    result = ctx.run_udf(copy, ff.SumUDF())["intensity"]
+    assert result.axes == ctx.run_udf(dataset, ff.SumUDF())["intensity"].axes
+    assert [axis.unit for axis in result.axes] == ["mrad", "mrad"]
+    # Without one of its axes, a copy keeps what is known of the others.
+    flat = ctx.load("raw_csr", tmp_path / "copy.toml", nav_shape=(30,))
+    assert flat.axes[-1] == dataset.axes[-1]
+    ctx.convert(plain, tmp_path / "plain.toml")
+    assert "[framefold]" not in (tmp_path / "plain.toml").read_text()

@@ -24,7 +24,7 @@ use crate::options::{Backend, OpenOptions};
 use crate::readers::csr::{CsrArray, CsrSource, CsrSpec};
 use descriptor::ArrayFile;
 pub(crate) use descriptor::{Descriptor, descriptor_text};
-use framefold_core::{Dataset, Error, MetadataList, Quantity, Result, checked_product};
+use framefold_core::{Dataset, Error, Result, checked_product};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -79,8 +79,7 @@ fn open(path: &Path, options: &OpenOptions) -> Result<Dataset> {
         let storage = Storage::open(path, options.backend)?;
         Ok::<_, Error>(CsrArray { storage, stored: file.stored })
     };
-    let mut metadata = MetadataList::new();
-    metadata.text(Quantity::Orientation, descriptor.orientation.as_deref());
+    let metadata = descriptor.metadata(nav_shape.len(), sig_shape.len());
     let source = CsrSource::try_new(CsrSpec {
         format: FORMAT.name,
         row_pointers: array(&descriptor.row_pointers)?,

@@ -9,7 +9,7 @@ mod files;
 use crate::formats::raw_csr::descriptor_text;
 use crate::readers::csr::{Selected, Threshold, Tiles};
 use files::{Output, Outputs};
-use framefold_core::{DType, Dataset, Error, MetadataValue, Quantity, Result, StoredDType};
+use framefold_core::{DType, Dataset, Error, Result, StoredDType};
 use std::path::{Path, PathBuf};
 
 /// How frames are written as sparse rows.
@@ -89,11 +89,7 @@ pub fn write_raw_csr(
     let len_bytes = arrays.complete(dtype)?;
 
     let stored = [DType::I64, DType::I32, dtype].map(StoredDType::native);
-    let orientation = match dataset.metadata().get(Quantity::Orientation) {
-        Some(MetadataValue::Text(text)) => Some(text.as_str()),
-        _ => None,
-    };
-    let text = descriptor_text(shape, outputs.array_names()?, stored, orientation);
+    let text = descriptor_text(shape, outputs.array_names()?, stored, dataset.metadata());
     descriptor.append(text.as_bytes())?;
     descriptor.complete(text.len() as u64)?;
     // The last chance to stop: from here on, files appear.

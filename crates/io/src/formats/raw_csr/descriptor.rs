@@ -1,7 +1,11 @@
 //! The TOML file.
 
 use super::FORMAT;
-use framefold_core::{ByteOrder, Error, Result, Shape, StoredDType};
+use crate::headers::written::{self, AXES, NAME, OFFSET, SCALE, UNIT, UNITS};
+use framefold_core::{
+    ByteOrder, Calibration, Error, MetadataList, MetadataValue, Quantity, Result, Shape,
+    StoredDType, axes,
+};
 use std::path::PathBuf;
 use toml::{Table, Value};
 
@@ -15,13 +19,12 @@ pub(crate) struct Descriptor {
     pub(crate) columns: ArrayFile,
     /// The value of each entry.
     pub(crate) values: ArrayFile,
-    /// How frames were turned when they were written.
-    pub(crate) orientation: Option<String>,
+    /// What framefold wrote of the experiment.
+    own: Table,
 }
 
-/// The table and the key of the orientation.
+/// The table of what framefold writes: quantities, their units, and axes.
 const OWN: &str = "framefold";
-const ORIENTATION: &str = "orientation";
 
 /// A file that holds an array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,9 +84,8 @@ impl Descriptor {
             let found = file.stored.dtype;
             Err(Error::bad_file(format!("the key '{filetype}.{key}' is {found}, not an integer")))
         };
-        let own = root.get(OWN).and_then(|own| own.get(ORIENTATION)?.as_str());
         Ok(Descriptor {
-            orientation: own.map(str::to_owned),
+            own: root.get(OWN).and_then(Value::as_table).cloned().unwrap_or_default(),
             row_pointers: integers("indptr")?,
             columns: integers("indices")?,
             values: array("data")?.0,
@@ -108,15 +110,45 @@ impl Descriptor {
     pub(crate) fn sig_shape(&self) -> Result<Vec<usize>> {
         shape(&self.params, "sig_shape")
     }
+
+    /// What is known of the experiment; and of the axes, if there are `n_nav` and `n_sig` of them.
+    pub(crate) fn metadata(&self, n_nav: usize, n_sig: usize) -> MetadataList {
+        let mut list = MetadataList::new();
+        for &quantity in Quantity::ALL {
+            let name = quantity.name();
+            let unit = self.own.get(&format!("{name}{UNIT}")).and_then(Value::as_str);
+            if let Some(value) = self.own.get(name)
+                && unit.unwrap_or_default() == quantity.unit()
+            {
+                list.text(quantity, value.as_str());
+                list.number(quantity, number(value));
+            }
+        }
+        let axis = |axis: &Value| {
+            Some(Calibration {
+                step: number(axis.get(SCALE)?)?,
+                offset: number(axis.get(OFFSET)?)?,
+                unit: axis.get(UNITS)?.as_str()?.to_owned(),
+            })
+        };
+        let written = self.own.get(AXES).and_then(Value::as_array);
+        let written: Vec<_> = written.into_iter().flatten().map(axis).collect();
+        if written.len() == n_nav + n_sig
+            && let Some((nav, sig)) = written.split_at_checked(n_nav)
+        {
+            written::add_axes(&mut list, nav, sig);
+        }
+        list
+    }
 }
 
 /// The text of a descriptor; `names` and `stored` are those of row pointers, columns and values.
-/// `orientation` says how frames were turned, if they were.
+/// `metadata` is what is known of the experiment.
 pub(crate) fn descriptor_text(
     shape: &Shape,
     names: [&str; 3],
     stored: [StoredDType; 3],
-    orientation: Option<&str>,
+    metadata: &MetadataList,
 ) -> String {
     let mut text = format!(
         "[params]\nfiletype = \"{0}\"\nnav_shape = {1:?}\nsig_shape = {2:?}\n\n[{0}]\n",
@@ -133,8 +165,27 @@ pub(crate) fn descriptor_text(
         let (name, code) = (quoted(name), stored.dtype.code());
         text += &format!("{key}_file = {name}\n{key}_dtype = \"{order}{code}\"\n");
     }
-    if let Some(orientation) = orientation {
-        text += &format!("\n[{OWN}]\n{ORIENTATION} = {}\n", quoted(orientation));
+    if metadata.is_empty() {
+        return text;
+    }
+    text += &format!("\n[{OWN}]\n");
+    for fact in metadata.iter() {
+        let name = fact.quantity.name();
+        text += &match &fact.value {
+            MetadataValue::Number(number) => format!("{name} = {number:?}\n"),
+            MetadataValue::Text(value) => format!("{name} = {}\n", quoted(value)),
+        };
+        match fact.quantity.unit() {
+            "" => {}
+            unit => text += &format!("{name}{UNIT} = {}\n", quoted(unit)),
+        }
+    }
+    for axis in axes(shape.nav(), shape.sig(), metadata) {
+        let (name, unit) = (quoted(&axis.name), quoted(&axis.unit));
+        text += &format!(
+            "\n[[{OWN}.{AXES}]]\n{NAME} = {name}\n{SCALE} = {:?}\n{OFFSET} = {:?}\n{UNITS} = {unit}\n",
+            axis.scale, axis.offset
+        );
     }
     text
 }
@@ -171,6 +222,11 @@ fn string<'t>(table: &'t Table, table_name: &str, name: &str) -> Result<&'t str>
     let found = table.get(name);
     let key = || format!("{table_name}.{name}");
     found.and_then(Value::as_str).ok_or_else(|| wrong(&key(), found, "a string"))
+}
+
+/// A number, also where it was typed without a point.
+fn number(value: &Value) -> Option<f64> {
+    value.as_float().or_else(|| value.as_integer().map(|integer| integer as f64))
 }
 
 fn shape(params: &Table, name: &str) -> Result<Vec<usize>> {
@@ -234,11 +290,24 @@ mod tests {
         let shape = Shape::try_new(&[3, 4], &[16]).unwrap();
         let names = ["a \"b\"\\", "é\t\u{7f}", "plain.data"];
         let stored = [">i8", "u1", "<f4"].map(|text| StoredDType::parse(text).unwrap());
-        let text = descriptor_text(&shape, names, stored, Some("flip \"y\""));
+        let mut metadata = MetadataList::new();
+        let plain = descriptor_text(&shape, names, stored, &metadata);
+        assert!(!plain.contains(OWN), "{plain}");
+        metadata.text(Quantity::Orientation, "flip \"y\"");
+        metadata.number(Quantity::ScanStepX, 5e-7);
+        metadata.number(Quantity::EnergyStep, -2.0);
+        let seconds = Calibration { step: 0.25, offset: -1.0, unit: "s \\".into() };
+        metadata.calibrate(framefold_core::AxisKind::Nav, 1, seconds);
+        let text = descriptor_text(&shape, names, stored, &metadata);
         let read = Descriptor::parse(&text).unwrap();
         assert_eq!(read.nav_shape().unwrap(), shape.nav());
         assert_eq!(read.sig_shape().unwrap(), shape.sig());
-        assert_eq!(read.orientation.as_deref(), Some("flip \"y\""));
+        assert_eq!(read.metadata(2, 1), metadata);
+        let typed = Descriptor::parse(&text.replace("-2.0", "-2")).unwrap();
+        assert_eq!(typed.metadata(2, 1), metadata);
+        // Another number of axes: those that were written are not these.
+        assert_eq!(read.metadata(1, 1).iter().count(), 3);
+        assert_eq!(axes(&[12], &[16], &read.metadata(1, 1))[0].scale, 5e-7);
         for (file, (name, stored)) in
             [read.row_pointers, read.columns, read.values].iter().zip(names.iter().zip(stored))
         {
