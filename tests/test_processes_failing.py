@@ -8,7 +8,10 @@ import pickle
 import resource
 import signal
 import sys
+import time
+from contextlib import suppress
 
+import numpy as np
 import pytest
 from process_cases import (
     PerFrame,
@@ -29,6 +32,7 @@ from sample_udfs import Level
 import framefold as ff
 from framefold.exceptions import (
     LimitError,
+    UDFRunCancelled,
     WorkerError,
 )
 from framefold.executor._processes.channels import MainEnd
@@ -129,6 +133,32 @@ def test_workers_that_do_not_start(ctx, command, monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
+class SumOfOffset(ff.UDF):
+    """The sum of a parameter, which takes its time."""
+
+    def get_result_buffers(self):
+        return {"sum": self.buffer("nav", dtype="float64")}
+
+    def process_frame(self, _frame):
+        time.sleep(0.05)
+        self.results.sum[:] = np.sum(self.params.offset)
+
+
+def test_memory_of_a_run_that_ended_with_its_context(ctx):
+    """The context is still there, and keeps nothing of it."""
+    before = files_and_threads()
+    with suppress(UDFRunCancelled), ctx.run_udf_iter(frames(ctx), SumOfOffset(offset=1)) as steps:
+        next(steps)
+        steps.update_parameters_experimental([{"offset": np.ones(1_000_000)}])
+        next(steps)
+        ctx.close()
+        for _ in steps:
+            pass
+    del steps
+    gc.collect()
+    assert nothing_new(before), new_since(before)
+
+
 def test_a_run_in_a_fork(ctx):
     assert_usable(ctx)
     reading, writing = os.pipe()

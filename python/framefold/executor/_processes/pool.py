@@ -182,6 +182,8 @@ class Pool:
             with self._lock:
                 self._closed = True
                 jobs = [*self._jobs, *self._changed]
+                # The pool may stay, and these keep memory of their runs.
+                self._jobs, self._changed = [], []
             try:
                 for job in jobs:
                     job.tasks.fail(None, failure)
