@@ -122,12 +122,17 @@ class SumCompiled(Sum):
 
     @ff.compiled(boundscheck=False)
     def process_tile(self, tile: Any) -> None:
-        """Add some frames at a time to each row."""
+        """Add four frames at a time: sums go to memory and back a quarter as often."""
         out = self.results.intensity
-        for y in range(tile.shape[1]):
-            for i in range(tile.shape[0]):
-                for x in range(tile.shape[2]):
-                    out[y, x] += tile[i, y, x]
+        rest = tile.shape[0] % 4
+        for i in range(rest):
+            out += tile[i]
+        for i in range(rest, tile.shape[0], 4):
+            a, b, c, d = tile[i], tile[i + 1], tile[i + 2], tile[i + 3]
+            for y in range(out.shape[0]):
+                for x in range(out.shape[1]):
+                    first = np.float32(a[y, x]) + np.float32(b[y, x])
+                    out[y, x] += first + np.float32(c[y, x]) + np.float32(d[y, x])
 
     @ff.compiled
     def merge(self, dest: Any, src: Any) -> None:
