@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import sys
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
-from process_cases import eventually, gone, hard_limit  # noqa: F401 - a fixture
+from process_cases import eventually, frames, gone, hard_limit  # noqa: F401 - a fixture
 from sample_udfs import Level
 
 import framefold as ff
@@ -180,6 +182,26 @@ def test_an_error_is_the_first_one_wherever_it_comes_from(warm, dataset):
         with pytest.raises(ZeroDivisionError, match="50"):
             warm.run_udf(dataset, Failing())
     assert_right(warm.run_udf(dataset, Slow()), dataset)
+
+
+class FailsLate(Level):
+    """In the second half of the frames."""
+
+    def process_frame(self, frame):
+        if self.meta.slice.origin[0] >= 20:
+            raise ZeroDivisionError
+        super().process_frame(frame)
+
+
+def test_a_run_that_is_left_before_its_error_is_gone(ctx):
+    steps = ctx.run_udf_iter(frames(ctx, 40, 2), FailsLate())
+    next(steps)
+    left = weakref.ref(steps)
+    del steps
+    gc.collect()
+    assert left() is None
+    with pytest.raises(ZeroDivisionError):
+        ctx.run_udf(frames(ctx, 40, 2), FailsLate())
 
 
 def test_what_cannot_be_sent_stays_here_with_a_warning(ctx, dataset, eager):

@@ -260,7 +260,12 @@ class AutoCrew(ProcessCrew):
         except Exception as exception:
             if self._run.plan.cancelled:
                 raise
+            if taken is not None and taken != schedule.n_merged:
+                # It fails again when its turn comes. An exception that waits for that would keep
+                # the frames that called it, and with them a run that is left meanwhile.
+                schedule.put_back(taken)
+                return n_done > 0
             # An error between two partitions counts as that of the next one to be merged.
-            self._tasks.fail(schedule.n_merged if taken is None else taken, exception)
+            self._tasks.fail(schedule.n_merged, exception)
             return True
         return n_done > 0
