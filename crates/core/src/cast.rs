@@ -124,6 +124,23 @@ pub fn convert_tile<'t>(
     convert_with(Simd::best(), tile, dtype, scratch)
 }
 
+/// Writes the cells of `frames` as `dtype` to `out`, frame after frame, by the rules of Rust's `as`: floats
+/// are rounded towards zero to integers, and clipped to what those can be.
+///
+/// # Errors
+/// `Bug` if complex cells are to become real, or `out` has another size.
+pub fn cast_frames(frames: TileFrames<'_>, dtype: DType, out: &mut [u8]) -> Result<()> {
+    let expected = frames.depth() * frames.frame_len() * dtype.size();
+    if (frames.dtype().is_complex() && !dtype.is_complex()) || out.len() != expected {
+        return Err(Error::bug(format!(
+            "cells of {} were to become {expected} bytes of {dtype} in {}",
+            frames.dtype(),
+            out.len()
+        )));
+    }
+    dispatch_frames!(frames, view => write_as(Simd::best(), view, dtype, out))
+}
+
 fn convert_with<'t>(
     simd: Simd,
     tile: &DenseTile<'t>,

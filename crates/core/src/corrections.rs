@@ -2,9 +2,11 @@
 
 mod apply;
 mod slice;
+mod stage;
 
 pub use apply::{CorrectionPlanes, correct_tile};
 pub use slice::CorrectedSlice;
+pub use stage::CorrectionStage;
 
 use crate::{DType, Error, NativeArray, Orientation, Result, Shape, TypedVec};
 use std::fmt;

@@ -38,6 +38,20 @@ impl FrameIndices<'_> {
         }
     }
 
+    /// Those from the `start`-th one on, `len` of them or what is left.
+    pub fn part(&self, start: usize, len: usize) -> FrameIndices<'_> {
+        let start = start.min(self.len());
+        let len = len.min(self.len() - start);
+        match self {
+            FrameIndices::Run(range) => {
+                let offset =
+                    |n: usize| range.start.saturating_add(u64::try_from(n).unwrap_or(u64::MAX));
+                FrameIndices::Run(offset(start)..offset(start + len))
+            }
+            FrameIndices::List(list) => FrameIndices::List(&list[start..start + len]),
+        }
+    }
+
     /// All frame numbers in order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).filter_map(|i| self.get(i))

@@ -46,6 +46,7 @@ mod scans;
 mod scratch;
 mod shape;
 mod source;
+mod stage;
 mod stamp;
 mod tile;
 mod tiling;
@@ -58,8 +59,10 @@ pub use axes::{
 };
 pub use buffer::{Array, BufferDecl, BufferDtype, BufferKind, BufferUse, Foreign, NativeArray};
 pub use cancel::Cancel;
-pub use cast::convert_tile;
-pub use corrections::{CorrectedSlice, CorrectionPlanes, Corrections, correct_tile};
+pub use cast::{cast_frames, convert_tile};
+pub use corrections::{
+    CorrectedSlice, CorrectionPlanes, CorrectionStage, Corrections, correct_tile,
+};
 pub use csr::{
     CsrParts, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify,
     stray_column,
@@ -81,6 +84,7 @@ pub use scans::suggested_scans;
 pub use scratch::Scratch;
 pub use shape::{Shape, checked_product};
 pub use source::{Arrival, DataSource, FrameReader, Presence, SourceInfo};
+pub use stage::{AxisMap, FrameKind, Stage, StagePart};
 pub use stamp::{FilePlace, FileStamp};
 pub use tile::{DenseTile, FramesView, Tile, TileFrames, TilePosition};
 pub use tiling::{SigSlice, TilingScheme};

@@ -2,7 +2,7 @@
 
 use crate::{
     ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Orientation, Result,
-    SigSlice, StoredDType,
+    SigSlice, Stage, StoredDType,
 };
 use std::fmt::Debug;
 use std::ops::Range;
@@ -107,6 +107,17 @@ pub trait DataSource: Send + Sync + Debug {
     /// Of a source that gives the frames of another one turned: that one, and how.
     fn turned(&self) -> Option<(&Arc<dyn DataSource>, Orientation)> {
         None
+    }
+
+    /// How its frames are turned, compared with those of the file; stages in between do not count.
+    fn orientation(&self) -> Orientation {
+        Orientation::default()
+    }
+
+    /// Of a source that makes its frames of those of another one: the stages, in the order in which they
+    /// are applied.
+    fn stages(&self) -> Vec<Arc<dyn Stage>> {
+        Vec::new()
     }
 
     /// Whether a read may wait for another thread. A worker then holds no lock while it reads that

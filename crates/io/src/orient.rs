@@ -1,11 +1,10 @@
 //! Frames of a data set turned: rows or columns in reverse, axes swapped.
 
 use crate::formats;
-use crate::headers::calibration::quantities;
-use crate::headers::units::convert;
+use crate::headers::regrid::regrid;
 use crate::readers::oriented::OrientedSource;
 use framefold_core::{
-    AxisKind, Calibration, DataSource, Dataset, MetadataList, MetadataValue, NAMES_SEPARATOR,
+    AxisKind, AxisMap, DataSource, Dataset, MetadataList, MetadataValue, NAMES_SEPARATOR,
     Orientation, Quantity, Result, split_names, usual_axis_name,
 };
 use std::sync::Arc;
@@ -42,13 +41,12 @@ pub fn orient(dataset: Dataset, orientation: Orientation) -> Result<Dataset> {
 /// they lie in the file.
 pub fn row_order_of(dataset: &Dataset) -> Option<String> {
     let of_format = formats::row_order(dataset.source().info().format);
-    match dataset.source().turned() {
-        None => of_format.map(str::to_owned),
-        Some((_, orientation)) => {
-            let before = of_format.unwrap_or("as stored");
-            Some(format!("turned ({orientation}); without that, {before}"))
-        }
+    let orientation = dataset.source().orientation();
+    if orientation.is_none() {
+        return of_format.map(str::to_owned);
     }
+    let before = of_format.unwrap_or("as stored");
+    Some(format!("turned ({orientation}); without that, {before}"))
 }
 
 /// What is known of rows and of columns, in each other's place.
@@ -103,33 +101,10 @@ fn swap_axes(list: &mut MetadataList, orientation: Orientation, n_sig: usize) {
 /// Has axes that are known begin at what was their end.
 fn reverse_axes(list: &mut MetadataList, orientation: Orientation, sig: &[usize]) {
     let flips = [orientation.flip_x, orientation.flip_y];
-    for ((from_last, &size), _) in
-        sig.iter().rev().enumerate().zip(flips).filter(|&(_, flips)| flips)
-    {
-        let to_last = size.saturating_sub(1) as f64;
-        let known = list.calibration(AxisKind::Sig, from_last).cloned();
-        // Of two axes, the one with energies is that with their unit.
-        let has_energies = sig.len() == 1
-            || known.as_ref().is_some_and(|known| {
-                convert(known.step, &known.unit, Quantity::EnergyStep).is_some()
-            });
-        if let Some(known) = known {
-            let offset = known.offset + known.step * to_last;
-            let step = -known.step;
-            list.calibrate(AxisKind::Sig, from_last, Calibration { step, offset, ..known });
-        }
-        let of_axis = quantities(AxisKind::Sig, from_last, sig.len()).iter();
-        for &quantity in of_axis.filter(|&&each| has_energies || each != Quantity::EnergyStep) {
-            let (step, place) = (list.get_number(quantity), quantity.offset_of_step());
-            if let (Some(step), Some(place)) = (step, place) {
-                let offset = list.get_number(place).unwrap_or(0.0) + step * to_last;
-                list.number(quantity, -step);
-                list.remove(place);
-                // Of energies, 0 is a place as well.
-                let told = offset != 0.0 || quantity == Quantity::EnergyStep;
-                list.number(place, Some(offset).filter(|_| told));
-            }
-        }
+    let axes = sig.iter().rev().enumerate().zip(flips).filter(|&(_, flips)| flips);
+    for ((from_last, &size), _) in axes {
+        let map = AxisMap { first: size.saturating_sub(1) as f64, step: -1.0 };
+        regrid(list, from_last, sig.len(), map);
     }
 }
 

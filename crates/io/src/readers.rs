@@ -8,4 +8,5 @@ pub(crate) mod memory;
 pub(crate) mod oriented;
 pub(crate) mod recut;
 pub(crate) mod stack;
+pub(crate) mod staged;
 pub(crate) mod strided;

@@ -112,17 +112,17 @@ fn turn_for_hyperspy(
     format: WriteFormat,
     asked: Option<WriteOrientation>,
 ) -> Result<Orientation> {
-    let turned = dataset.source().turned();
+    let turned = dataset.source().orientation();
     let wanted = match asked {
         None => matches!(format, WriteFormat::Hspy | WriteFormat::Zspy) && turned.is_none(),
         Some(asked) => asked == WriteOrientation::Hyperspy,
     };
-    match turned {
+    match () {
         _ if !wanted => Ok(Orientation::default()),
-        None => Ok(shown_by_hyperspy(dataset.source().info().format)),
-        Some((_, orientation)) => Err(Error::invalid(format!(
+        _ if turned.is_none() => Ok(shown_by_hyperspy(dataset.source().info().format)),
+        _ => Err(Error::invalid(format!(
             "the orientation of HyperSpy was asked for, but the frames are turned already \
-             ({orientation})"
+             ({turned})"
         ))
         .with_hint("leave out flip and transpose, or orientation")),
     }

@@ -24,6 +24,7 @@ const ORDERS: &[(&str, &[&str])] = &[(
         "calibrate",
         "formats",
         "orient",
+        "pipe",
         "registry",
         "detect",
         "reopen",

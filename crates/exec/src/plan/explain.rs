@@ -29,6 +29,8 @@ pub struct Explanation {
     pub n_slices: usize,
     /// Why tiles have that size.
     pub why_tiling: String,
+    /// What makes the frames of those of the file, in order.
+    pub stages: Vec<String>,
     /// What is corrected in each tile; `None` for pixels as they are.
     pub corrections: Option<String>,
     /// Whether the data set can lend its memory, and nothing is corrected in it.
@@ -96,9 +98,12 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         }
     });
     let n_frames = plan.n_frames();
-    let turned = plan.dataset.source().turned();
-    let turned = turned.map(|(_, orientation)| format!(", turned ({orientation})"));
-    let turned = turned.unwrap_or_default();
+    let orientation = plan.dataset.source().orientation();
+    let turned = match orientation.is_none() {
+        true => String::new(),
+        false => format!(", turned ({orientation})"),
+    };
+    let stages = plan.dataset.source().stages().into_iter().map(|stage| stage.to_string());
     Explanation {
         dataset: format!("{}, shape {shape}, {}{turned}", info.format, info.dtype),
         n_selected: plan.n_selected(),
@@ -111,6 +116,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         tile_shape: plan.tiling.tile_shape().to_vec(),
         n_slices: plan.tiling.slices().len(),
         why_tiling: reasons.tiling.clone(),
+        stages: stages.collect(),
         corrections: plan.dataset.corrections().map(|_| corrections(plan)),
         zero_copy: super::formats::lends(&plan.dataset),
         udfs: udfs.collect(),
@@ -163,6 +169,9 @@ impl Explanation {
                 ),
             ),
         ];
+        if !self.stages.is_empty() {
+            lines.insert(1, ("stages", self.stages.join(", then ")));
+        }
         lines.extend(self.corrections.clone().map(|text| ("corrections", text)));
         lines
     }

@@ -48,6 +48,10 @@ impl FrameSize {
             Some(stored) if sparse => {
                 FrameSize::Sparse(stored.div_ceil(info.n_frames.max(1)).max(1))
             }
+            // What is made of larger frames, say.
+            Some(stored) if dataset.source().format() == ArrayFormat::Dense => {
+                FrameSize::Dense(stored.div_ceil(info.n_frames.max(1)).max(1))
+            }
             _ => FrameSize::Dense(
                 saturating_u64(dataset.shape().frame_len())
                     .saturating_mul(saturating_u64(info.dtype.dtype.size())),

@@ -8,7 +8,8 @@ mod turn;
 use super::csr::duplicates::Sorter;
 use framefold_core::{
     ArrayFormat, Arrival, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices,
-    FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo, TileFrames,
+    FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo, Stage,
+    TileFrames,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -82,6 +83,14 @@ impl DataSource for OrientedSource {
 
     fn turned(&self) -> Option<(&Arc<dyn DataSource>, Orientation)> {
         Some((&self.source, self.orientation))
+    }
+
+    fn orientation(&self) -> Orientation {
+        self.source.orientation().then(self.orientation)
+    }
+
+    fn stages(&self) -> Vec<Arc<dyn Stage>> {
+        self.source.stages()
     }
 
     fn may_wait(&self) -> bool {

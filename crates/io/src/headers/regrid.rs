@@ -1,0 +1,63 @@
+//! What is known of an axis whose pixels are others than before: fewer, farther apart, in reverse.
+
+use super::calibration::quantities;
+use super::units::convert;
+use framefold_core::{AxisKind, AxisMap, Calibration, MetadataList, Quantity};
+
+/// Has an axis of frames keep for each place the value that it had there. Nothing is known afterwards
+/// of what was not known before.
+pub(crate) fn regrid(list: &mut MetadataList, from_last: usize, n_axes: usize, map: AxisMap) {
+    if map == AxisMap::SAME {
+        return;
+    }
+    let known = list.calibration(AxisKind::Sig, from_last).cloned();
+    // Of two axes, the one with energies is that with their unit.
+    let has_energies = n_axes == 1
+        || known
+            .as_ref()
+            .is_some_and(|known| convert(known.step, &known.unit, Quantity::EnergyStep).is_some());
+    if let Some(known) = known {
+        let offset = known.offset + known.step * map.first;
+        let step = known.step * map.step;
+        list.calibrate(AxisKind::Sig, from_last, Calibration { step, offset, ..known });
+    }
+    let of_axis = quantities(AxisKind::Sig, from_last, n_axes).iter();
+    for &quantity in of_axis.filter(|&&each| has_energies || each != Quantity::EnergyStep) {
+        let (step, place) = (list.get_number(quantity), quantity.offset_of_step());
+        if let (Some(step), Some(place)) = (step, place) {
+            let offset = list.get_number(place).unwrap_or(0.0) + step * map.first;
+            list.number(quantity, step * map.step);
+            list.remove(place);
+            // Of energies, 0 is a place as well.
+            let told = offset != 0.0 || quantity == Quantity::EnergyStep;
+            list.number(place, Some(offset).filter(|_| told));
+        }
+    }
+    for quantity in of_detector(from_last) {
+        let value = list.get_number(quantity).map(|value| value * map.step.abs());
+        list.number(quantity, value);
+    }
+}
+
+/// Forgets what is known of the axes of frames: they are others.
+pub(crate) fn forget(list: &mut MetadataList, n_axes: usize) {
+    for from_last in 0..n_axes {
+        list.uncalibrate(AxisKind::Sig, from_last);
+        let steps = quantities(AxisKind::Sig, from_last, n_axes).iter().copied();
+        for quantity in steps.chain(of_detector(from_last)) {
+            list.remove(quantity);
+            quantity.offset_of_step().into_iter().for_each(|place| list.remove(place));
+        }
+    }
+    list.remove(Quantity::FrameAxes);
+}
+
+/// What is known of the pixels of the detector along an axis.
+fn of_detector(from_last: usize) -> impl Iterator<Item = Quantity> {
+    let along: &[Quantity] = match from_last {
+        0 => &[Quantity::PixelSizeX, Quantity::BinningX],
+        1 => &[Quantity::PixelSizeY, Quantity::BinningY],
+        _ => &[],
+    };
+    along.iter().copied()
+}
