@@ -17,7 +17,7 @@
 //! ```
 //!
 //! It is not a place for code: formats live in [`io`], reductions in [`kernels`], functions that others
-//! compiled in [`plugins`], planning and running in [`exec`], and the vocabulary in [`core`].
+//! compiled in [`plugins`], what makes frames of frames in [`stages`], planning and running in [`exec`], and the vocabulary in [`core`].
 #![forbid(unsafe_code)]
 
 pub use framefold_core as core;
@@ -25,6 +25,7 @@ pub use framefold_exec as exec;
 pub use framefold_io as io;
 pub use framefold_kernels as kernels;
 pub use framefold_plugins as plugins;
+pub use framefold_stages as stages;
 
 pub use framefold_core::{Dataset, Error, ErrorKind, Result, Roi, Shape};
 pub use framefold_exec::{

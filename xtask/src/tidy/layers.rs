@@ -1,4 +1,4 @@
-//! The dependency law: simd ← core ← {io, kernels, exec, plugins} ← framefold ← {cli, python}; abi ← plugins.
+//! The dependency law: simd ← core ← {io, kernels, exec, plugins, stages} ← framefold ← {cli, python}; abi ← plugins.
 
 use super::Finding;
 use anyhow::{Context, Result, ensure};
@@ -21,6 +21,7 @@ const LAW: &[(&str, &[&str])] = &[
     ("framefold-kernels", &["framefold-core", "framefold-simd"]),
     ("framefold-exec", &["framefold-core"]),
     ("framefold-plugins", &["framefold-core", "framefold-abi"]),
+    ("framefold-stages", &["framefold-core", "framefold-simd"]),
     ("framefold-testkit", &["framefold-core"]),
     (
         "framefold",
@@ -30,6 +31,7 @@ const LAW: &[(&str, &[&str])] = &[
             "framefold-kernels",
             "framefold-exec",
             "framefold-plugins",
+            "framefold-stages",
         ],
     ),
     ("framefold-cli", &["framefold"]),

@@ -9,6 +9,7 @@ use clap::builder::{
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use framefold::core::Orientation;
 use framefold::io::{self, Calibrate, OptionKind, OptionSpec, OptionValue};
+use framefold::stages;
 use framefold::{Dataset, OpenOptions, open_as};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -23,6 +24,10 @@ const CENTRE: &str = "centre";
 const NAMES: &str = "axis_names";
 const FLIP: &str = "flip";
 const TRANSPOSE: &str = "transpose";
+const STAGES: &str = "Options about frames";
+const STAGE: &str = "stage";
+/// The stages that have options of their own.
+const OWN_STAGES: [&str; 2] = ["bin", "crop"];
 
 /// What may be said about a file beyond its path.
 #[derive(Clone, Debug)]
@@ -34,6 +39,8 @@ pub(crate) struct DataArgs {
     options: OpenOptions,
     orientation: Orientation,
     calibrate: Calibrate,
+    /// Each as text, in the order in which they are applied.
+    stages: Vec<String>,
 }
 
 impl DataArgs {
@@ -42,7 +49,7 @@ impl DataArgs {
         if self.stack { files.get(..1).unwrap_or(files) } else { files }
     }
 
-    /// Opens one of `files` as `format`, with frames turned and axes as the options say.
+    /// Opens one of `files` as `format`, with frames turned, axes as the options say, and all stages.
     ///
     /// # Errors
     /// Those of opening; `InvalidArgument` if what is said of frames and axes does not fit.
@@ -53,7 +60,10 @@ impl DataArgs {
         files: &[PathBuf],
     ) -> framefold::Result<Dataset> {
         let dataset = open_as(format, file, &self.open_options(files))?;
-        self.calibrate.apply(io::orient(dataset, self.orientation)?)
+        let dataset = self.calibrate.apply(io::orient(dataset, self.orientation)?)?;
+        self.stages.iter().try_fold(dataset, |dataset, text| {
+            io::pipe(dataset, |frames| stages::make(text, frames))
+        })
     }
 
     /// The options for opening one of `files`.
@@ -126,6 +136,37 @@ fn args_of_axes() -> Vec<Arg> {
     turns.into_iter().chain(steps).map(|arg| arg.help_heading(AXES)).collect()
 }
 
+/// What makes other frames of the frames of a file.
+fn args_of_stages() -> Vec<Arg> {
+    let own = stages::STAGES.iter().filter(|row| OWN_STAGES.contains(&row.name));
+    let own = own.map(|row| {
+        let help = format!("The same as --stage '{} …': {}", row.name, row.summary);
+        Arg::new(row.name).long(row.name).global(true).help(help).value_name(row.value)
+    });
+    let known = stages::STAGES.iter().map(|row| format!("'{} {}'", row.name, row.value));
+    let known = known.collect::<Vec<_>>().join(", ");
+    let any = Arg::new(STAGE).long(STAGE).global(true).value_name("STAGE").help(format!(
+        "Make other frames of the frames, before all else, in the order in which stages are given: {known}"
+    ));
+    let all = own.chain([any]);
+    all.map(|arg| arg.action(ArgAction::Append).allow_hyphen_values(true).help_heading(STAGES))
+        .collect()
+}
+
+/// The stages that were given, as text, in the order in which they were given.
+fn given_stages(matches: &ArgMatches) -> Vec<String> {
+    let mut given: Vec<(usize, String)> = Vec::new();
+    for id in OWN_STAGES.into_iter().chain([STAGE]) {
+        let values = matches.get_many::<String>(id).into_iter().flatten();
+        for (index, value) in matches.indices_of(id).into_iter().flatten().zip(values) {
+            let name = if id == STAGE { String::new() } else { format!("{id} ") };
+            given.push((index, name + value));
+        }
+    }
+    given.sort();
+    given.into_iter().map(|(_, text)| text).collect()
+}
+
 /// The argument of an option, and of a switch that which turns it off.
 fn args_of(spec: OptionSpec) -> Vec<Arg> {
     let plain = arg(spec.name, named(&spec, |name| name), spec.help);
@@ -196,6 +237,7 @@ impl Args for DataArgs {
             .arg(format.default_value("auto").value_name("NAME"))
             .args(specs().into_iter().flat_map(args_of))
             .args(args_of_axes())
+            .args(args_of_stages())
             .arg(stack.action(ArgAction::SetTrue))
     }
 
@@ -238,7 +280,8 @@ impl FromArgMatches for DataArgs {
         let orientation = Orientation::of_options(flip, matches.get_flag(TRANSPOSE))
             .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
         let stack = matches.get_flag("stack");
-        Ok(DataArgs { format, stack, options, orientation, calibrate })
+        let stages = given_stages(matches);
+        Ok(DataArgs { format, stack, options, orientation, calibrate, stages })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -18,6 +18,23 @@ fn probed(bench: &Bench, line: &str) -> Value {
 }
 
 #[test]
+fn stages_are_applied_in_the_order_in_which_they_are_given() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let bins = 4.0 * 1500.0;
+    for (line, value) in [
+        ("sum scan.npy --crop 1:3,1:5 --probe 0,0", 1500.0 + 6.0 * 6.0),
+        ("sum scan.npy --crop 0:4,0:4 --bin 2 --probe 0,0", bins + 6.0 * 12.0),
+        ("sum scan.npy --bin 2,5 --crop 1:2,0:1 --probe 0,0", 10.0 * 1500.0 + 6.0 * 145.0),
+        ("sum scan.npy --crop 2:4,0:5 --bin 2,5 --probe 0,0", 10.0 * 1500.0 + 6.0 * 145.0),
+    ] {
+        assert_eq!(probed(&bench, line).as_f64(), Some(value), "{line}");
+    }
+    let words = ["the stage 'bin 9': no bin is full", "write 'bin N|NY,NX"];
+    bench.call("run sum scan.npy --bin 9").assert_failed(2, &words);
+}
+
+#[test]
 fn every_reduction_gives_its_numbers() {
     let bench = Bench::new();
     bench.scan("scan.npy");

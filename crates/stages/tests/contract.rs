@@ -1,0 +1,229 @@
+//! Every stage, and pairs of them, held to the laws of a source: any part of a frame, read in any tiles,
+//! is that part of the whole frame.
+
+use framefold_core::{DType, Dataset, Error, Result};
+use framefold_io::{MemoryArray, MemorySource, pipe};
+use framefold_stages::{STAGES, make};
+use framefold_testkit::check_source;
+use std::sync::Arc;
+
+/// Seven frames of no particular values. Floats are numbers between 0 and 1.
+fn frames(dtype: DType, sig: &[usize]) -> Result<Dataset> {
+    let shape = [&[7], sig].concat();
+    let n = shape.iter().product::<usize>();
+    let mut state = 1_u64;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 33
+    };
+    let mut bytes = Vec::new();
+    for _ in 0..n {
+        match dtype {
+            DType::Bool => bytes.push((next() % 2) as u8),
+            DType::F16 => bytes.extend((0x3800 | (next() % 1024) as u16).to_ne_bytes()),
+            DType::F32 => bytes.extend((next() as f32 / 2_f32.powi(31)).to_ne_bytes()),
+            DType::F64 => bytes.extend((next() as f64 / 2_f64.powi(31)).to_ne_bytes()),
+            DType::C64 => {
+                let of = |n: u64| (n as f32 / 2_f32.powi(31)).to_ne_bytes();
+                bytes.extend([of(next()), of(next())].concat());
+            }
+            DType::C128 => {
+                let of = |n: u64| (n as f64 / 2_f64.powi(31)).to_ne_bytes();
+                bytes.extend([of(next()), of(next())].concat());
+            }
+            integer => bytes.extend(&next().to_ne_bytes()[..integer.size()]),
+        }
+    }
+    let layout = MemoryArray {
+        shape,
+        offset_bytes: 0,
+        stored: dtype.into(),
+        sig_dims: sig.len(),
+        strides_bytes: None,
+    };
+    let source = MemorySource::try_new(Arc::new(bytes), layout)?;
+    Dataset::try_new(Arc::new(source), None, 0)
+}
+
+/// `frames` of a kind behind a stage.
+fn staged(dtype: DType, sig: &[usize], text: &str) -> Result<Dataset> {
+    piped(frames(dtype, sig)?, text)
+}
+
+fn piped(dataset: Dataset, text: &str) -> Result<Dataset> {
+    pipe(dataset, |frames| make(text, frames))
+}
+
+/// Texts to try for frames of this shape.
+fn texts(n_axes: usize) -> Vec<String> {
+    let ranges = ["1:-1", "2:", ":-3"].into_iter().cycle().take(n_axes).collect::<Vec<_>>();
+    let each = |values: &[&'static str]| -> Vec<&'static str> {
+        values.iter().copied().cycle().take(n_axes).collect()
+    };
+    vec![
+        format!("crop {}", ranges.join(",")),
+        "bin 2".into(),
+        format!("bin {}", each(&["3", "2", "1"]).join(",")),
+        "bin 3 mean=true".into(),
+        "bin 1".into(),
+        format!("pad {}", each(&["2:1", "0", "3:0"]).join(",")),
+        "pad 1 value=1".into(),
+        "threshold 0.5".into(),
+        "threshold 20 maximum=100".into(),
+        "cast uint8".into(),
+        "cast float32".into(),
+        "cast complex64".into(),
+        "log 1".into(),
+        "gaussian 0.8".into(),
+        "median 3".into(),
+        format!("median {}", each(&["5", "1", "3"]).join(",")),
+    ]
+}
+
+#[test]
+fn stages_keep_the_laws_of_sources() {
+    for sig in [&[9, 14][..], &[23], &[4, 5, 6]] {
+        for dtype in DType::all() {
+            for text in texts(sig.len()) {
+                match staged(dtype, sig, &text) {
+                    Ok(dataset) => check_source(dataset.source().as_ref())
+                        .unwrap_or_else(|e| panic!("{text} of {dtype} {sig:?}: {e}")),
+                    Err(error) => {
+                        let refused = dtype.is_complex() || text == "pad 1 value=1";
+                        assert!(refused, "{text} of {dtype} {sig:?}: {error}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn pairs_of_stages_keep_them() {
+    for first in texts(2) {
+        for second in texts(2) {
+            let both =
+                staged(DType::U16, &[17, 12], &first).and_then(|dataset| piped(dataset, &second));
+            match both {
+                Ok(dataset) => check_source(dataset.source().as_ref())
+                    .unwrap_or_else(|e| panic!("{first}, then {second}: {e}")),
+                Err(error) => assert!(
+                    first == "cast complex64" || error.to_string().contains("empty"),
+                    "{first}, then {second}: {error}"
+                ),
+            }
+        }
+    }
+}
+
+#[test]
+fn each_stage_has_an_example() {
+    for row in STAGES {
+        let dataset = frames(DType::U16, &[64, 64]).unwrap();
+        let text = format!("{} {}", row.name, row.example);
+        let derived = piped(dataset, &text).unwrap();
+        assert!(derived.source().stages()[0].to_string().starts_with(row.name), "{text}");
+        // What a stage says of itself can be read again, and is the same stage.
+        let said = derived.source().stages()[0].to_string();
+        let again = staged(DType::U16, &[64, 64], &said).unwrap();
+        assert_eq!(again.source().stages()[0].to_string(), said);
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_named() {
+    for (text, words) in [
+        ("", "there is no stage ''"),
+        ("shrink 2", "there is no stage 'shrink'"),
+        ("bin", "its value is missing"),
+        ("bin 2 3", "it has one value"),
+        ("bin 0", "whole numbers from 1 on"),
+        ("bin -2", "whole numbers from 1 on"),
+        ("bin 2,2,2", "3 values for frames of 2 axes"),
+        ("bin 100", "no bin is full"),
+        ("bin 2 mean=maybe", "mean=maybe, expected true or false"),
+        ("bin 2 man=true", "there is no 'man'"),
+        ("bin 2 mean=true mean=true", "'mean' is given twice"),
+        ("crop 1:3", "1 ranges for frames of shape [8, 9]"),
+        ("crop 3:3,:", "the range 3:3 is empty"),
+        ("crop 0:9,:", "reaches beyond the 8 pixels"),
+        ("crop 1:2:3,:", "'1:2:3' is no range"),
+        ("crop a,b", "'a' is no range"),
+        ("pad -1", "whole numbers from 0 on"),
+        ("pad 1 value=0.5", "0.5 is no value of uint16"),
+        ("pad 1 value=-1", "-1 is no value of uint16"),
+        ("pad 18446744073709551615", "frames would be too large"),
+        ("pad 9223372036854775807,1", "frames would be too large"),
+        ("threshold nan", "'nan' is no finite number"),
+        ("threshold 5 maximum=4", "the maximum is below the minimum"),
+        ("cast uint17", "uint17"),
+        ("gaussian -1", "0 or more"),
+        ("gaussian 1e9", "would reach"),
+        ("median 2", "odd"),
+        ("median 99999", "at most"),
+    ] {
+        let error = staged(DType::U16, &[8, 9], text).unwrap_err().to_string();
+        assert!(error.contains(words), "{text}: {error}");
+    }
+    let error = staged(DType::C64, &[8, 9], "cast float32").unwrap_err().to_string();
+    assert!(error.contains("complex64") && error.contains("imaginary"), "{error}");
+}
+
+#[test]
+fn sums_of_64_bits_that_do_not_fit_are_an_error() {
+    let layout = MemoryArray {
+        shape: vec![2, 2],
+        offset_bytes: 0,
+        stored: DType::U64.into(),
+        sig_dims: 1,
+        strides_bytes: None,
+    };
+    let bytes: Vec<u8> = [1, 2, u64::MAX, 1].iter().flat_map(|n: &u64| n.to_ne_bytes()).collect();
+    let source = MemorySource::try_new(Arc::new(bytes), layout).unwrap();
+    let dataset = Dataset::try_new(Arc::new(source), None, 0).unwrap();
+    let read = |dataset: &Dataset, frame: u64| -> Result<u64, Error> {
+        let mut reader = dataset.source().reader()?;
+        let sig = framefold_core::SigSlice::try_within(vec![0], vec![1], &[1])?;
+        let tile = reader.read(framefold_core::FrameIndices::Run(frame..frame + 1), &sig)?;
+        Ok(u64::from_ne_bytes(tile.frames().as_bytes().try_into().unwrap()))
+    };
+    let sums = piped(dataset, "bin 2").unwrap();
+    assert_eq!(read(&sums, 0).unwrap(), 3);
+    let error = read(&sums, 1).unwrap_err().to_string();
+    assert!(error.contains("frame 1") && error.contains("does not fit uint64"), "{error}");
+}
+
+#[test]
+fn axes_keep_their_values() {
+    use framefold_io::{Calibrate, parse_steps};
+    let facts = Calibrate {
+        pixel_size: parse_steps("2mrad, 0.5mrad").unwrap(),
+        centre: vec![4.0, 4.0],
+        ..Calibrate::default()
+    };
+    let known = facts.apply(frames(DType::U16, &[8, 12]).unwrap()).unwrap();
+    let shown = |dataset: &Dataset| {
+        let axes = dataset.axes().split_off(1);
+        axes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    for (text, expected) in [
+        ("crop 2:8,4:8", "y: 6 × 2 mrad, from -4 mrad; x: 4 × 0.5 mrad"),
+        ("bin 2", "y: 4 × 4 mrad, from -7 mrad; x: 6 × 1 mrad, from -1.75 mrad"),
+        ("bin 2,1", "y: 4 × 4 mrad, from -7 mrad; x: 12 × 0.5 mrad, from -2 mrad"),
+        ("pad 1", "y: 10 × 2 mrad, from -10 mrad; x: 14 × 0.5 mrad, from -2.5 mrad"),
+        ("median 3", "y: 8 × 2 mrad, from -8 mrad; x: 12 × 0.5 mrad, from -2 mrad"),
+    ] {
+        assert_eq!(shown(&piped(known.clone(), text).unwrap()), expected, "{text}");
+    }
+}
+
+#[test]
+fn what_bins_leave_out_is_said() {
+    let dataset = staged(DType::U16, &[9, 14], "bin 4").unwrap();
+    assert_eq!(dataset.shape().sig(), [2, 3]);
+    let warnings = dataset.source().info().warnings.join("|");
+    assert!(warnings.contains("the last [1, 2] pixels of the axes"), "{warnings}");
+    let fitting = staged(DType::U16, &[8, 12], "bin 4").unwrap();
+    assert!(fitting.source().info().warnings.is_empty());
+}
