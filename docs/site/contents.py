@@ -83,6 +83,7 @@ SECTIONS = (
                 (
                     "guide/reductions",
                     "guide/masks",
+                    "guide/stages",
                     "guide/results",
                     "guide/roi",
                     "guide/corrections",

@@ -183,20 +183,25 @@ def crates() -> Drawing:
     d.box(90, 24, 250, 56, "cli\nthe command framefold", LIGHT)
     d.box(380, 24, 250, 56, "python\nthe extension; alone names pyo3", LIGHT)
     d.box(235, 118, 250, 56, "framefold\nthe front door for Rust", PALE)
-    d.box(24, 214, 156, 56, "io\nfiles and frames", MIDDLE)
-    d.box(196, 214, 156, 56, "kernels\nnative reductions", MIDDLE)
-    d.box(368, 214, 156, 56, "exec\nplan, schedule, merge", MIDDLE)
-    d.box(540, 214, 156, 56, "plugins\ncompiled functions", MIDDLE)
+    parts = (
+        "io\nfiles and frames",
+        "stages\nframes of frames",
+        "kernels\nreductions",
+        "exec\nplan and merge",
+        "plugins\nfunctions in C",
+    )
+    for i, part in enumerate(parts):
+        d.box(14 + 140 * i, 214, 132, 56, part, MIDDLE)
     d.box(235, 308, 250, 42, "core: shapes, contracts, errors", DEEP)
     d.box(235, 366, 250, 42, "simd: vector instructions", DEEP)
     d.arrow(215, 80, 320, 116)
     d.arrow(505, 80, 400, 116)
-    for x in (102, 274, 446, 618):
+    for x in (80, 220, 360, 500, 640):
         d.arrow(360, 174, x, 212)
         d.arrow(x, 270, 360 + (x - 360) / 3, 306)
     d.arrow(360, 350, 360, 364)
     d.box(540, 308, 156, 42, "abi: the C interface", DEEP)
-    d.arrow(618, 270, 618, 306)
+    d.arrow(640, 270, 640, 306)
     d.text(24, 330, "testkit, fuzz: for tests", fill=GREY)
     d.text(696, 376, "python/framefold: the", fill=GREY, anchor="end")
     d.text(696, 394, "package, on python", fill=GREY, anchor="end")

@@ -31,6 +31,10 @@ impl Corrections {
     }
 }
 
+/// What is given to [`Corrections::new`].
+type Pickled<'py> =
+    (Vec<usize>, Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Vec<usize>, bool);
+
 #[caught]
 #[pymethods]
 impl Corrections {
@@ -53,6 +57,13 @@ impl Corrections {
             core::Corrections::try_new(&sig_shape, dark, gain, excluded, allow_empty)
         });
         Ok(Corrections(Arc::new(made.or_raise(py)?)))
+    }
+
+    /// Pickles hold what was checked already.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<(Bound<'py, PyAny>, Pickled<'py>)> {
+        let class = py.get_type::<Corrections>().into_any();
+        let shape = self.0.sig_shape().to_vec();
+        Ok((class, (shape, self.dark(py)?, self.gain(py)?, self.excluded(), true)))
     }
 
     /// What is subtracted, in the shape of a frame.

@@ -9,8 +9,11 @@ use crate::observer::watched;
 use crate::options::open_options;
 use crate::sparse::read_frames;
 use framefold::Cancel;
-use framefold::core::{Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType};
+use framefold::core::{
+    CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType,
+};
 use framefold::io::{self, Calibrate, CsrSource, MemoryArray, MemorySource, SharedBytes};
+use framefold::stages;
 use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
 use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
@@ -203,6 +206,27 @@ impl PyDataset {
         Ok(turned)
     }
 
+    /// The same scan over the frames that a stage makes, written as text.
+    fn piped(&self, py: Python<'_>, stage: &str) -> PyResult<PyDataset> {
+        let piped = io::pipe(self.dataset.clone(), |frames| stages::make(stage, frames));
+        Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
+    }
+
+    /// The same scan over frames with these corrections, which are there to stay.
+    fn piped_corrections(&self, py: Python<'_>, corrections: &Corrections) -> PyResult<PyDataset> {
+        let corrections = corrections.inner();
+        let piped = io::pipe(self.dataset.clone(), |frames| {
+            Ok(Arc::new(CorrectionStage::try_new(corrections, frames)?))
+        });
+        Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
+    }
+
+    /// What makes its frames of those of the file, in order.
+    #[getter]
+    fn stages(&self) -> Vec<String> {
+        self.dataset.source().stages().iter().map(ToString::to_string).collect()
+    }
+
     /// The same data set in tiles of this shape: frames, then signal axes.
     fn with_tile_shape(&self, tile_shape: Vec<usize>) -> PyDataset {
         PyDataset {
@@ -253,6 +277,20 @@ fn value<'py>(py: Python<'py>, value: &MetadataValue) -> PyResult<Bound<'py, PyA
         MetadataValue::Text(text) => text.into_bound_py_any(py),
     }
 }
+
+/// The stages: name, what it does, how its value is written, an example, and options with help.
+#[caught]
+#[pyfunction]
+pub(crate) fn known_stages() -> Vec<StageWords> {
+    let options = |row: &stages::StageRow| {
+        row.options.iter().map(|option| (option.name, option.help)).collect()
+    };
+    let rows = stages::STAGES.iter();
+    rows.map(|row| (row.name, row.summary, row.value, row.example, options(row))).collect()
+}
+
+type StageWords =
+    (&'static str, &'static str, &'static str, &'static str, Vec<(&'static str, &'static str)>);
 
 /// The names of all meta data, their units and what they mean.
 #[caught]

@@ -50,8 +50,8 @@ mod _engine {
     use super::corrections::Corrections;
     #[pymodule_export]
     use super::dataset::{
-        PyDataset, detect, from_array, known_extensions, known_formats, known_metadata, load,
-        parse_steps,
+        PyDataset, detect, from_array, known_extensions, known_formats, known_metadata,
+        known_stages, load, parse_steps,
     };
     #[pymodule_export]
     use super::door::panic_in_next_call;

@@ -50,6 +50,7 @@ def check(given: Namespace) -> int:
     udf = made(found(given.function), parameters_of(given.param))
     with Context.make_with("inline") as ctx:
         dataset = ctx.load(given.format, given.file, **file_options(given))
+        dataset = dataset.pipe(*given.stages)
         report = check_udf(udf, dataset, frames=given.frames)
     print(report)
     return 0 if report else WRONG

@@ -6,6 +6,7 @@ import sys
 from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
 from typing import Any, NoReturn
 
+from framefold._engine import known_stages
 from framefold.io.dataset._opening import known_formats
 from framefold.io.dataset._table import Option
 
@@ -57,6 +58,25 @@ def add_file_options(parser: ArgumentParser) -> None:
         const=True,
         help="swaps the axes of frames, before --flip",
     )
+
+    stages = parser.add_argument_group("options about frames")
+    for name, *_, value, _, _ in known_stages():
+        if name in ("bin", "crop"):
+            words = f"the same as --stage '{name} …'"
+            stages.add_argument(f"--{name}", action=_Stage, metavar=value, help=words)
+    words = "makes other frames of the frames, before all else, in the order of the stages"
+    stages.add_argument("--stage", action=_Stage, metavar="STAGE", help=words)
+    parser.set_defaults(stages=())
+
+
+class _Stage(Action):
+    """Adds a stage to those that were given before, as text."""
+
+    def __call__(
+        self, parser: Any, namespace: Namespace, values: Any, option_string: str | None = None
+    ) -> None:
+        name = (option_string or "").removeprefix("--").removesuffix("stage")
+        namespace.stages = (*namespace.stages, f"{name} {values}".strip())
 
 
 def file_options(given: Namespace) -> dict[str, Any]:

@@ -119,7 +119,7 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
         ctx = stack.enter_context(
             Context.make_with("auto" if given.threads is None else "threads", **how)
         )
-        dataset = ctx.load(given.format, file, **options)
+        dataset = ctx.load(given.format, file, **options).pipe(*given.stages)
         udfs = [item.made() for item in items]
         roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
         progress = not given.quiet and sys.stderr.isatty()

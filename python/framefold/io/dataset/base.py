@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.io.stages import Stage
 
 __all__ = [
     "BufferedBackend",
@@ -76,8 +77,8 @@ class DataSet:
     #: File type, absolute path and options; None if it is not a file.
     _opened_with: tuple[str, str, dict[str, Any]] | None = None
 
-    #: What :meth:`orient` and :meth:`calibrate` were given, in order: methods of the engine's data
-    #: set, and what they take.
+    #: What :meth:`orient`, :meth:`pipe` and :meth:`calibrate` were given, in order: methods of the
+    #: engine's data set, and what they take.
     _changes: tuple[tuple[str, Any], ...] = ()
 
     #: Whether a run has said that corrections of the file are not applied.
@@ -294,6 +295,71 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
                 f"corrections cannot be turned; turn frames and corrections where they are made"
             )
         return self._changed(("oriented", turn))
+
+    def pipe(self, *stages: Stage | CorrectionSet | str) -> Self:
+        """A data set whose frames stages make of the frames of this one; no pixel is read.
+
+        All else goes by the new frames: shapes, masks, results, export. Each is made when it is
+        needed, on every executor, in the same pass over the data. Scales and units of axes are
+        carried along. Data sets do not change: this one stays as it is.
+
+        Parameters
+        ----------
+        *stages
+            What is done to each frame, in order: :class:`~framefold.io.stages.Bin`,
+            :class:`~framefold.io.stages.Crop` and the others of :mod:`framefold.io.stages`; a
+            :class:`~framefold.io.corrections.corrset.CorrectionSet`, for instance to subtract a
+            background; or a text as after ``--stage`` of the command line. The corrections of this
+            data set come before all of them, and the new one has none of its own.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If a stage does not fit the frames, or is none.
+        UnsupportedError
+            If the class of the data set has its own ``get_correction_data``.
+
+        Examples
+        --------
+        >>> import numpy as np, framefold as ff
+        >>> data = np.arange(2 * 3 * 16 * 16, dtype=np.uint16).reshape((2, 3, 16, 16))
+        >>> ds = ff.Context.make_with("inline").load("memory", data=data)
+        >>> small = ds.pipe(ff.Crop(np.s_[2:14, 2:14]), ff.Bin(2))
+        >>> small.shape, small.dtype
+        ((2, 3, 6, 6), dtype('uint32'))
+        >>> bool((small[0, 0] == data[0, 0, 2:14, 2:14].reshape(6, 2, 6, 2).sum((1, 3))).all())
+        True
+        """
+        from framefold.io.corrections.corrset import CorrectionSet
+        from framefold.io.stages import Stage
+
+        if type(self).get_correction_data is not DataSet.get_correction_data:
+            raise UnsupportedError(
+                f"{type(self).__name__} says itself how its frames are corrected, which stages "
+                f"cannot follow; correct frames where they are made"
+            )
+        piped = self
+        for stage in stages:
+            if isinstance(stage, CorrectionSet):
+                corrections = stage.for_shape(tuple(piped.shape.sig))
+                piped = piped._changed(("piped_corrections", {"corrections": corrections}))
+            elif isinstance(stage, str):
+                piped = piped._changed(("piped", {"stage": stage}))
+            elif isinstance(stage, Stage):
+                piped = piped._changed(*stage._changes())
+            else:
+                raise InvalidArgumentError(
+                    f"a stage is {stage!r}, expected one of framefold.io.stages, such as "
+                    f"framefold.Bin(2), a CorrectionSet, or a text such as 'bin 2'"
+                )
+        new = [warning for warning in piped.warnings if warning not in self.warnings]
+        tell_of(self._name, new, DataSetWarning)
+        return piped
+
+    @property
+    def stages(self) -> list[str]:
+        """What was done to frames by :meth:`pipe`, in words, in order."""
+        return ReadOnlyList(self._engine.stages, "use pipe(…) of the data set")
 
     def _changed(self, *changes: tuple[str, Any]) -> Self:
         made = type(self).__new__(type(self))

@@ -121,13 +121,13 @@ class MemoryDataSet(DataSet):
 
     @property
     def data(self) -> Any:
-        """The array itself, as it was given: :meth:`orient` turns frames, not the array."""
+        """The array itself, as it was given: :meth:`orient` and :meth:`pipe` do not change it."""
         return self._data
 
     @property
     def native_backends(self) -> tuple[str, ...]:
         """The array formats that its frames are best given in, the best one first."""
-        return self._formats
+        return super().native_backends if self._engine.stages else self._formats
 
 
 def _on_host(data: Any) -> Any:

@@ -1,0 +1,345 @@
+"""Stages: what makes other frames of the frames of a data set, for :meth:`DataSet.pipe`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import index
+from typing import Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.dataset._calibration import turn_of
+
+__all__ = [
+    "Bin",
+    "Cast",
+    "Crop",
+    "Flip",
+    "Gaussian",
+    "Log",
+    "Median",
+    "Pad",
+    "Rotate",
+    "Stage",
+    "Threshold",
+    "Transpose",
+]
+
+
+class Stage:
+    """Makes other frames of frames, each of the one at its place.
+
+    Base of :class:`Bin`, :class:`Crop` and the others. A stage is plain data: it can be pickled,
+    and used for any number of data sets.
+    """
+
+    def _changes(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """Methods of the engine's data set, and what they take."""
+        raise NotImplementedError
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash((type(self), repr(self)))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__name__}({values})"
+
+
+class _TextStage(Stage):
+    """One that the engine has under a name of its own."""
+
+    def _text(self) -> str:
+        """As on the command line."""
+        raise NotImplementedError
+
+    def _changes(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return (("piped", {"stage": self._text()}),)
+
+
+class Bin(_TextStage):
+    """Sums of neighbouring pixels.
+
+    The pixel size grows, and each bin lies in the middle of its pixels. Pixels at the end of an
+    axis that do not fill a bin are left out, and a warning says so.
+
+    Parameters
+    ----------
+    factors
+        How many pixels of each axis make one: a number for all axes, or one for each.
+    mean
+        Whether to take means instead. They are ``float32`` for pixels of up to 16 bits, and
+        ``float64`` for others; of complex pixels complex.
+
+    Notes
+    -----
+    Sums of integers have the smallest dtype of the same sign that can hold any such sum: 2 × 2
+    pixels of ``uint16`` give ``uint32``. Those of 64 bits keep their dtype, and a sum that does not
+    fit is an error. Sums of floats are added in double precision, and rounded once to the dtype of
+    the pixels (``float16`` gives ``float32``).
+    """
+
+    def __init__(self, factors: int | Sequence[int], mean: bool = False) -> None:
+        self.factors = _whole_numbers("factors", factors)
+        self.mean = bool(mean)
+
+    def _text(self) -> str:
+        return f"bin {_joined(self.factors)}" + (" mean=true" if self.mean else "")
+
+
+class Crop(_TextStage):
+    """A part of each frame; nothing else is read.
+
+    Parameters
+    ----------
+    region
+        A slice for each axis of a frame, as ``numpy.s_[8:56, 8:56]`` makes them. Steps are 1; what
+        ends beyond the frame is an error.
+    """
+
+    def __init__(self, region: slice | Sequence[slice]) -> None:
+        parts: tuple[Any, ...] = tuple(region) if isinstance(region, (tuple, list)) else (region,)
+        if not parts or not all(isinstance(part, slice) for part in parts):
+            raise InvalidArgumentError(
+                f"region is {region!r}, expected a slice for each axis of a frame: "
+                f"numpy.s_[8:56, 8:56]"
+            )
+        if any(part.step not in (None, 1) for part in parts):
+            raise InvalidArgumentError(
+                f"region is {region!r}, but a part of a frame has no gaps: use slices of step 1, "
+                f"and Bin for coarser frames"
+            )
+        self.region = parts
+
+    def _text(self) -> str:
+        return f"crop {','.join(map(_range, self.region))}"
+
+
+class Pad(_TextStage):
+    """A margin around each frame.
+
+    Parameters
+    ----------
+    widths
+        As for :func:`numpy.pad`: a number of pixels for all edges; or for each axis a pair
+        ``(before, after)``, or one number for both.
+    value
+        That of the new pixels.
+    """
+
+    def __init__(self, widths: int | Sequence[int | tuple[int, int]], value: float = 0) -> None:
+        try:
+            pairs = tuple(map(_pair, (widths,) if isinstance(widths, SupportsIndex) else widths))
+        except (TypeError, ValueError):
+            pairs = ()
+        if not pairs or min(map(min, pairs)) < 0:
+            raise InvalidArgumentError(
+                f"widths is {widths!r}, expected a number of pixels, or (before, after) for each "
+                f"axis"
+            )
+        self.widths = pairs
+        self.value = _number("value", value)
+
+    def _text(self) -> str:
+        widths = ",".join(f"{before}:{after}" for before, after in self.widths)
+        return f"pad {widths} value={self.value!r}"
+
+
+class Threshold(_TextStage):
+    """Pixels below a value become 0.
+
+    Parameters
+    ----------
+    minimum
+        Pixels below this become 0, NaN as well.
+    maximum
+        Pixels above this become 0, too; none do if None.
+    """
+
+    def __init__(self, minimum: float, maximum: float | None = None) -> None:
+        self.minimum = _number("minimum", minimum)
+        self.maximum = None if maximum is None else _number("maximum", maximum)
+
+    def _text(self) -> str:
+        rest = "" if self.maximum is None else f" maximum={self.maximum!r}"
+        return f"threshold {self.minimum!r}{rest}"
+
+
+class Cast(_TextStage):
+    """Pixels of another dtype.
+
+    Parameters
+    ----------
+    dtype
+        Values that it cannot hold are clipped to its range; floats become integers by leaving out
+        their fractions, and NaN becomes 0. Complex pixels do not become real.
+    """
+
+    def __init__(self, dtype: npt.DTypeLike) -> None:
+        self.dtype = np.dtype(dtype).name
+
+    def _text(self) -> str:
+        return f"cast {self.dtype}"
+
+
+class Log(_TextStage):
+    """The natural logarithm of each pixel plus an offset.
+
+    ``float32`` for pixels of up to 16 bits, ``float64`` for others, computed in double precision.
+    Where the sum is 0 it is -inf, and NaN below.
+
+    Parameters
+    ----------
+    offset
+        Added to each pixel before.
+    """
+
+    def __init__(self, offset: float = 1) -> None:
+        self.offset = _number("offset", offset)
+
+    def _text(self) -> str:
+        return f"log {self.offset!r}"
+
+
+class Gaussian(_TextStage):
+    """Frames smoothed by a Gaussian along all axes, as ``scipy.ndimage.gaussian_filter`` does it.
+
+    Frames are reflected at their edges. ``float32`` for pixels of up to 16 bits, ``float64`` for
+    others, computed in double precision.
+
+    Parameters
+    ----------
+    sigma
+        The standard deviation in pixels.
+    truncate
+        How many of them the filter reaches to each side.
+    """
+
+    def __init__(self, sigma: float, truncate: float = 4) -> None:
+        self.sigma = _number("sigma", sigma)
+        self.truncate = _number("truncate", truncate)
+
+    def _text(self) -> str:
+        return f"gaussian {self.sigma!r} truncate={self.truncate!r}"
+
+
+class Median(_TextStage):
+    """The median of the window around each pixel, as ``scipy.ndimage.median_filter`` takes it.
+
+    Frames are reflected at their edges. NaN counts as larger than all numbers.
+
+    Parameters
+    ----------
+    size
+        The pixels of the window along each axis: an odd number for all axes, or one for each.
+    """
+
+    def __init__(self, size: int | Sequence[int] = 3) -> None:
+        self.size = _whole_numbers("size", size)
+
+    def _text(self) -> str:
+        return f"median {_joined(self.size)}"
+
+
+class _Turn(Stage):
+    """One that :meth:`DataSet.orient` does."""
+
+    def _turns(self) -> Sequence[tuple[str | None, bool]]:
+        """``flip`` and ``transpose``, one after the other."""
+        raise NotImplementedError
+
+    def _changes(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return tuple(("oriented", dict(turn_of(*turn))) for turn in self._turns())
+
+
+class Flip(_Turn):
+    """Rows or columns in reverse order, as :meth:`DataSet.orient` does it.
+
+    Parameters
+    ----------
+    axes
+        ``'y'`` for rows, ``'x'`` for columns, ``'yx'`` for both.
+    """
+
+    def __init__(self, axes: Literal["y", "x", "yx"]) -> None:
+        self.axes = axes
+
+    def _turns(self) -> Sequence[tuple[str | None, bool]]:
+        return ((self.axes, False),)
+
+
+class Transpose(_Turn):
+    """Rows become columns: the last two axes of frames are swapped."""
+
+    def _turns(self) -> Sequence[tuple[str | None, bool]]:
+        return ((None, True),)
+
+
+class Rotate(_Turn):
+    """Frames turned by quarters of a circle, as :func:`numpy.rot90` does it.
+
+    Parameters
+    ----------
+    degrees
+        A multiple of 90; from the first of the last two axes towards the second, which is
+        anticlockwise as frames are drawn.
+    """
+
+    def __init__(self, degrees: int) -> None:
+        number = _number("degrees", degrees)
+        if number % 90:
+            raise InvalidArgumentError(
+                f"degrees is {degrees!r}, expected a multiple of 90; other angles need "
+                f"interpolation, which is up to a UDF"
+            )
+        self.degrees = int(number)
+
+    def _turns(self) -> Sequence[tuple[str | None, bool]]:
+        quarters = self.degrees // 90 % 4
+        return {0: (), 1: (("y", True),), 2: (("yx", False),), 3: (("x", True),)}[quarters]
+
+
+def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
+    """Whole numbers from 1 on, one or several."""
+    try:
+        one = isinstance(value, SupportsIndex)
+        numbers = (index(value),) if one else tuple(map(index, value))
+    except TypeError:
+        numbers = ()
+    if not numbers or min(numbers) < 1:
+        raise InvalidArgumentError(
+            f"{name} is {value!r}, expected a whole number from 1 on, or one for each axis"
+        )
+    return numbers
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not np.isfinite(number):
+        raise InvalidArgumentError(f"{name} is {value!r}, expected a finite number")
+    return number
+
+
+def _pair(value: Any) -> tuple[int, int]:
+    """Two whole numbers, or one twice."""
+    before, after = (value, value) if isinstance(value, SupportsIndex) else value
+    return index(before), index(after)
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _range(part: slice) -> str:
+    try:
+        ends = ["" if end is None else str(index(end)) for end in (part.start, part.stop)]
+    except TypeError:
+        raise InvalidArgumentError(f"region holds {part!r}, expected whole numbers") from None
+    return ":".join(ends)

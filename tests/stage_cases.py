@@ -1,0 +1,158 @@
+"""Stages with what NumPy and SciPy make of the same arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import ndimage
+
+import framefold as ff
+
+#: All dtypes of pixels but half precision, which has tests of its own.
+DTYPES = (
+    *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
+    *("float32", "float64", "complex64", "complex128"),
+)
+
+
+def numbers(shape, dtype, seed=1):
+    """Pixels of the whole range of a dtype; of 64 bits, as much as sums of them can take."""
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "ui":
+        info = np.iinfo(dtype)
+        low, high = (info.min, info.max) if dtype.itemsize < 8 else (info.min >> 6, info.max >> 6)
+        return rng.integers(low, high, shape, dtype=dtype, endpoint=True)
+    values = rng.normal(3, 10, shape)
+    if dtype.kind == "c":
+        values = values + 1j * rng.normal(3, 10, shape)
+    return values.astype(dtype)
+
+
+def binned(frames, factors, mean=False):
+    """Sums over blocks of the last axes."""
+    factors = (factors,) * 2 if np.isscalar(factors) else factors
+    ny, nx = (n // f for n, f in zip(frames.shape[-2:], factors, strict=True))
+    frames = frames[..., : ny * factors[0], : nx * factors[1]]
+    blocks = frames.reshape((*frames.shape[:-2], ny, factors[0], nx, factors[1]))
+    n_cells = factors[0] * factors[1]
+    wide = {"b": "u8", "u": "u8", "i": "i8", "f": "f8", "c": "c16"}[frames.dtype.kind]
+    if mean:
+        wide_mean = "c16" if frames.dtype.kind == "c" else "f8"
+        exact = frames.dtype.itemsize < 8 or frames.dtype.kind in "fc"
+        sums = blocks.sum((-3, -1), dtype=wide if exact else "f8")
+        return (sums.astype(wide_mean) / n_cells).astype(np.result_type(frames.dtype, "float32"))
+    return blocks.sum((-3, -1), dtype=wide).astype(dtype_of_sums(frames.dtype, n_cells))
+
+
+def dtype_of_sums(dtype, n_cells):
+    """The smallest integer that can hold any sum, or the pixels' own float."""
+    if dtype.kind in "fc" or dtype in ("u8", "i8"):
+        return dtype
+    if dtype.kind == "b":
+        low, high = 0, n_cells
+    else:
+        low, high = (int(n) * n_cells for n in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    fitting = ("i1", "i2", "i4", "i8") if dtype.kind == "i" else ("u1", "u2", "u4", "u8")
+    return next(
+        each for each in fitting if np.iinfo(each).min <= low and high <= np.iinfo(each).max
+    )
+
+
+def kept(frames, minimum, maximum=None):
+    inside = frames >= minimum
+    if maximum is not None:
+        inside &= frames <= maximum
+    return np.where(inside, frames, frames.dtype.type(0))
+
+
+def cast(frames, dtype):
+    dtype = np.dtype(dtype)
+    if dtype.kind in "ui" and frames.dtype.kind in "uif":
+        info = np.iinfo(dtype)
+        if frames.dtype.kind == "f":
+            whole = np.trunc(frames.astype("f8"))
+            inside = np.clip(whole, info.min, info.max).astype(dtype)
+            return np.where(whole >= info.max, dtype.type(info.max), inside)
+        # Python's integers have no end.
+        return np.clip(frames.astype(object), info.min, info.max).astype(dtype)
+    return frames.astype(dtype)
+
+
+def filtered(function, frames, dtype=None, **options):
+    """A filter of each frame by itself."""
+    flat = frames.reshape((-1, *frames.shape[-2:]))
+    flat = flat if dtype is None else flat.astype(dtype)
+    return np.stack([function(frame, **options) for frame in flat]).reshape(frames.shape)
+
+
+def smoothed(frames, sigma, truncate=4):
+    dtype = np.result_type(frames.dtype, "float32")
+    result = filtered(ndimage.gaussian_filter, frames, "f8", sigma=sigma, truncate=truncate)
+    return result.astype(dtype)
+
+
+def logarithm(frames, offset):
+    with np.errstate(invalid="ignore", divide="ignore"):
+        wide = np.log(frames.astype("f8") + offset)
+    return wide.astype(np.result_type(frames.dtype, "float32"))
+
+
+def medians(frames, size):
+    """Exact, where SciPy's filter goes through doubles."""
+    size = (size,) * 2 if np.isscalar(size) else size
+    around = ((0, 0),) * (frames.ndim - 2)
+    frames = np.pad(frames, (*around, *((n // 2, n // 2) for n in size)), mode="symmetric")
+    windows = np.lib.stride_tricks.sliding_window_view(frames, size, axis=(-2, -1))
+    windows = np.sort(windows.reshape((*windows.shape[:-2], -1)), axis=-1)
+    return windows[..., windows.shape[-1] // 2]
+
+
+def padded(frames, widths, value=0):
+    around = ((0, 0),) * (frames.ndim - 2)
+    return np.pad(frames, (*around, *widths), constant_values=value)
+
+
+#: Names of cases: the stage, and the same by NumPy. With a *, floats may be rounded in another way.
+CASES = {
+    "crop": (lambda: ff.Crop(np.s_[2:-1, -7:]), lambda a: a[..., 2:-1, -7:]),
+    "bin*": (lambda: ff.Bin(2), lambda a: binned(a, 2)),
+    "bin uneven*": (lambda: ff.Bin((3, 4)), lambda a: binned(a, (3, 4))),
+    "bin mean*": (lambda: ff.Bin(3, mean=True), lambda a: binned(a, 3, mean=True)),
+    "pad": (lambda: ff.Pad(((1, 0), (0, 3))), lambda a: padded(a, ((1, 0), (0, 3)))),
+    "threshold": (lambda: ff.Threshold(7.5), lambda a: kept(a, 7.5)),
+    "threshold twice": (lambda: ff.Threshold(-3, 90), lambda a: kept(a, -3, 90)),
+    "cast uint8": (lambda: ff.Cast("uint8"), lambda a: cast(a, "uint8")),
+    "cast int16": (lambda: ff.Cast("int16"), lambda a: cast(a, "int16")),
+    "cast float64": (lambda: ff.Cast(float), lambda a: cast(a, "float64")),
+    "log*": (lambda: ff.Log(300), lambda a: logarithm(a, 300)),
+    "gaussian*": (lambda: ff.Gaussian(0.8), lambda a: smoothed(a, 0.8)),
+    "gaussian far*": (lambda: ff.Gaussian(9, truncate=3), lambda a: smoothed(a, 9, 3)),
+    "median": (lambda: ff.Median(), lambda a: medians(a, 3)),
+    "median flat": (lambda: ff.Median((1, 7)), lambda a: medians(a, (1, 7))),
+    "flip": (lambda: ff.Flip("y"), lambda a: a[..., ::-1, :]),
+    "transpose": (lambda: ff.Transpose(), lambda a: a.swapaxes(-1, -2)),
+    "rotate": (lambda: ff.Rotate(90), lambda a: np.rot90(a, 1, (-2, -1))),
+    "rotate back": (lambda: ff.Rotate(-90), lambda a: np.rot90(a, -1, (-2, -1))),
+    "rotate twice": (lambda: ff.Rotate(540), lambda a: np.rot90(a, 2, (-2, -1))),
+}
+
+#: What complex pixels cannot go through.
+REAL_ONLY = ("threshold", "cast", "log", "gaussian", "median")
+
+
+def takes(name, dtype):
+    return np.dtype(dtype).kind != "c" or not name.startswith(REAL_ONLY)
+
+
+def check(found, expected, name):
+    """The same bits; or, of floats with a * in the name, the same but for rounding."""
+    assert found.dtype == expected.dtype, name
+    assert found.shape == expected.shape, name
+    if "*" not in name or expected.dtype.kind not in "fc":
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        return
+    eps = np.finfo(expected.dtype).eps if expected.dtype.kind in "fc" else 0
+    scale = float(np.nanmax(np.abs(expected), initial=1))
+    np.testing.assert_allclose(found, expected, rtol=8 * eps, atol=8 * eps * scale, err_msg=name)

@@ -1,0 +1,292 @@
+"""Data sets made of others by stages, held against NumPy and SciPy on the whole array."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from itertools import product
+
+import numpy as np
+import pytest
+from stage_cases import CASES, DTYPES, check, numbers, takes
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError
+from framefold.io.corrections import CorrectionSet
+from framefold.io.stages import Stage
+from framefold.warnings import DataSetWarning
+
+NAV, SIG = (3, 5), (16, 23)
+
+
+@pytest.fixture(scope="module")
+def ctx():
+    return ff.Context.make_with("inline")
+
+
+def piped(dataset, *stages):
+    """Without the warning of pixels that bins leave out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataSetWarning)
+        return dataset.pipe(*stages)
+
+
+class Frames(ff.UDF):
+    """The frames as they come, by any method, and their sum."""
+
+    def __init__(self, method="tile", depth=3, size=2000):
+        super().__init__(method=method, depth=depth, size=size)
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        dtype = self.meta.input_dtype
+        sig = tuple(self.meta.dataset_shape.sig)
+        return {"frames": self.buffer("nav", extra_shape=sig, dtype=dtype)}
+
+    def get_tiling_preferences(self):
+        return {"depth": self.params.depth, "total_size": self.params.size}
+
+    def get_method(self):
+        return self.params.method
+
+    def process_tile(self, tile):
+        part = self.meta.sig_slice.get()
+        self.results.frames[:, *part] = tile
+
+    def process_frame(self, frame):
+        self.results.frames[:] = frame
+
+    def process_partition(self, partition):
+        self.results.frames[:] = partition
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_stage_gives_what_numpy_gives(ctx, name):
+    make, by_numpy = CASES[name]
+    for dtype in DTYPES:
+        if not takes(name, dtype):
+            continue
+        array = numbers((*NAV, *SIG), dtype)
+        dataset = piped(ctx.load("memory", data=array), make())
+        expected = by_numpy(array)
+        assert dataset.dtype == expected.dtype
+        assert tuple(dataset.shape) == expected.shape
+        check(np.asarray(dataset), expected, f"{name} of {dtype}")
+
+
+@pytest.mark.parametrize("first", CASES)
+def test_pairs_of_stages(ctx, first):
+    array = numbers((*NAV, *SIG), "uint16")
+    dataset = ctx.load("memory", data=array)
+    for second in CASES:
+        name = f"{first}, then {second}"
+        both = piped(dataset, CASES[first][0](), CASES[second][0]())
+        before = CASES[first][1](array)
+        if before.dtype == np.float32 and second.startswith(("threshold", "cast")):
+            continue  # the last bit of what was rounded may decide
+        again = f"{name}*" if "*" in first else name
+        check(np.asarray(both), CASES[second][1](before), again)
+
+
+@pytest.mark.parametrize("method", ["tile", "frame", "partition"])
+def test_any_tiling_and_region(ctx, method):
+    array = numbers((*NAV, *SIG), "int32", seed=2)
+    roi = np.random.default_rng(3).random(NAV) < 0.6
+    for name, (make, by_numpy) in CASES.items():
+        dataset = piped(ctx.load("memory", data=array, num_partitions=4), make())
+        expected = by_numpy(array)
+        for depth, size, mask in product((1, 4), (400, 1 << 20), (None, roi)):
+            udf = Frames(method, depth, size)
+            found = ctx.run_udf(dataset=dataset, udf=udf, roi=mask)["frames"].raw_data
+            chosen = expected[np.ones(NAV, bool) if mask is None else mask]
+            check(found, chosen, f"{name} {method} {depth} {size}")
+
+
+@pytest.mark.parametrize("executor", ["threads", "processes", "dask", "delayed"])
+def test_every_executor(executor):
+    array = numbers((*NAV, *SIG), "uint16", seed=4)
+    stages = ff.Crop(np.s_[1:15, 2:22]), ff.Median(), ff.Bin(2), ff.Flip("x"), ff.Threshold(9000)
+    expected = array
+    for name, change in (
+        ("crop", lambda a: a[..., 1:15, 2:22]),
+        ("median", CASES["median"][1]),
+        ("bin", CASES["bin*"][1]),
+        ("flip", lambda a: a[..., ::-1]),
+        ("threshold", lambda a: np.where(a >= 9000, a, np.uint32(0))),
+    ):
+        assert name
+        expected = change(expected)
+    with ff.Context.make_with(executor) as ctx:
+        dataset = ctx.load("memory", data=array, num_partitions=3).pipe(*stages)
+        results = ctx.run_udf(dataset=dataset, udf=[ff.SumUDF(), Frames()])
+        check(np.asarray(results[1]["frames"].data), expected, executor)
+        total = np.asarray(results[0]["intensity"].data)
+        np.testing.assert_array_equal(total, expected.sum((0, 1), dtype="f8"))
+
+
+def test_corrections_come_first_and_stay(ctx):
+    rng = np.random.default_rng(5)
+    array = numbers((*NAV, *SIG), "uint16", seed=5)
+    dark, gain = rng.random(SIG).astype("f4"), rng.random(SIG).astype("f4")
+    excluded = np.zeros(SIG, bool)
+    excluded[7, 9] = excluded[0, 0] = True
+    corrections = CorrectionSet(dark=dark, gain=gain, excluded_pixels=excluded)
+    dataset = ctx.load("memory", data=array)
+    corrected = np.asarray(
+        ctx.run_udf(dataset=dataset, udf=Frames(), corrections=corrections)["frames"].data
+    )
+    found = dataset.pipe(corrections)
+    assert found.dtype == np.float32
+    assert not found.get_correction_data().have_corrections()
+    check(np.asarray(found), corrected, "corrected")
+    rows = np.asarray(found.pipe(ff.Bin((2, 23))))
+    expected = corrected.reshape((*NAV, 8, 2, 1, 23)).sum((-3, -1), dtype="f8").astype("f4")
+    check(rows, expected, "rows*")
+    # What is given to a run is for the frames of the derived data set.
+    dark = np.full((8, 23), 2, np.float32)
+    of_run = ctx.run_udf(
+        dataset=piped(dataset, ff.Bin((2, 1))), udf=Frames(), corrections=CorrectionSet(dark=dark)
+    )
+    check(
+        np.asarray(of_run["frames"].data),
+        (array[..., ::2, :].astype("f8") + array[..., 1::2, :] - 2).astype("f8"),
+        "corrections of a run",
+    )
+    with pytest.raises(InvalidArgumentError, match="shape"):
+        piped(dataset, ff.Bin(2)).pipe(corrections)
+
+
+def test_a_file_with_its_own_corrections(ctx, tmp_path):
+    from detector_files import write_seq, write_seq_sidecars
+
+    path = tmp_path / "scan.seq"
+    frames = numbers((6, 8, 12), "uint16", seed=6) % 100 + 50
+    write_seq(path, frames.astype("uint16"))
+    write_seq_sidecars(path, np.full((8, 12), 3, "float32"), np.full((8, 12), 2, "float32"), 5)
+    dataset = ctx.open(path)
+    raw = np.asarray(dataset)
+    assert dataset.get_correction_data().have_corrections()
+    cropped = dataset.pipe(ff.Crop(np.s_[2:, :5]))
+    check(np.asarray(cropped), raw[..., 2:, :5].astype("f4"), "crop of corrected frames")
+
+
+def test_sparse_frames_stay_sparse_where_nothing_is_computed(ctx):
+    import scipy.sparse
+
+    array = np.where(numbers((15, *SIG), "uint16", seed=7) > 60000, 3, 0).astype("uint16")
+    data = scipy.sparse.csr_matrix(array.reshape((15, -1)))
+    dataset = ctx.load("memory", data=data, sig_shape=SIG, nav_shape=NAV)
+    cropped = dataset.pipe(ff.Crop(np.s_[3:, :20]))
+    assert cropped.native_backends == (ff.UDF.BACKEND_SCIPY_CSR,)
+    small = piped(cropped, ff.Bin(2))
+    assert small.native_backends == (ff.UDF.BACKEND_NUMPY,)
+    array = array.reshape((*NAV, *SIG))
+    check(np.asarray(cropped), array[..., 3:, :20], "crop")
+    check(np.asarray(small), CASES["bin*"][1](array[..., 3:, :20]), "bin")
+
+
+def test_scales_and_units_go_along(ctx):
+    data = np.zeros((2, 2, 16, 16), np.uint8)
+    dataset = ctx.load("memory", data=data, pixel_size="2mrad", centre=(8, 8))
+    small = dataset.pipe(ff.Crop(np.s_[4:12, 4:12]), ff.Bin(2))
+    axis = small.axes[-1]
+    assert (axis.size, axis.scale, axis.offset, axis.unit) == (4, 4.0, -7.0, "mrad")
+    assert dataset.axes[-1].scale == 2.0, "the data set itself stays as it is"
+    turned = small.pipe(ff.Flip("x")).axes[-1]
+    assert (turned.scale, turned.offset) == (-4.0, 5.0)
+
+
+def test_derived_data_sets_are_data_sets(ctx, tmp_path):
+    array = numbers((*NAV, *SIG), "uint16", seed=8)
+    np.save(tmp_path / "scan.npy", array)
+    dataset = ctx.open(tmp_path / "scan.npy").pipe(ff.Bin((4, 1)), ff.Crop(np.s_[1:, :20]))
+    expected = array.reshape((*NAV, 4, 4, 23)).sum(-2, dtype="u4")[..., 1:, :20]
+    check(dataset[1, 2], expected[1, 2], "a frame")
+    check(np.asarray(pickle.loads(pickle.dumps(dataset))), expected, "pickled")
+    for name in ("copy.npy", "copy.zarr", "copy.h5"):
+        ctx.export_dataset(dataset, tmp_path / name)
+        check(np.asarray(ctx.open(tmp_path / name)), expected, name)
+    assert dataset.stages == ["bin 4,1", "crop 1:4,0:20"]
+    explained = str(ctx.explain(dataset=dataset, udf=ff.SumUDF()))
+    assert "bin 4,1, then crop 1:4,0:20" in explained
+    dask_array = ff.contrib.daskadapter.make_dask_array(dataset)[0]
+    check(np.asarray(dask_array.compute()), expected, "a Dask array")
+
+
+def test_what_bins_leave_out_is_a_warning(ctx):
+    dataset = ctx.load("memory", data=np.ones((2, 2, 9, 10), np.uint8))
+    with pytest.warns(DataSetWarning, match=r"'bin 4,4' leaves out the last \[1, 2\] pixels"):
+        small = dataset.pipe(ff.Bin(4))
+    assert any("leaves out" in text for text in small.warnings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        small.pipe(ff.Crop(np.s_[:1, :1])), dataset.pipe(ff.Bin((3, 5)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ff.Bin(0), "factors is 0"),
+        (lambda: ff.Bin(1.5), "factors is 1.5"),
+        (lambda: ff.Bin("2"), "factors is '2'"),
+        (lambda: ff.Bin(()), "factors is"),
+        (lambda: ff.Crop(3), "region is 3"),
+        (lambda: ff.Crop(np.s_[::2, :]), "step 1"),
+        (lambda: ff.Crop(np.s_[1.5:, :])._text(), "whole numbers"),
+        (lambda: ff.Pad(-1), "widths is -1"),
+        (lambda: ff.Pad(((1, 2, 3),)), "widths is"),
+        (lambda: ff.Pad(1.5), "widths is 1.5"),
+        (lambda: ff.Threshold(float("nan")), "minimum is nan"),
+        (lambda: ff.Threshold("much"), "minimum is 'much'"),
+        (lambda: ff.Rotate(45), "multiple of 90"),
+        (lambda: ff.Median(True and "3"), "size is '3'"),
+    ],
+)
+def test_mistakes_are_named_where_they_are_made(make, words):
+    with pytest.raises(InvalidArgumentError, match=words.replace("(", r"\(")):
+        make()
+
+
+def test_what_does_not_fit_the_frames_is_named(ctx):
+    dataset = ctx.load("memory", data=np.zeros((2, 2, 8, 9), np.complex64))
+    for stage, words in [
+        (ff.Bin(10), "no bin is full"),
+        (ff.Crop(np.s_[:9, :]), "beyond the 8 pixels"),
+        (ff.Crop(np.s_[2:3]), "1 ranges for frames"),
+        (ff.Threshold(1), "complex64"),
+        (ff.Cast("float32"), "imaginary"),
+        (ff.Median(4), "odd"),
+        (ff.Bin, "a stage is <class"),
+        (3, "a stage is 3"),
+        ("shrink 2", "there is no stage 'shrink'"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=words):
+            dataset.pipe(stage)
+
+
+def test_a_sum_that_does_not_fit_ends_the_run(ctx):
+    data = np.zeros((4, 4, 4), np.uint64)
+    data[2, 0, :2] = 2**63
+    small = ctx.load("memory", data=data, sig_dims=2).pipe(ff.Bin(2))
+    with pytest.raises(InvalidArgumentError, match="does not fit uint64"):
+        ctx.run_udf(dataset=small, udf=ff.SumUDF())
+    means = ctx.load("memory", data=data, sig_dims=2).pipe(ff.Bin(2, mean=True))
+    assert means[2][0, 0] == 2.0**62
+
+
+def test_every_stage_of_the_engine_has_a_class():
+    from framefold import _engine
+
+    named = {
+        cls.__name__.lower()
+        for cls in vars(ff.io.stages).values()
+        if isinstance(cls, type) and issubclass(cls, Stage)
+    }
+    assert {row[0] for row in _engine.known_stages()} <= named
+    for make, _ in CASES.values():
+        stage = make()
+        assert pickle.loads(pickle.dumps(stage)) == stage
+        assert repr(stage) == repr(make())
+        assert hash(stage) == hash(make())
