@@ -121,12 +121,16 @@ impl Part {
         let n_out: usize = self.window.axes.iter().map(|axis| axis.len).product();
         let mut keys: Vec<T::Key> = memory::with_room(self.surrounded.iter().product::<usize>())?;
         let places = self.places()?;
+        let mut lines: Vec<T::Key> =
+            memory::filled(T::Key::default(), self.width.saturating_mul(9))?;
         for (frame, out) in view.frames().zip(out.chunks_exact_mut(n_out)) {
             keys.clear();
             keys.extend(places.iter().map(|&place| frame[place].key()));
             for (&row, out) in self.rows.iter().zip(out.chunks_exact_mut(self.width)) {
                 match self.offsets.as_slice().try_into() {
-                    Ok(offsets) => run!(Simd::best(), middles_of_9(&keys[row..], offsets, out)),
+                    Ok(offsets) => {
+                        run!(Simd::best(), middles_of_9(&keys[row..], offsets, &mut lines, out));
+                    }
                     Err(_) => middles(&keys[row..], &self.offsets, out),
                 }
             }
@@ -159,53 +163,43 @@ fn middles<T: Ordered>(keys: &[T::Key], offsets: &[usize], out: &mut [T]) {
     }
 }
 
-/// So many windows are worked on together, so that each step is one of vectors.
-const LANES: usize = 32;
+/// The windows of a row, all at once: `lines` has room for nine rows, and each exchange is a loop over two.
+#[inline(always)]
+fn middles_of_9<T: Ordered>(
+    keys: &[T::Key],
+    offsets: &[usize; 9],
+    lines: &mut [T::Key],
+    out: &mut [T],
+) {
+    let width = out.len();
+    for (line, &offset) in lines.chunks_exact_mut(width).zip(offsets) {
+        line.copy_from_slice(&keys[offset..offset + width]);
+    }
+    for (low, high) in MIDDLE_OF_9 {
+        let (low, high) = (low * width, high * width);
+        let both = lines.get_disjoint_mut([low..low + width, high..high + width]);
+        if let Ok([low, high]) = both {
+            exchange(low, high);
+        }
+    }
+    for (out, &key) in out.iter_mut().zip(&lines[4 * width..5 * width]) {
+        *out = T::of_key(key);
+    }
+}
 
 #[inline(always)]
-fn middles_of_9<T: Ordered>(keys: &[T::Key], offsets: &[usize; 9], out: &mut [T]) {
-    for (n, out) in out.chunks_mut(LANES).enumerate() {
-        let lanes = out.len();
-        let mut all = [[T::Key::default(); LANES]; 9];
-        for (lane, offset) in all.iter_mut().zip(offsets) {
-            let start = n * LANES + offset;
-            lane[..lanes].copy_from_slice(&keys[start..start + lanes]);
-        }
-        for (i, j) in MIDDLE_OF_9 {
-            let (low, high) = (all[i], all[j]);
-            for lane in 0..LANES {
-                all[i][lane] = low[lane].min(high[lane]);
-                all[j][lane] = low[lane].max(high[lane]);
-            }
-        }
-        for (out, &key) in out.iter_mut().zip(&all[4]) {
-            *out = T::of_key(key);
-        }
+fn exchange<K: Ord + Copy>(low: &mut [K], high: &mut [K]) {
+    for (low, high) in low.iter_mut().zip(high) {
+        (*low, *high) = ((*low).min(*high), (*low).max(*high));
     }
 }
 
 /// Exchanges that bring the middle one of nine to place 4. A. W. Paeth, "Median finding on a 3 × 3 grid",
 /// Graphics Gems (1990).
+#[rustfmt::skip]
 const MIDDLE_OF_9: [(usize, usize); 19] = [
-    (1, 2),
-    (4, 5),
-    (7, 8),
-    (0, 1),
-    (3, 4),
-    (6, 7),
-    (1, 2),
-    (4, 5),
-    (7, 8),
-    (0, 3),
-    (5, 8),
-    (4, 7),
-    (3, 6),
-    (1, 4),
-    (2, 5),
-    (4, 7),
-    (4, 2),
-    (6, 4),
-    (4, 2),
+    (1, 2), (4, 5), (7, 8), (0, 1), (3, 4), (6, 7), (1, 2), (4, 5), (7, 8), (0, 3),
+    (5, 8), (4, 7), (3, 6), (1, 4), (2, 5), (4, 7), (4, 2), (6, 4), (4, 2),
 ];
 
 /// A real pixel as an integer of the same order; NaN is the largest.
@@ -288,8 +282,8 @@ mod tests {
         // A network that sorts every row of 0 and 1 right does so for all values.
         for bits in 0..512_u16 {
             let keys: Vec<u8> = (0..9).map(|i| u8::from(bits >> i & 1 == 1)).collect();
-            let mut out = [9_u8];
-            middles_of_9(&keys, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &mut out);
+            let (mut lines, mut out) = ([0; 9], [9_u8]);
+            middles_of_9(&keys, &[0, 1, 2, 3, 4, 5, 6, 7, 8], &mut lines, &mut out);
             assert_eq!(out[0], u8::from(bits.count_ones() >= 5), "{bits:b}");
         }
     }

@@ -1,4 +1,4 @@
-//! The loops: rows of a bin are added first, then the columns of the row that this gives.
+//! The loops over pixels.
 
 use crate::cells::cells_mut;
 use framefold_core::{
@@ -116,36 +116,50 @@ where
     let n_columns = width / columns;
     for (group, &bins) in frame.chunks_exact(width * groups.rows).zip(&groups.bins) {
         let out = &mut out[bins * n_columns..(bins + 1) * n_columns];
-        let (first, others) = group.split_at(width);
-        for (sum, &cell) in wide.iter_mut().zip(first) {
-            *sum = cell.widened();
-        }
-        for row in others.chunks_exact(width) {
-            for (sum, &cell) in wide.iter_mut().zip(row) {
-                *sum += cell.widened();
-            }
-        }
         match columns {
-            1 => add_columns::<A, 1>(wide, out),
-            2 => add_columns::<A, 2>(wide, out),
-            3 => add_columns::<A, 3>(wide, out),
-            4 => add_columns::<A, 4>(wide, out),
-            8 => add_columns::<A, 8>(wide, out),
-            n => {
-                for (sum, cells) in out.iter_mut().zip(wide.chunks_exact(n)) {
-                    for &cell in cells {
-                        *sum += cell;
-                    }
-                }
-            }
+            1 => add_rows::<T, A, 1>(group, width, out),
+            2 => add_rows::<T, A, 2>(group, width, out),
+            3 => add_rows::<T, A, 3>(group, width, out),
+            4 => add_rows::<T, A, 4>(group, width, out),
+            8 => add_rows::<T, A, 8>(group, width, out),
+            _ => add_wide_rows(group, groups, wide, out),
         }
     }
 }
 
+/// Adds bins of `N` columns to `out`, row by row.
 #[inline(always)]
-fn add_columns<A: Copy + AddAssign, const N: usize>(wide: &[A], out: &mut [A]) {
-    let (cells, _) = wide.as_chunks::<N>();
-    for (sum, cells) in out.iter_mut().zip(cells) {
+fn add_rows<T, A, const N: usize>(rows: &[T], width: usize, out: &mut [A])
+where
+    T: Element + Widened<A>,
+    A: Element + AddAssign,
+{
+    for row in rows.chunks_exact(width) {
+        let (bins, _) = row.as_chunks::<N>();
+        for (sum, cells) in out.iter_mut().zip(bins) {
+            let mut all = cells[0].widened();
+            for &cell in &cells[1..] {
+                all += cell.widened();
+            }
+            *sum += all;
+        }
+    }
+}
+
+/// The same for any number of columns: the rows are added first, so that these are vectors.
+#[inline(always)]
+fn add_wide_rows<T, A>(rows: &[T], groups: &Groups, wide: &mut [A], out: &mut [A])
+where
+    T: Element + Widened<A>,
+    A: Element + AddAssign,
+{
+    wide.fill(A::default());
+    for row in rows.chunks_exact(groups.width) {
+        for (sum, &cell) in wide.iter_mut().zip(row) {
+            *sum += cell.widened();
+        }
+    }
+    for (sum, cells) in out.iter_mut().zip(wide.chunks_exact(groups.columns)) {
         for &cell in cells {
             *sum += cell;
         }
