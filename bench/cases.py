@@ -125,6 +125,13 @@ CASES = [
             ("largest", "frame.max(), 1 M frames of 16²", "tiny"),
         )
     ),
+    *(
+        Case(task, words, "u16", task, {}, NATIVE_ENGINES)
+        for task, words in (
+            ("cropped-sum", "half of the rows and columns, sum"),
+            ("binned-max", "bins of 2 × 2, maximum"),
+        )
+    ),
     *_native("f32", "float32", _SOME),
     *_native("u8", "uint8", _SOME),
     *_native("u32", "uint32", _SOME),

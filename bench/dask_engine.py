@@ -12,7 +12,7 @@ import dask
 import dask.array as da
 import numpy as np
 from numpy_engine import blockwise, exact, open_frames
-from work import Array, UnsupportedError, scattered_roi
+from work import DERIVED, Array, UnsupportedError, scattered_roi
 
 #: Large enough that scheduling costs little, small enough for several chunks a core.
 CHUNK_BYTES = 32 << 20
@@ -34,7 +34,11 @@ class Engine:
 
         def run() -> Array:
             result = np.asarray(graph(data, task, params).compute())
-            return result if result.shape == sig else result.reshape((*nav, *result.shape[1:]))
+            return (
+                result
+                if task in DERIVED or result.shape == sig
+                else result.reshape((*nav, *result.shape[1:]))
+            )
 
         return run
 
@@ -73,6 +77,11 @@ def graph(data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
         return array.sum(axis=0)
     if task == "sum":
         return array.sum(axis=0, dtype=exact(frames, frames.shape[0]))
+    if task == "cropped-sum":
+        middle = array[:, sig[0] // 4 : -(sig[0] // 4), sig[1] // 4 : -(sig[1] // 4)]
+        return middle.sum(axis=0, dtype=exact(frames, frames.shape[0]))
+    if task == "binned-max":
+        return da.coarsen(np.sum, array.astype(np.uint32), {1: 2, 2: 2}).max(axis=0)
     if task == "sumsig":
         return array.sum(axis=(1, 2), dtype=exact(frames, int(np.prod(sig))))
     if task == "max":

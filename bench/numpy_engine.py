@@ -12,7 +12,15 @@ from typing import Any
 import numpy as np
 from format_data import COMPRESSED, open_format
 from sparse_numpy import sparse_work
-from work import Array, UnsupportedError, dense_masks, disk_pixels, scattered_roi
+from work import (
+    DERIVED,
+    Array,
+    UnsupportedError,
+    binned,
+    dense_masks,
+    disk_pixels,
+    scattered_roi,
+)
 
 BLOCK_BYTES = 8 << 20
 
@@ -31,6 +39,8 @@ class Engine:
             return sparse_work(data, task, params)
 
         def finish(result: Array, per_frame: bool) -> Array:
+            if task in DERIVED:
+                return result
             return result.reshape((*nav, *result.shape[1:])) if per_frame else result.reshape(sig)
 
         if "roi" in params:
@@ -127,6 +137,11 @@ def blockwise(
         ), np.concatenate
     if task == "max":
         return (lambda block: block.max(axis=0)), lambda parts: np.max(parts, axis=0)
+    if task in DERIVED:
+        middle = np.s_[:, sig[0] // 4 : -(sig[0] // 4), sig[1] // 4 : -(sig[1] // 4)]
+        if task == "cropped-sum":
+            return (lambda block: block[middle].sum(axis=0, dtype=exact(block, len(block)))), add
+        return (lambda block: binned(block).max(axis=0)), lambda parts: np.max(parts, axis=0)
     if task == "logsum":
         return logsum, add
     if task == "com":

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from format_data import load_options
-from work import Array, UnsupportedError, dense_masks, disk_masks, scattered_roi
+from work import DERIVED, Array, UnsupportedError, binned, dense_masks, disk_masks, scattered_roi
 
 #: Class, module, and the buffer to look at.
 BUILT_IN = {
@@ -67,6 +67,9 @@ class Engine:
         if params.get("fresh"):
             return lambda: run(self.load(context, data))
         dataset = self.load(context, data)
+        if self.package == "framefold" and task in DERIVED:
+            middle = ",".join(f"{n // 4}:{-(n // 4)}" for n in data["sig"])
+            dataset = dataset.pipe("bin 2" if task == "binned-max" else f"crop {middle}")
         return lambda: run(dataset)
 
     def load(self, context: Any, data: dict[str, Any]) -> Any:
@@ -95,6 +98,8 @@ class Engine:
     ) -> tuple[Callable[[], Any], str]:
         """Find what makes the UDF of a task, and its buffer."""
         sig = tuple(data["sig"])
+        if self.package == "framefold":
+            task = task.split("-")[1] if task in DERIVED else task
         if task in BUILT_IN:
             name, module, buffer = BUILT_IN[task]
             try:
@@ -177,7 +182,25 @@ def python_udf(base: Any, task: str, params: dict[str, Any]) -> Callable[[], Any
         def merge(self, dest: Any, src: Any) -> None:
             dest.result[:] = np.maximum(dest.result, src.result)
 
+    class CroppedSum(Sum):
+        def get_result_buffers(self) -> Any:
+            shape = tuple(n // 2 for n in self.meta.dataset_shape.sig)
+            return {"result": self.buffer(kind="single", extra_shape=shape, dtype="uint64")}
+
+        def process_frame(self, frame: Any) -> None:
+            y, x = (n // 4 for n in frame.shape)
+            self.results.result[:] += frame[y:-y, x:-x]
+
+    class BinnedMax(CroppedSum):
+        def process_frame(self, frame: Any) -> None:
+            self.results.result[:] = np.maximum(self.results.result, binned(frame))
+
+        def merge(self, dest: Any, src: Any) -> None:
+            dest.result[:] = np.maximum(dest.result, src.result)
+
     tasks = {
+        "cropped-sum": CroppedSum,
+        "binned-max": BinnedMax,
         "frame-noop": NoOp,
         "frame-sum": FrameSum,
         "tile-sum": TileSum,

@@ -13,6 +13,10 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 
+#: What is done on frames that are made of others: the middle half of each axis, and bins of 2 × 2.
+DERIVED = ("cropped-sum", "binned-max")
+
+
 class UnsupportedError(Exception):
     """An engine cannot do this; it is left out of the case, with these words."""
 
@@ -52,3 +56,12 @@ def scattered_roi(nav: tuple[int, ...], fraction: float) -> npt.NDArray[np.bool_
     roi = np.zeros(n_frames, dtype=bool)
     roi[chosen] = True
     return roi.reshape(nav)
+
+
+def binned(frames: Array) -> Array:
+    """Sums of 2 × 2 pixels of uint16."""
+    sums = np.zeros((*frames.shape[:-2], *(n // 2 for n in frames.shape[-2:])), np.uint32)
+    for y in (0, 1):
+        for x in (0, 1):
+            sums += frames[..., y::2, x::2]
+    return sums
