@@ -54,7 +54,8 @@ class Sliced:
         self.ndim = len(frames.shape)
 
     def __getitem__(self, index: Any) -> Array:
-        return np.asarray(self.frames[index[0]] if isinstance(index, tuple) else self.frames[index])
+        frames, *of_frame = index if isinstance(index, tuple) else (index,)
+        return np.asarray(self.frames[frames])[(slice(None), *of_frame)]
 
 
 def graph(data: dict[str, Any], task: str, params: dict[str, Any]) -> Any:
