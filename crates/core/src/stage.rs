@@ -43,9 +43,14 @@ pub trait Stage: Send + Sync + Debug + Display {
         Some(vec![AxisMap::SAME; self.output().shape.len()])
     }
 
-    /// The smallest sensible tile on the axes of the frames it gives, by that of those it takes.
+    /// The smallest sensible tile on the axes of the frames it gives, by that of those it takes: as
+    /// large, or a pixel if the axes are others.
     fn base_shape(&self, input: &[usize]) -> Vec<usize> {
-        input.iter().zip(&self.output().shape).map(|(&base, &len)| base.min(len)).collect()
+        let shape = &self.output().shape;
+        match self.axes() {
+            Some(_) => input.iter().zip(shape).map(|(&base, &len)| base.min(len)).collect(),
+            None => vec![1; shape.len()],
+        }
     }
 
     /// Whether the cells it gives for a slice are those of [`StagePart::read`] as they are: nothing is

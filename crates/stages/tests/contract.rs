@@ -1,10 +1,14 @@
 //! Every stage, and pairs of them, held to the laws of a source: any part of a frame, read in any tiles,
 //! is that part of the whole frame.
 
-use framefold_core::{DType, Dataset, Error, Result};
+use framefold_core::{
+    AxisMap, DType, Dataset, DenseTile, Error, FrameIndices, FrameKind, Result, SigSlice, Stage,
+    StagePart, TileFrames,
+};
 use framefold_io::{MemoryArray, MemorySource, pipe};
 use framefold_stages::{STAGES, make};
 use framefold_testkit::check_source;
+use std::fmt;
 use std::sync::Arc;
 
 /// Seven frames of no particular values. Floats are numbers between 0 and 1.
@@ -226,4 +230,77 @@ fn what_bins_leave_out_is_said() {
     assert!(warnings.contains("the last [1, 2] pixels of the axes"), "{warnings}");
     let fitting = staged(DType::U16, &[8, 12], "bin 4").unwrap();
     assert!(fitting.source().info().warnings.is_empty());
+}
+
+/// A stage from outside, whose frames have other axes: each pixel, and whether its value is even.
+#[derive(Debug)]
+struct Doubled {
+    input: FrameKind,
+    output: FrameKind,
+}
+
+impl fmt::Display for Doubled {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("doubled")
+    }
+}
+
+impl Stage for Doubled {
+    fn input(&self) -> &FrameKind {
+        &self.input
+    }
+
+    fn output(&self) -> &FrameKind {
+        &self.output
+    }
+
+    fn axes(&self) -> Option<Vec<AxisMap>> {
+        None
+    }
+
+    fn part(&self, sig: &SigSlice) -> Result<Box<dyn StagePart + '_>> {
+        let (origin, shape) = (sig.origin()[..1].to_vec(), sig.shape()[..1].to_vec());
+        let read = SigSlice::try_within(origin, shape, &self.input.shape)?;
+        Ok(Box::new(DoubledPart { read, first: sig.origin()[1], n: sig.shape()[1] }))
+    }
+}
+
+struct DoubledPart {
+    read: SigSlice,
+    first: usize,
+    n: usize,
+}
+
+impl StagePart for DoubledPart {
+    fn read(&self) -> &SigSlice {
+        &self.read
+    }
+
+    fn apply(&mut self, tile: &DenseTile<'_>, _: &FrameIndices<'_>, out: &mut [u8]) -> Result<()> {
+        // Frames may lie apart.
+        let TileFrames::U8(view) = tile.frames() else {
+            return Err(Error::bug("pixels of another dtype"));
+        };
+        for (&cell, out) in view.frames().flatten().zip(out.chunks_exact_mut(self.n)) {
+            let both = [cell, u8::from(cell % 2 == 0)];
+            out.copy_from_slice(&both[self.first..self.first + self.n]);
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn a_stage_from_outside_may_have_other_axes() {
+    use framefold_io::{Calibrate, parse_steps};
+    let facts = Calibrate { pixel_size: parse_steps("2mrad").unwrap(), ..Calibrate::default() };
+    let known = facts.apply(frames(DType::U8, &[9]).unwrap()).unwrap();
+    let doubled = pipe(known, |input| {
+        let output = FrameKind { shape: vec![9, 2], dtype: DType::U8 };
+        Ok(Arc::new(Doubled { input, output }))
+    });
+    let doubled = doubled.unwrap();
+    check_source(doubled.source().as_ref()).unwrap();
+    // Nothing is known of axes that are others.
+    let shown: Vec<String> = doubled.axes()[1..].iter().map(ToString::to_string).collect();
+    assert_eq!(shown, ["y: 9", "x: 2"]);
 }

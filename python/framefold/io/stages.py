@@ -175,8 +175,9 @@ class Cast(_TextStage):
     Parameters
     ----------
     dtype
-        Values that it cannot hold are clipped to its range; floats become integers by leaving out
-        their fractions, and NaN becomes 0. Complex pixels do not become real.
+        Values beyond the range of an integer are clipped to it, those beyond a float become
+        infinite; floats become integers by leaving out their fractions, and NaN becomes 0. Complex
+        pixels do not become real.
     """
 
     def __init__(self, dtype: npt.DTypeLike) -> None:

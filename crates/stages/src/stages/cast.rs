@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(super) const ROW: StageRow = StageRow {
     name: "cast",
-    summary: "pixels of another dtype, clipped to what that can hold",
+    summary: "pixels of another dtype, clipped to the range of an integer",
     value: "DTYPE",
     options: &[],
     example: "float32",
