@@ -252,6 +252,47 @@ def test_what_costs_is_said_and_is_not_wrong(dataset, in_one_process):
     assert report.findings[1].wrong is False
 
 
+class Brightest(ff.UDF):
+    """The brightest value of each pixel and the sum of each frame, compiled, merge included."""
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        return {"most": self.buffer("sig", dtype="int64"), "sum": self.buffer("nav", dtype="int64")}
+
+    @ff.compiled
+    def process_frame(self, frame):
+        for y in range(frame.shape[0]):
+            for x in range(frame.shape[1]):
+                self.results.most[y, x] = max(self.results.most[y, x], frame[y, x])
+                self.results.sum[0] += frame[y, x]
+
+    @ff.compiled
+    def postprocess(self):
+        self.results.most += 1
+
+    @ff.compiled
+    def merge(self, dest, src):
+        dest.sum = src.sum
+        dest.most = np.maximum(dest.most, src.most)
+
+
+class Replaces(Brightest):
+    @ff.compiled
+    def merge(self, dest, src):
+        dest.sum = src.sum
+        dest.most = src.most
+
+
+def test_compiled_functions(dataset, in_one_process):
+    pytest.importorskip("numba")
+    report = ff.check_udf(Brightest(), dataset)
+    assert not report.findings
+    assert report.time.endswith("ms for a run with two partitions, compiled")
+    assert [finding.rule for finding in ff.check_udf(Replaces(), dataset).findings] == ["merge"]
+
+
 def test_aux_data_are_cut_as_the_data_are(dataset, in_one_process):
     weights = np.arange(90.0).reshape(9, 10)
     for given in (weights, weights.reshape(-1)):
