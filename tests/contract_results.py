@@ -423,6 +423,73 @@ class Results:
         finally:
             sys.modules.pop(name, None)
 
+    @pytest.mark.filterwarnings("ignore::framefold.warnings.ThreadsInsteadWarning")
+    @pytest.mark.parametrize("cls", ["AsModule", "Through", "Within", "OfAClass"])
+    def test_modules_that_code_refers_to_as_modules(self, ctx, tmp_path, monkeypatch, cls):
+        """As in ``helpers.f(x)``: what workers imported before must not be taken for it."""
+        name, own = f"helpers_of_{tmp_path.name}", f"own_of_{tmp_path.name}"
+        monkeypatch.syspath_prepend(tmp_path)
+        monkeypatch.setattr(sys, "dont_write_bytecode", True)
+        dataset = ctx.load("memory", data=np.zeros((4, 2, 4, 4), "float32"), num_partitions=4)
+
+        def level(scale, limit):
+            try:
+                found = set(ctx.run_udf(dataset, vars(module)[cls]())["level"].data.reshape(-1))
+            except FramefoldError as error:
+                told = str(error)
+                assert f"{name}." in told
+                assert "is not the same in worker processes" in told
+            else:
+                assert found == {scale * 10 + limit}
+
+        try:
+            (tmp_path / f"{name}.py").write_text(HELPERS.format(scale=1))
+            (tmp_path / f"{own}.py").write_text(REFERS_TO_HELPERS.format(helpers=name))
+            module = importlib.import_module(own)
+            helpers = sys.modules[name]
+            (found,) = set(ctx.run_udf(dataset, vars(module)[cls]())["level"].data.reshape(-1))
+            assert found == 10
+            helpers.LIMITS["low"] = 3
+            level(1, 3)
+            (tmp_path / f"{name}.py").write_text(HELPERS.format(scale=2))
+            importlib.reload(helpers)
+            level(2, 0)
+        finally:
+            sys.modules.pop(name, None)
+            sys.modules.pop(own, None)
+
+
+HELPERS = """
+LIMITS = {{"low": 0}}
+def helper():
+    return {scale} * 10 + LIMITS["low"]
+class Helper:
+    def help(self):
+        return {scale} * 10 + LIMITS["low"]
+"""
+
+REFERS_TO_HELPERS = """
+import {helpers} as helpers
+from framefold.udf import UDF
+class Base(UDF):
+    def get_result_buffers(self):
+        return {{"level": self.buffer(kind="nav")}}
+class AsModule(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = helpers.helper()
+def through():
+    return helpers.helper()
+class Through(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = through()
+class Within(Base):
+    def process_frame(self, frame):
+        import {helpers} as mine
+        self.results.level[:] = mine.helper()
+class OfAClass(Base):
+    def process_frame(self, frame):
+        self.results.level[:] = helpers.Helper().help()
+"""
 
 OF_A_MODULE = """
 import math

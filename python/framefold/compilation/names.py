@@ -6,7 +6,6 @@ belong to the fingerprint, as do the functions that it calls.
 
 from __future__ import annotations
 
-import dis
 import hashlib
 import sys
 import sysconfig
@@ -18,33 +17,12 @@ from typing import Any
 import numpy as np
 
 from framefold.common import _foreign
+from framefold.common.user_code import globals_in, names_in
 from framefold.compilation.marks import MARK
 
 
 class UncertainError(Exception):
     """A function uses a value that has no fingerprint."""
-
-
-def names_in(code: CodeType) -> set[str]:
-    """All names of attributes and globals in a piece of code and those within it."""
-    names = set(code.co_names)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= names_in(constant)
-    return names
-
-
-def globals_in(code: CodeType) -> set[str]:
-    """The names of globals alone: a parameter of that name is something else."""
-    names = {each.argval for each in dis.get_instructions(code) if each.opname in GLOBAL}
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            names |= globals_in(constant)
-    return names
-
-
-#: The instructions that take a value from the globals.
-GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
 
 
 def functions_of(function: FunctionType) -> Iterator[FunctionType]:

@@ -1,7 +1,8 @@
 """Classes and functions on their way to workers, which may have others of the same name.
 
 Workers import what lies in folders of installed packages. All other code is sent as it is here: a
-module may have been reloaded or assigned to since, or be found elsewhere there, or not at all.
+module may have been reloaded or assigned to since, or be found elsewhere there, or not at all. What
+it refers to as a module, workers import, and what is used of it has to be the same there.
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ import importlib
 import io
 import pickle
 import sys
-import sysconfig
 import types
 import zlib
+from collections.abc import Sequence
 from functools import cache, partial
-from pathlib import PurePath
 from typing import Any
 
 from framefold.common import _foreign
+from framefold.common.user_code import Facts, Use, facts, is_of_user, modules_used, of_code
 from framefold.executor._wire import pickles
 from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF
@@ -48,7 +49,9 @@ class Code:
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"
         else:
-            return _made, (file.getvalue(), _PYTHON)
+            uses = pickler.uses
+            names = [(module.__name__, sorted(names)) for module, names in uses]
+            return _made, (file.getvalue(), _PYTHON, names, facts(uses))
         digests = {name: _digest(sys.modules[name]) for name in sorted(pickler.modules)}
         return _imported, (pickles.packed(self._value), digests, reason)
 
@@ -71,6 +74,8 @@ def _pickler_of_code() -> Any:
             super().__init__(file, protocol=5)
             #: Whose code was taken along, and could be imported.
             self.modules: set[str] = set()
+            #: What it uses of modules that are imported there.
+            self.uses: list[Use] = []
 
         def reducer_override(self, obj: Any) -> Any:
             if not isinstance(obj, (type, types.FunctionType)) or not is_of_user(obj.__module__):
@@ -80,6 +85,7 @@ def _pickler_of_code() -> Any:
             if isinstance(obj, type):
                 reduced = _foreign.reduced_class(obj)
             else:
+                self.uses += modules_used(obj)
                 reduced = _foreign.reduced_function(self, obj)
             if isinstance(obj, type) and issubclass(obj, UDF):
                 # A worker would take the class that it has made of it before, with other bases.
@@ -98,23 +104,38 @@ class _Limited(io.BytesIO):
         return super().write(data)
 
 
-def _made(data: bytes, python: tuple[int, int]) -> Any:
+def _made(
+    data: bytes,
+    python: tuple[int, int],
+    uses: Sequence[tuple[str, list[str]]] = (),
+    expected: Facts | None = None,
+) -> Any:
     """What becomes of code that was sent as it is.
 
     Raises
     ------
     DifferentCodeError
-        If nothing can be made of it there.
+        If nothing can be made of it there, or a module that it uses is not the same.
     """
     try:
         if python != _PYTHON:
             raise ImportError(f"it is of Python {python[0]}.{python[1]}")
-        return pickle.loads(data)
+        found = facts((importlib.import_module(name), set(names)) for name, names in uses)
+        value = pickle.loads(data)
     except Exception as error:
         raise DifferentCodeError(
             f"code cannot be made of what was sent ({type(error).__name__}: {error}); see that "
             f"workers have what it imports, and the same version of Python"
         ) from error
+    expected = expected or {}
+    for path in sorted(found.keys() | expected.keys()):
+        if found.get(path) != expected.get(path):
+            raise DifferentCodeError(
+                f"{path} is not the same in worker processes, which import modules once; make "
+                f"another context, whose workers import them anew. What code refers to by its own "
+                f"name, after 'from module import name', is sent as it is here"
+            )
+    return value
 
 
 def _imported(by_name: bytes, digests: dict[str, int], reason: str) -> Any:
@@ -144,39 +165,7 @@ def _digest(module: types.ModuleType) -> int:
             members = {f"{name}.{member}": value for member, value in vars(value).items()}
         for each, member in members.items():
             if isinstance(member, types.FunctionType):
-                found.append((each, *_of_code(member.__code__)))
+                found.append((each, *of_code(member.__code__)))
             elif isinstance(member, (int, float, complex, str)) and not each.startswith("__"):
                 found.append((each, member))
     return zlib.crc32(repr(found).encode())
-
-
-def _of_code(code: types.CodeType) -> tuple[Any, ...]:
-    """What makes up a piece of code, without where it comes from."""
-    constants = [
-        _of_code(each) if isinstance(each, types.CodeType) else each for each in code.co_consts
-    ]
-    return code.co_code, code.co_names, constants
-
-
-#: Where the modules of libraries are.
-_LIBRARIES = tuple(
-    path
-    for key in ("stdlib", "platstdlib", "purelib", "platlib")
-    if (path := sysconfig.get_path(key)) is not None
-)
-
-
-@cache
-def is_of_user(name: str | None) -> bool:
-    """Whether the module of that name lies outside of the folders of installed packages."""
-    if name is None or name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
-        return False
-    if name == "__main__":
-        return True
-    file = getattr(sys.modules.get(name), "__file__", None)
-    if file is None:  # built into Python, or made by the program
-        return name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names
-    # Packages may be installed for one user, and systems have other folders for them.
-    folders = PurePath(file).parts
-    in_library = "site-packages" in folders or "dist-packages" in folders
-    return not (in_library or file.startswith(_LIBRARIES))
