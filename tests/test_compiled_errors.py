@@ -158,6 +158,9 @@ def case(line):
         ("eval('1')", "eval"),
         ("self.results.x[0] = LISTED[0]", "LISTED"),
         ("self.results.x[0] = THING.k", "THING"),
+        # Numba's own code fails on these.
+        ("self.results.x[0] = frame[frame > 3].sum()", "Numba fails with AssertionError"),
+        ("self.results.x += frame[0, :1].astype(np.uint64)", "Numba fails with AttributeError"),
     ],
 )
 def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
@@ -173,6 +176,12 @@ def test_what_cannot_be_compiled_is_named_with_its_line(ctx, line, said):
 
 def unmarked(value):
     return value
+
+
+def test_what_numba_fails_on_in_map(ctx):
+    chosen = ff.compiled(lambda frame: frame[frame > 3].sum())
+    with pytest.raises(UDFError, match=r"compiled: line \d+ of .*Numba fails with Assertion"):
+        ctx.map(dataset(ctx, DATA), chosen)
 
 
 def test_options():

@@ -10,6 +10,7 @@ from typing import Any
 
 import numba
 from llvmlite import ir
+from numba.core import ir as numba_ir
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.errors import NumbaError
 
@@ -167,6 +168,8 @@ def return_type(function: FunctionType, dtype: str, ndim: int) -> str:
         made.compile((frame,))
     except NumbaError as error:
         raise cannot("map", function, error) from None
+    except Exception as error:
+        raise cannot("map", function, error) from error
     found = made.overloads[(frame,)].signature.return_type
     if isinstance(found, nt.Array):
         found = found.dtype
@@ -186,7 +189,7 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     text = _COLOURS.sub("", str(getattr(error, "msg", None) or error))
     place = _place(function, text, error)
     if not isinstance(error, NumbaError):
-        text = f"{type(error).__name__}: {text}"
+        text = f"Numba fails with {type(error).__name__} {text}".rstrip()
     lines = [line.strip() for line in text.splitlines()]
     skipped = (
         "File ",
@@ -214,6 +217,19 @@ def cannot(udf: str, function: FunctionType, error: Any) -> UDFError:
     return made
 
 
+def _reached(error: Exception, file: str) -> Any:
+    """Where in the user's code Numba was when its own code failed."""
+    found, entry = None, error.__traceback__
+    while entry is not None:
+        for value in entry.tb_frame.f_locals.values():
+            # Not `getattr`, which structs of Numba answer by an error.
+            loc = getattr(value, "__dict__", {}).get("loc")
+            if isinstance(loc, numba_ir.Loc) and str(loc.filename) == file:
+                found = loc
+        entry = entry.tb_next
+    return found
+
+
 def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str]:
     """File and line of the user's code that an error is about, and the line."""
     import linecache
@@ -231,7 +247,7 @@ def _place(function: FunctionType, text: str, error: Any) -> tuple[str, int, str
             if instruction.argval == error.name:
                 files.append((own, line))
     mine = [(name, line) for name, line in files if os.path.basename(name) == os.path.basename(own)]
-    loc = getattr(error, "loc", None)
+    loc = getattr(error, "loc", None) if isinstance(error, NumbaError) else _reached(error, own)
     if loc is not None and os.path.basename(str(loc.filename)) == os.path.basename(own):
         mine.append((own, int(loc.line)))
     outer = [(name, line) for name, line in files if "numba" not in name.split(os.sep)]
