@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from framefold.common import _foreign
-from framefold.common.user_code import globals_in, names_in
+from framefold.common._user_code import globals_in, names_in
 from framefold.compilation.marks import MARK
 
 

@@ -18,7 +18,7 @@ from functools import cache, partial
 from typing import Any
 
 from framefold.common import _foreign
-from framefold.common.user_code import Facts, Use, facts, is_of_user, modules_used, of_code
+from framefold.common._user_code import Facts, Use, facts, is_of_user, modules_used, of_code
 from framefold.executor._wire import pickles
 from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
+from framefold.common._user_code import names_in
 from framefold.common.udf import NUMPY, SCIPY_CSR, SCIPY_CSR_ARRAY
-from framefold.common.user_code import names_in
 from framefold.compilation.marks import NO_NUMBA, numba_is_installed, options_of
 from framefold.compilation.names import functions_of
 from framefold.compilation.plan import (
