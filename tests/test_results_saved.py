@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -234,7 +235,7 @@ def test_files_are_replaced_if_asked_and_whole(results, tmp_path, ending):
     path = tmp_path / f"x{ending}"
     image = results["image"]
     assert image.save(str(path)) == path
-    with pytest.raises(InvalidArgumentError, match="exists"):
+    with pytest.raises(InvalidArgumentError, match=rf"{re.escape(path.name)}': .* exists"):
         image.save(path)
     image.save(path, overwrite=True)
     assert os.listdir(tmp_path) == [path.name]

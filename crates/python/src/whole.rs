@@ -31,7 +31,9 @@ impl WholeFile {
     #[pyo3(signature = (path, replace, folder=false))]
     fn new(py: Python<'_>, path: PathBuf, replace: bool, folder: bool) -> PyResult<Self> {
         let kind = if folder { OutputKind::ZarrGroup } else { OutputKind::File };
-        let output = WholeOutput::create(&path, kind, replace, &[]).or_raise(py)?;
+        let output = WholeOutput::create(&path, kind, replace, &[])
+            .map_err(|error| error.with_path(&path))
+            .or_raise(py)?;
         let part = output.part().to_path_buf();
         Ok(WholeFile { output: Mutex::new(Some(output)), part })
     }
