@@ -159,6 +159,23 @@ def test_after_a_run_on_a_kernel_the_object_knows_it_too(ctx, dataset, udf):
     udf.get_task_data()
 
 
+@pytest.mark.parametrize("udf", [Learns(), SumUDF(), CoMUDF()])
+def test_after_a_delayed_run_the_object_has_no_results(ctx, dataset, udf):
+    ctx.run_udf(dataset, udf)
+    roi = np.zeros((4, 5), bool)
+    roi[1] = True
+    with ff.Context.make_with("delayed") as delayed:
+        result = delayed.run_udf(dataset, udf, roi=roi)
+        assert udf.meta.slice is None
+        np.testing.assert_array_equal(udf.meta.roi, roi)
+        # Neither initial values nor those of the run before.
+        assert len(udf.results) == 0
+        for name in result:
+            with pytest.raises(AttributeError, match=f"no result buffer '{name}'"):
+                getattr(udf.results, name)
+            assert result[name].valid_mask.any()
+
+
 def test_one_object_twice_in_a_list(ctx, dataset):
     udf = Learns()
     udf.factor = 2.0

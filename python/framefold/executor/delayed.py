@@ -21,8 +21,9 @@ from framefold.executor.utils.dask_buffer import DaskResultBufferWrapper
 from framefold.run.results import UDFResultDict
 from framefold.udf._resources import get_resources_for_backends
 from framefold.udf.base import UDF
+from framefold.udf.data import UDFData
 from framefold.udf.engine.declarations import Buffers, declared_buffers
-from framefold.udf.engine.native import declared_by
+from framefold.udf.engine.native import declared_by, leave_behind
 from framefold.udf.engine.preprocessed import MainSideState
 from framefold.udf.native import as_udf
 
@@ -97,7 +98,11 @@ class DelayedJobExecutor(JobExecutor):
         for bridge in run.bridges:
             if bridge is not None:
                 _preprocess(run, bridge)
-        return _results(DelayedRun(run, tells=progress is not None), declared, progress)
+        delayed = DelayedRun(run, tells=progress is not None)
+        for udf, bridge in zip(run.udfs, run.bridges, strict=True):
+            if bridge is None:
+                leave_behind(udf, run.dataset, run.roi, [], delayed.valid)
+        return _results(delayed, declared, progress)
 
     @staticmethod
     def get_resources_from_udfs(
@@ -141,6 +146,8 @@ def _preprocess(run: Run, bridge: Bridge) -> None:
     plan = run.plan
     task = bridge.describe_run(plan.tile_depth, list(plan.tile_shape), plan.n_partitions).merger()
     bridge.main_state = MainSideState(task.udf, task.arrays)
+    # Twins merge later: what this object has are the initial values, which are no results.
+    task.udf.results = UDFData("result buffer")
     bridge.has_ended = True
 
 
