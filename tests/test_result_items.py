@@ -66,6 +66,25 @@ def test_items_are_buffers(ctx, dataset, data, sums, roi):
     np.testing.assert_array_equal(result["total"].data, 2.0 * data[mask].sum(axis=0))
 
 
+@pytest.mark.parametrize("executor", ["inline", "processes", "delayed"])
+def test_items_of_both_sides_of_a_merge_are_buffers(executor, data, sums):
+    class Both(Items):
+        def merge(self, dest, src):
+            assert dest.scaled is None
+            assert src["scaled"] is None
+            dest["x"].data[:] = src["x"].data
+            dest["two"].raw_data[:] = src["two"].raw_data
+            dest.get_buffer("total").data[:] += src["total"].data
+            dest["total"] += 0
+
+    with ff.Context.make_with(executor) as ctx:
+        dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
+        result = ctx.run_udf(dataset, Both())
+        np.testing.assert_array_equal(result["x"].data, sums)
+        np.testing.assert_array_equal(result["two"].data[..., 1], sums)
+        np.testing.assert_array_equal(result["total"].data, 2.0 * data.sum(axis=(0, 1)))
+
+
 def test_items_warn(dataset):
     with pytest.warns(UseDiscouragedWarning):
         ff.Context.make_with("inline").run_udf(dataset, Items())

@@ -493,6 +493,8 @@ class MergeTask:
         warned = self.bridge.warned
         dest = MergeData("result buffer", views, warned)
         src = MergeData("result buffer", partial, warned)
+        for side in (dest, src):
+            side._declare(self.buffers)
         merge: Callable[..., Any] = self.udf.merge
         returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
         if isinstance(returned, Mapping):
