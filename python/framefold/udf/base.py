@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -31,6 +31,7 @@ from framefold.udf._mixins import (
     check_cast,
 )
 from framefold.udf._resources import get_resources_for_backends
+from framefold.udf._with_params import check_names
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.meta import UDFMeta
 from framefold.warnings import UseDiscouragedWarning
@@ -168,6 +169,40 @@ class UDF(BackendConstants):
     def copy_for_partition(self, partition: object = None, roi: object = None) -> Self:
         """A clean copy of this UDF, for one partition."""
         return self.new_for_partition(self._kwargs, partition, roi)
+
+    def with_params(self, **params: Any) -> Self:
+        """A clean copy of this UDF with some parameters changed.
+
+        It is made as those for partitions are: the class is called with what the constructor
+        passed to ``UDF.__init__``, where ``params`` take the place of what is there. The parameters
+        that stay are the same objects; attributes that were set on the object, and what it has
+        learned in a run, do not go along.
+
+        Parameters
+        ----------
+        **params
+            The parameters to change, by their names in ``self.params``.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such parameter.
+        """
+        return self.new_for_partition(self._changed(params), None, None)
+
+    def _changed(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What the class is called with for a copy with these parameters changed."""
+        if "_kwargs" not in self.__dict__:
+            raise UDFException(
+                f"{type(self).__name__}.__init__ does not call super().__init__; it has to pass "
+                f"all parameters on to it, as keyword arguments"
+            )
+        check_names(type(self).__name__, params, self._parameter_names())
+        return {**self._kwargs, **params}
+
+    def _parameter_names(self) -> Iterable[str]:
+        """The parameters that can be changed."""
+        return self._kwargs
 
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """Declare the result buffers: name to :meth:`buffer`.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from enum import IntEnum
 from math import inf, isfinite, isnan
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from framefold.udf._vector_field import (
     guess_corrections,
     magnitude,
 )
+from framefold.udf._with_params import ClassOrObject, check_names
 from framefold.udf.base import UDF, own_method
 
 if TYPE_CHECKING:
@@ -162,8 +164,8 @@ class CoMUDF(UDF):
         _regression(com_params.regression)
         super().__init__(com_params=com_params)
 
-    @classmethod
-    def with_params(
+    @ClassOrObject
+    def with_params(  # type: ignore[override] # on the class, it makes a new one
         cls,
         *,
         cy: float | None = None,
@@ -173,9 +175,32 @@ class CoMUDF(UDF):
         scan_rotation: float = 0.0,
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
-    ) -> CoMUDF:
-        """The same as the class with these parameters: the reference's way to write it."""
+    ) -> Self:
+        """The same as the class with these parameters: the reference's way to write it.
+
+        Of an object, a copy that keeps all parameters but those that are given, as
+        :meth:`framefold.udf.UDF.with_params`.
+        """
         return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
+
+    def _changed(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        check_names(type(self).__name__, params, self._parameter_names())
+        own = {name: value for name, value in params.items() if name in CoMParams._fields}
+        others = {name: value for name, value in params.items() if name not in own}
+        com_params: CoMParams = others.get("com_params", self._kwargs["com_params"])
+        if own and "com_params" in others:
+            raise InvalidArgumentError(
+                "CoMUDF: got both com_params and others; pass all of them by name, or "
+                "com_params._replace(…)"
+            )
+        return {
+            **self._kwargs,
+            **others,
+            "com_params": com_params._replace(**own) if own else com_params,
+        }
+
+    def _parameter_names(self) -> Iterable[str]:
+        return dict.fromkeys((*CoMParams._fields, *self._kwargs))
 
     def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any] | None:
         params: CoMParams = self.params.com_params

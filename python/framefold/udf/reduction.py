@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -66,6 +67,9 @@ class ReductionUDF(UDF):
             name: _dtype_name(value) if self._kinds[name] == "dtype" else value
             for name, value in given.items()
         }
+
+    def _parameter_names(self) -> Iterable[str]:
+        return "reduction", *self._kinds
 
     def _doubts(self, dataset: DataSet) -> list[str]:
         parameters = self._native_parameters(dataset.dtype)

@@ -1,0 +1,55 @@
+"""Copies of functions with other parameters: what names may be changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from framefold.exceptions import InvalidArgumentError
+
+
+def check_names(udf: str, names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse parameters that a function does not have.
+
+    Parameters
+    ----------
+    udf
+        How the message calls the function.
+    names
+        Of the parameters to change.
+    known
+        Of those that it has.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it does not have one of them.
+    """
+    known = list(known)
+    for name in names:
+        if name in known:
+            continue
+        similar = get_close_matches(name, known, 1)
+        closest = f", did you mean {similar[0]!r}" if similar else ""
+        there = f"its parameters are {', '.join(known)}" if known else "it has none"
+        raise InvalidArgumentError(f"{udf} has no parameter {name!r}{closest}; {there}")
+
+
+if TYPE_CHECKING:
+    ClassOrObject = classmethod
+else:
+
+    class ClassOrObject(classmethod):
+        """A class method for :meth:`framefold.udf.UDF.with_params`, which objects keep.
+
+        Called on the class, it is what is written; called on an object, it is the method of
+        ``UDF``: as a mere class method, it would forget the parameters of the object.
+        """
+
+        def __get__(self, instance: Any, owner: type | None = None) -> Any:
+            if instance is None:
+                return super().__get__(instance, owner)
+            from framefold.udf.base import UDF
+
+            return UDF.with_params.__get__(instance)
