@@ -84,6 +84,7 @@ SECTIONS = (
                     "guide/reductions",
                     "guide/masks",
                     "guide/stages",
+                    "guide/passes",
                     "guide/results",
                     "guide/roi",
                     "guide/corrections",

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from framefold.udf.native import NativeUDF
     from framefold.udf.raw import PickUDF
     from framefold.udf.reduction import ReductionUDF
+    from framefold.udf.references import from_result
     from framefold.udf.stddev import StdDevUDF
     from framefold.udf.sum import SumUDF
     from framefold.udf.sumsigudf import SumSigUDF
@@ -79,6 +80,7 @@ __all__ = [
     "compiled",
     "example_files",
     "example_scan",
+    "from_result",
     "install_as_libertem",
     "register_format",
 ]
@@ -112,6 +114,7 @@ _LAZY = {
     "compiled": "framefold.compilation.marks",
     "example_files": "framefold.utils.example",
     "example_scan": "framefold.utils.example",
+    "from_result": "framefold.udf.references",
     "install_as_libertem": "framefold.compat.as_libertem",
     "register_format": "framefold.io.dataset._own",
 }

@@ -25,13 +25,15 @@ from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
-from framefold.run.plan import Run, plan_run
+from framefold.run.passes import passes_of
+from framefold.run.plan import Run, checked_udfs, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
 from framefold.run.results import (
     UDFResultDict,
     UDFResults,
     UDFResultTuple,
     at_once,
+    in_a_while,
     result_of,
 )
 from framefold.udf.base import UDF
@@ -238,6 +240,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     ) -> Any:
         """Run one or several UDFs over a data set, in one pass.
 
+        UDFs that have results of others as parameters (:func:`framefold.from_result`) run in a
+        pass after them.
+
         Parameters
         ----------
         dataset
@@ -300,18 +305,26 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         udf = as_udf(udf)
         single = isinstance(udf, UDF)
-        run = self._prepare(dataset, udf, roi, corrections, backends)
-        run.tell_oddities()
-        reporter = progress_reporter(progress)
-        later = self.executor.later(run, reporter, plots)
-        if later is not None:
-            return result_of(later, single) if sync else at_once(later, single)
-        reporting = RunProgress(reporter, run.partitions)
+        udfs = checked_udfs(udf)
+        passes = passes_of(udfs, roi)
+        if passes is not None:
+            how = (
+                lambda udfs, roi: self._prepare(dataset, udfs, roi, corrections, backends),
+                lambda run, plots: self._begin(run, progress, plots),
+                plots,
+            )
+            if not sync:
+                return in_a_while(passes.run_async(*how), single)
+            return result_of(passes.run(*how), single)
+        run = self._prepare(dataset, udfs, roi, corrections, backends)
+        begun = self._begin(run, progress, plots)
+        if isinstance(begun, tuple):
+            return result_of(begun, single) if sync else at_once(begun, single)
         if not sync:
             from framefold.run.aio import awaited
 
-            return awaited(_async_generator(self._generator(run, reporting, plots)), single)
-        with self._generator(run, reporting, plots) as steps:
+            return awaited(_async_generator(begun), single)
+        with begun as steps:
             results = steps.run_to_end()
         return result_of(results, single)
 
@@ -574,8 +587,17 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
 
         Reads no pixel. Parameters as for :meth:`run_udf`.
         """
-        run = self._prepare(dataset, udf, roi, corrections, backends)
-        return run.plan.explain() + dataset._explain() + self.executor.explain(run)
+        udfs = checked_udfs(udf)
+
+        def explain(run: Run) -> str:
+            return run.plan.explain() + dataset._explain() + self.executor.explain(run)
+
+        passes = passes_of(udfs, roi)
+        if passes is None:
+            return explain(self._prepare(dataset, udfs, roi, corrections, backends))
+        return passes.explain(
+            lambda udfs, roi: self._prepare(dataset, udfs, roi, corrections, backends), explain
+        )
 
     def _plan(
         self, dataset: DataSet, udfs: Iterable[UDF], roi: Any
@@ -604,6 +626,17 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         run = plan_run(dataset, udf, roi, executor.threads, *options)
         run.executor, run.backends = executor, backends
         return run
+
+    def _begin(
+        self, run: Run, progress: bool | ProgressReporter, plots: Any
+    ) -> ResultGenerator | tuple[UDFResultDict, ...]:
+        """The steps of a run, or its results if they are computed later."""
+        run.tell_oddities()
+        reporter = progress_reporter(progress)
+        later = self.executor.later(run, reporter, plots)
+        if later is not None:
+            return later
+        return self._generator(run, RunProgress(reporter, run.partitions), plots)
 
     def _generator(self, run: Run, reporting: RunProgress, plots: Any) -> ResultGenerator:
         from framefold.run.steps import ResultGenerator

@@ -15,6 +15,7 @@ from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
 from framefold.udf.engine.bridge import Bridge
 from framefold.udf.engine.declarations import declared_buffers, preferred_dtype
+from framefold.udf.references import refuse_references
 
 
 class UDFRunner:
@@ -35,6 +36,7 @@ class UDFRunner:
             Buffer name to :class:`~framefold.common.buffers.BufferWrapper` with ``kind``,
             ``dtype``, ``extra_shape``, ``use`` and ``shape``.
         """
+        refuse_references([udf])
         mask = roi_mask(roi, tuple(dataset.shape.nav))
         bridge = Bridge(udf, dataset.shape, dataset.dtype, mask)
         aux = bridge.aux_for(0, bridge.n_selected)

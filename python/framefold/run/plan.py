@@ -28,6 +28,7 @@ from framefold.udf.engine.native import (
     native_udf,
 )
 from framefold.udf.native import as_udf
+from framefold.udf.references import refuse_references
 from framefold.warnings import DetectorWarning, NotCompiledWarning
 
 if TYPE_CHECKING:
@@ -194,6 +195,15 @@ class Run:
             for number, of_one_udf in enumerate(buffers)
         )
 
+    def result_names(self, number: int) -> list[str]:
+        """What the results of a UDF are called, before there are any."""
+        udf, bridge = self.udfs[number], self.bridges[number]
+        if bridge is None and not udf._native_finish:
+            return [name for name, *_ in self.plan.results_of(number)]
+        own = None if bridge is None else bridge.declared
+        declared = declared_by(udf, self.dataset, self.roi) if own is None else own
+        return [name for name, decl in declared.items() if decl.use != "private"]
+
     def about(self, number: int, name: str, extra_shape: Sequence[int]) -> About:
         """Where the result of that name of a UDF is from, and what it means."""
         udf, bridge = self.udfs[number], self.bridges[number]
@@ -336,7 +346,8 @@ def plan_run(
     cuts
         The numbers of selected frames at which partitions begin; the planner's choice if None.
     """
-    udfs = _checked_udfs(udf)
+    udfs = checked_udfs(udf)
+    refuse_references(udfs)
     allowed = _restriction(backends)
     dataset._check_files()
     mask = roi_mask(roi, tuple(dataset.shape.nav))
@@ -413,7 +424,16 @@ def _assign_formats(
     return workers
 
 
-def _checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
+def checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:
+    """The functions of a run, from its argument.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If one of them is no UDF.
+    InvalidArgumentError
+        If there is none.
+    """
     udf = as_udf(udf)
     if isinstance(udf, UDF):
         return [udf]

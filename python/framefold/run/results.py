@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, overload
 
 import numpy as np
 
 from framefold import _engine
-from framefold.common._tracebacks import shortened
+from framefold.common._tracebacks import shorten, shortened
 from framefold.common.buffers import BufferWrapper
 from framefold.exceptions import UDFError
 
@@ -308,3 +308,12 @@ def _save(
 async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
     """The same for somebody who awaits it."""
     return result_of(results, single)
+
+
+async def in_a_while(results: Awaitable[tuple[UDFResultDict, ...]], single: bool) -> Any:
+    """The same for results that are awaited."""
+    try:
+        return result_of(await results, single)
+    except BaseException as error:
+        shorten(error)
+        raise

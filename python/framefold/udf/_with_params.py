@@ -43,13 +43,11 @@ else:
     class ClassOrObject(classmethod):
         """A class method for :meth:`framefold.udf.UDF.with_params`, which objects keep.
 
-        Called on the class, it is what is written; called on an object, it is the method of
-        ``UDF``: as a mere class method, it would forget the parameters of the object.
+        Called on the class, it is what is written; called on an object, it does what the method of
+        ``UDF`` does: as a mere class method, it would forget the parameters of the object.
         """
 
         def __get__(self, instance: Any, owner: type | None = None) -> Any:
             if instance is None:
                 return super().__get__(instance, owner)
-            from framefold.udf.base import UDF
-
-            return UDF.with_params.__get__(instance)
+            return lambda **params: instance._other(params)

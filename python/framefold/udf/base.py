@@ -188,6 +188,10 @@ class UDF(BackendConstants):
         InvalidArgumentError
             If there is no such parameter.
         """
+        return self._other(params)
+
+    def _other(self, params: Mapping[str, Any]) -> Self:
+        """A copy with these parameters changed."""
         return self.new_for_partition(self._changed(params), None, None)
 
     def _changed(self, params: Mapping[str, Any]) -> dict[str, Any]:

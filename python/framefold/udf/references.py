@@ -1,0 +1,153 @@
+"""Results of functions as parameters of others: :func:`from_result`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
+from framefold.udf.base import UDF
+
+if TYPE_CHECKING:
+    from framefold.common.buffers import BufferWrapper
+
+__all__ = ["FromResult", "from_result"]
+
+
+def from_result(udf: UDF, name: str, function: Callable[[Any], Any] | None = None) -> FromResult:
+    """A parameter whose value is a result of another UDF, computed in a pass before.
+
+    A result of kind ``nav`` or ``sig`` becomes :meth:`AUX data <framefold.udf.UDF.aux_data>` of
+    that kind and of its dtype, so that while a frame is processed, the parameter is the part that
+    belongs to it. One of kind ``single`` is the array.
+
+    Parameters
+    ----------
+    udf
+        The object whose result it is; it is run if it is not in the list that is run.
+    name
+        Of the result.
+    function
+        What is made of the result before it is passed on: called on the main side with a copy of
+        the whole array, of shape ``(*nav, *extra_shape)`` or ``(*sig, *extra_shape)``. An array
+        that it returns has the same axes of the scan or of frames in front; anything that is not
+        an array becomes the parameter as it is.
+
+    Returns
+    -------
+    FromResult
+        To be passed as a parameter, by itself: not in a list or a tuple.
+
+    Raises
+    ------
+    ArgumentTypeError
+        If ``udf`` is no UDF, ``name`` no text, or ``function`` none.
+
+    Examples
+    --------
+    >>> import framefold as ff
+    >>> total = ff.SumUDF()
+    >>> def bright(image):
+    ...     return [lambda: image > image.mean()]
+    >>> masks = ff.ApplyMasksUDF(ff.from_result(total, "intensity", bright))
+    >>> ctx, dataset = ff.Context(), ff.example_scan()
+    >>> summed, products = ctx.run_udf(dataset=dataset, udf=[total, masks])
+    """
+    if not isinstance(udf, UDF):
+        instead = "; pass an instance, not the class" if isinstance(udf, type) else ""
+        raise ArgumentTypeError(f"from_result: {udf!r} is not a UDF{instead}")
+    if not isinstance(name, str):
+        raise ArgumentTypeError(
+            f"from_result: the name of the result is {name!r}; use a text such as 'intensity'"
+        )
+    if function is not None and not callable(function):
+        raise ArgumentTypeError(
+            f"from_result: {function!r} is not a function of the result; leave it out for the "
+            f"result as it is"
+        )
+    return FromResult(udf, name, function)
+
+
+class FromResult:
+    """What :func:`from_result` gives: it stands for a value until there is one.
+
+    Attributes
+    ----------
+    udf : UDF
+        Whose result it is.
+    name : str
+        Of the result.
+    function : callable or None
+        What is made of it.
+    """
+
+    __slots__ = ("function", "name", "udf")
+
+    def __init__(self, udf: UDF, name: str, function: Callable[[Any], Any] | None) -> None:
+        self.udf = udf
+        self.name = name
+        self.function = function
+
+    def value(self, result: BufferWrapper) -> Any:
+        """The parameter, from the result.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If the function returns an array with other axes.
+        """
+        data = np.array(result.data)
+        kind, n_own = result.kind, data.ndim - len(result.extra_shape)
+        made = data if self.function is None else self.function(data)
+        if not isinstance(made, np.ndarray):
+            return made
+        if kind == "single":
+            return made
+        axes = data.shape[:n_own]
+        if made.shape[:n_own] != axes:
+            raise InvalidArgumentError(
+                f"the function of {self!r} returned an array of shape {made.shape}, but the result "
+                f"is of kind {kind!r}, so the first axes must be {axes}; return a tuple, a number "
+                f"or a list for a parameter that is the same for all"
+            )
+        return UDF.aux_data(made, kind=kind, extra_shape=made.shape[n_own:], dtype=made.dtype)
+
+    def _no_value(self) -> NoReturn:
+        raise InvalidArgumentError(
+            f"{self!r} has no value before its run; pass it as a parameter by itself, to a UDF "
+            f"whose constructor passes it on as it is"
+        )
+
+    def __array__(self, *_: Any, **__: Any) -> NoReturn:
+        self._no_value()
+
+    def __bool__(self) -> NoReturn:
+        self._no_value()
+
+    def __repr__(self) -> str:
+        how = "" if self.function is None else f", {getattr(self.function, '__name__', 'function')}"
+        return f"from_result({type(self.udf).__name__}, {self.name!r}{how})"
+
+
+def references_in(parameters: Mapping[str, Any]) -> dict[str, FromResult]:
+    """The parameters that stand for results of others."""
+    return {key: value for key, value in parameters.items() if isinstance(value, FromResult)}
+
+
+def refuse_references(udfs: Iterable[UDF]) -> None:
+    """Refuse functions that wait for results of others, where nothing is run before them.
+
+    Raises
+    ------
+    UnsupportedError
+        If there is one.
+    """
+    for udf in udfs:
+        for key, reference in references_in(udf.__dict__.get("_kwargs", {})).items():
+            raise UnsupportedError(
+                f"{type(udf).__name__}: the parameter {key!r} is {reference!r}, and only run_udf "
+                f"and explain know what to run before; here, pass the result itself, as an array "
+                f"or UDF.aux_data(…)"
+            )
