@@ -114,6 +114,41 @@ def padded(frames, widths, value=0):
     return np.pad(frames, (*around, *widths), constant_values=value)
 
 
+def shifted(frames, yx, fill=0):
+    """Each frame moved by its own vector, or all by one; pixel by pixel."""
+    yx = np.asarray(yx)
+    whole = (yx == np.trunc(yx)).all()
+    dtype = frames.dtype if whole else np.result_type(frames.dtype, "float32")
+    wide = frames.dtype if whole else np.result_type(frames.dtype, "float64")
+    flat = frames.reshape((-1, *frames.shape[-2:])).astype(wide)
+    yx = np.broadcast_to(yx, (*frames.shape[:-2], 2)).reshape((-1, 2))
+    moved = np.stack([_moved(*each, whole, fill) for each in zip(flat, yx, strict=True)])
+    return moved.reshape(frames.shape).astype(dtype)
+
+
+def _moved(frame, by, whole, fill):
+    if not whole:
+        options = {"order": 1, "mode": "grid-constant", "prefilter": False}
+        if frame.dtype.kind == "c":
+            real = ndimage.shift(frame.real, by, cval=fill, **options)
+            return real + 1j * ndimage.shift(frame.imag, by, cval=0, **options)
+        return ndimage.shift(frame, by, cval=fill, **options)
+    moved = np.full_like(frame, fill)
+    (y, x), (dy, dx) = np.indices(frame.shape), by.astype(int)
+    from_y, from_x = y - dy, x - dx
+    ny, nx = frame.shape
+    inside = (from_y >= 0) & (from_y < ny) & (from_x >= 0) & (from_x < nx)
+    moved[inside] = frame[from_y[inside], from_x[inside]]
+    return moved
+
+
+#: One vector for each of the positions of ``NAV`` in test_stages.py. SciPy takes the fractions of
+#: coordinates, which are exact for these.
+WHOLE = np.random.default_rng(11).integers(-6, 7, (3, 5, 2))
+FRACTIONS = np.random.default_rng(12).integers(-500, 500, (3, 5, 2)) / 64
+WHOLE[1, 1], FRACTIONS[1, 1] = (0, 0), (2, -1)
+WHOLE[2, 1], FRACTIONS[2, 1] = (-16, 3), (1e300, 0)
+
 #: Names of cases: the stage, and the same by NumPy. With a *, floats may be rounded in another way.
 CASES = {
     "crop": (lambda: ff.Crop(np.s_[2:-1, -7:]), lambda a: a[..., 2:-1, -7:]),
@@ -121,6 +156,11 @@ CASES = {
     "bin uneven*": (lambda: ff.Bin((3, 4)), lambda a: binned(a, (3, 4))),
     "bin mean*": (lambda: ff.Bin(3, mean=True), lambda a: binned(a, 3, mean=True)),
     "pad": (lambda: ff.Pad(((1, 0), (0, 3))), lambda a: padded(a, ((1, 0), (0, 3)))),
+    "shift": (lambda: ff.Shift((2, -3)), lambda a: shifted(a, (2, -3))),
+    "shift fill": (lambda: ff.Shift((-1, 0), fill=1), lambda a: shifted(a, (-1, 0), 1)),
+    "shift fraction*": (lambda: ff.Shift((0.25, -1.5)), lambda a: shifted(a, (0.25, -1.5))),
+    "shift whole": (lambda: ff.Shift(WHOLE), lambda a: shifted(a, WHOLE)),
+    "shift mixed*": (lambda: ff.Shift(FRACTIONS, 7), lambda a: shifted(a, FRACTIONS, 7)),
     "threshold": (lambda: ff.Threshold(7.5), lambda a: kept(a, 7.5)),
     "threshold twice": (lambda: ff.Threshold(-3, 90), lambda a: kept(a, -3, 90)),
     "cast uint8": (lambda: ff.Cast("uint8"), lambda a: cast(a, "uint8")),

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from stage_cases import CASES, DTYPES, check, numbers, takes
+from stage_cases import CASES, DTYPES, FRACTIONS, WHOLE, check, numbers, shifted, takes
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -84,7 +84,7 @@ def test_pairs_of_stages(ctx, first):
         name = f"{first}, then {second}"
         both = piped(dataset, CASES[first][0](), CASES[second][0]())
         before = CASES[first][1](array)
-        if before.dtype == np.float32 and second.startswith(("threshold", "cast")):
+        if before.dtype == np.float32 and second.startswith(("threshold", "cast", "count")):
             continue  # the last bit of what was rounded may decide
         again = f"{name}*" if "*" in first else name
         check(np.asarray(both), CASES[second][1](before), again)
@@ -107,10 +107,14 @@ def test_any_tiling_and_region(ctx, method):
 @pytest.mark.parametrize("executor", ["threads", "processes", "dask", "delayed"])
 def test_every_executor(executor):
     array = numbers((*NAV, *SIG), "uint16", seed=4)
-    stages = ff.Crop(np.s_[1:15, 2:22]), ff.Median(), ff.Bin(2), ff.Flip("x"), ff.Threshold(9000)
+    stages = (
+        *(ff.Crop(np.s_[1:15, 2:22]), ff.Shift(WHOLE), ff.Median(), ff.Bin(2), ff.Flip("x")),
+        ff.Threshold(9000),
+    )
     expected = array
     for name, change in (
         ("crop", lambda a: a[..., 1:15, 2:22]),
+        ("shift", lambda a: shifted(a, WHOLE)),
         ("median", CASES["median"][1]),
         ("bin", CASES["bin*"][1]),
         ("flip", lambda a: a[..., ::-1]),
@@ -215,6 +219,72 @@ def test_derived_data_sets_are_data_sets(ctx, tmp_path):
     check(np.asarray(dask_array.compute()), expected, "a Dask array")
 
 
+@pytest.mark.filterwarnings("ignore::framefold.warnings.DataSetWarning")
+@pytest.mark.filterwarnings("ignore::framefold.warnings.MissingFramesWarning")
+def test_shifts_belong_to_positions(ctx):
+    array = numbers((15, *SIG), "uint16", seed=9)
+    roi = np.random.default_rng(10).random(NAV) < 0.5
+    for yx, name in ((WHOLE, "whole"), (FRACTIONS, "mixed*")):
+        for sync_offset in (-4, 0, 3):
+            dataset = ctx.load("memory", data=array, nav_shape=NAV, sync_offset=sync_offset)
+            moved = dataset.pipe(ff.Shift(yx))
+            # What each position shows; some show nothing.
+            frames = np.zeros((15, *SIG), array.dtype)
+            shown = range(max(0, -sync_offset), min(15, 15 - sync_offset))
+            frames[shown] = array[[position + sync_offset for position in shown]]
+            expected = shifted(frames.reshape((*NAV, *SIG)), yx)
+            for mask in (None, roi):
+                found = ctx.run_udf(dataset=moved, udf=Frames(), roi=mask)["frames"]
+                valid = found.valid_mask.reshape((*NAV, -1))[..., 0]
+                assert valid.sum() == sum(mask is None or mask.flat[i] for i in shown)
+                data = np.asarray(found.data)
+                check(data[valid], expected[valid], f"{name} {sync_offset}")
+
+
+def test_a_shift_of_the_beam_is_undone(ctx):
+    beam = np.zeros((*NAV, *SIG))
+    beam[:] = np.arange(SIG[0])[:, None] == 8
+    beam *= np.arange(SIG[1]) == 11
+    yx = np.random.default_rng(13).integers(-3, 4, (*NAV, 2))
+    wandering = ctx.load("memory", data=shifted(beam, yx))
+    still = wandering.pipe(ff.Shift(-yx))
+    check(np.asarray(still), beam, "descanned")
+    fraction = ctx.load("memory", data=beam).pipe(ff.Shift(yx + 0.25))
+    found = ctx.run_udf(dataset=fraction, udf=ff.CoMUDF.with_params(cy=8, cx=11))["raw_shifts"]
+    np.testing.assert_allclose(np.asarray(found.data), yx + 0.25, atol=1e-5)
+
+
+def test_what_a_shift_does_not_need_does_not_count(ctx):
+    data = np.arange(24.0).reshape((1, 2, 3, 4))
+    data[0, 1] = np.nan
+    yx = [[(0, 0.5), (0, 0)]]
+    moved = np.asarray(ctx.load("memory", data=data).pipe(ff.Shift(yx)))
+    np.testing.assert_array_equal(moved[0, 0, 0], [0, 0.5, 1.5, 2.5])
+    data[0, 1] = [[np.inf, 1, 2, np.nan]] * 3
+    moved = np.asarray(ctx.load("memory", data=data).pipe(ff.Shift(yx)))
+    np.testing.assert_array_equal(moved[0, 1], data[0, 1])
+    # Just below a whole number is that number.
+    moved = np.asarray(ctx.load("memory", data=data).pipe(ff.Shift((-1e-20, 0))))
+    np.testing.assert_array_equal(moved, data)
+
+
+def test_shifts_say_what_they_are(ctx):
+    dataset = ctx.load("memory", data=np.zeros((*NAV, *SIG), np.uint8))
+    given = WHOLE.copy()
+    stage = ff.Shift(given, fill=3)
+    given[:] = 99
+    assert stage == ff.Shift(WHOLE, fill=3) != ff.Shift(WHOLE)
+    assert stage != ff.Shift((1, 2))
+    assert stage != "shift"
+    assert repr(ff.Shift((1, -2))) == "Shift(yx=[1.0, -2.0], fill=0.0)"
+    low, high = WHOLE.min((0, 1)), WHOLE.max((0, 1))
+    said = f"shift by position, {low[0]} to {high[0]} and {low[1]} to {high[1]} fill=3"
+    assert dataset.pipe(stage).stages == [said]
+    assert dataset.pipe(ff.Shift((1, -2))).stages == dataset.pipe("shift 1,-2").stages
+    explained = str(ctx.explain(dataset=dataset.pipe(stage), udf=ff.SumUDF()))
+    assert said in explained
+
+
 def test_what_bins_leave_out_is_a_warning(ctx):
     dataset = ctx.load("memory", data=np.ones((2, 2, 9, 10), np.uint8))
     with pytest.warns(DataSetWarning, match=r"'bin 4,4' leaves out the last \[1, 2\] pixels"):
@@ -238,6 +308,14 @@ def test_what_bins_leave_out_is_a_warning(ctx):
         (lambda: ff.Pad(-1), "widths is -1"),
         (lambda: ff.Pad(((1, 2, 3),)), "widths is"),
         (lambda: ff.Pad(1.5), "widths is 1.5"),
+        (lambda: ff.Shift(3), "yx holds int64 in the shape"),
+        (lambda: ff.Shift((1, 2j)), "yx holds complex128"),
+        (lambda: ff.Shift((True, False)), "yx holds bool"),
+        (lambda: ff.Shift("12"), "yx holds <U2"),
+        (lambda: ff.Shift([(1, 2), (3,)]), "yx holds object"),
+        (lambda: ff.Shift((1, float("nan"))), "yx holds nan"),
+        (lambda: ff.Shift(np.ma.masked_equal([(1, 2), (0, 1)], 0)), "masked values"),
+        (lambda: ff.Shift((1, 2), fill=float("inf")), "fill is inf"),
         (lambda: ff.Threshold(float("nan")), "minimum is nan"),
         (lambda: ff.Threshold("much"), "minimum is 'much'"),
         (lambda: ff.Rotate(45), "multiple of 90"),
@@ -257,6 +335,8 @@ def test_what_does_not_fit_the_frames_is_named(ctx):
         (ff.Crop(np.s_[2:3]), "1 ranges for frames"),
         (ff.Threshold(1), "complex64"),
         (ff.Cast("float32"), "imaginary"),
+        (ff.Shift((1, 2, 3)), r"shape \[3\], expected \[2, 2, 2\]"),
+        (ff.Shift(np.zeros((4, 2))), r"shape \[4, 2\], expected \[2, 2, 2\]"),
         (ff.Median(4), "odd"),
         (ff.Bin, "a stage is <class"),
         (3, "a stage is 3"),

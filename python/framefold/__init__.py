@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Median,
         Pad,
         Rotate,
+        Shift,
         Threshold,
         Transpose,
     )
@@ -70,6 +71,7 @@ __all__ = [
     "PickUDF",
     "ReductionUDF",
     "Rotate",
+    "Shift",
     "StdDevUDF",
     "SumSigUDF",
     "SumUDF",
@@ -108,6 +110,7 @@ _LAZY = {
     "Median": "framefold.io.stages",
     "Pad": "framefold.io.stages",
     "Rotate": "framefold.io.stages",
+    "Shift": "framefold.io.stages",
     "Threshold": "framefold.io.stages",
     "Transpose": "framefold.io.stages",
     "check_udf": "framefold.checking",

@@ -28,9 +28,9 @@ impl AxisMap {
 
 /// A stage between a source and the UDFs, made for frames of one kind.
 ///
-/// Each frame that it gives is a function of the one frame at the same place, and of nothing else:
-/// tiles may be asked for in any order, by many workers, and twice. [`Display`] says in a few words
-/// what it does.
+/// Each frame that it gives is a function of the one frame at the same place and of its number, and of
+/// nothing else: tiles may be asked for in any order, by many workers, and twice. [`Display`] says in a
+/// few words what it does.
 pub trait Stage: Send + Sync + Debug + Display {
     /// The frames it takes.
     fn input(&self) -> &FrameKind;
@@ -76,9 +76,9 @@ pub trait StagePart {
     /// The slice of the frames it takes that has to be read.
     fn read(&self) -> &SigSlice;
 
-    /// Writes the cells of each of `frames` to `out`, which has room for exactly these: one frame after
-    /// the other, in the dtype of [`Stage::output`], native byte order, aligned for it. `tile` holds the
-    /// cells that [`StagePart::read`] says.
+    /// Writes the cells of each of `frames`, which are numbers of the source, to `out`, which has room for
+    /// exactly these: one frame after the other, in the dtype of [`Stage::output`], native byte order,
+    /// aligned for it. `tile` holds the cells that [`StagePart::read`] says.
     ///
     /// # Errors
     /// `Bug` if the tile is none of those; `InvalidArgument` if a pixel cannot be what the stage

@@ -10,13 +10,16 @@ use crate::options::open_options;
 use crate::sparse::read_frames;
 use framefold::Cancel;
 use framefold::core::{
-    CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType,
+    CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType, memory,
 };
 use framefold::io::{self, Calibrate, CsrSource, MemoryArray, MemorySource, SharedBytes};
 use framefold::stages;
 use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
-use numpy::{PyArrayDescrMethods, PyReadwriteArray1, PyUntypedArray, PyUntypedArrayMethods};
+use numpy::{
+    PyArrayDescrMethods, PyReadonlyArrayDyn, PyReadwriteArray1, PyUntypedArray,
+    PyUntypedArrayMethods,
+};
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -218,6 +221,20 @@ impl PyDataset {
         let piped = io::pipe(self.dataset.clone(), |frames| {
             Ok(Arc::new(CorrectionStage::try_new(corrections, frames)?))
         });
+        Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
+    }
+
+    /// The same scan over frames whose content is moved: by a number for each axis of frames, for all frames
+    /// or for each position.
+    fn shifted(
+        &self,
+        py: Python<'_>,
+        yx: PyReadonlyArrayDyn<'_, f64>,
+        fill: f64,
+    ) -> PyResult<PyDataset> {
+        let vectors = memory::copied(yx.as_slice()?).or_raise(py)?;
+        let shifts = stages::Shifts::try_new(&self.dataset, yx.shape(), vectors).or_raise(py)?;
+        let piped = io::pipe(self.dataset.clone(), |frames| shifts.stage(fill, frames));
         Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
     }
 

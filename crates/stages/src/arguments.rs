@@ -60,6 +60,12 @@ impl<'t> Arguments<'t> {
         self.for_axes(lengths, n_axes)
     }
 
+    /// A finite number for each of `n_axes` axes; one stands for all.
+    pub(crate) fn numbers(&self, n_axes: usize) -> Result<Vec<f64>> {
+        let numbers = self.value.split(',').map(|part| self.finite(part));
+        self.for_axes(numbers.collect::<Result<Vec<f64>>>()?, n_axes)
+    }
+
     /// Two whole numbers from 0 on for each axis, with a colon between; one stands for both.
     pub(crate) fn pairs(&self, n_axes: usize) -> Result<Vec<(usize, usize)>> {
         let pair = |part: &str| match part.split_once(':') {

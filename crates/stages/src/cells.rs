@@ -1,6 +1,9 @@
 //! What stages share: cells of a tile by their dtype, and parts of frames of the same shape.
 
-use framefold_core::{DType, Element, Error, Result, SigSlice};
+use framefold_core::{
+    Complex128, DType, Element, Error, FramesView, Result, SigSlice, TileFrames, TypedVec,
+    cast_frames,
+};
 
 /// The bytes of an output tile as cells.
 pub(crate) fn cells_mut<T: Element>(out: &mut [u8]) -> Result<&mut [T]> {
@@ -30,4 +33,18 @@ pub(crate) fn strides(shape: &[usize]) -> Vec<usize> {
         strides[axis - 1] = strides[axis] * shape[axis];
     }
     strides
+}
+
+/// One pixel of that value; `None` if no pixel of the dtype has it. Floats are rounded.
+pub(crate) fn pixel(value: f64, dtype: DType) -> Result<Option<TypedVec>> {
+    let (mut one, mut back) =
+        (TypedVec::try_zeros(dtype, 1)?, TypedVec::try_zeros(DType::C128, 1)?);
+    let given = [value];
+    let frames = f64::wrap_frames(FramesView::try_new(&given, 1, 1, 1)?);
+    cast_frames(frames, dtype, one.as_bytes_mut())?;
+    let frames = TileFrames::from_bytes(dtype, one.as_bytes(), 1, 1, 1)?;
+    cast_frames(frames, DType::C128, back.as_bytes_mut())?;
+    let rounds = dtype.is_float() || dtype.is_complex();
+    let found = back.as_slice::<Complex128>().and_then(|found| found.first()).map(|found| found.re);
+    Ok(found.filter(|&found| found == value || (rounds && found.is_finite())).map(|_| one))
 }

@@ -24,4 +24,4 @@ mod row;
 mod stages;
 
 pub use row::{StageOption, StageRow};
-pub use stages::{STAGES, make};
+pub use stages::{STAGES, Shifts, make};

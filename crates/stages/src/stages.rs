@@ -7,8 +7,11 @@ mod gaussian;
 mod log;
 mod median;
 mod pad;
+mod shift;
 mod threshold;
 mod window;
+
+pub use shift::Shifts;
 
 use crate::arguments::Arguments;
 use crate::row::StageRow;
@@ -20,6 +23,7 @@ pub const STAGES: &[StageRow] = &[
     crop::ROW,
     bin::ROW,
     pad::ROW,
+    shift::ROW,
     threshold::ROW,
     cast::ROW,
     log::ROW,

@@ -6,7 +6,7 @@ use framefold_core::{
     StagePart, TileFrames,
 };
 use framefold_io::{MemoryArray, MemorySource, pipe};
-use framefold_stages::{STAGES, make};
+use framefold_stages::{STAGES, Shifts, make};
 use framefold_testkit::check_source;
 use std::fmt;
 use std::sync::Arc;
@@ -73,6 +73,9 @@ fn texts(n_axes: usize) -> Vec<String> {
         "bin 1".into(),
         format!("pad {}", each(&["2:1", "0", "3:0"]).join(",")),
         "pad 1 value=1".into(),
+        format!("shift {} fill=1", each(&["2", "-3", "1"]).join(",")),
+        format!("shift {}", each(&["-0.25", "1.5", "0"]).join(",")),
+        "shift 100.5".into(),
         "threshold 0.5".into(),
         "threshold 20 maximum=100".into(),
         "cast uint8".into(),
@@ -159,6 +162,9 @@ fn what_does_not_fit_is_named() {
         ("pad 1 value=-1", "-1 is no value of uint16"),
         ("pad 18446744073709551615", "frames would be too large"),
         ("pad 9223372036854775807,1", "frames would be too large"),
+        ("shift 1,2,3", "3 values for frames of 2 axes"),
+        ("shift 1,nan", "'nan' is no finite number"),
+        ("shift 1 fill=-1", "fill=-1 is no value of uint16"),
         ("threshold nan", "'nan' is no finite number"),
         ("threshold 5 maximum=4", "the maximum is below the minimum"),
         ("cast uint17", "uint17"),
@@ -196,6 +202,52 @@ fn sums_of_64_bits_that_do_not_fit_are_an_error() {
     assert_eq!(read(&sums, 0).unwrap(), 3);
     let error = read(&sums, 1).unwrap_err().to_string();
     assert!(error.contains("frame 1") && error.contains("does not fit uint64"), "{error}");
+}
+
+/// Frames of seven positions, moved by as many vectors.
+fn moved(sync_offset: i64, sig: &[usize], vectors: &[f64]) -> Result<Dataset> {
+    let dataset = frames(DType::U16, sig)?;
+    let dataset = Dataset::try_new(dataset.source().clone(), Some(&[7]), sync_offset)?;
+    let shifts = Shifts::try_new(&dataset, &[7, sig.len()], vectors.to_vec())?;
+    pipe(dataset, |frames| shifts.stage(0.0, frames))
+}
+
+#[test]
+fn shifts_of_positions_keep_the_laws() {
+    let whole = [0., 3., -2., 1., 20., 0., 0., -20., 1., 1., 2., 2., -1., -4.];
+    let fractions = whole.map(|by| by * 0.75);
+    for vectors in [whole, fractions] {
+        for sync_offset in [-2, 0, 3] {
+            let dataset = moved(sync_offset, &[9, 14], &vectors).unwrap();
+            check_source(dataset.source().as_ref()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn shifts_belong_to_positions() {
+    let sig = SigSlice::try_within(vec![0], vec![5], &[5]).unwrap();
+    let frame = |dataset: &Dataset, frame: u64| {
+        let mut reader = dataset.source().reader().unwrap();
+        let tile = reader.read(FrameIndices::Run(frame..frame + 1), &sig).unwrap();
+        bytemuck::pod_collect_to_vec::<u8, u16>(tile.frames().as_bytes())
+    };
+    let raw = frames(DType::U16, &[5]).unwrap();
+    let dataset = moved(2, &[5], &[0., 1., 2., 3., 4., 5., 6.]).unwrap();
+    // Position 1 shows frame 3.
+    assert_eq!(frame(&dataset, 3), [&[0], &frame(&raw, 3)[..4]].concat());
+    // Frames that no position shows stay as they are.
+    assert_eq!(frame(&dataset, 1), frame(&raw, 1));
+    let said = dataset.source().stages()[0].to_string();
+    assert_eq!(said, "shift by position, 0 to 6");
+    for (shape, numbers, words) in [
+        (&[7][..], vec![0.0; 7], "shape [7], expected [7, 1]"),
+        (&[7, 1], vec![f64::NAN; 7], "position [0] is NaN"),
+        (&[1], vec![f64::INFINITY], "a shift is inf"),
+    ] {
+        let error = Shifts::try_new(&raw, shape, numbers).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }
 
 #[test]

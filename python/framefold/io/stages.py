@@ -22,6 +22,7 @@ __all__ = [
     "Median",
     "Pad",
     "Rotate",
+    "Shift",
     "Stage",
     "Threshold",
     "Transpose",
@@ -147,6 +148,61 @@ class Pad(_TextStage):
     def _text(self) -> str:
         widths = ",".join(f"{before}:{after}" for before, after in self.widths)
         return f"pad {widths} value={self.value!r}"
+
+
+class Shift(Stage):
+    """The content of each frame moved, for all frames alike or for each scan position by itself.
+
+    A spot at ``(y, x)`` is at ``(y + dy, x + dx)`` afterwards, as :func:`scipy.ndimage.shift` has
+    it. To undo a shift ``yx`` of the beam, pipe ``Shift(-yx)``. Axes stay as they are.
+
+    Parameters
+    ----------
+    yx
+        Pixels along each axis of frames: an array of shape ``(2,)`` for all frames, or of shape
+        ``(*nav, 2)`` with one pair for each scan position. ``nav`` is the whole scan, also where a
+        region of interest selects some of it. Integers or floats, all of them finite.
+    fill
+        The value of pixels that come from outside of a frame.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If ``yx`` holds anything else. By :meth:`DataSet.pipe`: if its shape does not fit the data
+        set, or no pixel can have the value ``fill``.
+
+    Notes
+    -----
+    If all numbers of ``yx`` are whole, pixels are copied and keep their dtype; if one of them is
+    not, all frames are interpolated: they are ``float32`` for pixels of up to 16 bits and for
+    ``float32``, ``float64`` for others, and of complex pixels complex.
+
+    Along an axis with the shift ``n + f``, ``n`` whole and ``0 <= f < 1``, pixel ``j`` is
+    ``(1 - f) * before[j - n] + f * before[j - n - 1]``, where pixels outside of the frame have the
+    value ``fill``. Both axes together are bilinear interpolation, as ``scipy.ndimage.shift(…,
+    order=1, mode="grid-constant", cval=fill)``, computed in double precision. What has the weight 0
+    does not count.
+    """
+
+    def __init__(self, yx: npt.ArrayLike, fill: float = 0) -> None:
+        self.yx = _shifts(yx)
+        self.fill = _number("fill", fill)
+
+    def _changes(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        return (("shifted", {"yx": self.yx, "fill": self.fill}),)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Shift):
+            return NotImplemented
+        return np.array_equal(self.yx, other.yx) and self.fill == other.fill
+
+    def __hash__(self) -> int:
+        return hash((self.yx.shape, self.yx.tobytes(), self.fill))
+
+    def __repr__(self) -> str:
+        one = self.yx.ndim == 1
+        yx = self.yx.tolist() if one else f"<array of shape {self.yx.shape}>"
+        return f"Shift(yx={yx}, fill={self.fill!r})"
 
 
 class Threshold(_TextStage):
@@ -315,6 +371,31 @@ def _whole_numbers(name: str, value: Any) -> tuple[int, ...]:
         raise InvalidArgumentError(
             f"{name} is {value!r}, expected a whole number from 1 on, or one for each axis"
         )
+    return numbers
+
+
+def _shifts(value: Any) -> npt.NDArray[np.float64]:
+    """A copy of finite numbers as an array."""
+    try:
+        array = np.asanyarray(value)
+    except (TypeError, ValueError):
+        array = np.asanyarray(None)
+    if array.dtype.kind not in "iuf" or array.ndim == 0:
+        raise InvalidArgumentError(
+            f"yx holds {array.dtype} in the shape {array.shape}, expected real numbers: (dy, dx), "
+            f"or such a pair for each scan position"
+        )
+    if np.ma.is_masked(array):
+        raise InvalidArgumentError(
+            "yx has masked values; fill them, for instance with 0, which leaves a frame where it is"
+        )
+    numbers = np.array(array, dtype=np.float64, order="C")
+    if not np.isfinite(numbers).all():
+        raise InvalidArgumentError(
+            f"yx holds {numbers[~np.isfinite(numbers)][0]}, expected finite numbers; 0 leaves a "
+            f"frame where it is"
+        )
+    numbers.setflags(write=False)
     return numbers
 
 

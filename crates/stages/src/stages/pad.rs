@@ -1,11 +1,10 @@
 //! A margin around each frame.
 
-use crate::cells::cells_mut;
+use crate::cells::{cells_mut, pixel};
 use crate::row::{StageOption, StageRow};
 use framefold_core::{
-    AxisMap, Complex128, DType, DenseTile, Element, Error, FrameIndices, FrameKind, FramesView,
-    Result, SigSlice, Stage, StagePart, TileFrames, TypedVec, cast_frames, checked_product,
-    dispatch_frames,
+    AxisMap, DenseTile, Element, Error, FrameIndices, FrameKind, FramesView, Result, SigSlice,
+    Stage, StagePart, TypedVec, checked_product, dispatch_frames,
 };
 use std::fmt;
 use std::sync::Arc;
@@ -40,20 +39,6 @@ struct Pad {
     fill: TypedVec,
     input: FrameKind,
     output: FrameKind,
-}
-
-/// One pixel of that value; `None` if no pixel of the dtype has it. Floats are rounded.
-fn pixel(value: f64, dtype: DType) -> Result<Option<TypedVec>> {
-    let (mut one, mut back) =
-        (TypedVec::try_zeros(dtype, 1)?, TypedVec::try_zeros(DType::C128, 1)?);
-    let given = [value];
-    let frames = f64::wrap_frames(FramesView::try_new(&given, 1, 1, 1)?);
-    cast_frames(frames, dtype, one.as_bytes_mut())?;
-    let frames = TileFrames::from_bytes(dtype, one.as_bytes(), 1, 1, 1)?;
-    cast_frames(frames, DType::C128, back.as_bytes_mut())?;
-    let rounds = dtype.is_float() || dtype.is_complex();
-    let found = back.as_slice::<Complex128>().and_then(|found| found.first()).map(|found| found.re);
-    Ok(found.filter(|&found| found == value || (rounds && found.is_finite())).map(|_| one))
 }
 
 impl Stage for Pad {
