@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from framefold.udf.stddev import StdDevUDF
     from framefold.udf.sum import SumUDF
     from framefold.udf.sumsigudf import SumSigUDF
+    from framefold.udf.transform import Transform
     from framefold.utils.example import example_files, example_scan
 
 __all__ = [
@@ -76,6 +77,7 @@ __all__ = [
     "SumSigUDF",
     "SumUDF",
     "Threshold",
+    "Transform",
     "Transpose",
     "__version__",
     "check_udf",
@@ -101,6 +103,7 @@ _LAZY = {
     "StdDevUDF": "framefold.udf.stddev",
     "SumSigUDF": "framefold.udf.sumsigudf",
     "SumUDF": "framefold.udf.sum",
+    "Transform": "framefold.udf.transform",
     "Bin": "framefold.io.stages",
     "Cast": "framefold.io.stages",
     "Crop": "framefold.io.stages",

@@ -8,6 +8,7 @@ use crate::memory::NumpyBytes;
 use crate::observer::watched;
 use crate::options::open_options;
 use crate::sparse::read_frames;
+use crate::transform::PyStage;
 use framefold::Cancel;
 use framefold::core::{
     CorrectionStage, Dataset, Error, MetadataValue, Orientation, Quantity, StoredDType, memory,
@@ -213,6 +214,16 @@ impl PyDataset {
     fn piped(&self, py: Python<'_>, stage: &str) -> PyResult<PyDataset> {
         let piped = io::pipe(self.dataset.clone(), |frames| stages::make(stage, frames));
         Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
+    }
+
+    /// The same scan over the frames that a `framefold.Transform` makes.
+    fn transformed(&self, transform: &Bound<'_, PyAny>) -> PyResult<PyDataset> {
+        let info = self.dataset.source().info();
+        let piped = io::pipe(self.dataset.clone(), |frames| {
+            let nav = self.dataset.shape().nav();
+            Ok(Arc::new(PyStage::try_new(transform, frames, nav, info.dtype.dtype)?))
+        });
+        Ok(PyDataset::new(piped.or_raise(transform.py())?, self.num_partitions))
     }
 
     /// The same scan over frames with these corrections, which are there to stay.

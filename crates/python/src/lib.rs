@@ -29,6 +29,7 @@ mod plan;
 mod schedule;
 mod shifted;
 mod sparse;
+mod transform;
 mod udf;
 mod verbs;
 mod whole;

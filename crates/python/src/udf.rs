@@ -14,8 +14,9 @@ mod pixels;
 mod rows;
 
 pub(crate) use attached::{KnownThread, release_held_gil, stash_held_gil};
-pub(crate) use compiled::CompiledCode;
+pub(crate) use compiled::{CompiledCode, CompiledFrames};
 pub(crate) use cursor::TileCursor;
+pub(crate) use pixels::Pixels;
 
 use crate::arrays::descr;
 use crate::ending::attached;

@@ -59,7 +59,21 @@ def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
         except Exception as error:
             # Numba passes on what its own code raises in the middle of compiling.
             raise cannot(wanted.udf, function, error) from error
+    if wanted.makes_frames:
+        _check_that_nothing_is_returned(wanted)
     return _linked(compiled)
+
+
+def _check_that_nothing_is_returned(wanted: Wanted) -> None:
+    """Refuse a function that has to write into an array and returns something."""
+    made = _types.dispatcher(wanted.process, wanted.options)
+    for result in made.overloads.values():
+        found = result.signature.return_type
+        if found != nt.none:
+            raise UDFError(
+                f"{wanted.udf}.{wanted.process.__name__} returns {found}, which has no effect; "
+                f"write into the array that it is given: out[:] = …"
+            )
 
 
 def _overload(entry: Any) -> Any:

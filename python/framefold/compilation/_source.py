@@ -36,8 +36,8 @@ HOST_FRAME = 48
 
 #: What is said where a name is not known in ``self``.
 ABOUT_SELF = (
-    ", and methods that are marked with @ff.compiled; pass other values to the constructor of the "
-    "UDF and on to super().__init__, and use self.params"
+    ", and methods that are marked with @ff.compiled; pass other values to the constructor and on "
+    "to super().__init__, and use self.params"
 )
 
 
@@ -148,11 +148,16 @@ def process_entry(wanted: Wanted) -> Any:
         entry.indent += 1
         entry.line("store(counter, i)")
     frame = _rows(entry, wanted, one) if wanted.sparse else _pixels(entry, wanted, one)
+    process = entry.give(_types.dispatcher(wanted.process, wanted.options), "process")
+    if wanted.makes_frames:
+        entry.line(f"instance = {_instance(entry, wanted, None, common, None, None)}")
+        out = results[wanted.buffers[0].name][1]
+        entry.line(f"{process}(instance, {frame}, {out})")
+        return entry.function("process", "block, tile, views, n, host")
     instance = _instance(
         entry, wanted, results, common, "i" if one else "0", "1" if one else "depth"
     )
     entry.line(f"instance = {instance}")
-    process = entry.give(_types.dispatcher(wanted.process, wanted.options), "process")
     entry.line(f"{process}(instance, {frame})")
     return entry.function("process", "block, tile, views, n, host")
 
@@ -332,7 +337,7 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
     if "dataset_shape" in wanted.names:
         shape = {"nav": (numbers[0], nav), "sig": (numbers[1], sig)}
         made["dataset_shape"] = part("self.meta.dataset_shape", shape)
-    if "partition_shape" in wanted.names:
+    if "partition_shape" in wanted.names and not wanted.makes_frames:
         shape = {
             "nav": (nt.UniTuple(nt.intp, 1), f"(load(block + {8 * N_FRAMES}),)"),
             "sig": (numbers[1], sig),
@@ -354,11 +359,12 @@ def _meta(entry: Entry, wanted: Wanted, frame: str | None, n_frames: str | None)
         if "coordinates" in wanted.names:
             array = nt.Array(nt.intp, 2, "C")
             made["coordinates"] = array, _coordinates(entry, wanted, nav, frame, n_frames)
+    of_run = "" if wanted.makes_frames else "coordinates, slice, sig_slice, partition_shape, "
     kind = _types.Members(
         "self.meta",
         {key: value[0] for key, value in made.items()},
-        about="; of self.meta, compiled code has coordinates, slice, sig_slice, dataset_shape, "
-        "partition_shape, input_dtype and dataset_dtype",
+        about=f"; of self.meta, compiled code has {of_run}dataset_shape, input_dtype and "
+        f"dataset_dtype",
     )
     return kind, entry.members(kind, {key: value[1] for key, value in made.items()})
 

@@ -11,7 +11,7 @@ from framefold.compilation.names import fingerprint
 from framefold.compilation.values import Spec
 
 #: To be raised whenever the code that is generated changes.
-GENERATION = 3
+GENERATION = 4
 
 #: The first slots of a block: where an exception is found, the first frame of the partition and how
 #: many it has, the address of positions under a ROI, and whether there is one.
@@ -43,7 +43,7 @@ class Buffer(NamedTuple):
 class Wanted(NamedTuple):
     """All that machine code is made of; nothing in it is a value that changes from run to run."""
 
-    #: Of the UDF, for messages.
+    #: Of the class, for messages.
     udf: str
     #: ``frame``, ``frames``, ``tile`` or ``partition``.
     method: str
@@ -64,6 +64,8 @@ class Wanted(NamedTuple):
     methods: tuple[tuple[str, FunctionType], ...]
     #: All names of attributes and globals in the code.
     names: frozenset[str]
+    #: Whether it is a stage, which gets its one buffer as an argument.
+    makes_frames: bool = False
 
     @property
     def functions(self) -> list[Any]:
@@ -101,6 +103,7 @@ class Wanted(NamedTuple):
             self.shape_slot,
             sorted(self.names),
             [options_of(function) for function in self.functions],
+            self.makes_frames,
         )
         return hashlib.sha256(repr(plain).encode()).hexdigest()
 

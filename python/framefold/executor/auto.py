@@ -25,9 +25,10 @@ SHARE = 0.25
 class AutoJobExecutor(ConcurrentJobExecutor):
     """Native reductions run on threads, functions in Python on worker processes; the default.
 
-    A run of functions in Python begins on the calling thread. When it has taken 0.1 s, worker
-    processes start in the background, and take over as soon as they are ready. They are kept for
-    later runs, which use them from the beginning, and end when there was no run for two minutes.
+    A run of functions or transforms in Python begins on the calling thread. When it has taken
+    0.1 s, worker processes start in the background, and take over as soon as they are ready. They
+    are kept for later runs, which use them from the beginning, and end when there was no run for
+    two minutes.
     Threads are used where CUDA devices take part, where there is one core or one partition, and
     where a copy of an array in memory would take more than a quarter of the memory that is left.
     Where something cannot be sent to worker processes, a warning names it, and the run goes on on
@@ -90,10 +91,10 @@ class AutoJobExecutor(ConcurrentJobExecutor):
 
     def _why_threads(self, run: Run) -> str | None:
         """Why threads are taken; None if worker processes are."""
-        if all(bridge is None for bridge in run.bridges):
-            return "all UDFs run on native kernels"
-        if all(bridge is None or bridge.is_compiled for bridge in run.bridges):
-            return "all UDFs are compiled"
+        if not run.is_interpreted:
+            native = all(bridge is None for bridge in run.bridges)
+            udfs = "all UDFs run on native kernels" if native else "all UDFs are compiled"
+            return f"{udfs}, and all transforms are compiled" if run.dataset._transforms else udfs
         if run.devices:
             return "CUDA devices take part"
         if self.n_workers == 1:

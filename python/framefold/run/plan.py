@@ -124,12 +124,22 @@ class Run:
 
     @property
     def is_on_kernels(self) -> bool:
-        """Whether all UDFs are the engine's own: threads run these as well as worker processes.
+        """Whether all UDFs and stages are the engine's own: threads run these as well as processes.
 
         Functions that others compiled are not, as they can end the process, or never return.
         """
         ran = zip(self.udfs, self.bridges, strict=True)
-        return all(bridge is None and udf._plugin is None for udf, bridge in ran)
+        own = all(bridge is None and udf._plugin is None for udf, bridge in ran)
+        return own and not self.dataset._transforms
+
+    @property
+    def is_interpreted(self) -> bool:
+        """Whether any UDF or stage runs in the interpreter, on one thread at a time."""
+        bridges = (bridge for bridge in self.bridges if bridge is not None)
+        return not (
+            all(bridge.is_compiled for bridge in bridges)
+            and all(transform._is_compiled for transform in self.dataset._transforms)
+        )
 
     @property
     def workers(self) -> Workers | None:

@@ -3,6 +3,10 @@
 //! What is compiled takes a block of 8-byte slots, in which the Python half
 //! (`framefold.compilation`) put parameters and task data. Each partition has its own copy.
 
+mod frames;
+
+pub(crate) use frames::CompiledFrames;
+
 use super::PyUdf;
 use crate::arrays::{ArrayMemory, memory_of, to_numpy};
 use crate::ending::attached;
@@ -200,26 +204,12 @@ unsafe extern "C" fn begin(
     let program = this.cast::<Program>().cast_const();
     // SAFETY: `this` is the program, which the table keeps alive; the host's structs obey `framefold.h`.
     let (known, run) = unsafe { (&*program, &*run) };
-    let mut block = known.block.clone();
+    let mut made = Task::of(known);
     for (slot, value) in [(FIRST, run.first_frame), (N_FRAMES, run.n_frames)] {
-        if let Some(place) = block.get_mut(slot) {
+        if let Some(place) = made.block.get_mut(slot) {
             *place = value as i64;
         }
     }
-    let mut copies = Vec::with_capacity(known.private.len());
-    for &(slot, len) in &known.private {
-        let Some(place) = block.get_mut(slot) else { continue };
-        let mut copy = vec![0u64; len.div_ceil(8)];
-        // SAFETY: the owner has an array of so many bytes there, and so has the copy.
-        unsafe {
-            copy.as_mut_ptr()
-                .cast::<u8>()
-                .copy_from_nonoverlapping(*place as usize as *const u8, len);
-        }
-        *place = copy.as_mut_ptr() as usize as i64;
-        copies.push(copy);
-    }
-    let made = Task { program, block, _copies: copies, packed: Vec::new() };
     // SAFETY: the host's pointer to where the task goes.
     unsafe { *task = Box::into_raw(Box::new(made)).cast() };
     raw::OK
@@ -239,29 +229,8 @@ unsafe extern "C" fn process(
 ) -> i32 {
     // SAFETY: `begin` made it; one thread at a time uses it.
     let task = unsafe { &mut *task.cast::<Task>() };
-    // SAFETY: the host's struct; the program outlives its tasks.
-    let (mut given, program) = unsafe { (*tile, &*task.program) };
-    if program.packs && given.depth > 1 {
-        // SAFETY: the host's array of as many lengths.
-        let shape = unsafe { std::slice::from_raw_parts(given.sig_shape, given.n_sig) };
-        let len = shape.iter().product::<usize>() * (given.dtype & 0xff) as usize;
-        if given.frame_stride != len {
-            task.packed.resize((len * given.depth).div_ceil(8), 0);
-            let to = task.packed.as_mut_ptr().cast::<u8>();
-            for i in 0..given.depth {
-                // SAFETY: a tile has so many frames of `len` bytes, `frame_stride` apart; the memory that
-                // they are copied to was made as large just now.
-                unsafe {
-                    let from = given.data.cast::<u8>().add(i * given.frame_stride);
-                    to.add(i * len).copy_from_nonoverlapping(from, len);
-                }
-            }
-            given.data = task.packed.as_ptr().cast();
-            given.frame_stride = len;
-        }
-    }
-    let entry = program.process;
-    task.run(entry, (&raw const given) as usize, views, n, host)
+    // SAFETY: the host's struct.
+    task.process(unsafe { *tile }, views, n, host)
 }
 
 unsafe extern "C" fn process_csr(
@@ -294,6 +263,57 @@ unsafe extern "C" fn end(
 }
 
 impl Task {
+    /// What works on its own copy of the block.
+    fn of(program: &Program) -> Self {
+        let mut block = program.block.clone();
+        let mut copies = Vec::with_capacity(program.private.len());
+        for &(slot, len) in &program.private {
+            let Some(place) = block.get_mut(slot) else { continue };
+            let mut copy = vec![0u64; len.div_ceil(8)];
+            // SAFETY: the owner has an array of so many bytes there, and so has the copy.
+            unsafe {
+                copy.as_mut_ptr()
+                    .cast::<u8>()
+                    .copy_from_nonoverlapping(*place as usize as *const u8, len);
+            }
+            *place = copy.as_mut_ptr() as usize as i64;
+            copies.push(copy);
+        }
+        Task { program, block, _copies: copies, packed: Vec::new() }
+    }
+
+    /// Runs what processes a dense tile.
+    fn process(
+        &mut self,
+        mut given: raw::Tile,
+        views: *const raw::View,
+        n: usize,
+        host: *const raw::Host,
+    ) -> i32 {
+        // SAFETY: the program outlives its tasks.
+        let program = unsafe { &*self.program };
+        if program.packs && given.depth > 1 {
+            // SAFETY: the host's array of as many lengths.
+            let shape = unsafe { std::slice::from_raw_parts(given.sig_shape, given.n_sig) };
+            let len = shape.iter().product::<usize>() * (given.dtype & 0xff) as usize;
+            if given.frame_stride != len {
+                self.packed.resize((len * given.depth).div_ceil(8), 0);
+                let to = self.packed.as_mut_ptr().cast::<u8>();
+                for i in 0..given.depth {
+                    // SAFETY: a tile has so many frames of `len` bytes, `frame_stride` apart; the memory
+                    // that they are copied to was made as large just now.
+                    unsafe {
+                        let from = given.data.cast::<u8>().add(i * given.frame_stride);
+                        to.add(i * len).copy_from_nonoverlapping(from, len);
+                    }
+                }
+                given.data = self.packed.as_ptr().cast();
+                given.frame_stride = len;
+            }
+        }
+        self.run(program.process, (&raw const given) as usize, views, n, host)
+    }
+
     fn run(
         &mut self,
         entry: Entry,

@@ -22,6 +22,7 @@ from framefold.common._user_code import Facts, Use, facts, is_of_user, modules_u
 from framefold.executor._wire import pickles
 from framefold.executor._wire.failures import DifferentCodeError
 from framefold.udf.base import UDF
+from framefold.udf.transform import Transform, transform_of
 
 #: What is larger is sent by name, in bytes.
 MOST = 16 << 20
@@ -61,6 +62,15 @@ def sent(value: Any) -> Any:
     return Code(value) if isinstance(value, _KINDS) else value
 
 
+def _reduced_transform(transform: Transform) -> tuple[Any, ...]:
+    """A transform goes as its class and its parameters do."""
+    kwargs = {key: sent(value) for key, value in transform._kwargs.items()}
+    return transform_of, (sent(type(transform)), kwargs)
+
+
+pickles.reduced_by[Transform] = _reduced_transform
+
+
 @cache
 def _pickler_of_code() -> Any:
     """A pickler that takes along the code of users' modules.
@@ -87,7 +97,7 @@ def _pickler_of_code() -> Any:
             else:
                 self.uses += modules_used(obj)
                 reduced = _foreign.reduced_function(self, obj)
-            if isinstance(obj, type) and issubclass(obj, UDF):
+            if isinstance(obj, type) and issubclass(obj, (UDF, Transform)):
                 # A worker would take the class that it has made of it before, with other bases.
                 return _foreign.without_identity(reduced)
             return reduced

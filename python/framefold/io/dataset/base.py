@@ -308,6 +308,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         *stages
             What is done to each frame, in order: :class:`~framefold.io.stages.Bin`,
             :class:`~framefold.io.stages.Crop` and the others of :mod:`framefold.io.stages`; a
+            stage of one's own, :class:`~framefold.udf.transform.Transform`; a
             :class:`~framefold.io.corrections.corrset.CorrectionSet`, for instance to subtract a
             background; or a text as after ``--stage`` of the command line. The corrections of this
             data set come before all of them, and the new one has none of its own.
@@ -360,6 +361,11 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
     def stages(self) -> list[str]:
         """What was done to frames by :meth:`pipe`, in words, in order."""
         return ReadOnlyList(self._engine.stages, "use pipe(…) of the data set")
+
+    @property
+    def _transforms(self) -> list[Any]:
+        """Those of :attr:`stages` that are classes in Python: each a ``framefold.Transform``."""
+        return [value["transform"] for name, value in self._changes if name == "transformed"]
 
     def _changed(self, *changes: tuple[str, Any]) -> Self:
         made = type(self).__new__(type(self))

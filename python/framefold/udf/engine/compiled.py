@@ -36,6 +36,8 @@ from framefold.udf.data import UDFData
 from framefold.udf.engine.memory import allocate
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from framefold.udf.engine.bridge import Bridge, RunDescription
 
 #: The array formats that compiled code gets.
@@ -149,7 +151,8 @@ def _wanted(run: RunDescription) -> tuple[Wanted, Block, list[npt.NDArray[Any]]]
     postprocess: Any = None if cls.postprocess is UDF.postprocess else cls.postprocess
     merge: Any = cls.merge if options_of(cls.merge) is not None else None
     _check(bridge)
-    methods, names = _methods(cls, [f for f in (process, postprocess, merge) if f is not None])
+    functions = [f for f in (process, postprocess, merge) if f is not None]
+    methods, names = functions_called(cls, functions)
 
     block = Block(N_RESERVED)
     if bridge.positions is not None:
@@ -225,8 +228,8 @@ def _check(bridge: Bridge) -> None:
             )
 
 
-def _methods(
-    cls: type[UDF], functions: list[FunctionType]
+def functions_called(
+    cls: type, functions: list[FunctionType]
 ) -> tuple[tuple[tuple[str, FunctionType], ...], frozenset[str]]:
     """The marked methods that these may call, and all names in the code."""
     methods: dict[str, FunctionType] = {}
@@ -276,12 +279,25 @@ def explain_failure(
     address
         Of Numba's description of the exception.
     """
+    raise_failure(address, lambda: _run_again(run, partition, given, frame, arrays))
+
+
+def raise_failure(address: int, run_again: Callable[[], None]) -> None:
+    """Raise what the user is to see of a failure of compiled code.
+
+    Parameters
+    ----------
+    address
+        Of Numba's description of the exception.
+    run_again
+        Does in the interpreter what failed.
+    """
     raised = _exception_at(address)
     if isinstance(raised, MemoryError):
         # Not once more: the interpreter may get memory that the system does not have.
         raised.add_note("compiled code asked for more memory than there is")
         raise raised
-    _run_again(run, partition, given, frame, arrays)
+    run_again()
     if raised is None:
         raise UDFError(
             "the compiled function failed, and the interpreter raises nothing for the same data: "
@@ -408,8 +424,10 @@ __all__ = [
     "Code",
     "explain_failure",
     "formats_of",
+    "functions_called",
     "merge_failed",
     "numba_is_installed",
     "options_of",
+    "raise_failure",
     "to_compile",
 ]
