@@ -41,7 +41,7 @@ class PoolCrew:
 
     def __init__(self, run, pool):
         self._plan, self._pool = run.plan, pool
-        self._schedule = _engine.Schedule(run.plan.n_partitions, 2)
+        self._schedule = _engine.Schedule(run.plan.n_partitions, 2, run.first)
         self._news = threading.Semaphore(0)
         self._futures = set()
 

@@ -20,11 +20,12 @@ from framefold.compat.elsewhere import elsewhere
 from framefold.context.analyses import AnalysisMethods
 from framefold.context.converting import ConvertMethods
 from framefold.context.opening import OpenMethods
-from framefold.exceptions import InvalidArgumentError
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
 from framefold.executor.auto import AutoJobExecutor
 from framefold.executor.base import JobExecutor
 from framefold.executor.make import ExecutorName, make_executor
 from framefold.io.dataset.base import DataSet
+from framefold.run.asked import Asked, asked
 from framefold.run.passes import passes_of
 from framefold.run.plan import Run, checked_udfs, plan_run
 from framefold.run.progress import RunProgress, progress_reporter
@@ -167,6 +168,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         backends: Any = ...,
         plots: Any = ...,
         sync: Literal[True] = ...,
+        *,
+        out: Any = ...,
+        resume: bool = ...,
+        overwrite: bool = ...,
     ) -> UDFResultDict: ...
     @overload
     def run_udf(
@@ -179,6 +184,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         backends: Any = ...,
         plots: Any = ...,
         sync: Literal[True] = ...,
+        *,
+        out: Any = ...,
+        resume: bool = ...,
+        overwrite: bool = ...,
     ) -> UDFResultTuple: ...
     @overload
     def run_udf(
@@ -195,6 +204,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         fn: Callable[..., None],
         make_buffers: Callable[[], Mapping[str, Any]],
         merge: Callable[[Any, Any], None] | None = ...,
+        out: Any = ...,
+        resume: bool = ...,
+        overwrite: bool = ...,
     ) -> UDFResultDict: ...
     @overload
     def run_udf(
@@ -208,6 +220,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         plots: Any = ...,
         *,
         sync: Literal[False],
+        out: Any = ...,
+        resume: bool = ...,
+        overwrite: bool = ...,
     ) -> Coroutine[Any, Any, UDFResultDict]: ...
     @overload
     def run_udf(
@@ -221,6 +236,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         plots: Any = ...,
         *,
         sync: Literal[False],
+        out: Any = ...,
+        resume: bool = ...,
+        overwrite: bool = ...,
     ) -> Coroutine[Any, Any, UDFResultTuple]: ...
     @shortened
     def run_udf(
@@ -237,6 +255,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         fn: Callable[..., None] | None = None,
         make_buffers: Callable[[], Mapping[str, Any]] | None = None,
         merge: Callable[[Any, Any], None] | None = None,
+        out: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
     ) -> Any:
         """Run one or several UDFs over a data set, in one pass.
 
@@ -276,6 +297,19 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             frame with views of the result buffers that ``make_buffers()`` declares as a dict of
             name to :class:`~framefold.common.buffers.BufferWrapper`; ``merge(dest, src)`` merges
             partial results, and can be left out if all buffers are of kind ``nav``.
+        out
+            Write results to files: a path that ends in ``.zarr``, for all results, or in ``.npy``,
+            for a single one; or a dict of result name to path, for some of them, where those of
+            several UDFs are called ``UDF/NAME``. Buffers of kind ``nav`` that merge by assignment
+            (no ``merge`` and no ``get_results`` of their own) are written while the run goes on,
+            and take no memory; all others are written at its end. Then
+            :attr:`~framefold.common.buffers.BufferWrapper.data` of the former is the mapped file.
+        resume
+            Go on with ``out`` where an earlier run of the same arguments was killed, stopped or
+            failed; begin from the start if there was none. For runs of which all results are
+            written while they go on, over data sets in files.
+        overwrite
+            Replace what ``out`` names, if it exists. That stays until the new results are complete.
 
         Returns
         -------
@@ -292,8 +326,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         UDFRunCancelled
             If a plot, a reporter or another thread cancels the run.
         FramefoldError
-            If arguments, data or a UDF's declarations do not fit. Exceptions from user code
-            come back as themselves, with a note that names UDF and partition.
+            If arguments, data or a UDF's declarations do not fit, or files of ``out`` exist, cannot
+            be written, or were begun by another run than the one to be resumed. Exceptions from
+            user code come back as themselves, with a note that names UDF and partition.
         """
         if fn is not None or make_buffers is not None or merge is not None:
             if udf is not None:
@@ -305,9 +340,19 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             raise InvalidArgumentError("there is no UDF to run; pass udf=…")
         udf = as_udf(udf)
         single = isinstance(udf, UDF)
+        to_files = asked(out, resume, overwrite)
+        if to_files is not None and _wants_plots(plots):
+            raise InvalidArgumentError(
+                "plots show results in memory, and out= writes them to files; leave one of them out"
+            )
         udfs = checked_udfs(udf)
         passes = passes_of(udfs, roi)
         if passes is not None:
+            if to_files is not None:
+                raise UnsupportedError(
+                    "out= writes the results of one pass over the data, and from_result needs "
+                    "several; run the first functions by themselves, and pass on their results"
+                )
             how = (
                 lambda udfs, roi: self._prepare(dataset, udfs, roi, corrections, backends),
                 lambda run, plots: self._begin(run, progress, plots),
@@ -316,8 +361,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             if not sync:
                 return in_a_while(passes.run_async(*how), single)
             return result_of(passes.run(*how), single)
-        run = self._prepare(dataset, udfs, roi, corrections, backends)
-        begun = self._begin(run, progress, plots)
+        run = self._prepare(dataset, udfs, roi, corrections, backends, to_files)
+        begun = self._begin(run, progress, plots, to_files)
         if isinstance(begun, tuple):
             return result_of(begun, single) if sync else at_once(begun, single)
         if not sync:
@@ -613,6 +658,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         roi: Any,
         corrections: Any = None,
         backends: Any = None,
+        to_files: Asked | None = None,
     ) -> Run:
         """Check all arguments and plan the run."""
         if not isinstance(dataset, DataSet):
@@ -623,17 +669,31 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             )
         executor = self.executor
         options = corrections, backends, executor.find_workers
-        run = plan_run(dataset, udf, roi, executor.threads, *options)
+        to_sink = None
+        if to_files is not None:
+            from framefold.run.out import wishes
+
+            udf = checked_udfs(udf)
+            to_sink = wishes(to_files, udf)
+        run = plan_run(dataset, udf, roi, executor.threads, *options, to_sink=to_sink)
         run.executor, run.backends = executor, backends
         return run
 
     def _begin(
-        self, run: Run, progress: bool | ProgressReporter, plots: Any
+        self,
+        run: Run,
+        progress: bool | ProgressReporter,
+        plots: Any,
+        to_files: Asked | None = None,
     ) -> ResultGenerator | tuple[UDFResultDict, ...]:
         """The steps of a run, or its results if they are computed later."""
         run.tell_oddities()
         reporter = progress_reporter(progress)
         later = self.executor.later(run, reporter, plots)
+        if to_files is not None:
+            from framefold.run.out import Out
+
+            run.out = Out(run, to_files)
         if later is not None:
             return later
         return self._generator(run, RunProgress(reporter, run.partitions), plots)

@@ -44,4 +44,8 @@ pub struct RunMeta {
     pub format: ArrayFormat,
     /// Whether reading may wait for another thread: see [`crate::DataSource::may_wait`].
     pub may_wait: bool,
+    /// The `nav` buffers of this UDF whose rows go to a [`Sink`](crate::Sink) when they are merged,
+    /// and are not kept: see [`crate::FinalRows::of_run`]. None, but for UDFs that merge
+    /// [by rows](crate::Requirements::by_rows).
+    pub to_sink: Arc<[String]>,
 }

@@ -82,6 +82,10 @@ pub struct Requirements {
     /// other results. Partitions may then be merged in pieces: the frames that have arrived, and
     /// later the others. Accumulators and mergers get a [`Partition`] of these frames alone.
     pub framewise: bool,
+    /// Whether all of its results are `nav` buffers to which partial results are assigned:
+    /// [`Merger::final_rows`] has them all. They may go to a [`Sink`](crate::Sink) then, and need
+    /// not be kept.
+    pub by_rows: bool,
     /// Whether its calls on different threads may wait for each other, as those into an
     /// interpreter do. Drivers then find out whether more than one thread is any good.
     pub contends: bool,
@@ -99,6 +103,7 @@ impl Requirements {
             max_depth: None,
             cellwise: false,
             framewise: false,
+            by_rows: false,
             contends: false,
         }
     }

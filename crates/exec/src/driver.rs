@@ -5,7 +5,7 @@ mod pace;
 mod threads;
 
 use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
-use framefold_core::{Error, Result, guarded};
+use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -109,7 +109,7 @@ const POLL: Duration = Duration::from_millis(40);
 /// The first error in partition order, from the source, a UDF or the observer; `Cancelled`.
 pub fn run(plan: &Arc<Plan>, options: RunOptions<'_>) -> Result<Results> {
     let RunOptions { executor, cancel, observer } = options;
-    let mut driver = Driver::try_new(plan, executor, cancel, None)?;
+    let mut driver = Driver::try_new(plan, executor, cancel, None, None)?;
     driver.run(observer)?;
     Ok(driver.into_results())
 }
@@ -123,55 +123,64 @@ pub struct Driver {
 /// What is merged.
 struct Merging {
     results: Results,
+    sink: Option<ToSink>,
     cancel: Cancel,
     started: bool,
     in_progress: usize,
     last_poll: Instant,
 }
 
+/// A sink that is given the rows of [`Plan::to_sink`], and goes on where it ended before.
+struct ToSink {
+    sink: Box<dyn Sink>,
+    rows: Vec<FinalRows>,
+}
+
 impl Driver {
     /// A run that has not started. Threads start with the first step.
     ///
+    /// `sink` takes the rows of [`Plan::to_sink`]; it has begun when this returns.
+    ///
     /// # Errors
-    /// Whatever the UDFs report when they set up their results.
+    /// Whatever the UDFs report when they set up their results; that of the sink.
     pub fn try_new(
         plan: &Arc<Plan>,
         executor: Executor,
         cancel: Cancel,
         scope: Option<Arc<dyn WorkerScope>>,
+        sink: Option<Box<dyn Sink>>,
     ) -> Result<Self> {
         let scope = scope.unwrap_or_else(|| Arc::new(NoScope));
+        let merging = Merging::try_new(plan, cancel.clone(), sink)?;
+        let first = merging.results.n_merged();
         let crew: Box<dyn Crew> = match executor {
             Executor::Inline => {
-                Box::new(inline::InlineCrew::new(plan.clone(), cancel.clone(), scope))
+                Box::new(inline::InlineCrew::new(plan.clone(), first, cancel, scope))
             }
             Executor::Threads(count) => {
                 let count = count
                     .or_else(|| std::thread::available_parallelism().ok())
                     .unwrap_or(NonZeroUsize::MIN);
-                Box::new(threads::ThreadCrew::new(plan.clone(), count, scope))
+                Box::new(threads::ThreadCrew::new(plan.clone(), first, count, scope))
             }
         };
-        Driver::with_crew(plan, crew, cancel)
+        Ok(Driver { crew: Some(crew), merging })
     }
 
-    /// The same with others who process partitions.
+    /// The same with others who process partitions, all but those that the sink has already.
     ///
     /// # Errors
-    /// Whatever the UDFs report when they set up their results; `Unsupported` if frames have not
-    /// arrived, and the crew does not wait.
-    pub fn with_crew(plan: &Arc<Plan>, crew: Box<dyn Crew>, cancel: Cancel) -> Result<Self> {
+    /// As [`Driver::try_new`]; `Unsupported` if frames have not arrived, and the crew does not wait.
+    pub fn with_crew(
+        plan: &Arc<Plan>,
+        crew: Box<dyn Crew>,
+        cancel: Cancel,
+        sink: Option<Box<dyn Sink>>,
+    ) -> Result<Self> {
         if !crew.waits() {
             plan.check_arrived()?;
         }
-        let merging = Merging {
-            results: Results::try_new(plan.clone())?,
-            cancel,
-            started: false,
-            in_progress: 0,
-            last_poll: Instant::now(),
-        };
-        Ok(Driver { crew: Some(crew), merging })
+        Ok(Driver { crew: Some(crew), merging: Merging::try_new(plan, cancel, sink)? })
     }
 
     /// Runs to the end.
@@ -211,6 +220,9 @@ impl Driver {
         }
         if self.merging.is_complete() && self.crew.is_some() {
             self.close()?;
+            if let Some(to) = &mut self.merging.sink {
+                to.sink.finish()?;
+            }
             observer.event(&Event::Finished, &self.merging.results)?;
         }
         Ok(())
@@ -232,11 +244,35 @@ impl Driver {
     /// Whatever the crew reports.
     pub fn close(&mut self) -> Result<()> {
         let complete = self.merging.is_complete();
-        self.crew.take().map_or(Ok(()), |mut crew| crew.close(complete))
+        let closed = self.crew.take().map_or(Ok(()), |mut crew| crew.close(complete));
+        if !complete {
+            // There is no more for it.
+            self.merging.sink = None;
+        }
+        closed
     }
 }
 
 impl Merging {
+    fn try_new(plan: &Arc<Plan>, cancel: Cancel, sink: Option<Box<dyn Sink>>) -> Result<Self> {
+        let (results, sink) = match sink {
+            None if !plan.to_sink().is_empty() => {
+                return Err(Error::bug("results are to go to a sink, and there is none"));
+            }
+            None => (Results::try_new(plan.clone())?, None),
+            Some(mut sink) => {
+                let buffers = plan.to_sink();
+                let (shape, roi) = (plan.dataset().shape(), plan.roi());
+                let merged = sink.begin(&SinkJob { buffers: &buffers, shape, roi })?;
+                let results = Results::from_partition(plan.clone(), merged)?;
+                let rows = results.rows_to_sink()?;
+                (results, Some(ToSink { sink, rows }))
+            }
+        };
+        let last_poll = Instant::now();
+        Ok(Merging { results, sink, cancel, started: false, in_progress: 0, last_poll })
+    }
+
     fn start(&mut self, observer: &mut dyn Observer) -> Result<()> {
         if !self.started {
             self.started = true;
@@ -268,6 +304,12 @@ impl Merging {
     fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
         let partition = partial.partition;
         guarded(|| self.results.merge(partial))?;
+        if let Some(to) = &mut self.sink {
+            let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());
+            FinalRows::look_at_each(&to.rows, &frames, |rows| {
+                to.sink.merged(&NewRows { frames: frames.clone(), rows, n_merged })
+            })?;
+        }
         let (frames, in_progress) = (self.results.n_frames(), self.in_progress);
         let bytes = bytes(self.results.plan(), frames);
         let event = Event::Merged { partition, frames, bytes, in_progress };

@@ -15,4 +15,8 @@ pub struct PlanOptions {
     pub tile_depth: Option<usize>,
     /// The shape of a tile on the signal axes; ignored if a UDF needs whole frames.
     pub tile_shape: Option<Vec<usize>>,
+    /// For each UDF, the names of the `nav` buffers whose rows go to a sink, as far as they can: those
+    /// of UDFs that merge [by rows](framefold_core::Requirements::by_rows) and have results of the
+    /// engine's dtypes alone. `None` for all; UDFs without an entry have none.
+    pub to_sink: Vec<Option<Vec<String>>>,
 }

@@ -8,6 +8,7 @@ mod formats;
 mod inputs;
 mod memory;
 mod partitions;
+mod passed_on;
 mod pieces;
 mod tiling;
 
@@ -47,6 +48,8 @@ pub(crate) struct PlannedUdf {
     pub(crate) udf: Arc<dyn Udf>,
     pub(crate) requirements: Requirements,
     pub(crate) buffers: Vec<BufferDecl>,
+    /// Those whose rows go to a sink.
+    to_sink: Arc<[String]>,
     /// The dtype of its tiles.
     pub(crate) input_dtype: DType,
     /// The format of its tiles.
@@ -99,7 +102,12 @@ impl Plan {
 
         let formats = formats::choose(dataset, &udfs, &requirements)?;
         let frame = FrameSize::of(dataset, &formats);
-        memory::check(&udfs, &jobs)?;
+        let wanted = (0..).map(|udf| options.to_sink.get(udf));
+        let to_sink = requirements.iter().zip(&jobs).zip(wanted);
+        let to_sink: Vec<_> = to_sink
+            .map(|((required, (_, buffers)), wanted)| passed_on::of_udf(required, buffers, wanted))
+            .collect();
+        memory::check(&udfs, &jobs, &to_sink)?;
         let runs = runs_with_data(dataset, roi.as_deref());
         let given = pieces::given(dataset, roi.as_deref(), options);
         let together = dataset.source().frames_together();
@@ -137,11 +145,12 @@ impl Plan {
             .zip(requirements)
             .zip(jobs)
             .zip(formats)
-            .map(|(((udf, requirements), (job, buffers)), format)| {
+            .zip(to_sink)
+            .map(|((((udf, requirements), (job, buffers)), format), to_sink)| {
                 let waits = dataset.source().may_wait();
-                let metas = bands::metas(&job, &bands, &cuts, format, waits)?;
+                let metas = bands::metas(&job, &bands, &cuts, format, waits, &to_sink)?;
                 let input_dtype = job.input_dtype;
-                Ok(PlannedUdf { udf, requirements, buffers, input_dtype, format, metas })
+                Ok(PlannedUdf { udf, requirements, buffers, to_sink, input_dtype, format, metas })
             })
             .collect::<Result<_>>()?;
         Ok(Plan { dataset: dataset.clone(), roi, udfs, tiling, cuts, bands, corrected, reasons })
@@ -191,6 +200,13 @@ impl Plan {
     /// The declared buffers of UDF number `udf`; none if there is no such.
     pub fn buffers(&self, udf: usize) -> &[BufferDecl] {
         self.udfs.get(udf).map_or(&[], |planned| &planned.buffers)
+    }
+
+    /// The buffers whose rows go to a sink, with the numbers of their UDFs, in order.
+    pub fn to_sink(&self) -> Vec<(usize, &BufferDecl)> {
+        let all = self.udfs.iter().enumerate();
+        let all = all.flat_map(|(udf, planned)| planned.buffers.iter().map(move |d| (udf, d)));
+        all.filter(|&(udf, decl)| self.udfs[udf].to_sink.contains(&decl.name)).collect()
     }
 
     /// The number of UDFs.

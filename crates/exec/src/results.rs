@@ -47,6 +47,13 @@ impl Results {
         Results::of_udfs(plan, udfs)
     }
 
+    /// The same without the first partitions, whose rows a sink has already.
+    pub(crate) fn from_partition(plan: Arc<Plan>, merged: usize) -> Result<Self> {
+        let mut results = Results::try_new(plan)?;
+        results.skip(merged);
+        Ok(results)
+    }
+
     /// Results of one UDF of the plan alone, which go on from `state` after `merged` partitions.
     /// Partial results that are merged into it hold only what belongs to this UDF.
     ///
@@ -64,9 +71,14 @@ impl Results {
                 merger.merge(&before, partial)?;
             }
         }
-        results.merged = merged;
-        results.n_frames = (0..merged).map(|index| results.plan.completed_by(index).len()).sum();
+        results.skip(merged);
         Ok(results)
+    }
+
+    /// Goes on after so many partitions.
+    fn skip(&mut self, merged: usize) {
+        self.merged = merged;
+        self.n_frames = (0..merged).map(|index| self.plan.completed_by(index).len()).sum();
     }
 
     fn of_udfs(plan: Arc<Plan>, udfs: Range<usize>) -> Result<Self> {

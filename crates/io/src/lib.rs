@@ -76,6 +76,7 @@ pub use readers::memory::{MemoryArray, MemorySource};
 pub use registry::{formats, register, replace};
 pub use reopen::{check_same, check_unchanged, open_again, pack};
 pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
+pub use write::rows::{RowsDone, RowsEntry, RowsLayout, RowsSink};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{
     Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, WriteOrientation, Written,

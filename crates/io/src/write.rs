@@ -17,6 +17,7 @@ mod npy;
 mod options;
 mod pool;
 pub(crate) mod raw_csr;
+pub(crate) mod rows;
 mod selection;
 mod units;
 mod verify;

@@ -80,6 +80,7 @@ fn run<T: Element>(
     let sig = [ROWS, COLUMNS];
     let run = RunMeta {
         may_wait: false,
+        to_sink: Arc::from([]),
         job: JobMeta {
             shape: Shape::try_new(&[DEPTH], &sig).unwrap(),
             native_dtype: T::DTYPE,

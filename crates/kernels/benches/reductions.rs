@@ -111,6 +111,7 @@ fn measure<T: Element>(
 fn run_meta(dtype: DType, n_frames: usize, side: usize, depth: usize) -> RunMeta {
     RunMeta {
         may_wait: false,
+        to_sink: Arc::from([]),
         job: JobMeta {
             shape: Shape::try_new(&[n_frames], &[side, side]).unwrap(),
             native_dtype: dtype,

@@ -179,6 +179,7 @@ fn run_meta<T: Element>(n_frames: usize) -> RunMeta {
     let sig = [SIDE, SIDE];
     RunMeta {
         may_wait: false,
+        to_sink: Arc::from([]),
         job: JobMeta {
             shape: Shape::try_new(&[n_frames], &sig).unwrap(),
             native_dtype: T::DTYPE,

@@ -1,6 +1,8 @@
 //! The merger of results that have one entry per frame.
 
-use framefold_core::{Array, DType, FinalRows, Merger, NativeArray, Partial, Partition, Result};
+use framefold_core::{
+    Array, DType, FinalRows, Merger, NativeArray, Partial, Partition, Result, RunMeta,
+};
 
 /// One row of cells per selected frame, filled partition by partition.
 pub(crate) struct NavRows {
@@ -9,14 +11,14 @@ pub(crate) struct NavRows {
 }
 
 impl NavRows {
-    /// Rows of shape `row_shape` for `n_frames` frames, under the name that partials give them.
+    /// Rows of shape `row_shape` for the frames of a run, under the name that partials give them.
     pub(crate) fn new(
         name: &'static str,
         dtype: DType,
-        n_frames: usize,
+        run: &RunMeta,
         row_shape: &[usize],
     ) -> Result<Self> {
-        Ok(NavRows { name, rows: FinalRows::try_new(dtype, n_frames, row_shape)? })
+        Ok(NavRows { name, rows: FinalRows::of_run(run, name, dtype, row_shape)? })
     }
 
     /// Calls `look` with all rows, merged or not.
@@ -29,7 +31,7 @@ impl NavRows {
     /// # Errors
     /// `Bug` if the partial result has another dtype or size than the partition calls for.
     pub(crate) fn put(&mut self, partition: &Partition, partial: &mut Partial) -> Result<()> {
-        self.rows.put(partition.frames.clone(), &partial.take_native(self.name)?)
+        self.rows.put(partition.frames.clone(), partial.take_native(self.name)?)
     }
 }
 

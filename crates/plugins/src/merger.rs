@@ -38,7 +38,7 @@ impl PluginMerger {
         let n_frames = job.n_selected();
         let merged = if table.raw.merge.is_none() && table.raw.results.is_none() {
             let made = |decl: &BufferDecl| {
-                FinalRows::try_new(native_dtype(decl)?, n_frames, &decl.extra_shape)
+                FinalRows::of_run(run, &decl.name, native_dtype(decl)?, &decl.extra_shape)
             };
             Merged::Rows(worked_on(&decls).map(made).collect::<Result<_>>()?)
         } else {
@@ -86,7 +86,7 @@ impl Merger for PluginMerger {
         let (buffers, seen) = match &mut self.merged {
             Merged::Rows(rows) => {
                 for (rows, decl) in rows.iter().zip(worked_on(&self.decls)) {
-                    rows.put(frames.clone(), &partial.take_native(&decl.name)?)?;
+                    rows.put(frames.clone(), partial.take_native(&decl.name)?)?;
                 }
                 return Ok(());
             }

@@ -113,6 +113,7 @@ impl Udf for PluginUdf {
             formats,
             tile_depth: given(asked.depth),
             tile_bytes: given(asked.tile_bytes),
+            by_rows: entries.merge.is_none() && entries.results.is_none(),
             ..Requirements::native_tiles()
         })
     }

@@ -4,6 +4,7 @@ use crate::ending::{attached, detached, has_ended};
 use crate::errors::{OrRaise, from_python};
 use crate::observer::{PyObserver, watched};
 use crate::plan::{PyPlan, ResultLists, to_lists};
+use crate::row_files::RowFiles;
 use crate::udf::{KnownThread, stash_held_gil};
 use crate::verbs::Partial;
 use framefold::exec::{Crew, Driver, Host, LastingResults, PartialResult, WorkerScope, guarded};
@@ -37,9 +38,10 @@ impl PyDriver {
     /// with `threads` of its own, 0 for the calling thread alone and None for as many as there are
     /// cores, or with one for each of `places`, in which it is `active()`.
     ///
-    /// `callback(n_merged, in_progress)` is called after each merge.
+    /// `callback(n_merged, in_progress)` is called after each merge. `sink` gets the rows that are not
+    /// kept, see `Plan`; a crew has to leave out the partitions that it has already.
     #[new]
-    #[pyo3(signature = (plan, threads=None, crew=None, places=None, callback=None))]
+    #[pyo3(signature = (plan, threads=None, crew=None, places=None, callback=None, sink=None))]
     fn new(
         py: Python<'_>,
         plan: &PyPlan,
@@ -47,7 +49,9 @@ impl PyDriver {
         crew: Option<Py<PyAny>>,
         places: Option<Vec<Py<PyAny>>>,
         callback: Option<Py<PyAny>>,
+        sink: Option<&Bound<'_, RowFiles>>,
     ) -> PyResult<Self> {
+        let sink = sink.map(|files| files.get().take_sink()).transpose().or_raise(py)?;
         let n_places = places.as_ref().and_then(|places| NonZeroUsize::new(places.len()));
         let executor = match threads {
             Some(0) => Executor::Inline,
@@ -61,13 +65,15 @@ impl PyDriver {
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
         let flag = cancel.clone();
         let make = || match crew {
-            Some(crew) => Driver::with_crew(&plan, Box::new(PyCrew(crew)), flag),
-            None => Driver::try_new(&plan, executor, flag, scope),
+            Some(crew) => Driver::with_crew(&plan, Box::new(PyCrew(crew)), flag, sink),
+            None => Driver::try_new(&plan, executor, flag, scope, sink),
         };
         // Results are set up: there may be a row for each of very many frames.
         let made = detached(py, || watched(&cancel, make));
-        let (driver, user) = (Mutex::new(made.or_raise(py)?), Mutex::new(None));
-        let (n_merged, process) = (AtomicUsize::new(0), std::process::id());
+        let driver = made.or_raise(py)?;
+        let n_merged = AtomicUsize::new(driver.results().n_merged());
+        let (driver, user) = (Mutex::new(driver), Mutex::new(None));
+        let process = std::process::id();
         Ok(PyDriver { driver, user, cancel, callback, n_merged, process })
     }
 

@@ -26,6 +26,7 @@ mod options;
 mod own_formats;
 mod parts;
 mod plan;
+mod row_files;
 mod schedule;
 mod shifted;
 mod sparse;
@@ -72,6 +73,8 @@ mod _engine {
     use super::own_formats::register_format;
     #[pymodule_export]
     use super::plan::PyPlan;
+    #[pymodule_export]
+    use super::row_files::RowFiles;
     #[pymodule_export]
     use super::schedule::PySchedule;
     #[pymodule_export]

@@ -35,10 +35,12 @@ impl PyPlan {
     #[new]
     ///
     /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it. `cuts`
-    /// are the numbers of selected frames at which partitions begin.
+    /// are the numbers of selected frames at which partitions begin. `to_sink` has for each UDF the
+    /// names of `nav` buffers whose rows go to a sink, as far as they can; None for all.
     #[pyo3(signature = (
-        dataset, udfs, roi=None, num_partitions=None, tile_depth=None, cuts=None
+        dataset, udfs, roi=None, num_partitions=None, tile_depth=None, cuts=None, to_sink=None
     ))]
+    #[expect(clippy::too_many_arguments, reason = "Python names most of them")]
     fn new(
         py: Python<'_>,
         dataset: &PyDataset,
@@ -47,6 +49,7 @@ impl PyPlan {
         num_partitions: Option<usize>,
         tile_depth: Option<usize>,
         cuts: Option<Vec<usize>>,
+        to_sink: Option<Vec<Option<Vec<String>>>>,
     ) -> PyResult<Self> {
         let cancel = Cancel::new();
         note(&cancel);
@@ -74,6 +77,7 @@ impl PyPlan {
             cuts: cuts.map(sorted),
             tile_depth: dataset.tile_shape().map(|(depth, _)| depth).or(tile_depth),
             tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
+            to_sink: to_sink.unwrap_or_default(),
         };
         let made = watched(&cancel, || Plan::try_new(dataset.inner(), planned, roi, &options));
         let plan = made.or_raise(py)?;
@@ -108,6 +112,12 @@ impl PyPlan {
     fn partitions(&self) -> PyResult<Vec<(usize, usize)>> {
         let completed = (0..self.plan.n_partitions()).map(|index| self.plan.completed_by(index));
         Ok(completed.map(|frames| (frames.start, frames.end)).collect())
+    }
+
+    /// The buffers whose rows go to a sink: the number of the UDF, and the name.
+    #[getter]
+    fn to_sink(&self) -> Vec<(usize, String)> {
+        self.plan.to_sink().into_iter().map(|(udf, decl)| (udf, decl.name.clone())).collect()
     }
 
     /// The results of UDF number `udf`: name, kind, extra shape and dtype.

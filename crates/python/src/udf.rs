@@ -30,7 +30,7 @@ use framefold::core::{
     InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType, Udf,
 };
 use framefold::{Cancel, Error, Result};
-use merger::PyMerger;
+use merger::{PyMerger, RowsMerger};
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -87,6 +87,10 @@ impl PyUdf {
             .map_err(|exception| from_python(exception, "preparing the run"))
     }
 
+    fn decls(&self) -> Arc<[BufferDecl]> {
+        self.decls.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     fn descr(&self, py: Python<'_>, meta: &RunMeta) -> PyResult<Py<PyArrayDescr>> {
         let made = || descr(py, meta.job.input_dtype).map(Bound::unbind);
         self.descr.get_or_try_init(py, made).map(|descr| descr.clone_ref(py))
@@ -104,9 +108,10 @@ impl Udf for PyUdf {
             let wishes = self.bridge.call_method1(py, "requirements", (native,))?;
             let compiled = self.bridge.getattr(py, "is_compiled")?.extract::<bool>(py)?;
             self.compiled.store(compiled, Ordering::Relaxed);
-            wishes.extract::<Wishes>(py)
+            let by_rows = self.bridge.getattr(py, "by_rows")?.extract::<bool>(py)?;
+            PyResult::Ok((wishes.extract::<Wishes>(py)?, by_rows))
         });
-        let (method, dtype, tile_depth, tile_bytes, layout, max_depth) =
+        let ((method, dtype, tile_depth, tile_bytes, layout, max_depth), by_rows) =
             wishes.map_err(|exception| from_python(exception, "asking for its preferences"))?;
         let method = Processing::parse(&method)?.method();
         let format = ArrayFormat::parse(&layout)?;
@@ -123,6 +128,7 @@ impl Udf for PyUdf {
             max_depth,
             cellwise: false,
             framewise: false,
+            by_rows,
             contends: !self.compiled.load(Ordering::Relaxed),
         })
     }
@@ -157,11 +163,18 @@ impl Udf for PyUdf {
     }
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {
+        let rows = match meta.to_sink.is_empty() {
+            true => None,
+            false => Some(merger::rows_of(&self.decls(), meta)?),
+        };
         attached(|py| {
             let run = self.run(py, meta)?;
-            let merger = run.call_method0("merger");
+            let merger = run.call_method1("merger", (meta.to_sink.to_vec(),));
             let merger = merger
                 .map_err(|exception| from_python(exception, "preparing the result buffers"))?;
+            if let Some(rows) = rows {
+                return Ok(Box::new(RowsMerger::new(merger.unbind(), rows)) as Box<dyn Merger>);
+            }
             let direct = match self.compiled.load(Ordering::Relaxed) {
                 true => DirectMerge::of(&run, &merger)
                     .map_err(|exception| from_python(exception, "preparing the result buffers"))?,

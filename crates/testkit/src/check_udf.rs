@@ -270,7 +270,7 @@ mod tests {
             let n = partial.take_native("n")?.as_slice::<i64>()?[0];
             let n = n + i64::from(self.0 == Count::NotFramewise && n > 0);
             let before = self.1.fetch_add(n, Ordering::Relaxed);
-            self.2.put(0..1, &NativeArray::try_new(&[1], vec![before + n])?)
+            self.2.put(0..1, NativeArray::try_new(&[1], vec![before + n])?)
         }
         fn results(&self) -> Result<Vec<Array>> {
             let step = i64::from(self.0 == Count::ResultsChange);

@@ -121,6 +121,7 @@ impl Run {
         let decls = udf.buffers(&job)?;
         let meta = RunMeta {
             may_wait: false,
+            to_sink: Arc::from([]),
             job,
             tiling: Arc::clone(tiling),
             partitions: partitions.into(),

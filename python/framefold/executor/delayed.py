@@ -87,6 +87,11 @@ class DelayedJobExecutor(JobExecutor):
         self, run: Run, progress: ProgressReporter | None, plots: Any
     ) -> tuple[UDFResultDict, ...] | None:
         """The results, to be computed."""
+        if run.to_sink is not None:
+            raise UnsupportedError(
+                "out= writes results while they are computed, but a delayed run computes nothing "
+                "yet; use another executor, or save() of the results"
+            )
         if plots is not None and plots is not False:
             raise UnsupportedError(
                 "plots show results while they are computed, but a delayed run computes nothing "

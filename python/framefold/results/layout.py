@@ -18,6 +18,25 @@ if TYPE_CHECKING:
 VALID = "_valid"
 
 
+class Stored(NamedTuple):
+    """An array of which the data are in the file: one shard of uncompressed chunks.
+
+    Attributes
+    ----------
+    shape, dtype
+        Of the array.
+    chunk
+        The shape of a chunk; a run of the array in C order.
+    shard
+        The shape of all chunks together.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunk: tuple[int, ...]
+    shard: tuple[int, ...]
+
+
 class Labelled(NamedTuple):
     """An array, and what is known of it.
 
@@ -30,7 +49,9 @@ class Labelled(NamedTuple):
     axes
         One for each axis of the array.
     valid
-        Which elements are results; None for all.
+        Which elements are results; None for all. With the axes of the scan alone, whole rows.
+    stored
+        How the array lies in the file already; None if it is still to be written.
     """
 
     name: str
@@ -39,6 +60,7 @@ class Labelled(NamedTuple):
     array: npt.NDArray[Any]
     axes: tuple[Axis, ...]
     valid: npt.NDArray[np.bool_] | None
+    stored: Stored | None = None
 
     @property
     def title(self) -> str:
@@ -76,6 +98,17 @@ def all_labelled(buffers: Mapping[str, BufferWrapper], udf: str = "") -> list[La
     found = [labelled(buffer)._replace(name=name) for name, buffer in buffers.items()]
     if udf:
         found = [each._replace(udf=udf) for each in found]
+    return with_masks_apart(found)
+
+
+def with_masks_apart(found: list[Labelled]) -> list[Labelled]:
+    """The same results.
+
+    Raises
+    ------
+    UnsupportedError
+        As :func:`all_labelled`.
+    """
     masks = {each.name + VALID for each in found if each.valid is not None}
     for each in found:
         if each.name in masks:

@@ -103,14 +103,20 @@ def grouped(
     """
     if names is not None:
         return dict(zip(_checked_names(names, len(results), taken), results, strict=True))
-    found: dict[str, Mapping[str, BufferWrapper]] = {}
-    for buffers in results:
+    udfs = [next((b.about.udf for b in buffers.values()), "") for buffers in results]
+    return dict(zip(group_names(udfs, taken), results, strict=True))
+
+
+def group_names(udfs: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
+    """The names of groups for UDFs of these names, as :func:`grouped` gives them by default."""
+    found: list[str] = []
+    for udf in udfs:
         # Functions that others compiled may be called anything.
-        known = re.sub(r"\W", "_", next((b.about.udf for b in buffers.values()), "")) or "UDF"
+        known = re.sub(r"\W", "_", udf) or "UDF"
         name, number = known, 2
         while name in found or name in taken:
             name, number = f"{known}_{number}", number + 1
-        found[name] = buffers
+        found.append(name)
     return found
 
 

@@ -6,6 +6,7 @@ numbers, truth values and lists of texts.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -108,13 +109,22 @@ def _signals(results: list[Labelled], ending: str) -> Members:
     return signals
 
 
-def labelled_arrays(groups: Groups) -> Group:
-    """Arrays beside each other as xarray has them, in a group for each UDF."""
+def labelled_arrays(groups: Groups, about: Mapping[str, Attributes] | None = None) -> Group:
+    """Arrays beside each other as xarray has them, in a group for each UDF.
+
+    Parameters
+    ----------
+    groups
+        The results.
+    about
+        What is said of groups, by their names; of the root under ``""``.
+    """
+    about = about or {}
     members: Members = []
     for group, results in groups.items():
         arrays = _arrays(results)
-        members += [(group, ({}, arrays))] if group else arrays
-    return {}, members
+        members += [(group, (about.get(group, {}), arrays))] if group else arrays
+    return about.get("", {}), members
 
 
 def _arrays(results: list[Labelled]) -> Members:
@@ -122,9 +132,10 @@ def _arrays(results: list[Labelled]) -> Members:
     members: dict[str, Any] = {}
     for result, names in zip(results, dimensions(results), strict=True):
         about = {**described(result), "dimension_names": list(names)}
-        members[result.name] = about, numeric(result, ".zarr")
+        members[result.name] = about, result.stored or numeric(result, ".zarr")
         if result.valid is not None:
-            members[result.name + VALID] = {"dimension_names": list(names)}, result.valid
+            of_mask = {"dimension_names": list(names[: result.valid.ndim])}
+            members[result.name + VALID] = of_mask, result.valid
         for name, axis in zip(names, result.axes, strict=True):
             known = coordinates(axis)
             if known is not None:

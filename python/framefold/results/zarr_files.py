@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import zlib
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.results.layout import Stored
 from framefold.results.trees import Attributes, Group
 
 
@@ -38,9 +40,11 @@ def write_zarr(folder: Path, group: Group, version: int) -> None:
         _describe(folder / "zarr.json", about)
     for name, (attributes, inside) in members:
         place = folder / name
-        place.mkdir()
+        place.mkdir(exist_ok=True)  # what goes on with an earlier run finds some
         if isinstance(inside, list):
             write_zarr(place, (attributes, inside), version)
+        elif isinstance(inside, Stored):
+            _describe_stored(place, dict(attributes), inside)
         else:
             _write_array(place, dict(attributes), np.ascontiguousarray(inside), version)
 
@@ -68,32 +72,60 @@ def _write_array(
         _describe(folder / ".zattrs", attributes)
         data, file = zlib.compress(little.data, 1), folder / ".".join("0" for _ in shape or "0")
     else:
-        zero: Any = [0.0, 0.0] if array.dtype.kind == "c" else array.dtype.type(0).item()
-        codecs = [
-            {"name": "bytes", "configuration": {"endian": "little"}},
-            {"name": "gzip", "configuration": {"level": 1}},
-        ]
-        _describe(
-            folder / "zarr.json",
-            {
-                "zarr_format": 3,
-                "node_type": "array",
-                "shape": shape,
-                "data_type": array.dtype.name,
-                "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
-                "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
-                "fill_value": zero,
-                "codecs": codecs,
-                "dimension_names": names,
-                "attributes": attributes,
-            },
-        )
+        codecs = [_bytes("little"), {"name": "gzip", "configuration": {"level": 1}}]
+        about = _version_3(array, shape, chunk, codecs, names, attributes)
+        _describe(folder / "zarr.json", about)
         packer = zlib.compressobj(1, wbits=31)
         data = packer.compress(little.data) + packer.flush()
         file = folder.joinpath("c", *("0" for _ in shape))
         file.parent.mkdir(parents=True, exist_ok=True)
     if array.size:
         _write(file, data)
+
+
+def _describe_stored(folder: Path, attributes: Attributes, array: Stored) -> None:
+    """Describe an array whose data are there."""
+    names = attributes.pop("dimension_names", None)
+    sharding = {
+        "name": "sharding_indexed",
+        "configuration": {
+            "chunk_shape": list(array.chunk),
+            "codecs": [_bytes(sys.byteorder)],
+            "index_codecs": [_bytes("little"), {"name": "crc32c"}],
+            "index_location": "end",
+        },
+    }
+    shape, shard = list(array.shape), list(array.shard)
+    about = _version_3(array, shape, shard, [sharding], names, attributes)
+    _describe(folder / "zarr.json", about)
+
+
+def _bytes(endian: str) -> Attributes:
+    return {"name": "bytes", "configuration": {"endian": endian}}
+
+
+def _version_3(
+    array: npt.NDArray[Any] | Stored,
+    shape: list[int],
+    chunk: list[int],
+    codecs: list[Attributes],
+    names: Any,
+    attributes: Attributes,
+) -> Attributes:
+    """What an array of version 3 says of itself."""
+    zero: Any = [0.0, 0.0] if array.dtype.kind == "c" else array.dtype.type(0).item()
+    return {
+        "zarr_format": 3,
+        "node_type": "array",
+        "shape": shape,
+        "data_type": array.dtype.name,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk}},
+        "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
+        "fill_value": zero,
+        "codecs": codecs,
+        "dimension_names": names,
+        "attributes": attributes,
+    }
 
 
 def _describe(file: Path, content: Attributes) -> None:

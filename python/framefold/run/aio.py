@@ -58,6 +58,21 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         except (StopIteration, StopAsyncIteration) as error:  # of user code
             raise not_the_end(error) from error
 
+    async def run_to_end(self) -> tuple[UDFResultDict, ...]:
+        """Run to the end on the thread, and return the complete results."""
+        return await self._on_thread(self._run_to_end)
+
+    def _run_to_end(self) -> tuple[UDFResultDict, ...]:
+        try:
+            return self._generator.run_to_end()
+        except (StopIteration, StopAsyncIteration) as error:  # of user code
+            raise not_the_end(error) from error
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether results are in files, and there are none before the end."""
+        return self._generator.writes_files
+
     @property
     def is_complete(self) -> bool:
         """Whether all partitions are merged."""
@@ -130,6 +145,8 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
 async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict, ...]:
     """Run to the end; only plots look at results on the way."""
     async with generator:
+        if generator.writes_files:
+            return await generator.run_to_end()
         results = None
         while not generator.is_complete:
             results = None  # or they would be computed before the run goes on

@@ -17,6 +17,7 @@ from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.results.mapped import MappedBufferWrapper
 from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
@@ -24,6 +25,7 @@ from framefold.udf.engine.native import (
     Results,
     declared_by,
     finish_native,
+    finishes_in_python,
     leave_behind,
     native_udf,
 )
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from framefold.common.axes import Axis
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
+    from framefold.run.out import Out
     from framefold.udf.engine.bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.
@@ -87,6 +90,11 @@ class Run:
         self.backends: Any = None
         #: The numbers of selected frames at which partitions begin, if that is given.
         self.cuts: list[int] | None = None
+        #: For each UDF the names of results that go to files as they come, None for all that can;
+        #: None if there are no files.
+        self.to_sink: list[list[str] | None] | None = None
+        #: The files.
+        self.out: Out | None = None
         #: What is corrected; None for the data set's own, of which it has none.
         self.corrections: CorrectionSet | None = None
         #: Where the engine's threads work, to be closed at the end.
@@ -187,11 +195,11 @@ class Run:
             UDFResultDict(
                 (
                     name,
-                    BufferWrapper(
+                    self._wrapper(number, name)(
                         kind,
                         extra_shape,
                         array.dtype,
-                        raw=array,
+                        raw=None if self._goes_to_file(number, name) else array,
                         dataset_shape=self.dataset.shape,
                         roi=self._flat_roi,
                         valid=valid,
@@ -213,6 +221,17 @@ class Run:
         own = None if bridge is None else bridge.declared
         declared = declared_by(udf, self.dataset, self.roi) if own is None else own
         return [name for name, decl in declared.items() if decl.use != "private"]
+
+    def _goes_to_file(self, number: int, name: str) -> bool:
+        return self.out is not None and self.out.wrapped((number, name))
+
+    def _wrapper(self, number: int, name: str) -> type[BufferWrapper]:
+        return MappedBufferWrapper if self._goes_to_file(number, name) else BufferWrapper
+
+    @property
+    def first(self) -> int:
+        """The first partition to process: those before are in files of an earlier run."""
+        return 0 if self.out is None else self.out.n_merged
 
     def about(self, number: int, name: str, extra_shape: Sequence[int]) -> About:
         """Where the result of that name of a UDF is from, and what it means."""
@@ -238,7 +257,8 @@ class Run:
         udf = self.udfs[number]
         finished = finish_native(udf, self.dataset, self.roi, results, valid)
         if leaves:
-            leave_behind(udf, self.dataset, self.roi, finished, valid)
+            there = [each for each in finished if not self._goes_to_file(number, each[0])]
+            leave_behind(udf, self.dataset, self.roi, there, valid)
         return finished
 
     def damage(self, valid: npt.NDArray[np.bool_]) -> BufferWrapper:
@@ -263,12 +283,13 @@ class Run:
         """
         executor = self.executor
         crew = None if executor is None else executor.crew(self)
+        sink = None if self.out is None else self.out.files
         if crew is not None:
-            return _engine.Driver(self.plan, crew=crew, callback=callback)
+            return _engine.Driver(self.plan, crew=crew, callback=callback, sink=sink)
         self._places = [] if executor is None else executor.places(self)
         # At the end of the interpreter, there are no other threads any more.
         threads = self.threads if threading.main_thread().is_alive() else 0
-        return _engine.Driver(self.plan, threads, places=self._places, callback=callback)
+        return _engine.Driver(self.plan, threads, places=self._places, callback=callback, sink=sink)
 
     def end(self, *, complete: bool) -> None:
         """Tell UDFs that the run is over, and whether everything is merged; the first time counts.
@@ -339,6 +360,7 @@ def plan_run(
     backends: Any = None,
     find_workers: FindWorkers | None = None,
     cuts: list[int] | None = None,
+    to_sink: list[list[str] | None] | None = None,
 ) -> Run:
     """Plan a run; reads no pixel.
 
@@ -355,6 +377,9 @@ def plan_run(
         its devices if None.
     cuts
         The numbers of selected frames at which partitions begin; the planner's choice if None.
+    to_sink
+        For each UDF the names of results that go to files as they come, as far as they can; None
+        for all.
     """
     udfs = checked_udfs(udf)
     refuse_references(udfs)
@@ -387,9 +412,16 @@ def plan_run(
         from framefold.arrays.cuda.placement import tile_depth
 
         depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
-    plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts)
+    passed_on = None
+    if to_sink is not None:
+        of_udfs = zip(udfs, bridges, to_sink, strict=True)
+        passed_on = [
+            [] if bridge is None and finishes_in_python(udf) else names
+            for udf, bridge, names in of_udfs
+        ]
+    plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts, to_sink=passed_on)
     run = Run(dataset, udfs, plan, bridges, mask, threads, workers)
-    run.corrections, run.cuts = correction_set, cuts
+    run.corrections, run.cuts, run.to_sink = correction_set, cuts, to_sink
     return run
 
 

@@ -15,6 +15,7 @@ from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
 
 if TYPE_CHECKING:
+    from framefold.run.out import Out
     from framefold.viz._live import RunPlots
 
 
@@ -44,6 +45,8 @@ class ResultGenerator(Iterator[UDFResults]):
             self._driver = run.driver(progress.merged if progress.is_wanted else None)
         except BaseException:
             run.end(complete=False)
+            if run.out is not None:
+                run.out.close()
             raise
         if plots is not None:
             plots.begin(self.results_so_far())
@@ -78,6 +81,8 @@ class ResultGenerator(Iterator[UDFResults]):
 
     def run_to_end(self) -> tuple[UDFResultDict, ...]:
         """Run to the end and return the complete results; only plots look at them on the way."""
+        if self._run.out is not None:
+            return self._write(self._run.out)
         if self._plots is None:
             self._drive(self._driver.run)
             return self._run.wrap(*self._driver.snapshot())
@@ -88,6 +93,16 @@ class ResultGenerator(Iterator[UDFResults]):
             results = self.results_so_far()
             self.update_plots(results)
         return (results or self.results_so_far()).buffers
+
+    def _write(self, out: Out) -> tuple[UDFResultDict, ...]:
+        """Run to the end, and return results that are in files."""
+        try:
+            self._drive(self._driver.run)
+            results = self._run.wrap(*self._driver.snapshot())
+            out.finish(results)
+        finally:
+            out.close()  # of no effect if it is finished
+        return results
 
     def _drive(self, work: Any) -> Any:
         """Have the driver do something, and end the run with it if it is complete or fails."""
@@ -121,10 +136,12 @@ class ResultGenerator(Iterator[UDFResults]):
                 self._progress.end()
             finally:
                 self._run.end(complete=False)  # of no effect if it is complete
+                if self._run.out is not None and not self.is_complete:
+                    self._run.out.close()
 
     def _give_results_to(self, error: BaseException) -> None:
         """Let Ctrl-C bring the results so far along: they live as long as the exception does."""
-        if isinstance(error, KeyboardInterrupt):
+        if isinstance(error, KeyboardInterrupt) and self._run.out is None:
             with suppress(Exception):  # nothing takes the place of what the user wants
                 error.results = self.results_so_far()  # type: ignore[attr-defined]
 
@@ -150,6 +167,11 @@ class ResultGenerator(Iterator[UDFResults]):
             self._end()
             self._give_results_to(error)
             raise
+
+    @property
+    def writes_files(self) -> bool:
+        """Whether results are in files, and there are none before the end."""
+        return self._run.out is not None
 
     def cancel(self) -> None:
         """Ask the run to stop, from any thread; returns at once.

@@ -16,8 +16,14 @@ pub(super) struct InlineCrew {
 }
 
 impl InlineCrew {
-    pub(super) fn new(plan: Arc<Plan>, cancel: Cancel, scope: Arc<dyn WorkerScope>) -> Self {
-        InlineCrew { plan, cancel, scope, next: 0, from: None }
+    /// For all partitions from `first` on.
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        first: usize,
+        cancel: Cancel,
+        scope: Arc<dyn WorkerScope>,
+    ) -> Self {
+        InlineCrew { plan, cancel, scope, next: first, from: None }
     }
 }
 

@@ -23,9 +23,15 @@ pub(super) struct ThreadCrew {
 }
 
 impl ThreadCrew {
-    pub(super) fn new(plan: Arc<Plan>, threads: NonZeroUsize, scope: Arc<dyn WorkerScope>) -> Self {
+    /// For all partitions from `first` on.
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        first: usize,
+        threads: NonZeroUsize,
+        scope: Arc<dyn WorkerScope>,
+    ) -> Self {
         let n_threads = threads.get().min(plan.n_partitions());
-        let (shared, process) = (Arc::new(Shared::new(plan, n_threads)), std::process::id());
+        let (shared, process) = (Arc::new(Shared::new(plan, first, n_threads)), std::process::id());
         ThreadCrew { shared, n_threads, scope, handles: Vec::new(), process }
     }
 
@@ -141,10 +147,10 @@ struct State {
 }
 
 impl Shared {
-    fn new(plan: Arc<Plan>, threads: usize) -> Self {
+    fn new(plan: Arc<Plan>, first: usize, threads: usize) -> Self {
         let n = plan.n_partitions();
         let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
-        let schedule = Schedule::new(0..n, threads);
+        let schedule = Schedule::new(first..n, threads);
         Shared {
             plan,
             state: Mutex::new(State { schedule, n_threads: 0, running: 0, pace }),

@@ -49,12 +49,14 @@ pub(super) fn metas(
     cuts: &Arc<[Partition]>,
     format: ArrayFormat,
     may_wait: bool,
+    to_sink: &Arc<[String]>,
 ) -> Result<Vec<RunMeta>> {
     let meta = |band: &Band| {
         let shape = Shape::try_new(job.shape.nav(), band.tiling.sig_shape())?;
         let job = JobMeta { shape, ..job.clone() };
         let (tiling, partitions) = (band.tiling.clone(), cuts.clone());
-        Ok(RunMeta { job, tiling, partitions, format, may_wait })
+        let to_sink = to_sink.clone();
+        Ok(RunMeta { job, tiling, partitions, format, may_wait, to_sink })
     };
     bands.iter().map(meta).collect()
 }

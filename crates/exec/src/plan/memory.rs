@@ -8,14 +8,20 @@ use std::sync::Arc;
 ///
 /// A damaged header can promise any number of frames; without this check, the first allocation
 /// for them would end the process.
-pub(super) fn check(udfs: &[Arc<dyn Udf>], jobs: &[(JobMeta, Vec<BufferDecl>)]) -> Result<()> {
+///
+/// What goes to a sink is not held: `to_sink` has the names of such buffers, for each UDF.
+pub(super) fn check(
+    udfs: &[Arc<dyn Udf>],
+    jobs: &[(JobMeta, Vec<BufferDecl>)],
+    to_sink: &[Arc<[String]>],
+) -> Result<()> {
     let mut total = 0u64;
     let mut largest = (0, String::new());
-    for (udf, (job, buffers)) in udfs.iter().zip(jobs) {
+    for ((udf, (job, buffers)), passed_on) in udfs.iter().zip(jobs).zip(to_sink) {
         // One more byte per frame tells which frames are valid.
         let n_selected = job.n_selected();
         total = total.saturating_add(saturating_u64(n_selected));
-        for decl in buffers {
+        for decl in buffers.iter().filter(|decl| !passed_on.contains(&decl.name)) {
             let len = decl.len_bytes(&job.shape, n_selected);
             total = total.saturating_add(len);
             if len > largest.0 {

@@ -2,7 +2,7 @@
 
 use super::{ResultBuffer, Results, RunResults, UdfResults, valid};
 use crate::Plan;
-use framefold_core::{BufferDecl, BufferKind, BufferUse, FinalRows, Result};
+use framefold_core::{BufferDecl, BufferKind, BufferUse, Error, FinalRows, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -56,6 +56,31 @@ impl Results {
             }
         }
         Ok(())
+    }
+
+    /// What the latest merge has made final.
+    pub(crate) fn latest(&self) -> &Range<usize> {
+        &self.latest
+    }
+
+    /// The rows that go to a sink: for each of [`Plan::to_sink`], those that are latest at any time.
+    ///
+    /// # Errors
+    /// `Bug` if a UDF that merges by rows has none.
+    pub(crate) fn rows_to_sink(&self) -> Result<Vec<FinalRows>> {
+        let mut found = Vec::new();
+        for (udf, decl) in self.plan.to_sink() {
+            let rows = match self.mergers.get(udf).map(Vec::as_slice) {
+                Some([merger]) => merger.final_rows().unwrap_or_default(),
+                _ => Vec::new(),
+            };
+            let place = public(&self.plan, udf).position(|each| each.name == decl.name);
+            let rows = place.and_then(|place| rows.into_iter().nth(place));
+            found.push(rows.filter(FinalRows::pass).ok_or_else(|| {
+                Error::bug(format!("the rows of '{}' cannot go to a sink", decl.name))
+            })?);
+        }
+        Ok(found)
     }
 
     /// The results so far, without a copy of them, as long as they are the same when more is merged.

@@ -148,7 +148,7 @@ fn results_so_far_are_those_of_what_has_arrived() {
         // Frames arrive during calls of `wait` alone.
         let source = Arriving::that_send(1, 0..0);
         let plan = plan(&source);
-        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
         assert!(driver.step(&mut Silent).unwrap());
         let (so_far, valid) = sums(driver.results());
         assert_eq!(so_far, [3.0, 3.0]);
@@ -195,7 +195,7 @@ fn partitions_are_merged_in_pieces_where_rows_follow_from_frames() {
         // Five frames arrive whenever everything else is done; partitions have twelve.
         let source = Arriving::that_send(5, 0..0);
         let plan = framewise_plan(&source);
-        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
         let mut pieces = Pieces::default();
         assert!(driver.step(&mut pieces).unwrap());
         assert_eq!(driver.results().n_merged(), 1, "a step is a whole partition");
@@ -319,7 +319,8 @@ fn whoever_does_not_wait_is_given_no_run_that_needs_it() {
         let source = Arriving::new(lost);
         source.send(n_arrived);
         let plan = plan(&source);
-        let drive = || Driver::with_crew(&plan, Box::new(Impatient(plan.clone())), Cancel::new());
+        let drive =
+            || Driver::with_crew(&plan, Box::new(Impatient(plan.clone())), Cancel::new(), None);
         // The driver refuses before the run begins, and so does a worker that is given a partition.
         let refused = drive().map(drop).unwrap_err();
         let mut worker = Worker::try_new(&plan).unwrap();

@@ -1,14 +1,17 @@
 //! Rows of results that are final while a run goes on.
 
 use crate::differential::{EXECUTORS, bits, native};
-use framefold_core::{Dataset, Error, ErrorKind, NativeArray, Presence, Result, Roi, Udf};
+use framefold_core::{
+    Dataset, Error, ErrorKind, NativeArray, NewRows, Presence, Result, Roi, Sink, SinkJob, Udf,
+};
 use framefold_exec::{
-    Cancel, Driver, Event, Observer, Plan, PlanOptions, Results, RunOptions, Silent, run,
+    Cancel, Driver, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, RunResults,
+    Silent, run,
 };
 use framefold_kernels::{Masks, Sum, SumSig};
 use framefold_testkit::{MemoryOptions, MemorySource};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 const N_FRAMES: usize = 60;
 
@@ -46,6 +49,11 @@ impl Observer for Taken {
 /// Three functions, of which the second has no rows; the data have a gap, and the ROI leaves every
 /// fifth frame out.
 fn plan(with_sum: bool) -> Arc<Plan> {
+    plan_with(with_sum, PlanOptions::default())
+}
+
+fn plan_with(with_sum: bool, options: PlanOptions) -> Arc<Plan> {
+    let partitions = PlanOptions { num_partitions: Some(7), ..options };
     let cells: Vec<f32> = (0..N_FRAMES * 6).map(|i| (i % 97) as f32 / 7.0).collect();
     let frames = NativeArray::try_new(&[N_FRAMES, 2, 3], cells).unwrap();
     let presence = Presence::Ranges(vec![0..31, 40..N_FRAMES as u64]);
@@ -60,8 +68,7 @@ fn plan(with_sum: bool) -> Arc<Plan> {
     }
     udfs.push(Arc::new(masks));
     let roi = Arc::new(Roi::try_new((0..N_FRAMES).map(|i| i % 5 != 2).collect()).unwrap());
-    let options = PlanOptions { num_partitions: Some(7), ..PlanOptions::default() };
-    Arc::new(Plan::try_new(&dataset, udfs, Some(roi), &options).unwrap())
+    Arc::new(Plan::try_new(&dataset, udfs, Some(roi), &partitions).unwrap())
 }
 
 #[test]
@@ -100,7 +107,7 @@ fn what_goes_wrong_with_rows_ends_the_run() {
 fn earlier_results_can_be_told_later() {
     for executor in EXECUTORS {
         let plan = plan(false);
-        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None).unwrap();
+        let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
         let (mut at_once, mut lasting) = (vec![], vec![]);
         let mut more = true;
         while more {
@@ -123,4 +130,117 @@ fn earlier_results_can_be_told_later() {
 fn results_that_change_do_not_last() {
     let results = Results::try_new(plan(true)).unwrap();
     assert!(results.lasting().is_none());
+}
+
+/// What a sink was given, shared with the test.
+#[derive(Default)]
+struct Given {
+    /// The number of the UDF and the name of each buffer.
+    buffers: Vec<(usize, String)>,
+    /// Frames and rows of the second buffer, and how many partitions were merged by then.
+    rows: Vec<(Range<usize>, Vec<u8>, usize)>,
+    finished: bool,
+}
+
+/// Goes on after so many partitions, and fails after so many more.
+struct Keeper(Arc<Mutex<Given>>, usize, usize);
+
+impl Sink for Keeper {
+    fn begin(&mut self, job: &SinkJob<'_>) -> Result<usize> {
+        assert_eq!((job.shape.nav(), job.roi.unwrap().n_selected()), (&[N_FRAMES][..], 48));
+        let names = job.buffers.iter().map(|&(udf, decl)| (udf, decl.name.clone()));
+        self.0.lock().unwrap().buffers = names.collect();
+        Ok(self.1)
+    }
+
+    fn merged(&mut self, rows: &NewRows<'_>) -> Result<()> {
+        if self.2 == 0 {
+            return Err(Error::io("write rows", std::io::Error::other("no space left")));
+        }
+        self.2 -= 1;
+        let bytes = rows.rows.last().unwrap().to_vec();
+        self.0.lock().unwrap().rows.push((rows.frames.clone(), bytes, rows.n_merged));
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        self.0.lock().unwrap().finished = true;
+        Ok(())
+    }
+}
+
+fn to_sink(executor: Executor, first: usize, fails_after: usize) -> (Given, Result<RunResults>) {
+    let all = PlanOptions { to_sink: vec![None, None, None], ..PlanOptions::default() };
+    let plan = plan_with(true, all);
+    let given = Arc::new(Mutex::new(Given::default()));
+    let sink = Box::new(Keeper(given.clone(), first, fails_after));
+    let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, Some(sink)).unwrap();
+    assert_eq!(driver.results().n_merged(), first);
+    let ran = driver.run(&mut Silent).and_then(|()| driver.results().snapshot());
+    drop(driver);
+    (Arc::into_inner(given).unwrap().into_inner().unwrap(), ran)
+}
+
+#[test]
+fn a_sink_gets_all_rows_once_and_nothing_keeps_them() {
+    let plan = plan(true);
+    let kept = run_silently(&plan);
+    let whole = native(&kept.udfs[2].buffers[0].array).unwrap();
+    let row = whole.values().as_bytes().len() / whole.shape()[0];
+    for executor in EXECUTORS {
+        let (given, results) = to_sink(executor, 0, usize::MAX);
+        assert_eq!(given.buffers, [(0, "intensity".to_owned()), (2, "intensity".to_owned())]);
+        assert!(given.finished);
+        for (i, (frames, bytes, n_merged)) in given.rows.iter().enumerate() {
+            assert_eq!((frames, *n_merged), (&plan.completed_by(i), i + 1));
+            assert_eq!(bytes, &whole.values().as_bytes()[frames.start * row..frames.end * row]);
+        }
+        assert_eq!(given.rows.len(), plan.n_partitions());
+        let results = results.unwrap();
+        assert_eq!(results.valid, kept.valid);
+        assert_eq!(native(&results.udfs[0].buffers[0].array).unwrap().shape(), [0]);
+        assert_eq!(native(&results.udfs[2].buffers[0].array).unwrap().shape(), [0, 2]);
+        let sum = |results: &RunResults| native(&results.udfs[1].buffers[0].array).unwrap().clone();
+        assert_eq!(sum(&results), sum(&kept));
+    }
+}
+
+#[test]
+fn a_sink_says_where_to_go_on() {
+    for executor in EXECUTORS {
+        let (whole, _) = to_sink(executor, 0, usize::MAX);
+        for first in [1, 4, 7] {
+            let (given, results) = to_sink(executor, first, usize::MAX);
+            assert!(given.finished);
+            assert_eq!(given.rows, whole.rows[first..]);
+            assert_eq!(results.unwrap().valid, plan_valid());
+        }
+    }
+}
+
+#[test]
+fn what_goes_wrong_in_a_sink_ends_the_run() {
+    for executor in EXECUTORS {
+        let (given, results) = to_sink(executor, 0, 3);
+        assert_eq!(results.unwrap_err().kind(), ErrorKind::Io);
+        assert_eq!((given.rows.len(), given.finished), (3, false));
+    }
+}
+
+#[test]
+fn rows_for_a_sink_need_one() {
+    let all = PlanOptions { to_sink: vec![None], ..PlanOptions::default() };
+    let made = Driver::try_new(&plan_with(true, all), Executor::Inline, Cancel::new(), None, None);
+    assert_eq!(made.map(drop).unwrap_err().kind(), ErrorKind::Bug);
+    let other = PlanOptions { to_sink: vec![Some(vec!["other".into()])], ..PlanOptions::default() };
+    assert!(plan_with(true, other).to_sink().is_empty());
+}
+
+fn run_silently(plan: &Arc<Plan>) -> RunResults {
+    let (executor, cancel) = (Executor::Inline, Cancel::new());
+    run(plan, RunOptions { executor, cancel, observer: &mut Silent }).unwrap().snapshot().unwrap()
+}
+
+fn plan_valid() -> Vec<bool> {
+    run_silently(&plan(true)).valid
 }

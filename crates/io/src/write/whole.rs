@@ -6,13 +6,17 @@
 //! | `.NAME.framefold-part` | what is being written; after an exchange, what is to go |
 //! | `.NAME.framefold-lock` | held by who writes: there is one at a time |
 //! | `.NAME.framefold-old` | what is to go, where a file system cannot exchange two names |
+//! | `.NAME.framefold-record` | what is in a part that another process can go on with |
+//! | `.NAME.framefold-record-part` | the next record |
 //!
 //! What begins with a dot goes with who made it. Where that was killed, the next one to write the
 //! same output gets the lock, and with it the right to remove the rest; an old folder without a
-//! new one comes back first. Links are followed, whether they lead somewhere or not yet.
+//! new one comes back first. A part with a record may be kept by who made it, and be taken up again by
+//! the next one. Links are followed, whether they lead somewhere or not yet.
 
 mod lock;
 mod place;
+mod record;
 mod renames;
 #[cfg(test)]
 mod tests;
@@ -20,6 +24,7 @@ mod tests;
 use framefold_core::{Error, Result};
 use lock::Lock;
 use place::Place;
+pub(crate) use record::Record;
 use renames::{exchange, rename_new, unsupported};
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::ErrorKind;
@@ -48,6 +53,8 @@ pub struct WholeOutput {
     /// What is written, if it is a file.
     file: Option<File>,
     lock: Lock,
+    /// Whether the part stays when this is dropped.
+    kept: bool,
 }
 
 impl WholeOutput {
@@ -63,6 +70,44 @@ impl WholeOutput {
         replace: bool,
         inputs: &[PathBuf],
     ) -> Result<Self> {
+        let mut output = WholeOutput::locked(path, kind, replace, inputs)?;
+        output.begin_anew()?;
+        Ok(output)
+    }
+
+    /// The same, but goes on with a part that was left with a record of what is in it: such a part
+    /// stays, unless it is published or [discarded](WholeOutput::discard). The record comes along.
+    ///
+    /// # Errors
+    /// As [`WholeOutput::create`].
+    pub fn resume(
+        path: &Path,
+        kind: OutputKind,
+        replace: bool,
+        inputs: &[PathBuf],
+    ) -> Result<(Self, Option<String>)> {
+        let mut output = WholeOutput::locked(path, kind, replace, inputs)?;
+        let part = output.place.part.symlink_metadata().ok();
+        let fits = part.is_some_and(|meta| match kind {
+            OutputKind::File => meta.is_file(),
+            _ => meta.is_dir(),
+        });
+        let record = output.record();
+        let found = record.read().map_err(|error| output.failed(error))?.filter(|_| fits);
+        if found.is_none() {
+            output.begin_anew()?;
+            return Ok((output, None));
+        }
+        if kind == OutputKind::File {
+            let file = OpenOptions::new().read(true).write(true).open(&output.place.part);
+            output.file = Some(file.map_err(|error| output.failed(error))?);
+        }
+        output.kept = true;
+        Ok((output, found))
+    }
+
+    /// Takes the lock, and has an old output back that was on its way out.
+    fn locked(path: &Path, kind: OutputKind, replace: bool, inputs: &[PathBuf]) -> Result<Self> {
         let place = Place::of(path)?;
         place.not_an_input(inputs)?;
         let free = |place: &Place| match replace || path.symlink_metadata().is_err() {
@@ -72,12 +117,41 @@ impl WholeOutput {
         free(&place)?;
         let lock = Lock::take(&place.lock)?;
         step("locked");
-        let mut output = WholeOutput { place, kind, replace, file: None, lock };
-        output.take_over()?;
+        // Whatever goes wrong now, a part that was left stays.
+        let output = WholeOutput { place, kind, replace, file: None, lock, kept: true };
+        output.take_back()?;
         free(&output.place)?;
-        output.begin().map_err(|error| output.failed(error))?;
-        step("begun");
         Ok(output)
+    }
+
+    /// Removes what was left, and begins a new part.
+    fn begin_anew(&mut self) -> Result<()> {
+        self.kept = false;
+        self.clear();
+        self.begin().map_err(|error| self.failed(error))?;
+        step("begun");
+        Ok(())
+    }
+
+    /// From now on, the part stays when this is dropped, for [`WholeOutput::resume`], if there is a
+    /// record of what is in it.
+    pub fn keep(&mut self) {
+        self.kept = self.record().exists();
+    }
+
+    /// Removes the part, also one that was to stay.
+    pub fn discard(mut self) {
+        self.kept = false;
+    }
+
+    /// The record of what is in the part.
+    pub(crate) fn record(&self) -> Record {
+        Record::of(&self.place)
+    }
+
+    /// Where it is once it is published.
+    pub fn path(&self) -> &Path {
+        &self.place.path
     }
 
     /// Where it is until it is published.
@@ -105,7 +179,7 @@ impl WholeOutput {
     ///
     /// # Errors
     /// `InvalidArgument` if something has the name by now that is not to be replaced; `Io`.
-    pub fn publish(self) -> Result<()> {
+    pub fn publish(mut self) -> Result<()> {
         if let Some(file) = &self.file {
             file.sync_all().map_err(|error| self.failed(error))?;
         }
@@ -126,6 +200,8 @@ impl WholeOutput {
             done => done.map_err(|error| self.failed(error))?,
         }
         step("published");
+        // What has the part's name now is what was replaced.
+        self.kept = false;
         Ok(())
     }
 
@@ -160,17 +236,22 @@ impl WholeOutput {
         }
     }
 
-    /// Removes what a killed process left.
-    fn take_over(&self) -> Result<()> {
-        let Place { path, part, old, .. } = &self.place;
+    /// What a killed process moved away comes back, if there is nothing new in its place.
+    fn take_back(&self) -> Result<()> {
+        let Place { path, old, .. } = &self.place;
         if old.symlink_metadata().is_ok() {
             if path.symlink_metadata().is_err() {
                 rename_new(old, path).map_err(|error| self.failed(error))?;
             }
             remove(old);
         }
-        remove(part);
         Ok(())
+    }
+
+    /// Removes the part, and what there is about it.
+    fn clear(&self) {
+        remove(&self.place.part);
+        self.record().remove();
     }
 
     fn begin(&mut self) -> std::io::Result<()> {
@@ -202,8 +283,8 @@ impl WholeOutput {
 
 impl Drop for WholeOutput {
     fn drop(&mut self) {
-        if self.lock.is_of_this_process() {
-            remove(&self.place.part);
+        if self.lock.is_of_this_process() && !self.kept {
+            self.clear();
         }
     }
 }

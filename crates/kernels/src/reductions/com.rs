@@ -254,7 +254,7 @@ impl Udf for Com {
             com: self.clone(),
             centre: [geometry.cy, geometry.cx],
             dtype: DType::promote(run.job.input_dtype, DType::F32),
-            centres: NavRows::new(CENTRES, DType::F64, run.job.n_selected(), &[2])?,
+            centres: NavRows::new(CENTRES, DType::F64, run, &[2])?,
         }))
     }
 }

@@ -173,7 +173,7 @@ impl Udf for Masks {
             // Every pixel counts then, even if it is zero.
             false => Requirements::native_tiles(),
         };
-        Ok(Requirements { tile_depth, framewise: true, ..requirements })
+        Ok(Requirements { tile_depth, framewise: true, by_rows: true, ..requirements })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -202,7 +202,7 @@ impl Udf for Masks {
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let dtype = self.result_dtype(&run.job);
-        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[self.n_masks()])?))
+        Ok(Box::new(NavRows::new(INTENSITY, dtype, run, &[self.n_masks()])?))
     }
 }
 

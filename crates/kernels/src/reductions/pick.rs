@@ -78,7 +78,7 @@ impl Udf for Pick {
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         self.decl(&run.job)?;
         let job = &run.job;
-        Ok(Box::new(NavRows::new(INTENSITY, job.input_dtype, job.n_selected(), job.shape.sig())?))
+        Ok(Box::new(NavRows::new(INTENSITY, job.input_dtype, run, job.shape.sig())?))
     }
 }
 

@@ -41,7 +41,7 @@ impl Udf for SumSig {
     }
 
     fn requirements(&self, _source: &SourceInfo) -> Result<Requirements> {
-        Ok(Requirements { framewise: true, ..dense_or_sparse() })
+        Ok(Requirements { framewise: true, by_rows: true, ..dense_or_sparse() })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
@@ -59,7 +59,7 @@ impl Udf for SumSig {
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
         let dtype = result_dtype(&run.job);
-        Ok(Box::new(NavRows::new(INTENSITY, dtype, run.job.n_selected(), &[])?))
+        Ok(Box::new(NavRows::new(INTENSITY, dtype, run, &[])?))
     }
 }
 

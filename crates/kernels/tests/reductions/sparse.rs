@@ -46,6 +46,7 @@ fn udfs(dtype: DType) -> Vec<Arc<dyn Udf>> {
 fn run_meta(dtype: DType, format: ArrayFormat) -> RunMeta {
     RunMeta {
         may_wait: false,
+        to_sink: Arc::from([]),
         job: JobMeta {
             shape: Shape::try_new(&[N_FRAMES], &SIG).unwrap(),
             native_dtype: dtype,

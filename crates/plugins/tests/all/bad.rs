@@ -182,6 +182,7 @@ fn others_may_explain_what_failed() {
         partitions: [partition.clone()].into(),
         format: ArrayFormat::Dense,
         may_wait: false,
+        to_sink: Arc::from([]),
     };
     let decls = Arc::from(udf.buffers(&job).unwrap());
     let asked = Arc::new(Asked::default());

@@ -2,10 +2,13 @@
 
 use super::PyForeign;
 use super::compiled::DirectMerge;
+use crate::arrays::native_from_numpy;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
 use crate::parts::split;
-use framefold::core::{Array, Merger, Partial, Partition};
+use framefold::core::{
+    Array, BufferDecl, BufferDtype, BufferUse, FinalRows, Merger, Partial, Partition, RunMeta,
+};
 use framefold::{Error, Result};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -47,6 +50,58 @@ impl Merger for PyMerger {
                 .collect())
         })
         .map_err(|exception| from_python(exception, "get_results"))
+    }
+}
+
+/// The same of a UDF that merges by rows, some of which go to a sink: the engine has all of them.
+pub(super) struct RowsMerger {
+    task: Py<PyAny>,
+    /// One for each result, under its name.
+    rows: Vec<(String, FinalRows)>,
+}
+
+impl RowsMerger {
+    pub(super) fn new(task: Py<PyAny>, rows: Vec<(String, FinalRows)>) -> Self {
+        RowsMerger { task, rows }
+    }
+}
+
+/// # Errors
+/// `Bug` if a result is not of one of the engine's dtypes; `Limit` if there is no memory for it.
+pub(super) fn rows_of(decls: &[BufferDecl], meta: &RunMeta) -> Result<Vec<(String, FinalRows)>> {
+    let public = decls.iter().filter(|decl| decl.usage == BufferUse::Public);
+    let of_decl = |decl: &BufferDecl| match decl.dtype {
+        BufferDtype::Native(dtype) => {
+            let rows = FinalRows::of_run(meta, &decl.name, dtype, &decl.extra_shape)?;
+            Ok((decl.name.clone(), rows))
+        }
+        BufferDtype::Foreign { .. } => Err(Error::bug("rows of a foreign dtype go to a sink")),
+    };
+    public.map(of_decl).collect()
+}
+
+impl Merger for RowsMerger {
+    fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
+        let frames = &partition.frames;
+        let taken = attached(|py| {
+            self.task.call_method1(py, intern!(py, "note_merged"), (frames.start, frames.end))?;
+            let arrays = buffers(py, partial)?.into_bound(py);
+            let native = |(name, _): &(String, _)| native_from_numpy(&arrays.get_item(name)?);
+            self.rows.iter().map(native).collect::<PyResult<Vec<_>>>()
+        });
+        let arrays = taken.map_err(|exception| from_python(exception, "merge"))?;
+        for ((_, rows), array) in self.rows.iter().zip(arrays) {
+            rows.put(frames.clone(), array)?;
+        }
+        Ok(())
+    }
+
+    fn results(&self) -> Result<Vec<Array>> {
+        self.rows.iter().map(|(_, rows)| Ok(rows.first(usize::MAX)?.into())).collect()
+    }
+
+    fn final_rows(&self) -> Option<Vec<FinalRows>> {
+        Some(self.rows.iter().map(|(_, rows)| rows.clone()).collect())
     }
 }
 

@@ -49,7 +49,7 @@ class DaskCrew(TaskCrew):
         self.executor = executor
         self._client = executor.client
         one_by_one = executor._timeout is not None
-        super().__init__(run, ClusterTasks(run.plan.n_partitions, one_by_one=one_by_one))
+        super().__init__(run, ClusterTasks(run.plan.n_partitions, run.first, one_by_one=one_by_one))
         self._feed: Feed | None = None
         scheduler: Any = self._client.scheduler
         self._address = scheduler.address

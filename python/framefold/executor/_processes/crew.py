@@ -50,7 +50,8 @@ class ProcessCrew(TaskCrew):
 
     def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
         self._pool = pool
-        super().__init__(run, Tasks(run.plan.n_partitions, run.n_cpus + len(run.devices)))
+        n_workers = run.n_cpus + len(run.devices)
+        super().__init__(run, Tasks(run.plan.n_partitions, n_workers, run.first))
         self._collects = collects
         self._job: Job | None = None
 

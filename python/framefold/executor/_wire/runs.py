@@ -63,6 +63,7 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             "corrections": run.corrections,
             "backends": run.backends,
             "cuts": run.cuts,
+            "to_sink": run.to_sink,
             "workers": run.workers,
             "main_states": main_states,
         }
@@ -144,7 +145,9 @@ def plan(shipped: dict[str, Any]) -> Run:
     rest = shipped["corrections"], shipped["backends"]
     cuts, workers = shipped["cuts"], shipped["workers"]
     known = None if workers is None else lambda _wishes: workers
-    run = plan_run(shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts)
+    run = plan_run(
+        shipped["dataset"], udfs, shipped["roi"], 0, *rest, known, cuts, shipped["to_sink"]
+    )
     for bridge, main_state in zip(run.bridges, shipped["main_states"], strict=True):
         if bridge is not None:
             bridge.main_state = main_state

@@ -11,7 +11,7 @@ import inspect
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +42,7 @@ from framefold.udf.engine.declarations import (
     stack_wishes,
     tiling_wishes,
 )
-from framefold.udf.engine.memory import allocate, keep_memory
+from framefold.udf.engine.memory import allocate, keep_memory, stand_ins
 from framefold.udf.engine.results import check_omitted, final_results
 from framefold.udf.meta import UDFMeta
 
@@ -118,6 +118,8 @@ class Bridge:
         self.declared: Buffers = {}
         #: Whether what processes the data is compiled, and why not, if it is marked.
         self.is_compiled = False
+        #: Whether all results are ``nav`` buffers to which partial results are assigned.
+        self.by_rows = False
         self.why_interpreted = ""
         #: The run, while there is one.
         self.described: weakref.ref[RunDescription] | None = None
@@ -143,6 +145,9 @@ class Bridge:
     def requirements(self, native_dtype: str) -> Requirements:
         """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
+        own = type(udf)
+        self.by_rows = own.merge is UDF.merge and own.get_results is UDF.get_results
+        self.by_rows = self.by_rows and not {"merge", "get_results"} & vars(udf).keys()
         method = self.method = processing_method(udf)
         depth, total_size = None, None
         if method == "tile":
@@ -327,11 +332,11 @@ class RunDescription:
         """The worker for the selected frames ``start`` to ``stop``."""
         return PartitionTask(self, index, start, stop)
 
-    def merger(self) -> MergeTask:
-        """The keeper of the merged result."""
+    def merger(self, to_sink: Sequence[str] = ()) -> MergeTask:
+        """The keeper of the merged result, unless some of it goes to a sink."""
         if self.bridge.is_compiled:
             self.compiled.get(self)  # what cannot be compiled is an error before the run begins
-        return MergeTask(self, self.bridge.main_state)
+        return MergeTask(self, self.bridge.main_state, merges=not to_sink)
 
 
 class PartitionTask:
@@ -414,9 +419,26 @@ class PartitionTask:
 
 
 class MergeTask:
-    """The UDF on the main side: merges partial results and computes the final ones."""
+    """The UDF on the main side: merges partial results and computes the final ones.
 
-    def __init__(self, run: RunDescription, main_state: MainSideState | None = None) -> None:
+    Parameters
+    ----------
+    run
+        Of which it is a part.
+    main_state
+        What the UDF learned in ``preprocess``, if that was called before.
+    merges
+        Whether it is to merge. Otherwise the engine does, and there are no result buffers here
+        after ``preprocess``; until then, each has one row for all frames, which leads nowhere.
+    """
+
+    def __init__(
+        self,
+        run: RunDescription,
+        main_state: MainSideState | None = None,
+        *,
+        merges: bool = True,
+    ) -> None:
         bridge = run.bridge
         self.run = run
         self.bridge = bridge
@@ -433,7 +455,8 @@ class MergeTask:
         )
         self.udf.params._share(bridge.warned)
         self.buffers = declared_buffers(self.udf)
-        self.arrays = allocate(self.buffers, bridge.shape, bridge.n_selected)
+        allocated = allocate if merges else stand_ins
+        self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
         self.udf.results = UDFData("result buffer", _views(self.arrays), bridge.warned)
         roi = None if bridge.roi is None else bridge.roi.reshape(-1)
         self.udf.results._declare(
@@ -445,6 +468,9 @@ class MergeTask:
             bridge.ending = self.udf._at_end()
         else:
             main_state.fill(self.arrays)
+        if not merges:
+            self.arrays = {}
+            self.udf.results = UDFData("result buffer", {}, bridge.warned)
 
     @property
     def has_ended(self) -> bool:
@@ -481,6 +507,10 @@ class MergeTask:
             (name, self.buffers[name].kind, array) for name, array in self.arrays.items()
         ]
         return arrays, self.merged
+
+    def note_merged(self, start: int, stop: int) -> None:
+        """Know that the engine has merged the selected frames ``start`` to ``stop``."""
+        self.merged[start:stop] = True
 
     def merge(self, start: int, stop: int, partial: Arrays) -> None:
         """Merge the partial result of the selected frames ``start`` to ``stop``."""

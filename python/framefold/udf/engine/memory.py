@@ -56,3 +56,14 @@ def allocate(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDA
                     f"fewer positions with a ROI, or use a smaller extra_shape"
                 ) from None
     return arrays
+
+
+def stand_ins(buffers: Buffers, shape: Shape, n_frames: int) -> dict[str, npt.NDArray[Any]]:
+    """Arrays that look like those of :func:`allocate`, with one row of memory for all frames."""
+    arrays = {}
+    for name, decl in buffers.items():
+        if decl.use != "result_only":
+            row = np.zeros(decl.flat_shape(shape, 1), decl.dtype)
+            flat, strides = decl.flat_shape(shape, n_frames), (0, *row.strides[1:])
+            arrays[name] = np.lib.stride_tricks.as_strided(row, flat, strides)
+    return arrays

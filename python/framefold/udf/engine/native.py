@@ -86,6 +86,13 @@ def finish_native(
     ]
 
 
+def finishes_in_python(udf: UDF) -> bool:
+    """Whether results that a kernel or a compiled function merged are not those that users get."""
+    if udf._plugin is not None:
+        return type(udf).get_results is not UDF.get_results
+    return udf._native_finish
+
+
 def _finish_plugin(
     udf: UDF,
     dataset: DataSet,

@@ -18,6 +18,8 @@ pub(super) struct Place {
     pub(super) part: PathBuf,
     pub(super) lock: PathBuf,
     pub(super) old: PathBuf,
+    pub(super) record: PathBuf,
+    pub(super) new_record: PathBuf,
 }
 
 impl Place {
@@ -42,7 +44,8 @@ impl Place {
                 Err(_) => {
                     let hidden = |ending: &str| folder.join(hidden(name, ending));
                     let (part, lock, old) = (hidden("part"), hidden("lock"), hidden("old"));
-                    return Ok(Place { path: here, part, lock, old });
+                    let (record, new_record) = (hidden("record"), hidden("record-part"));
+                    return Ok(Place { path: here, part, lock, old, record, new_record });
                 }
             }
         }
