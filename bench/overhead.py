@@ -64,7 +64,7 @@ assert total == 16 * 16 * 64 * 32, total
 print(t1 - t0, t2 - t1, t3 - t2, t4 - t3, t5 - t4)
 """
 
-#: A sum that runs in Python: whoever overrides a method wants it called.
+#: A sum that runs in Python: a method that a subclass overrides is called.
 PYTHON_SUM = "type('Sum', (ff.SumUDF,), {'get_results': lambda self: {}})()"
 
 
@@ -229,7 +229,7 @@ def measure_start_up(runs: int) -> list[dict[str, Any]]:
     udfs = {"native": "ff.SumUDF()", "Python": PYTHON_SUM}
     parts = ["numpy", "framefold", "context", "load", "first_result", "process"]
     times: dict[str, list[list[float]]] = {name: [] for name in udfs}
-    # As installed packages are: compiled by whoever imports them first.
+    # As installed packages are: compiled where they are imported first.
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": ""}
     for run in range(-1, runs):
         for name, udf in udfs.items():

@@ -342,3 +342,12 @@ def test_check(run, tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit):
         _own_commands.run(["check"])
     assert "framefold check MODULE:NAME --help" in capsys.readouterr().err
+
+
+def test_tips_name_the_command():
+    """And not the file that ``python -m framefold`` runs."""
+    for words, tip in (["rnu"], "framefold --help"), (["run", "x", "y"], "framefold run --help"):
+        command = [sys.executable, "-m", "framefold", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 2
+        assert f"see '{tip}'" in done.stderr

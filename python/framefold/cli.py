@@ -20,4 +20,5 @@ def main() -> None:
     # The command stops on Ctrl-C by itself, and tells by its exit code that it did.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     known_formats()  # those of packages, too
-    sys.exit(_engine.cli_main(sys.argv))
+    # Tips name the command, not the file that `python -m framefold` runs.
+    sys.exit(_engine.cli_main(["framefold", *sys.argv[1:]]))

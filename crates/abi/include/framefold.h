@@ -4,8 +4,8 @@
  * `__framefold_udf__()` that returns a capsule named "framefold.udf_v1" with a pointer to a table.
  *
  * Rules:
- * - A struct that starts with `size` may grow at its end in later minor versions. Whoever makes it
- *   sets `size` to sizeof its type; who gets it reads no member that ends beyond `size`.
+ * - A struct that starts with `size` may grow at its end in later minor versions. Its maker
+ *   sets `size` to sizeof its type; its reader reads no member that ends beyond `size`.
  * - Any other change is a new major version, with other names for the capsule and the table.
  * - What a pointer leads to is borrowed: valid until the call returns, if nothing else is said.
  * - Nothing unwinds out of a function: no exception, no panic, no longjmp.

@@ -11,7 +11,7 @@ use std::path::Path;
 /// Runs the command line `args`, the program's name first, and returns the exit code.
 ///
 /// Results go to standard output; progress, warnings and one-line errors to standard error. When
-/// whoever reads the output stops reading, the command ends quietly. May be called again, but not
+/// the reader of the output stops reading, the command ends quietly. May be called again, but not
 /// from two threads at once: Ctrl-C cancels the latest run only.
 pub fn run<I>(args: I) -> u8
 where

@@ -270,7 +270,7 @@ pub trait Merger: Send {
 
     /// The rows that [`Merger::results`] copies, where they lie: one for each array that it returns,
     /// in the same order. Only from those that keep nothing else: each result has one row per
-    /// selected frame, which is final once its partition is merged. Whoever has them can look at
+    /// selected frame, which is final once its partition is merged. Their owner can look at
     /// the rows of a few frames, or at earlier results, while more is merged. Called at any time
     /// between merges.
     fn final_rows(&self) -> Option<Vec<FinalRows>> {

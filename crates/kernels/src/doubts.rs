@@ -7,7 +7,7 @@ use framefold_core::{NativeArray, Result};
 
 impl Parameters {
     /// A sentence for each virtual detector that covers no pixel of frames of shape `sig_shape`, or
-    /// has its centre outside of them. Whoever runs the reduction shows them, before the run.
+    /// has its centre outside of them. They are shown before the run.
     ///
     /// # Errors
     /// `Limit` if there is no memory to find out; `Cancelled`.

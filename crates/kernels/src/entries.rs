@@ -1,8 +1,8 @@
 //! The entries of a sparse tile, as the reductions see them.
 //!
 //! What a reduction does with a sparse tile costs time for each entry and each frame, and none for
-//! the pixels of a frame. Columns lie in memory that may be a mapped file, and that somebody may
-//! write to after they were checked: no loop takes for granted that one lies within its frame.
+//! the pixels of a frame. Columns lie in memory that may be a mapped file, and that may be
+//! written to after they were checked: no loop takes for granted that one lies within its frame.
 
 use framefold_core::{
     ArrayFormat, CsrTile, Element, Error, Requirements, Result, SigSlice, memory, stray_column,

@@ -202,7 +202,7 @@ impl OwnSource {
                 returned.get_type().name()?
             ))));
         }
-        // Whoever keeps the array, or a view of it, may write to it later.
+        // Python code that keeps the array, or a view of it, may write to it later.
         // SAFETY: the object is alive, and the thread attached.
         let is_kept = unsafe { pyo3::ffi::Py_REFCNT(out.as_ptr()) } > 1;
         let out = if is_kept { out.call_method0("copy")? } else { out };

@@ -1,4 +1,4 @@
-//! Contract suites, naive oracles and random data for whoever writes a reduction or a format.
+//! Contract suites, naive oracles and random data for authors of reductions and formats.
 //!
 //! - [`check_udf`] holds a [`framefold_core::Udf`] to the laws of its contract, and
 //!   [`check_source`] a [`framefold_core::DataSource`].

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.exceptions import LimitError
 
-#: Elements that are written before somebody may stop it.
+#: Elements that are written between two looks at whether to stop.
 PIECE = 1 << 24
 MOST = 2**64 - 1
 

@@ -1,4 +1,4 @@
-"""How far a run is, and who is told."""
+"""How far a run is, and the reporters that get it."""
 
 from __future__ import annotations
 

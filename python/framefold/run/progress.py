@@ -63,7 +63,7 @@ class RunProgress:
 
 
 def progress_reporter(progress: Any) -> ProgressReporter | None:
-    """Who is to be told: from the ``progress`` argument of a run.
+    """The reporters that the ``progress`` argument of a run means.
 
     Raises
     ------

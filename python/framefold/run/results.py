@@ -306,7 +306,7 @@ def _save(
 
 
 async def at_once(results: tuple[UDFResultDict, ...], single: bool) -> Any:
-    """The same for somebody who awaits it."""
+    """The same, to be awaited."""
     return result_of(results, single)
 
 

@@ -2,7 +2,7 @@
 
 use super::{File, Finding};
 
-/// Top-level folders that exist on somebody's machine; written without slashes so that this
+/// Top-level folders that exist on one machine; written without slashes so that this
 /// file passes its own check.
 const MACHINE_FOLDERS: &[&str] = &["home", "root", "work", "tmp", "Users"];
 /// Hosts from which packages come, and so does nothing else.
@@ -12,7 +12,7 @@ const MIRROR_KEYS: &[&str] = &["index-url", "find-links", "replace-with"];
 /// The one place from which Rust packages come.
 const PUBLIC_INDEX: &str = "registry+https://github.com/rust-lang/crates.io-index";
 
-/// Checks that no file names an absolute path of somebody's machine.
+/// Checks that no file names an absolute path of one machine.
 pub(super) fn check_machine_paths(file: File<'_>) -> Vec<Finding> {
     let mut findings = vec![];
     for (index, line) in file.text.lines().enumerate() {

@@ -314,7 +314,7 @@ fn pieces_are_merged_as_soon_as_it_is_their_turn() {
     schedule.finished_piece(0, 2, "first of 0", 100 << 20);
     assert_eq!(schedule.next_step(), Next::MergePiece(0, "first of 0"));
     assert_eq!((schedule.next_step(), schedule.n_in_progress()), (Next::Wait, 2));
-    // Whoever gets it goes on from there, whatever becomes of the worker.
+    // The worker that gets it goes on from there, whatever becomes of the lost one.
     assert_eq!((schedule.lost(0, true), schedule.take()), (1, Some(0)));
     assert_eq!((schedule.done_of(0), schedule.done_of(1)), (Some(2), Some(3)));
     schedule.finished(0, "rest of 0", 100 << 20, 1.0);

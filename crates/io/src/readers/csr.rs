@@ -68,7 +68,7 @@ pub struct CsrSpec {
 
 /// Frames as compressed sparse rows.
 ///
-/// Readers give sparse tiles ([`FrameReader::read_csr`]), and dense ones to whoever wants them.
+/// Readers give sparse tiles ([`FrameReader::read_csr`]), and dense ones to callers that want them.
 #[derive(Debug)]
 pub struct CsrSource {
     info: SourceInfo,

@@ -9,7 +9,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::path::{Path, PathBuf};
 
-/// The folder of real files. Whoever names one wants it read: then it has to be there.
+/// The folder of real files. If one is named, it has to be there.
 pub fn data_dir() -> PathBuf {
     let default = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     std::env::var_os("FRAMEFOLD_TEST_DATA").map_or_else(default, PathBuf::from)

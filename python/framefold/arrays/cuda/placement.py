@@ -30,7 +30,7 @@ INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 TILE_BYTES = 16 << 20
 FRAME_BYTES = 1 << 20
 
-#: What an executor was told: so many devices, these devices, or None for all there are.
+#: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
 
 

@@ -2,7 +2,7 @@
 
 Two slots take turns. Each is a piece of pinned memory on the host and one of the same size on
 the device. The host copies a tile into the pinned memory, queues its transfer on one stream, and
-lets the other stream, on which user code computes, wait for it. Nobody else waits, other than
+lets the other stream, on which user code computes, wait for it. Nothing else waits, other than
 
 - the host, before it writes to pinned memory, for the transfer of two tiles ago;
 - a transfer, before it writes to memory of the device, for what was computed with the tile that
@@ -86,7 +86,7 @@ class Uploader:
 
 
 class _Lease:
-    """Alive for as long as somebody holds an array of one tile. Keeps its memory."""
+    """Alive for as long as an array of one tile is referred to. Keeps its memory."""
 
     __slots__ = ("__weakref__", "memory")
 

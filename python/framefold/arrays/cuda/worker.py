@@ -105,7 +105,7 @@ class DeviceWorker:
         self._kept.clear()
         if self._compute is None:
             return
-        # What went wrong on the device has been told, or nobody has seen its results.
+        # What went wrong on the device was raised before, or none of its results was used.
         with suppress(Exception), _cupy().cuda.Device(self.device):
             for uploader in self._uploaders.values():
                 uploader.close()

@@ -204,7 +204,7 @@ def open_files(
 ) -> tuple[_engine.Dataset, tuple[str, str, dict[str, Any]]]:
     """Opens files; also what it takes to open them again.
 
-    Warns of what is odd, unless it is told to be ``quiet``.
+    Warns of what is odd, unless it is ``quiet``.
     """
     options = _without_former(filetype, options)
     if isinstance(path, (list, tuple)):
@@ -227,7 +227,7 @@ def open_files(
         filetype = engine.format if engine.format in known else filetype
     is_set = engine.format in CLASSES and engine.format != "zarr" and not isfile(name)
     if "files" not in options and is_set:
-        # Whoever opens it again gets the same files, even if the folder has others by then.
+        # Opened again, it has the same files, even if the folder has others by then.
         options = {**options, "files": [abspath(file) for file in engine.paths]}
         name = options["files"][0]
     oddities = [] if quiet else engine.warnings

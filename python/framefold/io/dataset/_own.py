@@ -271,12 +271,12 @@ def _options(cls: Any, name: str, rows: dict[str, Any]) -> list[tuple[Any, ...]]
 
 def _kind(name: str, parameter: inspect.Parameter) -> tuple[str, list[str]]:
     """What an option takes, by its annotation or default."""
-    told = parameter.annotation
-    if told is parameter.empty and parameter.default not in (parameter.empty, None):
-        told = type(parameter.default)
-    parts = [told]
-    if get_origin(told) in (Union, UnionType):
-        parts = [part for part in get_args(told) if part is not NoneType]
+    annotation = parameter.annotation
+    if annotation is parameter.empty and parameter.default not in (parameter.empty, None):
+        annotation = type(parameter.default)
+    parts = [annotation]
+    if get_origin(annotation) in (Union, UnionType):
+        parts = [part for part in get_args(annotation) if part is not NoneType]
     if len(parts) == 1 and get_origin(parts[0]) is Literal:
         choices = get_args(parts[0])
         if all(isinstance(choice, str) for choice in choices):

@@ -194,7 +194,7 @@ def _main_side(
 def _overrides(udf: UDF) -> bool:
     """Whether anything that the built-in class has is overridden, helpers included.
 
-    Whoever overrides a method wants it called.
+    A method that a subclass overrides has to be called.
     """
     mro = type(udf).__mro__
     builtin = next(cls for cls in mro if "_native_kernel" in vars(cls))

@@ -56,7 +56,7 @@ fn values_live_as_long_as_their_owner() {
         let again = reader.read_csr(FrameIndices::List(&[1, 2]), &slice).unwrap();
         assert_eq!(again.starts(), [0, 0, 1]);
         assert_eq!(again.columns(), [5]);
-        // What somebody still looks at was not written over.
+        // What is still lent was not written over.
         let values: &[u16] = &[10, 20, 30];
         assert_eq!(held.bytes(), bytemuck::cast_slice::<u16, u8>(values));
     }

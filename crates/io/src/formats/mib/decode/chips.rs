@@ -68,7 +68,7 @@ impl RawLayout {
         self.chips().1 * self.chip_row_bytes()
     }
 
-    /// The stored rows that hold the rows `rows` of the assembled frame, gap rows aside.
+    /// The stored rows that hold the rows `rows` of the assembled frame, without gap rows.
     pub(super) fn stored_rows(&self, rows: &Range<usize>) -> Range<usize> {
         let Chips::Quad { gap } = self.chips else {
             return rows.clone();
