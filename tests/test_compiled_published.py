@@ -125,3 +125,45 @@ def test_arithmetic_that_differs(ctx):
     assert results(ctx, data, Widths())["x"].tolist() == [400, 400]
     with pytest.warns(RuntimeWarning, match="overflow"):
         assert results(ctx, data, interpreted(Widths)())["x"].tolist() == [144, 144]
+
+
+def test_differences_of_unsigned_integers(ctx):
+    # What the guide says, with its way out.
+    class Differences(ff.UDF):
+        def get_preferred_input_dtype(self):
+            return self.USE_NATIVE_DTYPE
+
+        def get_result_buffers(self):
+            kinds = {"whole": "int64", "real": "float64", "signed": "float64"}
+            return {name: self.buffer("nav", dtype=dtype) for name, dtype in kinds.items()}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.whole[0] = frame[0, 0] - frame[0, 1]
+            self.results.real[0] = frame[0, 0] - frame[0, 1]
+            self.results.signed[0] = np.int64(frame[0, 0]) - np.int64(frame[0, 1])
+
+    data = np.array([1, 2, 0, 0], "uint8").reshape(1, 1, 2, 2)
+    found = results(ctx, data, Differences())
+    assert [found[name][0] for name in found] == [-1, 2.0**64, -1]
+
+
+def test_meta_of_what_runs_once(ctx):
+    class Counts(ff.UDF):
+        def get_result_buffers(self):
+            return {name: self.buffer("nav", dtype="int64") for name in ("task", "own")}
+
+        def get_task_data(self):
+            return {"n": int(self.meta.partition_shape.nav[0])}
+
+        @ff.compiled
+        def process_frame(self, frame):
+            self.results.task[0] = self.task_data.n
+            self.results.own[0] = self.meta.partition_shape.nav[0]
+
+    data = np.zeros((2, 3, 2, 2), "uint8")
+    found = results(ctx, data, Counts(), options={"num_partitions": 2})
+    assert found["own"].tolist() == [3] * 6
+    assert found["task"].tolist() == [6] * 6
+    plain = results(ctx, data, interpreted(Counts)(), options={"num_partitions": 2})
+    assert plain["task"].tolist() == [3] * 6
