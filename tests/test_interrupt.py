@@ -165,6 +165,38 @@ class InterruptedHere(Interrupting):
         self.results.seen[:] = True
 
 
+class Short(UDF):
+    """A frame of that value sends SIGINT, and its partition is merged at once."""
+
+    def get_result_buffers(self):
+        return {"seen": self.buffer(kind="nav", dtype=bool)}
+
+    def process_frame(self, frame):
+        if frame[0, 0] == self.params.at:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.002)  # the other threads are done with what they have
+        self.results.seen[:] = True
+
+
+@pytest.mark.parametrize("executor", ["inline", "threads"])
+def test_ctrl_c_right_before_a_merge_keeps_what_is_done(executor):
+    data = np.broadcast_to(np.arange(60, dtype=np.uint16).reshape(6, 10, 1, 1), (6, 10, 2, 2))
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    kept = 0
+    try:
+        with ff.Context.make_with(executor) as ctx:
+            dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=60)
+            for at in range(20, 40):
+                with pytest.raises(KeyboardInterrupt) as caught:
+                    ctx.run_udf(dataset, Short(at=at))
+                with suppress(InvalidArgumentError):  # few signals come within a merge
+                    n_frames = caught.value.results[0]["seen"].valid_mask.sum()
+                    kept += bool(n_frames <= at)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert kept >= 10
+
+
 def test_ctrl_c_within_a_loop_over_results_keeps_them(numbered):
     def loop():
         for results in ff.Context.make_with("inline").run_udf_iter(numbered, udf):

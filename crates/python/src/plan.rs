@@ -252,7 +252,8 @@ impl PyPlan {
 
     /// Processes one partition, looking for signals now and then.
     fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
-        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
+        let cancel = self.cancel.clone();
+        let mut signals = PyObserver { callback: None, cancel, merges_in_python: false };
         let mut last_poll = Instant::now();
         let mut tick = || {
             self.cancel.check()?;
