@@ -38,6 +38,7 @@ from framefold.run.results import (
     result_of,
 )
 from framefold.udf.base import UDF
+from framefold.udf.engine.changes import ParameterChange
 from framefold.udf.native import as_udf
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Context",
+    "ParameterChange",
     "ResultAsyncGenerator",
     "ResultGenerator",
     "UDFResultDict",

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 from framefold import _engine
 from framefold.common._ending import at_end
 from framefold.exceptions import UDFRunCancelled
+from framefold.udf.engine.changes import HandedOut
 
 if TYPE_CHECKING:
     from framefold.run.plan import Run
-    from framefold.udf.base import UDF
+    from framefold.udf.engine.changes import Version, Versions
 
 #: How often a partition is tried on workers that die.
 ATTEMPTS = _engine.Schedule.ATTEMPTS
@@ -44,12 +45,25 @@ class Tasks:
         Of the run and the pool.
     first
         All partitions before this one are merged.
+    handed_out
+        Of the run: how far partitions are handed out.
+    partitions
+        The frames of each.
     """
 
-    def __init__(self, n_partitions: int, n_workers: int, first: int = 0) -> None:
+    def __init__(
+        self,
+        n_partitions: int,
+        n_workers: int,
+        first: int = 0,
+        handed_out: HandedOut | None = None,
+        partitions: Sequence[tuple[int, int]] = (),
+    ) -> None:
         self.n_partitions = n_partitions
         self.schedule = _engine.Schedule(n_partitions, n_workers, first)
         self.n_workers = n_workers
+        self.handed_out = HandedOut() if handed_out is None else handed_out
+        self._partitions = partitions
         # Of C, unlike a condition: Ctrl-C cannot come when it is half taken.
         self._news = threading.Condition(threading.RLock())
         self._reason = "the run has failed"
@@ -59,9 +73,18 @@ class Tasks:
         self.is_planned = False
 
     def take(self, n: int) -> list[int]:
-        """The next ``n`` partitions to process, or fewer if there are fewer for now."""
+        """The next ``n`` partitions to process, or fewer if there are fewer for now.
+
+        None as long as there are changes of parameters that workers have not been sent.
+        """
         self.schedule.set_workers(self.n_workers, self.at_hand)
-        return self.schedule.take(n)
+        with self.handed_out.lock:
+            if self.handed_out.n_pending:
+                return []
+            taken = self.schedule.take(n)
+            for index in taken if self._partitions else ():
+                self.handed_out.mark(self._partitions[index][1])
+            return taken
 
     @property
     def at_hand(self) -> int:
@@ -144,7 +167,8 @@ class TaskCrew:
     def __init__(self, run: Run, tasks: Tasks) -> None:
         self._run = run
         self._tasks = tasks
-        self._udfs = self._udfs_now()
+        #: What copies of each UDF were made of when the run was sent.
+        self._first: list[Versions | None] = []
 
     @property
     def in_progress(self) -> int:
@@ -160,14 +184,32 @@ class TaskCrew:
         """Stop the run, from any thread: the thread that merges ends it, and says why."""
         self._tasks.fail(None, UDFRunCancelled(reason))
 
-    def _udfs_now(self) -> list[UDF | None]:
-        """The UDFs of the run as they are now; None for native kernels."""
-        return [None if bridge is None else bridge.udf for bridge in self._run.bridges]
+    def _shipped_with_run(self) -> int:
+        """Take notice that a run is sent as it is now; gives how many changes are among that."""
+        self._first = [None if bridge is None else bridge.versions for bridge in self._run.bridges]
+        return self._run.handed_out.n_pending
 
-    def _have_changed(self) -> bool:
-        """Whether parameters of UDFs were changed since this was asked."""
-        before, self._udfs = self._udfs, self._udfs_now()
-        return any(udf is not known for udf, known in zip(self._udfs, before, strict=True))
+    def _changed_since(self) -> tuple[int, list[list[Version] | None]] | None:
+        """How many changes of parameters are to be sent, and what of each UDF; None if none is.
+
+        What no frame that is not merged was processed with is left out.
+        """
+        handed_out, n_merged = self._run.handed_out, self._tasks.schedule.n_merged
+        if not handed_out.n_pending:
+            return None
+        with handed_out.lock:
+            merged = self._run.partitions[n_merged - 1][1] if n_merged else 0
+            changed: list[list[Version] | None] = []
+            for bridge, first in zip(self._run.bridges, self._first, strict=True):
+                if bridge is None or first is None or bridge.versions == first:
+                    changed.append(None)
+                    continue
+                latest = bridge.versions.at(merged).first
+                known = {id(version.udf) for version in first}
+                changed.append(
+                    [v for v in bridge.versions if v.first >= latest and id(v.udf) not in known]
+                )
+            return handed_out.n_pending, changed
 
 
 #: The crews whose workers are busy.

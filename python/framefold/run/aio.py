@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.common._tracebacks import shorten
 from framefold.run.results import UDFResultDict, UDFResults, result_of
 from framefold.run.steps import ResultGenerator, not_the_end
+
+if TYPE_CHECKING:
+    from framefold.udf.base import UDF
 
 __all__ = ["ResultAsyncGenerator", "awaited", "final_results"]
 
@@ -101,6 +104,10 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
     async def update_parameters_experimental(self, parameters: Sequence[Mapping[str, Any]]) -> None:
         """As :meth:`ResultGenerator.update_parameters_experimental`."""
         self._generator.update_parameters_experimental(parameters)
+
+    async def update(self, udf: UDF, /, **params: Any) -> None:
+        """As :meth:`ResultGenerator.update`."""
+        self._generator.update(udf, **params)
 
     async def _finish(self, work: Callable[[], None]) -> None:
         try:

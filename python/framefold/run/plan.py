@@ -21,6 +21,7 @@ from framefold.results.mapped import MappedBufferWrapper
 from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
+from framefold.udf.engine.changes import Aux, HandedOut, ParameterChange, own_values
 from framefold.udf.engine.native import (
     Results,
     declared_by,
@@ -99,6 +100,12 @@ class Run:
         self.corrections: CorrectionSet | None = None
         #: Where the engine's threads work, to be closed at the end.
         self._places: list[Place] = []
+        #: How far frames are handed out, and the changes of parameters since the run began.
+        self.handed_out = HandedOut()
+        self.changes: tuple[ParameterChange, ...] = ()
+        for bridge in self.bridges:
+            if bridge is not None:
+                bridge.handed_out = self.handed_out
         self._flat_roi = None if roi is None else roi.reshape(-1)
         self._partitions = plan.partitions()
         #: For each UDF that was asked for, what it declares.
@@ -334,21 +341,79 @@ class Run:
                 f"got parameters for {len(parameters)} UDFs, but {len(self.udfs)} are running; "
                 f"pass one dict for each, empty for no change"
             )
-        changed: list[tuple[Bridge, UDF, Mapping[str, Any]]] = []
-        for udf, bridge, new in zip(self.udfs, self.bridges, parameters, strict=True):
-            if not new:
-                continue
-            if bridge is None:
+        changes = {n: own_values(new) for n, new in enumerate(parameters) if new}
+        self._change(changes, {n: {**self._recipe(n)._kwargs, **changes[n]} for n in changes})
+
+    def update(self, udf: UDF, parameters: Mapping[str, Any]) -> None:
+        """Change parameters of one UDF, as it is in the list, and record from where on.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is not run, or has no such parameter.
+        UnsupportedError
+            If it is not known which frames would be processed with the new values.
+        """
+        numbers = [number for number, each in enumerate(self.udfs) if each is udf]
+        if not numbers:
+            raise InvalidArgumentError(
+                f"{udf!r} is not among the UDFs that are run; pass the object that was passed to "
+                f"run_udf_iter"
+            )
+        for number in numbers:
+            bridge = self.bridges[number]
+            if bridge is not None and bridge.is_compiled:
                 raise UnsupportedError(
-                    f"{type(udf).__name__} runs on a native kernel, whose parameters are fixed "
-                    f"when the run begins; start another run"
+                    f"{bridge.name} is compiled, and where its new parameters begin would not be "
+                    f"known; leave @ff.compiled out, or start another run with with_params"
                 )
-            kwargs = {**bridge.udf._kwargs, **new}
-            copy = bridge.udf.new_for_partition(kwargs, None, None)
-            copy._kwargs = kwargs
-            changed.append((bridge, copy, new))
-        for bridge, copy, new in changed:
-            bridge.update_parameters(copy, new)
+        changes = dict.fromkeys(numbers, own_values(parameters))
+        self._change(changes, {n: self._recipe(n)._changed(changes[n]) for n in numbers})
+
+    def _recipe(self, number: int) -> UDF:
+        """What copies of a UDF are made of now."""
+        bridge = self.bridges[number]
+        if bridge is None:
+            raise UnsupportedError(
+                f"{type(self.udfs[number]).__name__} runs on a native kernel, whose parameters are "
+                f"fixed when the run begins; start another run"
+            )
+        return bridge.udf
+
+    def _change(
+        self, changes: Mapping[int, Mapping[str, Any]], kwargs: Mapping[int, dict[str, Any]]
+    ) -> None:
+        """Have copies made with other parameters from the first frame on that is not handed out.
+
+        Parameters
+        ----------
+        changes
+            New values, by the number of the UDF.
+        kwargs
+            All that the constructor gets, by the same.
+        """
+        made: list[tuple[int, Bridge, UDF, Aux, dict[str, Any]]] = []
+        for number in changes:
+            recipe, bridge = self._recipe(number), self.bridges[number]
+            assert bridge is not None
+            copy = recipe.new_for_partition(kwargs[number], None, None)
+            copy._kwargs = kwargs[number]
+            refuse_references([copy])
+            differs = {
+                k: v for k, v in copy._kwargs.items() if v is not recipe._kwargs.get(k, made)
+            }
+            made.append((number, bridge, copy, bridge.laid_out_aux(copy), differs))
+        handed_out = self.handed_out
+        with handed_out.lock:
+            for number, bridge, copy, aux, differs in made:
+                # Compiled code goes over at once, wherever it is.
+                first = 0 if bridge.is_compiled else handed_out.end
+                bridge.follow(bridge.versions.with_change(first, copy, aux, differs))
+                known = None if bridge.is_compiled else first
+                self.changes = (*self.changes, ParameterChange(number, known, changes[number]))
+            handed_out.n_pending += 1
+        for _, bridge, *_ in made:
+            bridge.renew()
 
 
 def plan_run(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from framefold.run.plan import Run
+    from framefold.udf.engine.changes import ParameterChange
 
 
 class UDFResultDict(dict[str, BufferWrapper]):
@@ -188,7 +189,13 @@ class UDFResults(_SavedTogether):
         :class:`~framefold.common.buffers.BufferWrapper`.
     damage : BufferWrapper
         Kind ``nav``, dtype bool: which positions of the scan are merged.
+    changes : tuple of ParameterChange
+        What :meth:`ResultGenerator.update` has changed so far, in that order: the number of the
+        UDF, the first frame with the new values, and these.
     """
+
+    #: None, but for runs step by step.
+    changes: tuple[ParameterChange, ...] = ()
 
     def __init__(self, buffers: Sequence[UDFResultDict], damage: BufferWrapper) -> None:
         self._buffers: UDFResultTuple | None = UDFResultTuple(buffers)
@@ -238,6 +245,7 @@ class StepResults(UDFResults):
         self._run = run
         self._driver = driver
         self._n_merged = driver.n_merged
+        self.changes = run.changes
         self._lasting = driver.lasting()
         if self._lasting is None:
             self._damage = run.damage(driver.valid())

@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from framefold.common._tracebacks import shortened
+from framefold.exceptions import InvalidArgumentError
 from framefold.run.plan import Run
 from framefold.run.progress import RunProgress
 from framefold.run.results import StepResults, UDFResultDict, UDFResults
 
 if TYPE_CHECKING:
     from framefold.run.out import Out
+    from framefold.udf.base import UDF
     from framefold.viz._live import RunPlots
 
 
@@ -215,9 +217,39 @@ class ResultGenerator(Iterator[UDFResults]):
         Notes
         -----
         Partitions that are processed already, or being processed, keep the old ones. UDFs that
-        run on native kernels cannot be changed. Experimental: may change without notice.
+        run on native kernels cannot be changed. Experimental: may change without notice; see
+        :meth:`update`.
         """
         self._run.update_parameters(parameters)
+
+    def update(self, udf: UDF, /, **params: Any) -> None:
+        """Change parameters of one UDF while it runs.
+
+        Frames that are handed out already keep the old values, all others get the new ones, and
+        ``changes`` of the results to come says which was the first of these: so the run can be
+        repeated. ``merge`` sees the parameters of the partition that it merges, ``get_results``
+        the latest. Arrays are copied. May be called from any thread.
+
+        Parameters
+        ----------
+        udf
+            The object that was passed to ``run_udf_iter``.
+        **params
+            The parameters to change, as for :meth:`framefold.UDF.with_params`.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If it is not run, has no such parameter, or the run is over.
+        UnsupportedError
+            If it runs on a native kernel, or is compiled.
+        """
+        if self._ended or self.is_complete:
+            raise InvalidArgumentError(
+                "the run is over, and no frame is left for new parameters; start another run with "
+                "udf.with_params(…)"
+            )
+        self._run.update(udf, params)
 
     def __enter__(self) -> ResultGenerator:
         return self

@@ -49,7 +49,16 @@ class DaskCrew(TaskCrew):
         self.executor = executor
         self._client = executor.client
         one_by_one = executor._timeout is not None
-        super().__init__(run, ClusterTasks(run.plan.n_partitions, run.first, one_by_one=one_by_one))
+        tasks = ClusterTasks(
+            run.plan.n_partitions,
+            run.first,
+            one_by_one=one_by_one,
+            handed_out=run.handed_out,
+            partitions=run.partitions,
+        )
+        super().__init__(run, tasks)
+        #: Changes of parameters that are on their way.
+        self._n_sending = 0
         self._feed: Feed | None = None
         scheduler: Any = self._client.scheduler
         self._address = scheduler.address
@@ -59,9 +68,6 @@ class DaskCrew(TaskCrew):
         if self._feed is None:
             self._start()
         assert self._feed is not None
-        if self._have_changed():
-            changes = runs.ship_changes(self._udfs, self._udfs, pickles.packed)
-            self._call(partial(self._feed.update, changes))
         index = self._tasks.schedule.n_merged
         try:
             data, large = self._tasks.collect(index, self.check)
@@ -98,11 +104,13 @@ class DaskCrew(TaskCrew):
         run = self._run
         self.executor.check_open()
         wait_for_held(run.dataset, self._client, self.check)
-        self._udfs = self._udfs_now()
-        shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
+        with run.handed_out.lock:
+            n_changes = self._shipped_with_run()
+            shipment = runs.Shipment.of(run, datasets.sent(run.dataset))
         shipped = ShippedRun(uuid.uuid4().hex[:12], machine(), shipment)
         self.executor.check_open()
         self._feed = Feed(self.executor, runs.names(run), shipped, self._tasks)
+        run.handed_out.sent(n_changes)
         active.add(self)
         self._call(self._feed.start)
 
@@ -111,11 +119,26 @@ class DaskCrew(TaskCrew):
         loop.add_callback(function)
 
     def check(self) -> None:
-        """Raise if the run was cancelled, or cannot end by itself."""
+        """Raise if the run was cancelled, or cannot end by itself; send what was changed."""
         super().check()
+        if self._feed is not None and self._run.handed_out.n_pending > self._n_sending:
+            self._send_changes(self._feed)
         # Without the client's loop, no other code can notice that the run has ended.
         if self._client.status == "closed" and not self.executor._closed:
             raise lost_scheduler(runs.names(self._run), self._address)
+
+    def _send_changes(self, feed: Feed) -> None:
+        with self._run.handed_out.lock:
+            if (changes := self._changed_since()) is not None and changes[0] > self._n_sending:
+                shipped = runs.ship_changes(self._run, changes[1], pickles.packed)
+                n_changes, self._n_sending = changes[0] - self._n_sending, changes[0]
+                self._call(partial(feed.update, shipped, partial(self._sent, n_changes)))
+
+    def _sent(self, n_changes: int) -> None:
+        """Changes go along with all that is handed out from now on: on the loop."""
+        with self._run.handed_out.lock:
+            self._n_sending -= n_changes
+            self._run.handed_out.sent(n_changes)
 
 
 def wait_for_held(dataset: DataSet, client: Client, check: Callable[[], None]) -> None:

@@ -12,7 +12,7 @@ import asyncio
 import concurrent.futures
 import pickle
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -104,10 +104,15 @@ class Feed:
         self._merged.set()
         self._changed.set()
 
-    def update(self, data: bytes) -> None:
-        """Send these parameters along from now on."""
+    def update(self, data: bytes, sent: Callable[[], None]) -> None:
+        """Send these parameters along from now on; ``sent`` is called once that is so."""
         if not self._ended:
-            self._start_coroutine(self._shipping.change(data, self._any_worker))
+            self._start_coroutine(self._change(data, sent))
+
+    async def _change(self, data: bytes, sent: Callable[[], None]) -> None:
+        await self._shipping.change(data, self._any_worker)
+        sent()
+        self._changed.set()
 
     def end(self, ended: concurrent.futures.Future[None], *, complete: bool) -> None:
         """Remove the run; ``ended`` is set once no worker is busy with it, as far as possible."""

@@ -189,9 +189,7 @@ class ShippedRun:
             return Answer(failure=(None, _packed(UDFRunCancelled("the run was cancelled"))))
         if changes is not None and changes[0] > self._changes:
             try:
-                for bridge, udf in zip(self._run.bridges, pickle.loads(changes[1]), strict=True):
-                    if bridge is not None and udf is not None:
-                        bridge.replace(runs.made(udf))
+                runs.follow(self._run, pickle.loads(changes[1]))
             except BaseException as exception:
                 return Answer(failure=(None, _packed(exception)))
             self._changes = changes[0]

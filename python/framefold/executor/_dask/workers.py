@@ -177,10 +177,14 @@ class ClusterTasks(Tasks):
         All partitions before this one are merged.
     one_by_one
         Whether it has to be known what each worker is busy with.
+    **run
+        ``handed_out`` and ``partitions``.
     """
 
-    def __init__(self, n_partitions: int, first: int = 0, *, one_by_one: bool = False) -> None:
-        super().__init__(n_partitions, n_workers=1, first=first)
+    def __init__(
+        self, n_partitions: int, first: int = 0, *, one_by_one: bool = False, **run: Any
+    ) -> None:
+        super().__init__(n_partitions, n_workers=1, first=first, **run)
         if one_by_one:
             self.schedule.set_careful()
         #: How large the results of a batch may be.

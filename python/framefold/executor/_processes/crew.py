@@ -51,7 +51,7 @@ class ProcessCrew(TaskCrew):
     def __init__(self, pool: Callable[[], Pool], run: Run, collects: bool) -> None:
         self._pool = pool
         n_workers = run.n_cpus + len(run.devices)
-        super().__init__(run, Tasks(run.plan.n_partitions, n_workers, run.first))
+        super().__init__(run, self._tasks_of(run, n_workers, run.first))
         self._collects = collects
         self._job: Job | None = None
 
@@ -61,7 +61,6 @@ class ProcessCrew(TaskCrew):
         """The next partial result."""
         if self._job is None:
             self.start()
-        self._send_changes()
         index = self._tasks.schedule.n_merged
         return self.partial(index, self._tasks.collect(index, self.check))
 
@@ -93,15 +92,17 @@ class ProcessCrew(TaskCrew):
         run = self._run
         if run.dataset._held:
             raise held_elsewhere()
-        self._first = self._udfs = self._udfs_now()
         pool = self._pool()
         devices, n_cpus = run.devices, min(run.n_cpus, pool.n_workers)
         self._tasks.n_workers = n_cpus + len(devices)
+        with run.handed_out.lock:
+            n_changes = self._shipped_with_run()
+            pickled = runs.ship(run, datasets.sent(run.dataset), pickles.SharedPickle)
         job = Job(
             number=next(_numbers),
             pool=pool,
             collects=self._collects,
-            pickled=runs.ship(run, datasets.sent(run.dataset), pickles.SharedPickle),
+            pickled=pickled,
             environment=runs.environment(),
             tasks=self._tasks,
             fingerprint=runs.fingerprint(run),
@@ -110,6 +111,7 @@ class ProcessCrew(TaskCrew):
             devices=devices,
         )
         self._job = job
+        run.handed_out.sent(n_changes)
         active.add(self)
         pool.submit(job)
 
@@ -123,6 +125,10 @@ class ProcessCrew(TaskCrew):
         self._run.plan.cancel()
         self._tasks.stop(reason)
 
+    @staticmethod
+    def _tasks_of(run: Run, n_workers: int, first: int = 0) -> Tasks:
+        return Tasks(run.plan.n_partitions, n_workers, first, run.handed_out, run.partitions)
+
     def _end_job(self, job: Job) -> None:
         try:
             job.pool.end(job)
@@ -132,15 +138,17 @@ class ProcessCrew(TaskCrew):
         finally:
             active.discard(self)
 
-    def _send_changes(self) -> None:
-        """Have workers get parameters that were changed before their next partition."""
-        if self._job is None or not self._have_changed():
+    def check(self) -> None:
+        """Raise if the run was cancelled; send what was changed meanwhile."""
+        super().check()
+        if self._job is None or (changes := self._changed_since()) is None:
             return
-        # All that differs from the job: workers that are busy get the latest change alone.
-        pairs = zip(self._udfs, self._first, strict=True)
-        changed = [None if udf is None or udf is first else udf for udf, first in pairs]
-        shipped = runs.ship_changes(changed, self._udfs, pickles.SharedPickle)
+        n_changes, changed = changes
+        shipped = runs.ship_changes(self._run, changed, pickles.SharedPickle)
+        # Workers get it before their next partition: none is handed out until it is there.
         self._job.change = self._job.change[0] + 1, shipped
+        self._run.handed_out.sent(n_changes)
+        self._job.pool.wake()
 
 
 #: How long the calling thread processes partitions before it merges them, in seconds, and how many
@@ -180,7 +188,6 @@ class AutoCrew(ProcessCrew):
         """The next partial result."""
         if self._started_at is None:
             self._started_at = time.monotonic()
-        self._send_changes()
         index = self._tasks.schedule.n_merged
         while True:
             if not self._alone and self._job is None and self._is_time():
@@ -231,7 +238,7 @@ class AutoCrew(ProcessCrew):
             self._end_job(self._job)
             self._job = None
         first = self._tasks.schedule.n_merged
-        self._tasks = Tasks(self._tasks.n_partitions, 1, first)
+        self._tasks = self._tasks_of(self._run, 1, first)
         self._report_unusable(error)
 
     def _take_turn(self) -> bool:

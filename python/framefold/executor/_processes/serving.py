@@ -247,10 +247,7 @@ class Server:
             _close(descriptors)
             return
         try:
-            udfs = pickles.load_shared(pickled, descriptors)
-            for bridge, udf in zip(job.run.bridges, udfs, strict=True):
-                if bridge is not None and udf is not None:
-                    bridge.replace(runs.made(udf))
+            runs.follow(job.run, pickles.load_shared(pickled, descriptors))
         except BaseException as exception:
             self._channel.send(("failed", number, None, failures.pack(exception)))
 

@@ -18,15 +18,22 @@ from framefold.executor._wire import code
 from framefold.executor._wire.failures import cannot_be_sent
 from framefold.executor._wire.pickles import packed
 from framefold.run.plan import Run, plan_run
+from framefold.udf.engine.changes import Version, Versions
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
     from framefold.udf.base import UDF
+    from framefold.udf.engine.bridge import Bridge
 
 #: Of framefold, where runs are sent from.
 VERSION = _engine.__version__
 
 T = TypeVar("T")
+
+#: For each UDF what its copies are made of by their first frames; None for no changes.
+Changes = Sequence[Sequence[Version] | None]
+#: The same, as it is sent.
+Recipes = list[list[tuple[int, Any]] | None]
 
 
 def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
@@ -44,11 +51,12 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
     InvalidArgumentError
         If something of it cannot be pickled; names it.
     """
-    # The parameters of a run that has begun can have changed.
     udfs = [
-        udf if bridge is None else bridge.udf
+        udf if bridge is None else bridge.versions[0].udf
         for udf, bridge in zip(run.udfs, run.bridges, strict=True)
     ]
+    # The parameters of a run that has begun can have changed.
+    changes = [None if bridge is None else bridge.versions[1:] for bridge in run.bridges]
     try:
         main_states = [
             None
@@ -66,6 +74,7 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
             "to_sink": run.to_sink,
             "workers": run.workers,
             "main_states": main_states,
+            "changes": _recipes(changes),
         }
         return pack(contents)
     except (MemoryError, OSError):
@@ -109,10 +118,8 @@ class Shipment(NamedTuple):
         return run, None if found == self.fingerprint else difference(self.fingerprint, found)
 
 
-def ship_changes(
-    changed: Sequence[UDF | None], udfs: Sequence[UDF | None], pack: Callable[[Any], T]
-) -> T:
-    """UDFs whose parameters have changed, and None for the others, as they are sent.
+def ship_changes(run: Run, changes: Changes, pack: Callable[[Any], T]) -> T:
+    """Changes of parameters as they are sent, where :func:`follow` takes them.
 
     Raises
     ------
@@ -120,9 +127,33 @@ def ship_changes(
         As :func:`ship`.
     """
     try:
-        return pack([None if udf is None else recipe(udf) for udf in changed])
+        return pack(_recipes(changes))
     except Exception as error:
-        raise cannot_be_sent([udf for udf in udfs if udf is not None], None, error) from error
+        udfs = [each.udf for versions in changes for each in versions or ()]
+        raise cannot_be_sent(udfs, None, error) from error
+
+
+def follow(run: Run, recipes: Recipes) -> None:
+    """Go over to changed parameters: all since the run was sent that partitions still need."""
+    for bridge, shipped in zip(run.bridges, recipes, strict=True):
+        if bridge is None or shipped is None:
+            continue
+        if bridge.as_planned is None:
+            bridge.as_planned = bridge.versions
+        bridge.follow(Versions((*bridge.as_planned, *_versions(bridge, shipped))))
+        bridge.renew()
+
+
+def _recipes(changes: Changes) -> Recipes:
+    return [
+        None if versions is None else [(each.first, recipe(each.udf)) for each in versions]
+        for versions in changes
+    ]
+
+
+def _versions(bridge: Bridge, shipped: Sequence[tuple[int, Any]]) -> list[Version]:
+    udfs = [(first, made(recipe)) for first, recipe in shipped]
+    return [Version(first, udf, bridge.laid_out_aux(udf), {}) for first, udf in udfs]
 
 
 def recipe(udf: UDF) -> tuple[Any, dict[str, Any]]:
@@ -151,6 +182,9 @@ def plan(shipped: dict[str, Any]) -> Run:
     for bridge, main_state in zip(run.bridges, shipped["main_states"], strict=True):
         if bridge is not None:
             bridge.main_state = main_state
+    for bridge, changes in zip(run.bridges, shipped["changes"], strict=True):
+        if bridge is not None and changes:
+            bridge.follow(Versions((*bridge.versions, *_versions(bridge, changes))))
     return run
 
 

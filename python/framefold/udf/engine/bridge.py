@@ -32,6 +32,7 @@ from framefold.exceptions import InvalidArgumentError, MissingMergeError, UDFErr
 from framefold.udf.base import PROCESS_METHODS, UDF, not_assignable
 from framefold.udf.data import MergeData, UDFData
 from framefold.udf.engine import compiled, main_side
+from framefold.udf.engine.changes import Aux, HandedOut, Version, Versions
 from framefold.udf.engine.declarations import (
     Buffers,
     check_dtype,
@@ -92,7 +93,13 @@ class Bridge:
         self.n_selected = n_selected(shape, roi)
         self.input_dtype: np.dtype[Any] = self.dtype
         self.positions = None if roi is None else np.flatnonzero(roi)
-        self.aux = self._laid_out_aux(self.udf)
+        self.aux: Aux = self.laid_out_aux(self.udf)
+        #: What copies for partitions are made of, by their first frames; the latest comes last.
+        self.versions = Versions((Version(0, self.udf, self.aux, {}),))
+        #: Those that the run came with, where it was sent to, once there are others.
+        self.as_planned: Versions | None = None
+        #: How far frames are handed out; one for all UDFs of a run.
+        self.handed_out = HandedOut()
         #: The array format that the UDF gets, whether it is made of the other layout, and the
         #: method that gets it.
         self.array_backend = NUMPY
@@ -194,22 +201,19 @@ class Bridge:
         self.described = weakref.ref(described)
         return described
 
-    def update_parameters(self, changed: UDF, parameters: Mapping[str, Any]) -> None:
-        """Use ``changed``, which has other ``parameters``, for all partitions to come."""
-        self.replace(changed)
-        main_side = None if self.main_side is None else self.main_side()
-        if main_side is not None:
-            main_side.update_parameters(
-                {name: changed.params.get(name, value) for name, value in parameters.items()}
-            )
+    def follow(self, versions: Versions) -> None:
+        """Make the copies for partitions of these."""
+        self.versions = versions
+        self.udf, self.aux = versions.latest.udf, versions.latest.aux
 
-    def replace(self, changed: UDF) -> None:
-        """Make the copies for partitions to come of ``changed``."""
-        aux = self._laid_out_aux(changed)
-        self.udf, self.aux = changed, aux
+    def renew(self) -> None:
+        """Let compiled code, and the main side, go over to the latest parameters."""
         described = None if self.described is None else self.described()
         if described is not None and self.is_compiled:
             described.compiled.renew(described)
+        main_side = None if self.main_side is None else self.main_side()
+        if main_side is not None:
+            main_side.update_parameters()
 
     @property
     def name(self) -> str:
@@ -250,9 +254,12 @@ class Bridge:
             **kwargs,
         )
 
-    def copy_with(self, meta: UDFMeta, aux: Arrays) -> UDF:
-        """A clean copy of the UDF that knows ``meta`` and sees these views of AUX data."""
-        udf = self.udf.copy()
+    def copy_with(self, meta: UDFMeta, aux: Arrays, recipe: UDF | None = None) -> UDF:
+        """A clean copy of the UDF that knows ``meta`` and sees these views of AUX data.
+
+        It is made of the latest parameters, unless it is given what to make it of.
+        """
+        udf = (self.udf if recipe is None else recipe).copy()
         udf.meta = meta
         udf.params.__dict__.update(aux)
         udf.params._share(self.warned)
@@ -263,21 +270,22 @@ class Bridge:
         own = self.own()
         return recipe_of(self.udf) if own is None else main_side.take(own, task)
 
-    def aux_for(self, start: int, stop: int) -> Arrays:
-        """AUX data for the selected frames ``start`` to ``stop``."""
-        if not self.aux:
+    def aux_for(self, start: int, stop: int, of: Aux | None = None) -> Arrays:
+        """AUX data for the selected frames ``start`` to ``stop``; the latest, or those given."""
+        whole = self.aux if of is None else of
+        if not whole:
             return {}
         part: Any = slice(start, stop)
         if self.positions is not None:
             part = self.positions[part]
         views = {}
-        for name, (kind, data) in self.aux.items():
+        for name, (kind, data) in whole.items():
             view = data[part] if kind == "nav" else data
             view.flags.writeable = False
             views[name] = view
         return views
 
-    def _laid_out_aux(self, udf: UDF) -> dict[str, tuple[str, npt.NDArray[Any]]]:
+    def laid_out_aux(self, udf: UDF) -> dict[str, tuple[str, npt.NDArray[Any]]]:
         """Kind and values of AUX data of the whole data set, with flattened navigation axes."""
         aux: dict[str, tuple[str, npt.NDArray[Any]]] = {}
         for name, wrapper in udf._kwargs.items():
@@ -349,9 +357,13 @@ class PartitionTask:
         format_ = bridge.array_backend
         if self.device is not None:
             format_ = self.device.array_backend
-        kinds = bridge.aux
-        aux = bridge.aux_for(start, stop)
-        self.udf = bridge.copy_with(run.meta(format_, start, stop, self.cursor), aux)
+        # First it is known to be under way: what changes from now on holds for others.
+        bridge.handed_out.mark(stop)
+        version = bridge.versions.at(start)
+        kinds = version.aux
+        aux = bridge.aux_for(start, stop, version.aux)
+        meta = run.meta(format_, start, stop, self.cursor)
+        self.udf = bridge.copy_with(meta, aux, version.udf)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
         if self.device is not None:
@@ -454,6 +466,8 @@ class MergeTask:
             ),
         )
         self.udf.params._share(bridge.warned)
+        #: The parameters that the run began with.
+        self._first_params = self.udf.params.as_dict()
         self.buffers = declared_buffers(self.udf)
         allocated = allocate if merges else stand_ins
         self.arrays = allocated(self.buffers, bridge.shape, bridge.n_selected)
@@ -482,16 +496,25 @@ class MergeTask:
         with self._lock:
             self.udf = main_side.twin(self.udf)
 
-    def update_parameters(self, parameters: Mapping[str, Any]) -> None:
-        """Other values of parameters, for what is done from now on, and for runs to come."""
-        self.udf._kwargs = self.bridge.udf._kwargs
-        self.udf.params.__dict__.update(parameters)
-        self._show_all()
+    def update_parameters(self) -> None:
+        """Go over to the latest parameters, for what is done from now on, and for runs to come."""
+        with self._lock:
+            self.udf._kwargs = self.bridge.udf._kwargs
+            self._show_all()
+
+    def _show_params(self, version: Version, start: int, stop: int) -> None:
+        """Set parameters to what they are for these frames."""
+        params, bridge = self.udf.params.__dict__, self.bridge
+        if version.changed or len(bridge.versions) > 1:
+            names = bridge.versions.latest.changed
+            first = {name: self._first_params.get(name) for name in names}
+            params.update({**first, **version.changed})
+        params.update(bridge.aux_for(start, stop, version.aux))
 
     def _show_all(self) -> None:
         """Set the views of results and AUX data to all selected frames."""
         self.udf.results.__dict__.update(_views(self.arrays))
-        self.udf.params.__dict__.update(self.bridge.aux_for(0, self.bridge.n_selected))
+        self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
 
     def direct(self) -> tuple[list[tuple[str, str, npt.NDArray[Any]]], npt.NDArray[Any]] | None:
         """Name, kind and array of each buffer, and which frames are merged.
@@ -519,14 +542,18 @@ class MergeTask:
             name: array[part if self.buffers[name].kind == "nav" else ...]
             for name, array in self.arrays.items()
         }
-        self.udf.params.__dict__.update(self.bridge.aux_for(start, stop))
         warned = self.bridge.warned
         dest = MergeData("result buffer", views, warned)
         src = MergeData("result buffer", partial, warned)
         for side in (dest, src):
             side._declare(self.buffers)
         merge: Callable[..., Any] = self.udf.merge
-        returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
+        # Partial results are merged with the parameters that they were computed with.
+        with self._lock:
+            self._show_params(self.bridge.versions.at(start), start, stop)
+            returned = merge(dest=dest, src=src) if self._merge_by_name else merge(dest, src)
+            if len(self.bridge.versions) > 1:  # at all other times, the object has the latest
+                self._show_params(self.bridge.versions.latest, 0, self.bridge.n_selected)
         if isinstance(returned, Mapping):
             raise UDFError(
                 f"{self.bridge.name}.merge returned a {type(returned).__name__}, and what it "

@@ -1,0 +1,112 @@
+"""Parameters that change while a run goes on: from which frame on, known in every process.
+
+A change holds from the first frame that was not handed out when it was made. Each partition finds
+its parameters by its first frame, wherever and however often it is processed. So it never matters
+when a worker hears of a change, as long as that is before it gets partitions for which it holds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from framefold.udf.base import UDF
+
+#: Kind and values of AUX data by name, laid out for the whole data set.
+Aux = Mapping[str, tuple[str, npt.NDArray[Any]]]
+
+
+class ParameterChange(NamedTuple):
+    """A change of parameters in the middle of a run.
+
+    Attributes
+    ----------
+    udf : int
+        Which of the UDFs of the run.
+    first_frame : int or None
+        The first frame, counted among the selected ones, that was processed with the new values;
+        all after it were, too, and none before. None for compiled functions, of which it is not
+        known.
+    parameters : dict
+        The new values by name.
+    """
+
+    udf: int
+    first_frame: int | None
+    parameters: Mapping[str, Any]
+
+
+class Version(NamedTuple):
+    """What copies for partitions are made of, from one frame on."""
+
+    first: int
+    udf: UDF
+    aux: Aux
+    #: All that differs from what the run began with.
+    changed: Mapping[str, Any]
+
+
+class Versions(tuple[Version, ...]):
+    """All that copies for partitions are made of; the latest comes last."""
+
+    __slots__ = ()
+
+    @property
+    def latest(self) -> Version:
+        """What holds from the latest change on."""
+        return self[-1]
+
+    def at(self, start: int) -> Version:
+        """What the copy for a partition that begins at that frame is made of."""
+        for version in self[:0:-1]:
+            if version.first <= start:
+                return version
+        return self[0]
+
+    def with_change(
+        self, first: int, changed: UDF, aux: Aux, parameters: Mapping[str, Any]
+    ) -> Versions:
+        """The same with ``changed``, which has other ``parameters``, from the frame on."""
+        values = {name: changed.params.get(name, value) for name, value in parameters.items()}
+        version = Version(first, changed, aux, {**self.latest.changed, **values})
+        # What no frame was processed with is gone.
+        kept = self[:-1] if self.latest.first == first else self
+        return Versions((*kept, version) if kept else (version._replace(first=0),))
+
+
+class HandedOut:
+    """How far the frames of a run have been handed out to those who process them.
+
+    Whoever hands out partitions marks their end while it holds the lock. Where workers have to be
+    sent changes first, it hands out none as long as changes are pending.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        #: No frame from this one on is processed, or about to be.
+        self.end = 0
+        #: Changes that workers have not been sent.
+        self.n_pending = 0
+
+    def mark(self, end: int) -> None:
+        """The frames before this one are handed out."""
+        with self.lock:
+            self.end = max(self.end, end)
+
+    def sent(self, n_changes: int) -> None:
+        """So many changes reach workers before any partition that is handed out from now on."""
+        with self.lock:
+            self.n_pending -= n_changes
+
+
+def own_values(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """New values, with copies of arrays, which their owner may fill anew for the next change."""
+    return {
+        name: value.copy() if type(value) is np.ndarray else value
+        for name, value in parameters.items()
+    }
