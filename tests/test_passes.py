@@ -552,3 +552,36 @@ def test_with_params_takes_references(ctx, dataset):
     udf = Learns().with_params(level=ff.from_result(stats, "level"))
     found = ctx.run_udf(dataset=dataset, udf=udf)["x"].data
     np.testing.assert_array_equal(found, DATA.sum(axis=(2, 3)))
+
+
+def test_references_within_parameters_are_refused(ctx, dataset):
+    reference = ff.from_result(Stats(), "level")
+    for nested in ([reference], (1, reference), {"x": reference}):
+        with pytest.raises(InvalidArgumentError, match="a result is a parameter by itself"):
+            ctx.run_udf(dataset=dataset, udf=Learns(nested))
+        within = Learns(ff.from_result(Stats(nested), "level"))
+        with pytest.raises(InvalidArgumentError, match=r"'scale' is a (list|tuple|dict) with"):
+            ctx.run_udf(dataset=dataset, udf=within)
+
+
+@pytest.mark.parametrize("executor", ["inline", "delayed"])
+def test_the_end_of_a_pass_is_that_of_a_run(executor):
+    """It is told once, with whether everything is merged; a delayed run is not told before."""
+    ends = []
+
+    class Ends(Stats):
+        def _at_end(self):
+            return ends.append
+
+    def told(run):
+        ends.clear()
+        run()
+        return list(ends)
+
+    with ff.Context.make_with(executor) as ctx:
+        dataset = ctx.load("memory", data=DATA, sig_dims=2)
+        alone = told(lambda: ctx.run_udf(dataset=dataset, udf=Ends()))
+        first = Ends()
+        both = told(lambda: ctx.run_udf(dataset=dataset, udf=[first, uses(first)]))
+    assert both == alone
+    assert executor == "delayed" or both == [True]

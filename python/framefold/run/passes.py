@@ -12,7 +12,7 @@ from framefold.run.results import UDFResultDict, UDFResults, UDFResultTuple
 from framefold.udf.base import UDF
 from framefold.udf.data import UDFData
 from framefold.udf.engine.main_side import twin
-from framefold.udf.references import FromResult, references_in
+from framefold.udf.references import FromResult, references_in, refuse_nested
 
 if TYPE_CHECKING:
     from framefold.run.steps import ResultGenerator
@@ -29,9 +29,11 @@ def passes_of(udf: UDF | Iterable[UDF], roi: Any) -> Passes | None:
     Raises
     ------
     InvalidArgumentError
-        If functions need each other's results.
+        If functions need each other's results, or a reference is in a list.
     """
     udfs = checked_udfs(udf)
+    for each in udfs:
+        refuse_nested(each)
     return Passes(udfs, roi) if any(_needs(each) for each in udfs) else None
 
 
@@ -118,6 +120,7 @@ class Passes:
             )
         number = self._numbers.get(id(udf))
         if number is None:
+            refuse_nested(udf)
             needed = [reference.udf for reference in _needs(udf).values()]
             numbers = [self._place(each, (*waiting, udf)) for each in needed]
             number = self._numbers[id(udf)] = 1 + max(numbers, default=-1)
@@ -145,6 +148,8 @@ class Passes:
             self._check_names(own, run)
             yield run
         except BaseException as error:
+            if run is not None:
+                run.end(complete=False)  # of no effect if it has ended
             results = getattr(error, "results", None)
             if isinstance(error, KeyboardInterrupt) and isinstance(results, UDFResults):
                 error.results = _SoFar(self, results)  # type: ignore[attr-defined]
@@ -152,8 +157,6 @@ class Passes:
                 error.add_note(f"in pass {number + 1} of {len(self)} over the data")
             raise
         finally:
-            if run is not None:
-                run.end(complete=False)  # of no effect if it has ended
             for udf in own:
                 if id(udf) in stand_ins:
                     _learn(udf, stand_ins[id(udf)])

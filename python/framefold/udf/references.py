@@ -136,6 +136,26 @@ def references_in(parameters: Mapping[str, Any]) -> dict[str, FromResult]:
     return {key: value for key, value in parameters.items() if isinstance(value, FromResult)}
 
 
+def refuse_nested(udf: UDF) -> None:
+    """Refuse a function that has a reference within a parameter, where it is not looked for.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If it has one in a list, tuple or dict.
+    """
+    for key, value in udf.__dict__.get("_kwargs", {}).items():
+        entries = value.values() if isinstance(value, dict) else value
+        if not isinstance(value, (list, tuple, dict)):
+            continue
+        for entry in entries:
+            if isinstance(entry, FromResult):
+                raise InvalidArgumentError(
+                    f"{type(udf).__name__}: the parameter {key!r} is a {type(value).__name__} with "
+                    f"{entry!r} in it; a result is a parameter by itself: pass one for each"
+                )
+
+
 def refuse_references(udfs: Iterable[UDF]) -> None:
     """Refuse functions that wait for results of others, where nothing is run before them.
 
