@@ -170,6 +170,31 @@ def test_changes_from_another_thread(executor):
         np.testing.assert_array_equal(results[0]["image"].data, image)
 
 
+def test_changes_at_the_same_time_keep_each_other():
+    class Slow(Weighted):
+        def __init__(self, factor=1.0, shift=None, aux=0.0):
+            super().__init__(factor, shift, aux)
+            if threading.current_thread() is not threading.main_thread():
+                time.sleep(0.05)
+
+    with context("inline") as ctx:
+        udf = Slow()
+        with ctx.run_udf_iter(dataset=load(ctx, 6), udf=udf) as steps:
+            next(steps)
+            threads = [
+                threading.Thread(target=steps.update, args=(udf,), kwargs={name: 2.0})
+                for name in ("factor", "shift", "aux")
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            *_, results = steps
+        assert udf.params.as_dict() == {"factor": 2.0, "shift": 2.0, "aux": 2.0}
+        assert len(results.changes) == 3
+        assert (results[0]["factor"].raw_data[50:] == 4).all()
+
+
 @pytest.mark.parametrize("executor", ["inline", "processes"])
 def test_aux_data_and_arrays(executor):
     def aux(values):

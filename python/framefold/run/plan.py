@@ -342,7 +342,7 @@ class Run:
                 f"pass one dict for each, empty for no change"
             )
         changes = {n: own_values(new) for n, new in enumerate(parameters) if new}
-        self._change(changes, {n: {**self._recipe(n)._kwargs, **changes[n]} for n in changes})
+        self._change(changes, lambda recipe, new: {**recipe._kwargs, **new})
 
     def update(self, udf: UDF, parameters: Mapping[str, Any]) -> None:
         """Change parameters of one UDF, as it is in the list, and record from where on.
@@ -368,7 +368,7 @@ class Run:
                     f"known; leave @ff.compiled out, or start another run with with_params"
                 )
         changes = dict.fromkeys(numbers, own_values(parameters))
-        self._change(changes, {n: self._recipe(n)._changed(changes[n]) for n in numbers})
+        self._change(changes, lambda recipe, new: recipe._changed(new))
 
     def _recipe(self, number: int) -> UDF:
         """What copies of a UDF are made of now."""
@@ -381,7 +381,9 @@ class Run:
         return bridge.udf
 
     def _change(
-        self, changes: Mapping[int, Mapping[str, Any]], kwargs: Mapping[int, dict[str, Any]]
+        self,
+        changes: Mapping[int, Mapping[str, Any]],
+        kwargs_of: Callable[[UDF, Mapping[str, Any]], dict[str, Any]],
     ) -> None:
         """Have copies made with other parameters from the first frame on that is not handed out.
 
@@ -389,22 +391,23 @@ class Run:
         ----------
         changes
             New values, by the number of the UDF.
-        kwargs
-            All that the constructor gets, by the same.
+        kwargs_of
+            All that the constructor gets, from what copies are made of and the new values.
         """
         made: list[tuple[int, Bridge, UDF, Aux, dict[str, Any]]] = []
-        for number in changes:
-            recipe, bridge = self._recipe(number), self.bridges[number]
-            assert bridge is not None
-            copy = recipe.new_for_partition(kwargs[number], None, None)
-            copy._kwargs = kwargs[number]
-            refuse_references([copy])
-            differs = {
-                k: v for k, v in copy._kwargs.items() if v is not recipe._kwargs.get(k, made)
-            }
-            made.append((number, bridge, copy, bridge.laid_out_aux(copy), differs))
         handed_out = self.handed_out
+        # One change after the other: each keeps what those before it have changed.
         with handed_out.lock:
+            for number, new in changes.items():
+                recipe, bridge = self._recipe(number), self.bridges[number]
+                assert bridge is not None
+                kwargs = kwargs_of(recipe, new)
+                copy = recipe.new_for_partition(kwargs, None, None)
+                copy._kwargs = kwargs
+                refuse_references([copy])
+                before = recipe._kwargs
+                differs = {k: v for k, v in kwargs.items() if v is not before.get(k, made)}
+                made.append((number, bridge, copy, bridge.laid_out_aux(copy), differs))
             for number, bridge, copy, aux, differs in made:
                 # Compiled code goes over at once, wherever it is.
                 first = 0 if bridge.is_compiled else handed_out.end
@@ -412,6 +415,7 @@ class Run:
                 known = None if bridge.is_compiled else first
                 self.changes = (*self.changes, ParameterChange(number, known, changes[number]))
             handed_out.n_pending += 1
+        # Without the lock: the main side may be in the middle of a merge, which may want it.
         for _, bridge, *_ in made:
             bridge.renew()
 
