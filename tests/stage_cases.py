@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 from scipy import ndimage
 
 import framefold as ff
+from framefold.warnings import DataSetWarning
+
+#: The shape of a scan, and of its frames.
+NAV, SIG = (3, 5), (16, 23)
 
 #: All dtypes of pixels but half precision, which has tests of its own.
 DTYPES = (
@@ -142,6 +148,28 @@ def _moved(frame, by, whole, fill):
     return moved
 
 
+def counted(frames, threshold, maximum=None):
+    """Peaks of a window of 3 × 3, pixel by pixel of a margin that is never above anything."""
+    inside = frames > threshold
+    if maximum is not None:
+        inside &= frames <= maximum
+    # The order of the pixels, dark ones last.
+    _, order = np.unique(frames[inside], return_inverse=True)
+    rank = np.zeros(frames.shape, int)
+    rank[inside] = order.reshape(-1) + 1
+    around = ((0, 0),) * (frames.ndim - 2)
+    padded_rank = np.pad(rank, (*around, (1, 1), (1, 1)))
+    ny, nx = frames.shape[-2:]
+    peaks = inside.copy()
+    for dy, dx in np.ndindex(3, 3):
+        other = padded_rank[..., dy : dy + ny, dx : dx + nx]
+        if (dy, dx) < (1, 1):
+            peaks &= rank > other
+        elif (dy, dx) > (1, 1):
+            peaks &= rank >= other
+    return peaks.astype(np.uint8)
+
+
 #: One vector for each of the positions of ``NAV`` in test_stages.py. SciPy takes the fractions of
 #: coordinates, which are exact for these.
 WHOLE = np.random.default_rng(11).integers(-6, 7, (3, 5, 2))
@@ -163,6 +191,8 @@ CASES = {
     "shift mixed*": (lambda: ff.Shift(FRACTIONS, 7), lambda a: shifted(a, FRACTIONS, 7)),
     "threshold": (lambda: ff.Threshold(7.5), lambda a: kept(a, 7.5)),
     "threshold twice": (lambda: ff.Threshold(-3, 90), lambda a: kept(a, -3, 90)),
+    "count": (lambda: ff.Count(0), lambda a: counted(a, 0)),
+    "count some": (lambda: ff.Count(9.5, 90), lambda a: counted(a, 9.5, 90)),
     "cast uint8": (lambda: ff.Cast("uint8"), lambda a: cast(a, "uint8")),
     "cast int16": (lambda: ff.Cast("int16"), lambda a: cast(a, "int16")),
     "cast float64": (lambda: ff.Cast(float), lambda a: cast(a, "float64")),
@@ -179,7 +209,7 @@ CASES = {
 }
 
 #: What complex pixels cannot go through.
-REAL_ONLY = ("threshold", "cast", "log", "gaussian", "median")
+REAL_ONLY = ("threshold", "count", "cast", "log", "gaussian", "median")
 
 
 def takes(name, dtype):
@@ -196,3 +226,41 @@ def check(found, expected, name):
     eps = np.finfo(expected.dtype).eps if expected.dtype.kind in "fc" else 0
     scale = float(np.nanmax(np.abs(expected), initial=1))
     np.testing.assert_allclose(found, expected, rtol=8 * eps, atol=8 * eps * scale, err_msg=name)
+
+
+def piped(dataset, *stages):
+    """Without the warning of pixels that bins leave out."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataSetWarning)
+        return dataset.pipe(*stages)
+
+
+class Frames(ff.UDF):
+    """The frames as they come, by any method, and their sum."""
+
+    def __init__(self, method="tile", depth=3, size=2000):
+        super().__init__(method=method, depth=depth, size=size)
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE
+
+    def get_result_buffers(self):
+        dtype = self.meta.input_dtype
+        sig = tuple(self.meta.dataset_shape.sig)
+        return {"frames": self.buffer("nav", extra_shape=sig, dtype=dtype)}
+
+    def get_tiling_preferences(self):
+        return {"depth": self.params.depth, "total_size": self.params.size}
+
+    def get_method(self):
+        return self.params.method
+
+    def process_tile(self, tile):
+        part = self.meta.sig_slice.get()
+        self.results.frames[:, *part] = tile
+
+    def process_frame(self, frame):
+        self.results.frames[:] = frame
+
+    def process_partition(self, partition):
+        self.results.frames[:] = partition

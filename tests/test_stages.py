@@ -8,7 +8,20 @@ from itertools import product
 
 import numpy as np
 import pytest
-from stage_cases import CASES, DTYPES, FRACTIONS, WHOLE, check, numbers, shifted, takes
+from stage_cases import (
+    CASES,
+    DTYPES,
+    FRACTIONS,
+    NAV,
+    SIG,
+    WHOLE,
+    Frames,
+    check,
+    numbers,
+    piped,
+    shifted,
+    takes,
+)
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -16,50 +29,10 @@ from framefold.io.corrections import CorrectionSet
 from framefold.io.stages import Stage
 from framefold.warnings import DataSetWarning
 
-NAV, SIG = (3, 5), (16, 23)
-
 
 @pytest.fixture(scope="module")
 def ctx():
     return ff.Context.make_with("inline")
-
-
-def piped(dataset, *stages):
-    """Without the warning of pixels that bins leave out."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DataSetWarning)
-        return dataset.pipe(*stages)
-
-
-class Frames(ff.UDF):
-    """The frames as they come, by any method, and their sum."""
-
-    def __init__(self, method="tile", depth=3, size=2000):
-        super().__init__(method=method, depth=depth, size=size)
-
-    def get_preferred_input_dtype(self):
-        return self.USE_NATIVE_DTYPE
-
-    def get_result_buffers(self):
-        dtype = self.meta.input_dtype
-        sig = tuple(self.meta.dataset_shape.sig)
-        return {"frames": self.buffer("nav", extra_shape=sig, dtype=dtype)}
-
-    def get_tiling_preferences(self):
-        return {"depth": self.params.depth, "total_size": self.params.size}
-
-    def get_method(self):
-        return self.params.method
-
-    def process_tile(self, tile):
-        part = self.meta.sig_slice.get()
-        self.results.frames[:, *part] = tile
-
-    def process_frame(self, frame):
-        self.results.frames[:] = frame
-
-    def process_partition(self, partition):
-        self.results.frames[:] = partition
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -318,6 +291,8 @@ def test_what_bins_leave_out_is_a_warning(ctx):
         (lambda: ff.Shift((1, 2), fill=float("inf")), "fill is inf"),
         (lambda: ff.Threshold(float("nan")), "minimum is nan"),
         (lambda: ff.Threshold("much"), "minimum is 'much'"),
+        (lambda: ff.Count(None), "threshold is None"),
+        (lambda: ff.Count(1, float("nan")), "maximum is nan"),
         (lambda: ff.Rotate(45), "multiple of 90"),
         (lambda: ff.Median(True and "3"), "size is '3'"),
     ],
@@ -334,6 +309,7 @@ def test_what_does_not_fit_the_frames_is_named(ctx):
         (ff.Crop(np.s_[:9, :]), "beyond the 8 pixels"),
         (ff.Crop(np.s_[2:3]), "1 ranges for frames"),
         (ff.Threshold(1), "complex64"),
+        (ff.Count(1), "complex64"),
         (ff.Cast("float32"), "imaginary"),
         (ff.Shift((1, 2, 3)), r"shape \[3\], expected \[2, 2, 2\]"),
         (ff.Shift(np.zeros((4, 2))), r"shape \[4, 2\], expected \[2, 2, 2\]"),

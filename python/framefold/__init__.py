@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from framefold.io.stages import (
         Bin,
         Cast,
+        Count,
         Crop,
         Flip,
         Gaussian,
@@ -60,6 +61,7 @@ __all__ = [
     "Cast",
     "CoMUDF",
     "Context",
+    "Count",
     "Crop",
     "Flip",
     "Gaussian",
@@ -106,6 +108,7 @@ _LAZY = {
     "Transform": "framefold.udf.transform",
     "Bin": "framefold.io.stages",
     "Cast": "framefold.io.stages",
+    "Count": "framefold.io.stages",
     "Crop": "framefold.io.stages",
     "Flip": "framefold.io.stages",
     "Gaussian": "framefold.io.stages",

@@ -2,9 +2,11 @@
 
 mod canonical;
 mod convert;
+mod rows;
 mod scratch;
 
 pub use convert::{convert_csr, densify, sparsify};
+pub use rows::CsrRows;
 pub use scratch::{CsrParts, CsrScratch};
 
 use crate::element::for_each_element;

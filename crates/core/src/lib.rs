@@ -65,7 +65,7 @@ pub use corrections::{
     CorrectedSlice, CorrectionPlanes, CorrectionStage, Corrections, correct_tile,
 };
 pub use csr::{
-    CsrParts, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify,
+    CsrParts, CsrRows, CsrScratch, CsrTile, CsrView, TypedSlice, convert_csr, densify, sparsify,
     stray_column,
 };
 pub use dataset::{Dataset, SyncInfo};

@@ -1,6 +1,6 @@
 //! The contract of a stage: what makes other frames of the frames of a source, one by one.
 
-use crate::{DType, DenseTile, FrameIndices, Result, SigSlice};
+use crate::{ArrayFormat, CsrRows, DType, DenseTile, Error, FrameIndices, Result, SigSlice};
 use std::fmt::{Debug, Display};
 
 /// What frames are: their shape and the dtype of their pixels.
@@ -59,6 +59,12 @@ pub trait Stage: Send + Sync + Debug + Display {
         false
     }
 
+    /// The layout of the frames it gives, unless it passes cells on as they are. Of [`ArrayFormat::Csr`],
+    /// parts can do [`StagePart::append`] as well as [`StagePart::apply`].
+    fn format(&self) -> ArrayFormat {
+        ArrayFormat::Dense
+    }
+
     /// What is odd about the frames it makes, but no error: rows that are left out, say.
     fn warnings(&self) -> Vec<String> {
         Vec::new()
@@ -89,4 +95,18 @@ pub trait StagePart {
         frames: &FrameIndices<'_>,
         out: &mut [u8],
     ) -> Result<()>;
+
+    /// The same as sparse rows: appends a row for each of `frames`, of cells of the slice that
+    /// [`Stage::part`] was asked for. Called only where [`Stage::format`] says so.
+    ///
+    /// # Errors
+    /// As [`StagePart::apply`]; `Limit` if there is no memory for the entries.
+    fn append(
+        &mut self,
+        _tile: &DenseTile<'_>,
+        frames: &FrameIndices<'_>,
+        _rows: &mut CsrRows,
+    ) -> Result<()> {
+        Err(Error::bug(format!("{} frames were asked of a dense stage as rows", frames.len())))
+    }
 }

@@ -2,10 +2,12 @@
 
 mod bin;
 mod cast;
+mod count;
 mod crop;
 mod gaussian;
 mod log;
 mod median;
+mod ordered;
 mod pad;
 mod shift;
 mod threshold;
@@ -25,6 +27,7 @@ pub const STAGES: &[StageRow] = &[
     pad::ROW,
     shift::ROW,
     threshold::ROW,
+    count::ROW,
     cast::ROW,
     log::ROW,
     gaussian::ROW,

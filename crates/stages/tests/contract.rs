@@ -2,8 +2,8 @@
 //! is that part of the whole frame.
 
 use framefold_core::{
-    AxisMap, DType, Dataset, DenseTile, Error, FrameIndices, FrameKind, Result, SigSlice, Stage,
-    StagePart, TileFrames,
+    ArrayFormat, AxisMap, DType, Dataset, DenseTile, Error, FrameIndices, FrameKind, Result,
+    SigSlice, Stage, StagePart, TileFrames,
 };
 use framefold_io::{MemoryArray, MemorySource, pipe};
 use framefold_stages::{STAGES, Shifts, make};
@@ -78,6 +78,8 @@ fn texts(n_axes: usize) -> Vec<String> {
         "shift 100.5".into(),
         "threshold 0.5".into(),
         "threshold 20 maximum=100".into(),
+        "count 0.4".into(),
+        "count 20 maximum=100".into(),
         "cast uint8".into(),
         "cast float32".into(),
         "cast complex64".into(),
@@ -165,6 +167,8 @@ fn what_does_not_fit_is_named() {
         ("shift 1,2,3", "3 values for frames of 2 axes"),
         ("shift 1,nan", "'nan' is no finite number"),
         ("shift 1 fill=-1", "fill=-1 is no value of uint16"),
+        ("count nan", "'nan' is no finite number"),
+        ("count 5 maximum=5", "the maximum is not above the threshold"),
         ("threshold nan", "'nan' is no finite number"),
         ("threshold 5 maximum=4", "the maximum is below the minimum"),
         ("cast uint17", "uint17"),
@@ -247,6 +251,23 @@ fn shifts_belong_to_positions() {
     ] {
         let error = Shifts::try_new(&raw, shape, numbers).unwrap_err().to_string();
         assert!(error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn electrons_are_sparse() {
+    for sig in [&[9, 14][..], &[23], &[4, 5, 6]] {
+        let counted = staged(DType::U16, sig, "count 40000 maximum=60000").unwrap();
+        assert_eq!(counted.source().format(), ArrayFormat::Csr);
+        assert_eq!(counted.source().info().dtype.dtype, DType::U8);
+        // Parts of sparse frames are sparse; what is computed of them is not.
+        let crop = vec!["1:-1"; sig.len()].join(",");
+        let cropped = piped(counted.clone(), &format!("crop {crop}")).unwrap();
+        assert_eq!(cropped.source().format(), ArrayFormat::Csr);
+        check_source(cropped.source().as_ref()).unwrap();
+        let binned = piped(counted, "bin 2").unwrap();
+        assert_eq!(binned.source().format(), ArrayFormat::Dense);
+        check_source(binned.source().as_ref()).unwrap();
     }
 }
 

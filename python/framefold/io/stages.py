@@ -15,6 +15,7 @@ from framefold.io.dataset._calibration import turn_of
 __all__ = [
     "Bin",
     "Cast",
+    "Count",
     "Crop",
     "Flip",
     "Gaussian",
@@ -90,6 +91,40 @@ class Bin(_TextStage):
 
     def _text(self) -> str:
         return f"bin {_joined(self.factors)}" + (" mean=true" if self.mean else "")
+
+
+class Count(_TextStage):
+    """Electrons counted: local maxima above a threshold become 1, all else 0, and frames sparse.
+
+    To subtract the dark frame, put it before as that of a
+    :class:`~framefold.io.corrections.corrset.CorrectionSet`. Frames are ``uint8``, and have the
+    layout of sparse data (``csr``) for all that takes it; copies in the format ``raw_csr`` are
+    small.
+
+    Parameters
+    ----------
+    threshold
+        Pixels above this may count.
+    maximum
+        Pixels above this, such as those hit by X-rays, are left out, as if they were dark; none are
+        if None.
+
+    Notes
+    -----
+    A pixel counts if it is larger than its neighbours that come before it, in the order of rows,
+    and not smaller than those that come behind it, the neighbours being the other pixels of a 3 × 3
+    window (of 3 along each axis). So equal pixels that touch each other count once, the first of
+    them, but for the two upper ends of a shape like V. NaN never counts. Complex pixels cannot be
+    counted.
+    """
+
+    def __init__(self, threshold: float, maximum: float | None = None) -> None:
+        self.threshold = _number("threshold", threshold)
+        self.maximum = None if maximum is None else _number("maximum", maximum)
+
+    def _text(self) -> str:
+        rest = "" if self.maximum is None else f" maximum={self.maximum!r}"
+        return f"count {self.threshold!r}{rest}"
 
 
 class Crop(_TextStage):

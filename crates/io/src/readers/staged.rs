@@ -4,9 +4,9 @@
 //! there. A stage that only chooses cells passes on what is read, sparse rows as well.
 
 use framefold_core::{
-    ArrayFormat, Arrival, CsrTile, DataSource, DenseTile, Error, FrameIndices, FrameKind,
-    FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo, Stage,
-    StagePart, StoredDType, TileFrames,
+    ArrayFormat, Arrival, CsrRows, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices,
+    FrameKind, FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo,
+    Stage, StagePart, StoredDType, TileFrames,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -79,11 +79,12 @@ impl DataSource for StagedSource {
 
     fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
         let reader = self.source.reader()?;
-        Ok(Box::new(StagedReader { source: self, reader, part: None, scratch: Scratch::new() }))
+        let (scratch, rows, sparse) = (Scratch::new(), CsrRows::new(), CsrScratch::new());
+        Ok(Box::new(StagedReader { source: self, reader, part: None, scratch, rows, sparse }))
     }
 
     fn format(&self) -> ArrayFormat {
-        if self.stage.passes() { self.source.format() } else { ArrayFormat::Dense }
+        if self.stage.passes() { self.source.format() } else { self.stage.format() }
     }
 
     fn stored_bytes(&self) -> Option<u64> {
@@ -127,6 +128,8 @@ struct StagedReader<'s> {
     /// What was prepared for the last slice: tiles come slice by slice.
     part: Option<(SigSlice, Box<dyn StagePart + 's>)>,
     scratch: Scratch,
+    rows: CsrRows,
+    sparse: CsrScratch,
 }
 
 impl<'s> StagedReader<'s> {
@@ -147,30 +150,20 @@ impl FrameReader for StagedReader<'_> {
             return self.reader.read(frames, part.read());
         }
         let (info, dtype) = (self.source.source.info(), self.source.stage.output().dtype);
-        let (depth, n_read) = (frames.len(), part.read().len());
+        let depth = frames.len();
         let frame_bytes = sig.len().checked_mul(dtype.size());
         let len_bytes = frame_bytes.and_then(|bytes| bytes.checked_mul(depth));
         let (Some(frame_bytes), Some(len_bytes)) = (frame_bytes, len_bytes) else {
             return Err(Error::limit(format!("a tile of {depth} × {} cells", sig.len())));
         };
-        let read_bytes = n_read.saturating_mul(dtype_size(info)).max(1);
-        let at_a_time = (PIECE_BYTES / read_bytes).max(info.preferred_depth).max(1);
         let out = self.scratch.prepare(len_bytes)?;
-        let bytes_at_a_time = frame_bytes.saturating_mul(at_a_time).max(1);
-        for (n, out) in out.chunks_mut(bytes_at_a_time).enumerate() {
-            let some = frames.part(n * at_a_time, at_a_time);
-            let tile = self.reader.read(some.clone(), part.read())?;
-            let (found, len) = (tile.frames().depth(), tile.frames().frame_len());
-            if (found, len) != (some.len(), n_read) || tile.frames().dtype() != info.dtype.dtype {
-                return Err(Error::bug(format!(
-                    "a source gave {found} × {len} cells of {} for {} × {n_read} of {}",
-                    tile.frames().dtype(),
-                    some.len(),
-                    info.dtype.dtype
-                )));
-            }
-            part.apply(&tile, &some, out)?;
-        }
+        let mut rest = &mut *out;
+        each_piece(self.reader.as_mut(), info, &frames, part.as_mut(), &mut |part, tile, some| {
+            let n = frame_bytes.saturating_mul(some.len()).min(rest.len());
+            let (out, behind) = std::mem::take(&mut rest).split_at_mut(n);
+            rest = behind;
+            part.apply(tile, some, out)
+        })?;
         let bytes = self.scratch.bytes().get(..len_bytes).unwrap_or_default();
         let tile = TileFrames::from_bytes(dtype, bytes, depth, sig.len(), sig.len())?;
         DenseTile::lent(tile, self.scratch.owner())
@@ -179,10 +172,52 @@ impl FrameReader for StagedReader<'_> {
     fn read_csr(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<CsrTile<'_>> {
         let part = self.part(sig)?;
         let (_, part) = self.part.insert((sig.clone(), part));
-        self.reader.read_csr(frames, part.read())
+        if self.source.stage.passes() {
+            return self.reader.read_csr(frames, part.read());
+        }
+        let (info, dtype) = (self.source.source.info(), self.source.stage.output().dtype);
+        let rows = &mut self.rows;
+        rows.clear();
+        each_piece(self.reader.as_mut(), info, &frames, part.as_mut(), &mut |part, tile, some| {
+            part.append(tile, some, rows)
+        })?;
+        rows.tile(frames.len(), dtype, sig.len(), &mut self.sparse)
     }
 
     fn verify(&mut self) -> Result<()> {
         self.reader.verify()
     }
+}
+
+/// What is done with some frames.
+type Work<'w> =
+    &'w mut dyn FnMut(&mut dyn StagePart, &DenseTile<'_>, &FrameIndices<'_>) -> Result<()>;
+
+/// Reads what `part` needs of all `frames` of a source, and calls `work` with as many at a time as fit the
+/// cache.
+fn each_piece(
+    reader: &mut dyn FrameReader,
+    info: &SourceInfo,
+    frames: &FrameIndices<'_>,
+    part: &mut dyn StagePart,
+    work: Work<'_>,
+) -> Result<()> {
+    let n_read = part.read().len();
+    let read_bytes = n_read.saturating_mul(dtype_size(info)).max(1);
+    let at_a_time = (PIECE_BYTES / read_bytes).max(info.preferred_depth).max(1);
+    for start in (0..frames.len()).step_by(at_a_time) {
+        let some = frames.part(start, at_a_time);
+        let tile = reader.read(some.clone(), part.read())?;
+        let (found, len) = (tile.frames().depth(), tile.frames().frame_len());
+        if (found, len) != (some.len(), n_read) || tile.frames().dtype() != info.dtype.dtype {
+            return Err(Error::bug(format!(
+                "a source gave {found} × {len} cells of {} for {} × {n_read} of {}",
+                tile.frames().dtype(),
+                some.len(),
+                info.dtype.dtype
+            )));
+        }
+        work(part, &tile, &some)?;
+    }
+    Ok(())
 }
