@@ -52,6 +52,12 @@ def binned(frames, factors, mean=False):
     return blocks.sum((-3, -1), dtype=wide).astype(dtype_of_sums(frames.dtype, n_cells))
 
 
+def rebinned(frames, factors, mean=False):
+    """Sums over blocks of the first two axes."""
+    turned = np.moveaxis(frames, (0, 1), (-2, -1))
+    return np.moveaxis(binned(turned, factors, mean), (-2, -1), (0, 1))
+
+
 def dtype_of_sums(dtype, n_cells):
     """The smallest integer that can hold any sum, or the pixels' own float."""
     if dtype.kind in "fc" or dtype in ("u8", "i8"):

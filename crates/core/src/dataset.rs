@@ -181,6 +181,19 @@ impl Dataset {
         Dataset { source, shape, metadata, ..self }.with_corrections(corrections)
     }
 
+    /// Other frames on the scan that their source suggests: those of blocks of positions, say. They have no
+    /// corrections.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the shape is unusable.
+    pub fn with_scan(self, source: Arc<dyn DataSource>, metadata: MetadataList) -> Result<Self> {
+        let info = source.info();
+        let shape = Shape::try_new(&info.nav_shape, &info.sig_shape)?;
+        let metadata = Some(Arc::new(metadata));
+        let (nav_was_given, sync_offset, corrections) = (false, 0, None);
+        Ok(Dataset { source, shape, metadata, nav_was_given, sync_offset, corrections, ..self })
+    }
+
     /// The axes of the scan, then those of frames, slowest first.
     pub fn axes(&self) -> Vec<Axis> {
         axes(self.shape.nav(), self.shape.sig(), self.metadata())

@@ -2,7 +2,7 @@
 
 use crate::{
     ArrayFormat, CsrTile, DenseTile, Error, FrameIndices, MetadataList, Orientation, Result,
-    SigSlice, Stage, StoredDType,
+    SigSlice, StoredDType,
 };
 use std::fmt::Debug;
 use std::ops::Range;
@@ -114,9 +114,8 @@ pub trait DataSource: Send + Sync + Debug {
         Orientation::default()
     }
 
-    /// Of a source that makes its frames of those of another one: the stages, in the order in which they
-    /// are applied.
-    fn stages(&self) -> Vec<Arc<dyn Stage>> {
+    /// Of a source that makes its frames of those of another one: what is done, in words, in that order.
+    fn stages(&self) -> Vec<String> {
         Vec::new()
     }
 

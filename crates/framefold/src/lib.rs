@@ -35,7 +35,9 @@ pub use framefold_io::{
     CsrWriteOptions, OpenOptions, WriteOptions, open, open_as, write_dataset, write_raw_csr,
 };
 
+mod pipe;
 mod reduce;
+pub use pipe::pipe;
 pub use reduce::reduce;
 
 /// What most programs need.

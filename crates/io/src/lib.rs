@@ -66,7 +66,7 @@ pub use format::{DetectFn, Format, OpenFn, PREFIX_LEN, Prefix, Verdict};
 pub use formats::{FORMATS, row_order};
 pub use options::{Backend, OpenOptions, OptionKind, OptionSpec, OptionValue};
 pub use orient::{orient, row_order_of};
-pub use pipe::pipe;
+pub use pipe::{pipe, rescan};
 pub use readers::csr::{CsrArray, CsrSource, CsrSpec};
 pub use readers::linear::{
     FrameDecoder, FrameMark, LinearFile, LinearSource, LinearSpec, PieceDecoder, Pixels,

@@ -104,7 +104,7 @@ fn reverse_axes(list: &mut MetadataList, orientation: Orientation, sig: &[usize]
     let axes = sig.iter().rev().enumerate().zip(flips).filter(|&(_, flips)| flips);
     for ((from_last, &size), _) in axes {
         let map = AxisMap { first: size.saturating_sub(1) as f64, step: -1.0 };
-        regrid(list, from_last, sig.len(), map);
+        regrid(list, AxisKind::Sig, from_last, sig.len(), map);
     }
 }
 

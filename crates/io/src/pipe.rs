@@ -3,7 +3,7 @@
 use crate::headers::regrid::{forget, regrid};
 use crate::readers::staged::StagedSource;
 use framefold_core::{
-    CorrectionStage, DataSource, Dataset, FrameKind, MetadataList, Result, Stage,
+    AxisKind, AxisMap, CorrectionStage, DataSource, Dataset, FrameKind, MetadataList, Result, Stage,
 };
 use std::sync::Arc;
 
@@ -18,15 +18,37 @@ pub fn pipe(
     dataset: Dataset,
     make: impl FnOnce(FrameKind) -> Result<Arc<dyn Stage>>,
 ) -> Result<Dataset> {
-    let dataset = match dataset.corrections().cloned() {
-        Some(corrections) => {
-            let stage = CorrectionStage::try_new(corrections, kind_of(&dataset))?;
-            staged(dataset, Arc::new(stage))?
-        }
-        None => dataset,
-    };
+    let dataset = corrected(dataset)?;
     let stage = make(kind_of(&dataset))?;
     staged(dataset, stage)
+}
+
+/// Another scan over frames that a source makes of those of `dataset`, one of several; no pixel is read.
+///
+/// The corrections of the data set come before the source, as in [`pipe`]. `axes` says where the positions of
+/// each axis of the scan come from. `make` is given the corrected frames, and what is known of the new ones.
+///
+/// # Errors
+/// Those of `make`; `InvalidArgument` if the corrections do not fit the pixels.
+pub fn rescan(
+    dataset: Dataset,
+    axes: &[AxisMap],
+    make: impl FnOnce(&Dataset, MetadataList) -> Result<Arc<dyn DataSource>>,
+) -> Result<Dataset> {
+    let dataset = corrected(dataset)?;
+    let mut metadata = dataset.metadata().clone();
+    for (from_last, &map) in axes.iter().rev().enumerate() {
+        regrid(&mut metadata, AxisKind::Nav, from_last, axes.len(), map);
+    }
+    let source = make(&dataset, metadata.clone())?;
+    dataset.with_scan(source, metadata)
+}
+
+/// The corrections as a stage in front of others.
+fn corrected(dataset: Dataset) -> Result<Dataset> {
+    let Some(corrections) = dataset.corrections().cloned() else { return Ok(dataset) };
+    let stage = CorrectionStage::try_new(corrections, kind_of(&dataset))?;
+    staged(dataset, Arc::new(stage))
 }
 
 fn kind_of(dataset: &Dataset) -> FrameKind {
@@ -48,7 +70,7 @@ fn carry(list: &mut MetadataList, stage: &dyn Stage) {
     match stage.axes() {
         Some(maps) => {
             for (from_last, map) in maps.into_iter().rev().enumerate() {
-                regrid(list, from_last, n_axes, map);
+                regrid(list, AxisKind::Sig, from_last, n_axes, map);
             }
         }
         None => forget(list, stage.input().shape.len().max(n_axes)),

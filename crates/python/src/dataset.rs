@@ -212,7 +212,7 @@ impl PyDataset {
 
     /// The same scan over the frames that a stage makes, written as text.
     fn piped(&self, py: Python<'_>, stage: &str) -> PyResult<PyDataset> {
-        let piped = io::pipe(self.dataset.clone(), |frames| stages::make(stage, frames));
+        let piped = framefold::pipe(self.dataset.clone(), stage);
         Ok(PyDataset::new(piped.or_raise(py)?, self.num_partitions))
     }
 
@@ -252,7 +252,7 @@ impl PyDataset {
     /// What makes its frames of those of the file, in order.
     #[getter]
     fn stages(&self) -> Vec<String> {
-        self.dataset.source().stages().iter().map(ToString::to_string).collect()
+        self.dataset.source().stages()
     }
 
     /// The same data set in tiles of this shape: frames, then signal axes.

@@ -4,6 +4,8 @@
 //! it gives, which part of a frame it needs for a part of what it gives, and writes that part. It reads no
 //! file and starts no thread; a stage of plain numbers can be used by many workers at once.
 //!
+//! [`Rebin`] makes one frame of those of several scan positions, and so is a source around a source itself.
+//!
 //! A stage is written as a line of text, the same on the command line, in pickles and in explanations:
 //! its name, its value, and options. [`STAGES`] is the table of all.
 //!
@@ -24,4 +26,4 @@ mod row;
 mod stages;
 
 pub use row::{StageOption, StageRow};
-pub use stages::{STAGES, Shifts, make};
+pub use stages::{Rebin, STAGES, Shifts, make};

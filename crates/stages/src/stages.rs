@@ -9,10 +9,12 @@ mod log;
 mod median;
 mod ordered;
 mod pad;
+mod rebin;
 mod shift;
 mod threshold;
 mod window;
 
+pub use rebin::Rebin;
 pub use shift::Shifts;
 
 use crate::arguments::Arguments;
@@ -28,6 +30,7 @@ pub const STAGES: &[StageRow] = &[
     shift::ROW,
     threshold::ROW,
     count::ROW,
+    rebin::ROW,
     cast::ROW,
     log::ROW,
     gaussian::ROW,
@@ -35,6 +38,8 @@ pub const STAGES: &[StageRow] = &[
 ];
 
 /// The stage that `text` says, for frames of one kind: `bin 2,2 mean=true`.
+///
+/// Frames alone are not enough for [`Rebin`], which takes a scan.
 ///
 /// # Errors
 /// `InvalidArgument` if there is no such stage, or it does not fit the frames.

@@ -2,11 +2,11 @@
 //! is that part of the whole frame.
 
 use framefold_core::{
-    ArrayFormat, AxisMap, DType, Dataset, DenseTile, Error, FrameIndices, FrameKind, Result,
-    SigSlice, Stage, StagePart, TileFrames,
+    ArrayFormat, AxisMap, DType, Dataset, DenseTile, Error, FrameIndices, FrameKind, Presence,
+    Result, SigSlice, Stage, StagePart, TileFrames,
 };
-use framefold_io::{MemoryArray, MemorySource, pipe};
-use framefold_stages::{STAGES, Shifts, make};
+use framefold_io::{MemoryArray, MemorySource, pipe, rescan};
+use framefold_stages::{Rebin, STAGES, Shifts, make};
 use framefold_testkit::check_source;
 use std::fmt;
 use std::sync::Arc;
@@ -56,7 +56,12 @@ fn staged(dtype: DType, sig: &[usize], text: &str) -> Result<Dataset> {
 }
 
 fn piped(dataset: Dataset, text: &str) -> Result<Dataset> {
-    pipe(dataset, |frames| make(text, frames))
+    match Rebin::parse(text, dataset.shape().nav())? {
+        Some(rebin) => {
+            rescan(dataset, &rebin.axes(), |dataset, metadata| rebin.source(dataset, metadata))
+        }
+        None => pipe(dataset, |frames| make(text, frames)),
+    }
 }
 
 /// Texts to try for frames of this shape.
@@ -80,6 +85,8 @@ fn texts(n_axes: usize) -> Vec<String> {
         "threshold 20 maximum=100".into(),
         "count 0.4".into(),
         "count 20 maximum=100".into(),
+        "rebin 2".into(),
+        "rebin 3 mean=true".into(),
         "cast uint8".into(),
         "cast float32".into(),
         "cast complex64".into(),
@@ -118,7 +125,9 @@ fn pairs_of_stages_keep_them() {
                 Ok(dataset) => check_source(dataset.source().as_ref())
                     .unwrap_or_else(|e| panic!("{first}, then {second}: {e}")),
                 Err(error) => assert!(
-                    first == "cast complex64" || error.to_string().contains("empty"),
+                    first == "cast complex64"
+                        || error.to_string().contains("empty")
+                        || error.to_string().contains("no block is full"),
                     "{first}, then {second}: {error}"
                 ),
             }
@@ -132,11 +141,11 @@ fn each_stage_has_an_example() {
         let dataset = frames(DType::U16, &[64, 64]).unwrap();
         let text = format!("{} {}", row.name, row.example);
         let derived = piped(dataset, &text).unwrap();
-        assert!(derived.source().stages()[0].to_string().starts_with(row.name), "{text}");
+        assert!(derived.source().stages()[0].starts_with(row.name), "{text}");
         // What a stage says of itself can be read again, and is the same stage.
-        let said = derived.source().stages()[0].to_string();
+        let said = derived.source().stages()[0].clone();
         let again = staged(DType::U16, &[64, 64], &said).unwrap();
-        assert_eq!(again.source().stages()[0].to_string(), said);
+        assert_eq!(again.source().stages()[0], said);
     }
 }
 
@@ -169,6 +178,10 @@ fn what_does_not_fit_is_named() {
         ("shift 1 fill=-1", "fill=-1 is no value of uint16"),
         ("count nan", "'nan' is no finite number"),
         ("count 5 maximum=5", "the maximum is not above the threshold"),
+        ("rebin 0", "whole numbers from 1 on"),
+        ("rebin 8", "no block is full in a scan of shape [7]"),
+        ("rebin 2,2", "2 values for frames of 1 axes"),
+        ("rebin 2 mean=no", "mean=no, expected true or false"),
         ("threshold nan", "'nan' is no finite number"),
         ("threshold 5 maximum=4", "the maximum is below the minimum"),
         ("cast uint17", "uint17"),
@@ -202,10 +215,18 @@ fn sums_of_64_bits_that_do_not_fit_are_an_error() {
         let tile = reader.read(framefold_core::FrameIndices::Run(frame..frame + 1), &sig)?;
         Ok(u64::from_ne_bytes(tile.frames().as_bytes().try_into().unwrap()))
     };
+    let rows = dataset.clone();
     let sums = piped(dataset, "bin 2").unwrap();
     assert_eq!(read(&sums, 0).unwrap(), 3);
     let error = read(&sums, 1).unwrap_err().to_string();
     assert!(error.contains("frame 1") && error.contains("does not fit uint64"), "{error}");
+    let sums = piped(rows, "rebin 2").unwrap();
+    let mut reader = sums.source().reader().unwrap();
+    let sig = |at| SigSlice::try_within(vec![at], vec![1], &[2]).unwrap();
+    let tile = reader.read(FrameIndices::Run(0..1), &sig(1)).unwrap();
+    assert_eq!(tile.frames().as_bytes(), 3_u64.to_ne_bytes());
+    let error = reader.read(FrameIndices::Run(0..1), &sig(0)).unwrap_err().to_string();
+    assert!(error.contains("'rebin 2'") && error.contains("does not fit uint64"), "{error}");
 }
 
 /// Frames of seven positions, moved by as many vectors.
@@ -242,7 +263,7 @@ fn shifts_belong_to_positions() {
     assert_eq!(frame(&dataset, 3), [&[0], &frame(&raw, 3)[..4]].concat());
     // Frames that no position shows stay as they are.
     assert_eq!(frame(&dataset, 1), frame(&raw, 1));
-    let said = dataset.source().stages()[0].to_string();
+    let said = dataset.source().stages()[0].clone();
     assert_eq!(said, "shift by position, 0 to 6");
     for (shape, numbers, words) in [
         (&[7][..], vec![0.0; 7], "shape [7], expected [7, 1]"),
@@ -269,6 +290,30 @@ fn electrons_are_sparse() {
         assert_eq!(binned.source().format(), ArrayFormat::Dense);
         check_source(binned.source().as_ref()).unwrap();
     }
+}
+
+#[test]
+fn blocks_of_a_scan_have_data_if_all_their_positions_have() {
+    let raw = frames(DType::U16, &[3]).unwrap();
+    let scan = |nav: &[usize], sync_offset| {
+        let dataset = Dataset::try_new(raw.source().clone(), Some(nav), sync_offset).unwrap();
+        piped(dataset, "rebin 2")
+    };
+    let presence = |dataset: Result<Dataset>| dataset.unwrap().source().info().presence.clone();
+    assert_eq!(presence(scan(&[7], 0)), Presence::All);
+    assert_eq!(presence(scan(&[8], 0)), Presence::Ranges(vec![0..3]));
+    assert_eq!(presence(scan(&[8], -1)), Presence::Ranges(vec![1..4]));
+    assert_eq!(presence(scan(&[8], 2)), Presence::Ranges(vec![0..2]));
+    assert_eq!(presence(scan(&[2, 4], -1)), Presence::Ranges(vec![1..2]));
+    let error = scan(&[2, 2], 4).unwrap_err().to_string();
+    assert!(error.contains("no block of [2, 2] positions has data"), "{error}");
+    for (nav, sync_offset) in [(&[8][..], -1), (&[2, 4], -1), (&[2, 3], 1), (&[2, 1, 3], 0)] {
+        let factors = if nav.len() == 3 { "rebin 2,1,3" } else { "rebin 2" };
+        let dataset = Dataset::try_new(raw.source().clone(), Some(nav), sync_offset).unwrap();
+        check_source(piped(dataset, factors).unwrap().source().as_ref()).unwrap();
+    }
+    let left_out = scan(&[7], 0).unwrap().warnings().join("|");
+    assert!(left_out.contains("'rebin 2' leaves out the last [1] positions"), "{left_out}");
 }
 
 #[test]

@@ -1,4 +1,7 @@
-"""Stages: what makes other frames of the frames of a data set, for :meth:`DataSet.pipe`."""
+"""Stages: what makes other frames of the frames of a data set, for :meth:`DataSet.pipe`.
+
+All make each frame of the one at its place, but for :class:`Rebin`, which makes another scan.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ __all__ = [
     "Log",
     "Median",
     "Pad",
+    "Rebin",
     "Rotate",
     "Shift",
     "Stage",
@@ -31,7 +35,7 @@ __all__ = [
 
 
 class Stage:
-    """Makes other frames of frames, each of the one at its place.
+    """Makes other frames of frames.
 
     Base of :class:`Bin`, :class:`Crop` and the others. A stage is plain data: it can be pickled,
     and used for any number of data sets.
@@ -238,6 +242,35 @@ class Shift(Stage):
         one = self.yx.ndim == 1
         yx = self.yx.tolist() if one else f"<array of shape {self.yx.shape}>"
         return f"Shift(yx={yx}, fill={self.fill!r})"
+
+
+class Rebin(_TextStage):
+    """Sums of the frames of neighbouring scan positions.
+
+    The scan gets smaller and its steps larger, and each position lies in the middle of its block.
+    Positions at the end of an axis that do not fill a block are left out, and a warning says so. A
+    block of which a position has no data has none itself. Regions of interest are for the new scan.
+
+    Parameters
+    ----------
+    factors
+        How many positions of each axis of the scan make one: a number for all axes, or one for
+        each.
+    mean
+        Whether to take means instead.
+
+    Notes
+    -----
+    Dtypes are those of :class:`Bin`, and sums of integers as exact. Sums of floats are added in the
+    order of the scan, in double precision, and rounded once.
+    """
+
+    def __init__(self, factors: int | Sequence[int], mean: bool = False) -> None:
+        self.factors = _whole_numbers("factors", factors)
+        self.mean = bool(mean)
+
+    def _text(self) -> str:
+        return f"rebin {_joined(self.factors)}" + (" mean=true" if self.mean else "")
 
 
 class Threshold(_TextStage):

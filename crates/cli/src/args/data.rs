@@ -61,9 +61,7 @@ impl DataArgs {
     ) -> framefold::Result<Dataset> {
         let dataset = open_as(format, file, &self.open_options(files))?;
         let dataset = self.calibrate.apply(io::orient(dataset, self.orientation)?)?;
-        self.stages.iter().try_fold(dataset, |dataset, text| {
-            io::pipe(dataset, |frames| stages::make(text, frames))
-        })
+        self.stages.iter().try_fold(dataset, |dataset, text| framefold::pipe(dataset, text))
     }
 
     /// The options for opening one of `files`.

@@ -103,7 +103,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         true => String::new(),
         false => format!(", turned ({orientation})"),
     };
-    let stages = plan.dataset.source().stages().into_iter().map(|stage| stage.to_string());
+    let stages = plan.dataset.source().stages();
     Explanation {
         dataset: format!("{}, shape {shape}, {}{turned}", info.format, info.dtype),
         n_selected: plan.n_selected(),
@@ -116,7 +116,7 @@ pub(super) fn explain(plan: &Plan, reasons: &Reasons) -> Explanation {
         tile_shape: plan.tiling.tile_shape().to_vec(),
         n_slices: plan.tiling.slices().len(),
         why_tiling: reasons.tiling.clone(),
-        stages: stages.collect(),
+        stages,
         corrections: plan.dataset.corrections().map(|_| corrections(plan)),
         zero_copy: super::formats::lends(&plan.dataset),
         udfs: udfs.collect(),

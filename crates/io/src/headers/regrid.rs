@@ -4,13 +4,19 @@ use super::calibration::quantities;
 use super::units::convert;
 use framefold_core::{AxisKind, AxisMap, Calibration, MetadataList, Quantity};
 
-/// Has an axis of frames keep for each place the value that it had there. Nothing is known afterwards
-/// of what was not known before.
-pub(crate) fn regrid(list: &mut MetadataList, from_last: usize, n_axes: usize, map: AxisMap) {
+/// Has an axis keep for each place the value that it had there. Nothing is known afterwards of what was not
+/// known before.
+pub(crate) fn regrid(
+    list: &mut MetadataList,
+    kind: AxisKind,
+    from_last: usize,
+    n_axes: usize,
+    map: AxisMap,
+) {
     if map == AxisMap::SAME {
         return;
     }
-    let known = list.calibration(AxisKind::Sig, from_last).cloned();
+    let known = list.calibration(kind, from_last).cloned();
     // Of two axes, the one with energies is that with their unit.
     let has_energies = n_axes == 1
         || known
@@ -19,9 +25,9 @@ pub(crate) fn regrid(list: &mut MetadataList, from_last: usize, n_axes: usize, m
     if let Some(known) = known {
         let offset = known.offset + known.step * map.first;
         let step = known.step * map.step;
-        list.calibrate(AxisKind::Sig, from_last, Calibration { step, offset, ..known });
+        list.calibrate(kind, from_last, Calibration { step, offset, ..known });
     }
-    let of_axis = quantities(AxisKind::Sig, from_last, n_axes).iter();
+    let of_axis = quantities(kind, from_last, n_axes).iter();
     for &quantity in of_axis.filter(|&&each| has_energies || each != Quantity::EnergyStep) {
         let (step, place) = (list.get_number(quantity), quantity.offset_of_step());
         if let (Some(step), Some(place)) = (step, place) {
@@ -33,7 +39,7 @@ pub(crate) fn regrid(list: &mut MetadataList, from_last: usize, n_axes: usize, m
             list.number(place, Some(offset).filter(|_| told));
         }
     }
-    for quantity in of_detector(from_last) {
+    for quantity in of_detector(from_last).filter(|_| kind == AxisKind::Sig) {
         let value = list.get_number(quantity).map(|value| value * map.step.abs());
         list.number(quantity, value);
     }

@@ -8,8 +8,7 @@ mod turn;
 use super::csr::duplicates::Sorter;
 use framefold_core::{
     ArrayFormat, Arrival, CsrScratch, CsrTile, DataSource, DenseTile, Error, FrameIndices,
-    FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo, Stage,
-    TileFrames,
+    FrameReader, MetadataList, Orientation, Result, Scratch, SigSlice, SourceInfo, TileFrames,
 };
 use std::ops::Range;
 use std::sync::Arc;
@@ -89,7 +88,7 @@ impl DataSource for OrientedSource {
         self.source.orientation().then(self.orientation)
     }
 
-    fn stages(&self) -> Vec<Arc<dyn Stage>> {
+    fn stages(&self) -> Vec<String> {
         self.source.stages()
     }
 

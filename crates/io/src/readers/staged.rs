@@ -111,9 +111,9 @@ impl DataSource for StagedSource {
         self.source.orientation()
     }
 
-    fn stages(&self) -> Vec<Arc<dyn Stage>> {
+    fn stages(&self) -> Vec<String> {
         let mut stages = self.source.stages();
-        stages.push(self.stage.clone());
+        stages.push(self.stage.to_string());
         stages
     }
 

@@ -1,6 +1,6 @@
 //! Neighbouring pixels added.
 
-mod sums;
+pub(super) mod sums;
 
 use crate::cells::{cells_mut, len_bytes};
 use crate::row::{StageOption, StageRow};
@@ -27,15 +27,50 @@ pub(super) const ROW: StageRow = StageRow {
         }
         let n_cells = factors.iter().product::<usize>();
         let mean = arguments.switch("mean")?;
-        let sums =
-            if mean { for_means(input.dtype, n_cells) } else { for_sums(input.dtype, n_cells) };
-        let (added, dtype) = sums.ok_or_else(|| {
+        let sums = Sums::try_new(input.dtype, n_cells, mean).ok_or_else(|| {
             arguments.refuse(format_args!("sums of {n_cells} pixels may exceed every integer"))
         })?;
-        let output = FrameKind { shape, dtype };
-        Ok(Arc::new(Bin { factors, mean, added, input, output }))
+        let output = FrameKind { shape, dtype: sums.dtype };
+        Ok(Arc::new(Bin { factors, sums, input, output }))
     },
 };
+
+/// How pixels are added, and what is made of their sums.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sums {
+    /// How many pixels each sum has.
+    n: usize,
+    /// Whether means are made of them.
+    pub(super) mean: bool,
+    /// The dtype in which pixels are added.
+    pub(super) added: DType,
+    /// The dtype of what is made of the sums.
+    pub(super) dtype: DType,
+}
+
+impl Sums {
+    /// For sums of `n` pixels of a dtype; `None` if no integer can hold them.
+    pub(super) fn try_new(pixels: DType, n: usize, mean: bool) -> Option<Self> {
+        let (added, dtype) = if mean { for_means(pixels, n)? } else { for_sums(pixels, n)? };
+        Some(Sums { n, mean, added, dtype })
+    }
+
+    /// Makes of sums, which are as they were added, what belongs into `out`.
+    pub(super) fn finish(&self, sums: &[u8], means: &mut Scratch, out: &mut [u8]) -> Result<()> {
+        let n_sums = out.len() / self.dtype.size();
+        let sums = TileFrames::from_bytes(self.added, sums, 1, n_sums, n_sums)?;
+        if !self.mean {
+            return cast_frames(sums, self.dtype, out);
+        }
+        let n = self.n as f64;
+        let wide = if self.added.is_complex() { DType::C128 } else { DType::F64 };
+        let means = means.prepare(len_bytes(n_sums, wide)?)?;
+        cast_frames(sums, wide, means)?;
+        // Both parts of a complex number.
+        cells_mut::<f64>(means)?.iter_mut().for_each(|mean| *mean /= n);
+        cast_frames(TileFrames::from_bytes(wide, means, 1, n_sums, n_sums)?, self.dtype, out)
+    }
+}
 
 /// In which dtype `n` pixels are added, and which one their sum has: the smallest integer that can hold
 /// any such sum, or the pixels' own float.
@@ -81,9 +116,7 @@ fn for_means(dtype: DType, n: usize) -> Option<(DType, DType)> {
 #[derive(Debug)]
 struct Bin {
     factors: Vec<usize>,
-    mean: bool,
-    /// The dtype in which pixels are added.
-    added: DType,
+    sums: Sums,
     input: FrameKind,
     output: FrameKind,
 }
@@ -157,7 +190,7 @@ impl StagePart for Part<'_> {
         out: &mut [u8],
     ) -> Result<()> {
         let (stage, frame) = (self.stage, tile.frames());
-        let (added, dtype) = (stage.added, stage.output.dtype);
+        let Sums { added, dtype, mean, .. } = stage.sums;
         let too_large = |n: usize| {
             let error = Error::invalid(format!(
                 "the stage '{stage}': a sum of pixels of {} does not fit {dtype}",
@@ -169,23 +202,12 @@ impl StagePart for Part<'_> {
                 None => error,
             }
         };
-        if !stage.mean && added == dtype {
+        if !mean && added == dtype {
             return add_groups(frame, &self.groups, added, &mut self.wide, out, &too_large);
         }
-        let n_sums = out.len() / dtype.size();
-        let sums = self.sums.prepare(len_bytes(n_sums, added)?)?;
+        let sums = self.sums.prepare(len_bytes(out.len() / dtype.size(), added)?)?;
         add_groups(frame, &self.groups, added, &mut self.wide, sums, &too_large)?;
-        let sums = TileFrames::from_bytes(added, sums, 1, n_sums, n_sums)?;
-        if !stage.mean {
-            return cast_frames(sums, dtype, out);
-        }
-        let n = stage.factors.iter().product::<usize>() as f64;
-        let wide = if added.is_complex() { DType::C128 } else { DType::F64 };
-        let means = self.means.prepare(len_bytes(n_sums, wide)?)?;
-        cast_frames(sums, wide, means)?;
-        // Both parts of a complex number.
-        cells_mut::<f64>(means)?.iter_mut().for_each(|mean| *mean /= n);
-        cast_frames(TileFrames::from_bytes(wide, means, 1, n_sums, n_sums)?, dtype, out)
+        stage.sums.finish(sums, &mut self.means, out)
     }
 }
 
@@ -193,7 +215,7 @@ impl fmt::Display for Bin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let factors: Vec<String> = self.factors.iter().map(ToString::to_string).collect();
         write!(f, "bin {}", factors.join(","))?;
-        if self.mean { f.write_str(" mean=true") } else { Ok(()) }
+        if self.sums.mean { f.write_str(" mean=true") } else { Ok(()) }
     }
 }
 

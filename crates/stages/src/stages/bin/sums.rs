@@ -45,6 +45,29 @@ impl Groups {
     }
 }
 
+/// Runs `$body` with `$view` bound to the frames, and `$sum` to the type in which they are added.
+macro_rules! dispatch_sums {
+    ($frames:expr, $added:expr, |$view:ident, $sum:ident| $body:expr) => {
+        dispatch_sums!(@ $frames, $added, $view, $sum, $body;
+            (Bool U32 u32) (Bool U64 u64) (U8 U32 u32) (U8 U64 u64) (U16 U32 u32) (U16 U64 u64)
+            (U32 U32 u32) (U32 U64 u64) (I8 I32 i32) (I8 I64 i64) (I16 I32 i32) (I16 I64 i64)
+            (I32 I32 i32) (I32 I64 i64) (U64 F64 f64) (I64 F64 f64) (F16 F64 f64) (F32 F64 f64)
+            (F64 F64 f64) (C64 C128 Complex128) (C128 C128 Complex128))
+    };
+    (@ $frames:expr, $added:expr, $view:ident, $sum:ident, $body:expr;
+        $(($from:ident $to:ident $type:ty))*) => {
+        match ($frames, $added) {
+            $((TileFrames::$from($view), DType::$to) => {
+                type $sum = $type;
+                $body
+            })*
+            (frames, added) => {
+                Err(Error::bug(format!("pixels of {} were to be added in {added}", frames.dtype())))
+            }
+        }
+    };
+}
+
 /// Writes the sums of all bins of `frames` to `out`, in the dtype `added`.
 ///
 /// # Errors
@@ -58,33 +81,62 @@ pub(super) fn add_groups(
     too_large: &dyn Fn(usize) -> Error,
 ) -> Result<()> {
     match (frames, added) {
-        (TileFrames::Bool(view), DType::U32) => add::<_, u32>(view, groups, wide, out),
-        (TileFrames::Bool(view), DType::U64) => add::<_, u64>(view, groups, wide, out),
-        (TileFrames::U8(view), DType::U32) => add::<_, u32>(view, groups, wide, out),
-        (TileFrames::U8(view), DType::U64) => add::<_, u64>(view, groups, wide, out),
-        (TileFrames::U16(view), DType::U32) => add::<_, u32>(view, groups, wide, out),
-        (TileFrames::U16(view), DType::U64) => add::<_, u64>(view, groups, wide, out),
-        (TileFrames::U32(view), DType::U32) => add::<_, u32>(view, groups, wide, out),
-        (TileFrames::U32(view), DType::U64) => add::<_, u64>(view, groups, wide, out),
-        (TileFrames::I8(view), DType::I32) => add::<_, i32>(view, groups, wide, out),
-        (TileFrames::I8(view), DType::I64) => add::<_, i64>(view, groups, wide, out),
-        (TileFrames::I16(view), DType::I32) => add::<_, i32>(view, groups, wide, out),
-        (TileFrames::I16(view), DType::I64) => add::<_, i64>(view, groups, wide, out),
-        (TileFrames::I32(view), DType::I32) => add::<_, i32>(view, groups, wide, out),
-        (TileFrames::I32(view), DType::I64) => add::<_, i64>(view, groups, wide, out),
         (TileFrames::U64(view), DType::U64) => checked(view, groups, out, too_large),
         (TileFrames::I64(view), DType::I64) => checked(view, groups, out, too_large),
-        (TileFrames::U64(view), DType::F64) => add::<_, f64>(view, groups, wide, out),
-        (TileFrames::I64(view), DType::F64) => add::<_, f64>(view, groups, wide, out),
-        (TileFrames::F16(view), DType::F64) => add::<_, f64>(view, groups, wide, out),
-        (TileFrames::F32(view), DType::F64) => add::<_, f64>(view, groups, wide, out),
-        (TileFrames::F64(view), DType::F64) => add::<_, f64>(view, groups, wide, out),
-        (TileFrames::C64(view), DType::C128) => add::<_, Complex128>(view, groups, wide, out),
-        (TileFrames::C128(view), DType::C128) => add::<_, Complex128>(view, groups, wide, out),
-        (frames, added) => {
-            Err(Error::bug(format!("pixels of {} were to be added in {added}", frames.dtype())))
-        }
+        _ => dispatch_sums!(frames, added, |view, Sum| add::<_, Sum>(view, groups, wide, out)),
     }
+}
+
+/// Adds the `i`-th of `frames` to `sums`, in the dtype `added`; of integers of 64 bits that are added as
+/// such, in integers of 128 bits.
+pub(in crate::stages) fn add_frame_to(
+    frames: TileFrames<'_>,
+    i: usize,
+    added: DType,
+    sums: &mut [u8],
+) -> Result<()> {
+    match (frames, added) {
+        (TileFrames::U64(view), DType::U64) => add_each(view.frame(i), wider(sums)?, i128::from),
+        (TileFrames::I64(view), DType::I64) => add_each(view.frame(i), wider(sums)?, i128::from),
+        _ => dispatch_sums!(frames, added, |view, Sum| {
+            let sums: &mut [Sum] = cells_mut(sums)?;
+            run!(Simd::best(), add_each(view.frame(i), sums, Widened::<Sum>::widened))
+        }),
+    }
+}
+
+#[inline(always)]
+fn add_each<T: Element, A: AddAssign>(
+    frame: &[T],
+    sums: &mut [A],
+    widened: impl Fn(T) -> A,
+) -> Result<()> {
+    for (sum, &cell) in sums.iter_mut().zip(frame) {
+        *sum += widened(cell);
+    }
+    Ok(())
+}
+
+/// Writes sums of integers of 64 bits; false if one does not fit.
+pub(in crate::stages) fn narrowed(sums: &mut [u8], dtype: DType, out: &mut [u8]) -> Result<bool> {
+    match dtype {
+        DType::U64 => narrow::<u64>(wider(sums)?, out),
+        DType::I64 => narrow::<i64>(wider(sums)?, out),
+        other => Err(Error::bug(format!("sums of {other} in 128 bits"))),
+    }
+}
+
+fn narrow<T: Element + TryFrom<i128>>(sums: &[i128], out: &mut [u8]) -> Result<bool> {
+    for (out, &sum) in cells_mut::<T>(out)?.iter_mut().zip(sums) {
+        let Ok(sum) = T::try_from(sum) else { return Ok(false) };
+        *out = sum;
+    }
+    Ok(true)
+}
+
+fn wider(sums: &mut [u8]) -> Result<&mut [i128]> {
+    bytemuck::try_cast_slice_mut(sums)
+        .map_err(|e| Error::bug(format!("sums in integers of 128 bits: {e}")))
 }
 
 fn add<T, A>(
