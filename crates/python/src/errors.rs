@@ -70,8 +70,10 @@ fn note(py: Python<'_>, error: &Error, exception: &PyErr) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
+    // What comes from a transform says it already.
     let of_numpy = exception.is_instance_of::<PyValueError>(py);
-    let rule = if of_numpy && is_about_read_only(py, exception) {
+    let is_said = error.message().contains("read-only");
+    let rule = if of_numpy && !is_said && is_about_read_only(py, exception) {
         "; AUX data, and what belongs to others, are read-only: work on a copy"
     } else {
         ""

@@ -5,7 +5,7 @@
 
 use crate::arrays::descr;
 use crate::ending::attached;
-use crate::errors::from_python;
+use crate::errors::{from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use crate::udf::{CompiledCode, CompiledFrames, Pixels, stash_held_gil};
 use framefold::core::{
@@ -169,7 +169,7 @@ impl Copy {
                 let out = out.tile(output)?;
                 self.process.bind(py).call1((given, out))
             });
-            self.check(stage, frames, None, returned)?;
+            Self::check(py, stage, frames, None, returned)?;
             (0..depth).for_each(|i| take(i, &out));
             return Ok(());
         }
@@ -179,21 +179,27 @@ impl Copy {
                 let out = out.frame(output, i, &mut shown_out)?;
                 self.process.bind(py).call1((given, out))
             });
-            self.check(stage, frames, Some(i), returned)?;
+            Self::check(py, stage, frames, Some(i), returned)?;
             take(i, &out);
         }
         Ok(())
     }
 
+    /// An error if the method raised something, or returned something.
     fn check(
-        &self,
+        py: Python<'_>,
         stage: &PyStage,
         frames: &FrameIndices<'_>,
         frame: Option<usize>,
         returned: PyResult<Bound<'_, PyAny>>,
     ) -> Result<()> {
-        let returned =
-            returned.map_err(|exception| from_python(exception, stage.place(frames, frame)))?;
+        let returned = returned.map_err(|exception| {
+            let mut doing = stage.place(frames, frame);
+            if is_about_read_only(py, &exception) {
+                doing.push_str(": frames and parameters are read-only; work on frame.copy()");
+            }
+            from_python(exception, doing)
+        })?;
         if returned.is_none() {
             return Ok(());
         }
@@ -247,7 +253,7 @@ impl Part<'_> {
         if self.sig.len() * output.dtype.size() == whole {
             return run(out);
         }
-        let len_bytes = whole.checked_mul(frames.len()).unwrap_or(usize::MAX);
+        let len_bytes = whole.saturating_mul(frames.len());
         let room = self.scratch.prepare(len_bytes)?;
         run(room)?;
         let size = output.dtype.size();

@@ -134,6 +134,17 @@ class Transform(Stage):
             meta.input_dtype if dtype is None else dtype,
         )
 
+    def _output(self) -> TransformOutput:
+        """What :meth:`get_output` returns."""
+        given: Any = self.get_output()
+        if not isinstance(given, TransformOutput):
+            found = "None" if given is None else f"a {type(given).__name__}"
+            raise InvalidArgumentError(
+                f"{type(self).__name__}.get_output returned {found}, expected "
+                f"self.output(sig=…, dtype=…)"
+            )
+        return given
+
     @property
     def _method(self) -> str | None:
         """The name of the method that processes frames; None if there is none."""

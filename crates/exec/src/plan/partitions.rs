@@ -90,7 +90,10 @@ pub(super) fn choose(
                     && !requirements.iter().any(|r| r.contends),
             };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
+            // What the source reads at least may be all rows of a frame.
+            let has_bands = info.base_shape.first() < info.sig_shape.first();
             let by_bands = matches!(frame, FrameSize::Dense(_))
+                && has_bands
                 && options.tile_shape.is_none()
                 && cellwise(jobs, requirements);
             work.banded().filter(|_| by_bands).unwrap_or_else(|| work.plain(whole))

@@ -53,7 +53,9 @@ class Prepared:
         self._name = type(transform).__name__
         copy = self._copy()
         self._method = _checked_method(copy)
-        self._sig, self._dtype = self._checked_output(copy.get_output())
+        output = copy._output()
+        self._sig = _checked_sig(f"{self._name}.get_output", output.sig)
+        self._dtype = _checked_dtype(f"{self._name}.get_output", output.dtype)
         #: The machine code, if it is compiled.
         self.code: _engine.CompiledCode | None = None
         shown = _shown(transform)
@@ -109,16 +111,6 @@ class Prepared:
                 process(frames[frame or 0], out[0])
 
         raise_failure(address, run_again)
-
-    def _checked_output(self, given: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
-        from framefold.udf.transform import TransformOutput
-
-        name = f"{self._name}.get_output"
-        if not isinstance(given, TransformOutput):
-            raise InvalidArgumentError(
-                f"{name} returned {_described(given)}, expected self.output(sig=…, dtype=…)"
-            )
-        return _checked_sig(name, given.sig), _checked_dtype(name, given.dtype)
 
     def _compiled(self, copy: Transform) -> _engine.CompiledCode:
         from framefold.compilation import store
@@ -245,10 +237,6 @@ def _checked_dtype(name: str, given: Any) -> np.dtype[Any]:
         )
     found: np.dtype[Any] = np.dtype(named)  # in this machine's byte order
     return found
-
-
-def _described(value: Any) -> str:
-    return "None" if value is None else f"a {type(value).__name__}"
 
 
 def _shown(transform: Transform) -> str:
