@@ -119,6 +119,11 @@ pub trait DataSource: Send + Sync + Debug {
         Vec::new()
     }
 
+    /// Whether workers hinder each other in reading, as where a stage takes turns at an interpreter.
+    fn contends(&self) -> bool {
+        false
+    }
+
     /// Whether a read may wait for another thread. A worker then holds no lock while it reads that
     /// the other thread might need, as Python's is.
     fn may_wait(&self) -> bool {

@@ -65,6 +65,11 @@ pub trait Stage: Send + Sync + Debug + Display {
         ArrayFormat::Dense
     }
 
+    /// Whether workers hinder each other in it, as where they take turns at an interpreter.
+    fn contends(&self) -> bool {
+        false
+    }
+
     /// What is odd about the frames it makes, but no error: rows that are left out, say.
     fn warnings(&self) -> Vec<String> {
         Vec::new()

@@ -229,7 +229,7 @@ impl Plan {
 
     /// Whether threads may hinder each other.
     pub(crate) fn contends(&self) -> bool {
-        self.udfs.iter().any(|planned| planned.requirements.contends)
+        self.udfs.iter().any(|planned| planned.requirements.contends) || self.source().contends()
     }
 
     /// The size of one frame in the data set's dtype; of sparse data, what an average frame takes.

@@ -240,9 +240,9 @@ impl PyPlan {
         explanation
     }
 
-    /// Whether any UDF is written in Python.
+    /// Whether any UDF or stage is written in Python.
     pub(crate) fn needs_python(&self) -> bool {
-        self.formats.iter().any(Option::is_some)
+        self.formats.iter().any(Option::is_some) || self.plan.dataset().source().contends()
     }
 
     /// What stops its runs.

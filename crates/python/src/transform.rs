@@ -101,6 +101,10 @@ impl Stage for PyStage {
         self.output.shape.clone()
     }
 
+    fn contends(&self) -> bool {
+        self.code.is_none()
+    }
+
     fn part(&self, sig: &SigSlice) -> Result<Box<dyn StagePart + '_>> {
         let read = &self.input.shape;
         let read = SigSlice::try_within(vec![0; read.len()], read.clone(), read)?;
@@ -124,21 +128,21 @@ struct Part<'s> {
 
 enum Work {
     /// Made when the first frames come.
-    Python(Option<Copy>),
+    Python(Option<OwnCopy>),
     Compiled(CompiledFrames),
 }
 
 /// A clean copy of the transform at work.
-struct Copy {
+struct OwnCopy {
     process: Py<PyAny>,
     /// NumPy's descriptions of the pixels.
     input: Py<PyArrayDescr>,
     output: Py<PyArrayDescr>,
 }
 
-impl Copy {
+impl OwnCopy {
     fn new(py: Python<'_>, stage: &PyStage) -> PyResult<Self> {
-        Ok(Copy {
+        Ok(OwnCopy {
             process: stage.prepared.call_method0(py, "worker")?,
             input: descr(py, stage.input.dtype)?.unbind(),
             output: descr(py, stage.output.dtype)?.unbind(),
@@ -288,7 +292,7 @@ impl StagePart for Part<'_> {
             attached(|py| {
                 let copy = match copy {
                     Some(copy) => copy,
-                    None => copy.insert(Copy::new(py, stage).map_err(|exception| {
+                    None => copy.insert(OwnCopy::new(py, stage).map_err(|exception| {
                         from_python(exception, format!("making a copy of {}", stage.name))
                     })?),
                 };

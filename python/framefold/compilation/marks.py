@@ -40,9 +40,9 @@ def compiled(function: Any = None, /, **options: Any) -> Any:
 
     For methods of a :class:`~framefold.udf.base.UDF` that process data (``process_frame``,
     ``process_frames``, ``process_tile``, ``process_partition``), for ``postprocess`` and ``merge``,
-    for methods and functions that those call, and for functions for
-    :meth:`~framefold.api.Context.map`. The function stays what it is wherever else it is called,
-    and wherever Numba is not installed.
+    for those of a :class:`~framefold.udf.transform.Transform` that make frames, for methods and
+    functions that those call, and for functions for :meth:`~framefold.api.Context.map`. The
+    function stays what it is wherever else it is called, and wherever Numba is not installed.
 
     Parameters
     ----------

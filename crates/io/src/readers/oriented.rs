@@ -92,6 +92,10 @@ impl DataSource for OrientedSource {
         self.source.stages()
     }
 
+    fn contends(&self) -> bool {
+        self.source.contends()
+    }
+
     fn may_wait(&self) -> bool {
         self.source.may_wait()
     }

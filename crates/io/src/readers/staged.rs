@@ -117,6 +117,10 @@ impl DataSource for StagedSource {
         stages
     }
 
+    fn contends(&self) -> bool {
+        self.stage.contends() || self.source.contends()
+    }
+
     fn may_wait(&self) -> bool {
         self.source.may_wait()
     }

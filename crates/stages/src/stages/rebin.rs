@@ -268,6 +268,10 @@ impl DataSource for Rebinned {
         stages
     }
 
+    fn contends(&self) -> bool {
+        self.source.contends()
+    }
+
     fn may_wait(&self) -> bool {
         self.source.may_wait()
     }
