@@ -401,15 +401,15 @@ LARGE = """
             peak[0] = max(peak[0], own_memory())
             time.sleep(0.002)
 
-    class ByTile(UDF):
+    class Same(UDF):
         def get_result_buffers(self):
             return {"x": self.buffer(kind="nav", extra_shape=(128, 128), dtype="float32")}
 
-        def process_tile(self, tile):
-            self.results.x[:] = tile
+        def process_frames(self, frames):
+            self.results.x[:] = frames
 
     class ByFrame(UDF):
-        get_result_buffers = ByTile.get_result_buffers
+        get_result_buffers = Same.get_result_buffers
 
         def process_frame(self, frame):
             self.results.x[:] = frame
@@ -417,7 +417,7 @@ LARGE = """
     path, out, n_frames = sys.argv[1], sys.argv[2], int(sys.argv[3])
     ctx = ff.Context("threads")
     ds = ctx.load("raw", path=path, dtype="uint16", nav_shape=(n_frames,), sig_shape=(128, 128))
-    for udf in (ByTile(), ByFrame()):
+    for udf in (Same(), ByFrame()):
         peak = [own_memory()]
         threading.Thread(target=watch, daemon=True).start()
         start = peak[0] = own_memory()

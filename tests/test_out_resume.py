@@ -16,7 +16,6 @@ from out_cases import NAV, Breaks, Mixed, Wave, assert_same, contexts, in_file, 
 import framefold as ff
 from framefold.exceptions import BadFileError, InvalidArgumentError, UnsupportedError
 from framefold.udf import UDF
-from framefold.udf.reduction import ReductionUDF
 
 RECORD = ".x.zarr.framefold-record"
 PART = ".x.zarr.framefold-part"
@@ -132,7 +131,7 @@ def test_another_run_is_not_gone_on_with(folder):
         "code of Other": lambda **how: ctx.run_udf(dataset, Other(folder), **how),
         "data set": lambda **how: ctx.run_udf(cut, Breaks(folder), **how),
         "changes of the data set": lambda **how: ctx.run_udf(
-            dataset.pipe(ff.Crop((0, 0), (10, 12))), Breaks(folder), **how
+            dataset.pipe(ff.Crop(np.s_[0:10, 0:12])), Breaks(folder), **how
         ),
     }.items():
         with pytest.raises(
@@ -311,7 +310,7 @@ def test_all_is_there_but_the_name(folder):
     """A run that was killed when all was merged."""
     ctx = ff.Context("inline")
     dataset, out = in_file(ctx, folder / "data"), folder / "own/x.zarr"
-    udf = ReductionUDF("pick")
+    udf = ff.SumSigUDF()
     run = ctx._prepare(dataset, udf, None, to_files=ff.run.asked.asked(out, False, False))
     run.out = ff.run.out.Out(run, ff.run.asked.asked(out, False, False))
     run.driver(None).run()

@@ -52,7 +52,7 @@ def provenance(run: Run) -> dict[str, Any]:
     if dataset._changes:
         about["data_set_changes"] = [f"{name}: {_shown(what)}" for name, what in dataset._changes]
     if run.corrections is not None and run.corrections.have_corrections():
-        about["corrections"] = _shown(vars(run.corrections))
+        about["corrections"] = _shown(run.corrections.__getstate__())
     return about
 
 
@@ -75,7 +75,7 @@ def identity(run: Run) -> dict[str, str]:
     UnsupportedError
         If a parameter is something that cannot be compared.
     """
-    dataset = run.dataset
+    dataset, corrected = run.dataset, run.corrections
     frames = zlib.crc32(np.fromiter(chain.from_iterable(run.partitions), "<u8").tobytes())
     parts = {
         "version of framefold": _engine.__version__,
@@ -84,7 +84,7 @@ def identity(run: Run) -> dict[str, str]:
         "data set": described((dataset.format, tuple(dataset.shape), dataset._opened_with)),
         "changes of the data set": described(dataset._changes),
         "ROI": described(run.roi),
-        "corrections": described(None if run.corrections is None else vars(run.corrections)),
+        "corrections": described(corrected and corrected.__getstate__()),
         "plan": f"{_digest(run.plan.explain().encode())}, frames {frames:08x}",
     }
     for number, udf in enumerate(run.udfs):

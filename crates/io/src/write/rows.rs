@@ -232,3 +232,6 @@ impl Drop for RowsSink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -331,3 +331,58 @@ fn groups_of_zarr_take_the_place_of_nothing_else() {
     assert!(error().contains("'0001'"), "{}", error());
     assert_eq!(names_of(&out), ["0001"]);
 }
+
+#[test]
+fn a_part_with_a_record_can_be_gone_on_with() {
+    for kind in [OutputKind::File, OutputKind::ZarrGroup] {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("out");
+        let write = |output: &WholeOutput, text: &str| match kind {
+            OutputKind::File => std::fs::write(output.part(), text).unwrap(),
+            _ => std::fs::write(output.part().join("zarr.json"), text).unwrap(),
+        };
+        let text = |part: &Path| {
+            let file = if part.is_dir() { part.join("zarr.json") } else { part.to_path_buf() };
+            std::fs::read_to_string(file).unwrap()
+        };
+        let resume = || WholeOutput::resume(&path, kind, false, &[]);
+
+        let (mut output, record) = resume().unwrap();
+        assert_eq!(record, None, "there is nothing yet");
+        write(&output, "some");
+        output.keep();
+        drop(output);
+        assert!(names_of(dir.path()).is_empty(), "without a record, nothing is kept");
+
+        let mut output = WholeOutput::create(&path, kind, false, &[]).unwrap();
+        write(&output, "some");
+        output.record().write("first").unwrap();
+        output.record().write("second").unwrap();
+        assert_eq!(resume().unwrap_err().message(), "another run is writing it");
+        output.keep();
+        drop(output);
+        assert_eq!(names_of(dir.path()), [".out.framefold-part", ".out.framefold-record"]);
+
+        let (output, record) = resume().unwrap();
+        assert_eq!((record.as_deref(), text(output.part())), (Some("second"), "some".into()));
+        drop(output);
+        assert_eq!(names_of(dir.path()).len(), 2, "what was found stays");
+        let (output, _) = resume().unwrap();
+        write(&output, "all");
+        output.publish().unwrap();
+        assert_eq!((names_of(dir.path()), text(&path)), (vec!["out".to_owned()], "all".into()));
+        assert!(resume().is_err(), "it exists");
+
+        let (mut output, _) = WholeOutput::resume(&path, kind, true, &[]).unwrap();
+        write(&output, "new");
+        output.record().write("third").unwrap();
+        output.keep();
+        output.publish().unwrap();
+        assert_eq!((names_of(dir.path()), text(&path)), (vec!["out".to_owned()], "new".into()));
+
+        let (output, _) = WholeOutput::resume(&path, kind, true, &[]).unwrap();
+        output.record().write("fourth").unwrap();
+        output.discard();
+        assert_eq!(names_of(dir.path()), ["out"]);
+    }
+}
