@@ -136,7 +136,7 @@ def test_two_runs_over_the_frames_before_and_after_give_the_same(executor):
             np.testing.assert_array_equal(found[~before], second[name].raw_data)
 
 
-@pytest.mark.parametrize("executor", ["threads", "processes", "auto"])
+@pytest.mark.parametrize("executor", ["threads", "processes", "auto", "dask"])
 def test_changes_from_another_thread(executor):
     """While the thread that merges waits for partitions: it may wait for the change, too."""
     with context(executor) as ctx:

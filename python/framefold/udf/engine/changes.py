@@ -82,7 +82,7 @@ class Versions(tuple[Version, ...]):
 class HandedOut:
     """How far the frames of a run have been handed out to those who process them.
 
-    Whoever hands out partitions marks their end while it holds the lock. Where workers have to be
+    What hands out partitions marks their end while it holds the lock. Where workers have to be
     sent changes first, it hands out none as long as changes are pending.
     """
 
