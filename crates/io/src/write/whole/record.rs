@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{ErrorKind, Read, Result, Write};
 use std::path::PathBuf;
 
-/// Nobody reads more than this.
+/// Records are short; more is not read.
 const LARGEST_BYTES: u64 = 16 << 20;
 
 /// A small file beside a part, which is replaced as a whole.
