@@ -37,6 +37,13 @@ FULL = """
         def process_frame(self, frame):
             self.results.level[:] = 5
 
+    class Same(ff.UDF):
+        def get_result_buffers(self):
+            return {"x": self.buffer(kind="nav", extra_shape=(32, 32))}
+
+        def process_frame(self, frame):
+            self.results.x[:] = frame
+
     executor, disk = sys.argv[1:]
     rng = np.random.default_rng(1)
     with ff.Context.make_with(executor, cpus=2) as ctx:
@@ -47,6 +54,10 @@ FULL = """
             "export": lambda path: ctx.export_dataset(dataset, path=path),
             "zarr": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".zarr")),
             "hdf5": lambda path: ctx.export_dataset(dataset, path.replace(".npy", ".h5")),
+            "out": lambda path: ctx.run_udf(dataset, Same(), out=path),
+            "zarr-out": lambda path: ctx.run_udf(
+                dataset, Same(), out=path.replace(".npy", ".zarr")
+            ),
             "convert": lambda path: ctx.convert(dataset, path.replace(".npy", ".toml")),
         }.items():
             try:
@@ -84,7 +95,7 @@ def test_a_full_disk(tmp_path, executor):
     assert done.returncode == 0, (done.stdout, done.stderr)
     lines = done.stdout.splitlines()
     assert lines[-1] == "usable"
-    for name in ("RecordUDF", "export", "zarr", "hdf5", "convert"):
+    for name in ("RecordUDF", "export", "zarr", "hdf5", "out", "zarr-out", "convert"):
         said = [line for line in lines if line.startswith(f"{name} ")]
         assert "No space left on device" in said[0], lines
         assert "disk/" in said[0]

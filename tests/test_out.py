@@ -250,6 +250,23 @@ def test_a_user_object_knows_no_result_of_a_kernel(tmp_path):
     assert "intensity" not in udf.results
 
 
+class Empty(UDF):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav", extra_shape=(0, 3))}
+
+    def process_frame(self, frame):
+        pass
+
+
+def test_results_without_a_value(tmp_path):
+    ctx = ff.Context("inline")
+    for name in ("x.npy", "x.zarr"):
+        found = ctx.run_udf(in_memory(ctx), Empty(), out=tmp_path / name)
+        assert_same(found, ctx.run_udf(in_memory(ctx), Empty()))
+    assert np.load(tmp_path / "x.npy").shape == (*NAV, 0, 3)
+    assert zarr_arrays(tmp_path / "x.zarr")["x"][...].shape == (*NAV, 0, 3)
+
+
 def test_files_are_overwritten_if_asked(ctx, tmp_path):
     dataset = in_memory(ctx)
     for path in (tmp_path / "x.zarr", tmp_path / "x.npy"):
@@ -351,8 +368,9 @@ class Fails(UDF):
 
 def test_a_run_that_fails_leaves_nothing_that_looks_whole(ctx, tmp_path):
     dataset = in_memory(ctx)
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as caught:
         ctx.run_udf(dataset, Fails(), out=tmp_path / "x.zarr")
+    assert not any("resume" in note for note in caught.value.__notes__)
     with pytest.raises(ZeroDivisionError):
         ctx.run_udf(dataset, [Fails(), ff.SumUDF()], out=tmp_path / "x.zarr")
     assert left_in(tmp_path) == [], "data in memory cannot be resumed"

@@ -39,8 +39,9 @@ def broken(ctx, folder, out="own/x.zarr", roi=None, **kwargs):
     dataset = in_file(ctx, folder / "data")
     (folder / "break").touch()
     out = folder / out if isinstance(out, str) else out
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as caught:
         ctx.run_udf(dataset, Breaks(folder, **kwargs), roi=roi, out=out)
+    assert any("resume=True goes on there" in note for note in caught.value.__notes__)
     (folder / "break").unlink()
     return dataset
 

@@ -17,6 +17,7 @@ __all__ = [
     "Partial",
     "Plan",
     "Results",
+    "RowFiles",
     "Schedule",
     "ShiftedMasks",
     "TileCursor",

@@ -324,7 +324,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         ------
         KeyboardInterrupt
             After Ctrl-C. Once the run has begun, ``results`` of the exception are the results so
-            far, :class:`UDFResults`, on all executors but the delayed one.
+            far, :class:`UDFResults`, on all executors but the delayed one, and not with ``out``.
         UDFRunCancelled
             If a plot, a reporter or another thread cancels the run.
         FramefoldError

@@ -27,7 +27,7 @@ class Crew(Protocol):
     """The workers that process the partitions of a run. Used by one thread at a time."""
 
     def next(self) -> _engine.Partial:
-        """The next partial result, in partition order; waits for it."""
+        """The next partial result, in partition order, from ``run.first`` on; waits for it."""
 
     def merged(self, count: int) -> None:
         """All partitions before ``count`` are merged."""

@@ -130,6 +130,11 @@ class Out:
             for key in self.passed_on:
                 self._map(results, key, self._targets[key])
 
+    @property
+    def is_left(self) -> bool:
+        """Whether there is a part of the results that another run can go on with."""
+        return self._may_stay and any(part.exists() for part in self.files.parts)
+
     def close(self) -> None:
         """Leave parts that can be gone on with, and remove others; of no effect after the end."""
         if self._may_stay:

@@ -102,8 +102,13 @@ class ResultGenerator(Iterator[UDFResults]):
             self._drive(self._driver.run)
             results = self._run.wrap(*self._driver.snapshot())
             out.finish(results)
-        finally:
-            out.close()  # of no effect if it is finished
+        except BaseException as error:
+            out.close()
+            if out.is_left:
+                error.add_note(
+                    "what is written stays; the same call with resume=True goes on there"
+                )
+            raise
         return results
 
     def _drive(self, work: Any) -> Any:
