@@ -333,6 +333,9 @@ class Blocked:
 sys.meta_path.insert(0, Blocked())
 import numpy as np
 import framefold as ff
+@ff.compiled
+def factorial(n):
+    return 1 if n < 2 else n * factorial(n - 1)
 class N(ff.UDF):
     def get_result_buffers(self):
         return {{"n": self.buffer("nav", dtype="int64")}}
@@ -391,3 +394,10 @@ def test_what_allocates_is_loaded_by_another_process(tmp_path):
         assert "NUMBA True" in run_script(tmp_path, step="np.ones(2, np.int64).sum()")
     kept = {file.stat().st_mtime_ns for file in (tmp_path / "cache" / "compiled").iterdir()}
     assert len(kept) == 1
+
+
+def test_functions_that_call_themselves_are_compiled_anew(tmp_path):
+    # Numba fills in their addresses, and not in what another process has kept.
+    for _ in range(2):
+        assert "NUMBA True" in run_script(tmp_path, step="factorial(3)")
+    assert not list((tmp_path / "cache" / "compiled").iterdir())

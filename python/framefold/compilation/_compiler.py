@@ -32,8 +32,10 @@ class MachineCode:
         self.data, self.entries = data, entries
         #: Whether it is loaded without Numba.
         self.alone = all(each in IN_C or each == DESTRUCTOR for each in needed)
-        #: Whether another process can use it: not what calls into the interpreter.
-        self.can_be_kept = not any(each.startswith(IN_PYTHON) for each in needed - OF_MESSAGES)
+        #: Whether another process can use it: not what calls into the interpreter, nor what has
+        #: addresses of this process.
+        here = (*IN_PYTHON, UNRESOLVED)
+        self.can_be_kept = not any(each.startswith(here) for each in needed - OF_MESSAGES)
 
 
 def compile_wanted(wanted: Wanted) -> tuple[MachineCode, Any]:
@@ -143,6 +145,8 @@ IN_PYTHON = (
     "NRT_adapt",
     "NRT_Mem_Python",
 )
+#: Addresses that Numba fills in when it has loaded the code: of functions that call themselves.
+UNRESOLVED = ".numba.unresolved$"
 #: What makes the text of an exception with numbers in it, as that of assigning to a slice: it is
 #: there in each process, and is never called, as the interpreter raises such an exception anew.
 OF_MESSAGES = frozenset(
@@ -161,6 +165,8 @@ def _needed(library: Any) -> set[str]:
     text = str(library.get_llvm_str())
     names = re.findall(r"^declare [^@]*@\"?([\w.$]+)\"?\(", text, re.MULTILINE)
     names += re.findall(r"^@\"?([\w.$]+)\"? = external ", text, re.MULTILINE)
+    if UNRESOLVED in text:
+        names.append(UNRESOLVED)
     return {name for name in names if not name.startswith("llvm.")}
 
 
