@@ -132,6 +132,15 @@ CASES = [
             ("binned-max", "bins of 2 × 2, maximum"),
         )
     ),
+    Case(
+        "shifted-8-masks",
+        "8 masks, shifted for each frame",
+        "u16",
+        "shifted-masks",
+        {"n": 8},
+        tuple(name for name in NATIVE_ENGINES if name != "dask"),
+        rtol=1e-4,
+    ),
     *_native("f32", "float32", _SOME),
     *_native("u8", "uint8", _SOME),
     *_native("u32", "uint32", _SOME),

@@ -16,6 +16,7 @@ from work import (
     DERIVED,
     Array,
     UnsupportedError,
+    beam_shifts,
     binned,
     dense_masks,
     disk_pixels,
@@ -49,6 +50,8 @@ class Engine:
             return lambda: flat[chosen].sum(axis=0)
         decoded = data["format"] == "mib" or data["kind"] in (*COMPRESSED, "k2is", "hdf5")
         work, per_frame = whole(task, sig, decoded)
+        if task == "shifted-masks":
+            work, per_frame = shifted_masks(nav, sig, params["n"]), True
         if work is None:
             block_work, combine = blockwise(task, sig, params)
             per_frame = combine is np.concatenate
@@ -121,6 +124,29 @@ def add_frames(frames: Any) -> Array:
     for frame in frames[:]:
         total += frame
     return total
+
+
+def shifted_masks(
+    nav: tuple[int, ...], sig: tuple[int, ...], n_masks: int
+) -> Callable[[Any], Array]:
+    """Multiply each frame with the masks where they lie on it."""
+    stack, shifts = dense_masks(n_masks, sig), beam_shifts(nav)
+
+    def windows(shift: int, length: int) -> tuple[slice, slice]:
+        return (
+            slice(max(0, -shift), length - max(0, shift)),
+            slice(max(0, shift), length + min(0, shift)),
+        )
+
+    def work(frames: Any) -> Array:
+        result = np.empty((len(shifts), n_masks), np.float32)
+        for i, (dy, dx) in enumerate(shifts):
+            (mask_y, y), (mask_x, x) = windows(dy, sig[0]), windows(dx, sig[1])
+            under = frames[i, y, x].astype(np.float32)
+            result[i] = np.einsum("myx,yx->m", stack[:, mask_y, mask_x], under)
+        return result
+
+    return work
 
 
 def blockwise(

@@ -32,6 +32,7 @@ _CONTIGUOUS = {"of_limit": 0.7}
 TARGETS: dict[str, dict[str, float]] = {
     **{f"{task}-u16": _STREAMED for task in ("sum", "sumsig", "max", "mask1", "com", "stddev")},
     "mask8-u16": {"of_limit": 0.5, "times_libertem": 4.0, "times_arrays": 2.0},
+    "shifted-8-masks": {"of_limit": 0.25, "times_libertem": 4.0},
     **{
         f"{task}-raw_csr-{percent}": {"times_libertem": 5.0}
         for task in ("sum", "com", "mask8")

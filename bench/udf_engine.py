@@ -12,7 +12,16 @@ from typing import Any
 
 import numpy as np
 from format_data import load_options
-from work import DERIVED, Array, UnsupportedError, binned, dense_masks, disk_masks, scattered_roi
+from work import (
+    DERIVED,
+    Array,
+    UnsupportedError,
+    beam_shifts,
+    binned,
+    dense_masks,
+    disk_masks,
+    scattered_roi,
+)
 
 #: Class, module, and the buffer to look at.
 BUILT_IN = {
@@ -107,17 +116,20 @@ class Engine:
             except ModuleNotFoundError:
                 return python_udf(self.udf.UDF, task, params), "result"
             return found, buffer
-        if task in ("masks", "disks"):
+        if task in ("masks", "disks", "shifted-masks"):
             stack = (
-                dense_masks(params["n"], sig) if task == "masks" else disk_masks(params["n"], sig)
+                disk_masks(params["n"], sig) if task == "disks" else dense_masks(params["n"], sig)
             )
             masks = importlib.import_module(f"{self.package}.udf.masks")
-            sparse = None if task == "masks" else self.sparse_format()
+            sparse = self.sparse_format() if task == "disks" else None
+            options = {"use_sparse": sparse, "mask_count": len(stack)}
+            if task == "shifted-masks":
+                shifts = beam_shifts(tuple(data["nav"]))
+                aux = masks.ApplyMasksUDF.aux_data
+                options["shifts"] = aux(shifts, kind="nav", extra_shape=(2,), dtype=int)
 
             def make() -> Any:
-                return masks.ApplyMasksUDF(
-                    mask_factories=lambda: stack, use_sparse=sparse, mask_count=len(stack)
-                )
+                return masks.ApplyMasksUDF(mask_factories=lambda: stack, **options)
 
             return make, "intensity"
         if task in LOOPS:

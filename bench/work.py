@@ -48,6 +48,13 @@ def disk_masks(n_masks: int, sig: tuple[int, ...]) -> Array:
     return stack.reshape(n_masks, *sig)
 
 
+def beam_shifts(nav: tuple[int, ...]) -> Array:
+    """A beam that wanders over the detector with the scan: (dy, dx) of each frame, whole pixels."""
+    y, x = (axis.ravel() for axis in np.indices(nav))
+    tilted = np.stack([y - x / 2, x + y / 4], axis=-1) / max(nav)
+    return np.rint(tilted * 16 - 8).astype(np.int64)
+
+
 def scattered_roi(nav: tuple[int, ...], fraction: float) -> npt.NDArray[np.bool_]:
     """Frames at random places of the scan, at least one."""
     n_frames = int(np.prod(nav))
