@@ -166,7 +166,7 @@ class ShiftedMasks:
     def products(
         self,
         values: npt.NDArray[Any],
-        shifts: list[int],
+        shifts: list[float],
         columns: npt.NDArray[np.uint32] | None = None,
     ) -> npt.NDArray[np.complex128]: ...
 

@@ -18,7 +18,7 @@ use framefold_core::{
     ArrayFormat, DenseTile, Element, FramesView, JobMeta, NativeArray, Partition, RunMeta, Shape,
     Tile, TilePosition, TilingScheme, Udf,
 };
-use framefold_kernels::{Masks, disk};
+use framefold_kernels::{Masks, Shifts, disk};
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,6 +50,14 @@ fn measure<T: Element>(criterion: &mut Criterion, cell: fn(u8) -> T) {
         let stack = NativeArray::try_new(&[n_masks, ROWS, COLUMNS], weights).unwrap();
         let masks = Masks::try_new(stack).unwrap();
         run(&mut group, &format!("dense/{n_masks}"), &masks, n_masks * PIXELS, &cells);
+    }
+    let weights: Vec<f32> = (0..8 * PIXELS).map(|i| (i as f32).sin()).collect();
+    let stack = NativeArray::try_new(&[8, ROWS, COLUMNS], weights).unwrap();
+    let masks = Masks::try_new(stack).unwrap();
+    for (name, step) in [("shifted/8", 1.0), ("between-pixels/8", 0.9)] {
+        let shifts: Vec<f64> = (0..2 * DEPTH).map(|i| step * (i * i % 13) as f64 - 6.0).collect();
+        let shifts = Shifts::try_new(NativeArray::try_new(&[DEPTH, 2], shifts).unwrap()).unwrap();
+        run(&mut group, name, &masks.clone().with_shifts(shifts), 8 * PIXELS, &cells);
     }
     let (disks, n_stored) = disks();
     run(&mut group, "sparse/20", &disks, n_stored, &cells);

@@ -22,7 +22,7 @@ impl Parameters {
                     }
                 }
                 // Sparse masks are written by programs, which know what they leave out.
-                Value::Arrays(all) if !self.is_given("starts") => {
+                Value::Arrays(all) if *name == "masks" && !self.is_given("starts") => {
                     let arrays = all.iter().flat_map(|given| empty(&given.array, sig_shape));
                     doubts.extend(arrays);
                 }

@@ -43,6 +43,7 @@ mod nav;
 mod parameters;
 mod reductions;
 mod row;
+mod shifts;
 mod sums;
 mod total;
 
@@ -52,3 +53,4 @@ pub use reductions::{
     reduction, ring,
 };
 pub use row::{DefaultValue, Detector, Look, Parameter, ParameterKind, Reduction};
+pub use shifts::Shifts;

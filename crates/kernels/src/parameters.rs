@@ -1,6 +1,7 @@
 //! Values for the parameters of a reduction, each checked when it is given.
 
 use crate::row::{DefaultValue, Detector, Parameter, ParameterKind, Reduction};
+use crate::shifts::Shifts;
 use framefold_core::{DType, Error, NativeArray, Result};
 use std::fmt;
 use std::path::PathBuf;
@@ -63,7 +64,9 @@ impl Parameters {
         match (present, value) {
             (None, value) => self.given.push((parameter.name, value)),
             (Some((_, Value::Detectors(all))), Value::Detectors(more)) => all.extend(more),
-            (Some((_, Value::Arrays(all))), Value::Arrays(more)) => all.extend(more),
+            (Some((_, Value::Arrays(all))), Value::Arrays(more)) if parameter.kind.is_list() => {
+                all.extend(more);
+            }
             (Some(_), _) => {
                 return Err(Error::invalid(format!(
                     "parameter '{name}' of '{}' is given twice",
@@ -127,6 +130,19 @@ impl Parameters {
         }
     }
 
+    /// The array `shifts`, if it is given.
+    ///
+    /// # Errors
+    /// As [`Shifts::try_new`].
+    pub(crate) fn shifts(&mut self) -> Result<Option<Shifts>> {
+        let given = self.arrays("shifts")?.pop();
+        let Some(GivenArray { array, path }) = given else { return Ok(None) };
+        Shifts::try_new(array).map(Some).map_err(|error| match path {
+            Some(path) => error.with_path(path),
+            None => error,
+        })
+    }
+
     /// Whole numbers.
     pub(crate) fn counts(&mut self, name: &str) -> Result<Option<Vec<usize>>> {
         match self.take(name)? {
@@ -180,6 +196,7 @@ impl Value {
             (ParameterKind::Rings, Value::Detectors(all)) => {
                 all.iter().all(|one| one.inner.is_some_and(|ri| 0.0 <= ri && ri < one.outer))
             }
+            (ParameterKind::Array, Value::Arrays(all)) => all.len() == 1,
             (ParameterKind::Arrays, Value::Arrays(_))
             | (ParameterKind::Counts, Value::Counts(_)) => true,
             (
@@ -190,6 +207,7 @@ impl Value {
                 | ParameterKind::Disks
                 | ParameterKind::Rings
                 | ParameterKind::Arrays
+                | ParameterKind::Array
                 | ParameterKind::Counts,
                 _,
             ) => false,

@@ -74,6 +74,8 @@ pub enum ParameterKind {
     Rings,
     /// Arrays of masks, any number of them; files on the command line.
     Arrays,
+    /// An array of numbers; a file on the command line.
+    Array,
     /// Whole numbers from 0 on.
     Counts,
 }
@@ -213,6 +215,7 @@ impl ParameterKind {
             ParameterKind::Disks => "disks",
             ParameterKind::Rings => "rings",
             ParameterKind::Arrays => "arrays",
+            ParameterKind::Array => "array",
             ParameterKind::Counts => "counts",
         }
     }
@@ -232,6 +235,7 @@ impl ParameterKind {
             ParameterKind::Disks => "R or CY,CX,R in pixels, for example 20 or 63.5,64,20",
             ParameterKind::Rings => "RI,RO or CY,CX,RI,RO in pixels with RI smaller than RO",
             ParameterKind::Arrays => "an array of masks",
+            ParameterKind::Array => "an array of numbers",
             ParameterKind::Counts => "whole numbers, 0 or more",
         }
     }
@@ -257,7 +261,7 @@ impl ParameterKind {
                 .map(|part| part.trim().parse().ok())
                 .collect::<Option<_>>()
                 .map(Value::Counts),
-            ParameterKind::Arrays => None,
+            ParameterKind::Arrays | ParameterKind::Array => None,
         };
         value
             .filter(|value| value.is_a(self))

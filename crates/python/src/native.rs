@@ -195,7 +195,7 @@ fn value(parameter: &Parameter, found: &Bound<'_, PyAny>) -> Option<Value> {
                 .collect::<Option<_>>()
                 .map(Value::Detectors)
         }
-        ParameterKind::Arrays => {
+        ParameterKind::Arrays | ParameterKind::Array => {
             let array = native_from_numpy(found).ok()?;
             Some(Value::Arrays(vec![GivenArray { array, path: None }]))
         }

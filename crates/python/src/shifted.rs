@@ -39,7 +39,7 @@ impl PyShiftedMasks {
         &self,
         py: Python<'py>,
         values: &Bound<'py, PyAny>,
-        shifts: Vec<i64>,
+        shifts: Vec<f64>,
         columns: Option<Read<'py, u32>>,
     ) -> PyResult<Bound<'py, PyArray1<Complex128>>> {
         let columns = columns.as_ref().map(|columns| columns.as_slice()).transpose()?;

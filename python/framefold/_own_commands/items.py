@@ -127,11 +127,11 @@ def _detector(text: str) -> float | tuple[float, ...]:
     return radii[0] if len(radii) == 1 else radii
 
 
-def _mask(path: str) -> npt.NDArray[Any]:
+def _array(path: str) -> npt.NDArray[Any]:
     try:
         array: npt.NDArray[Any] = np.load(path, allow_pickle=False)
     except (OSError, ValueError) as error:
-        raise InvalidArgumentError(f"the masks '{path}' cannot be read: {error}") from None
+        raise InvalidArgumentError(f"the array '{path}' cannot be read: {error}") from None
     return array
 
 
@@ -142,5 +142,6 @@ _KINDS: dict[str, dict[str, Any]] = {
     "switch": {"action": "store_const", "const": True},
     "disks": {"type": _detector, "action": "append"},
     "rings": {"type": _detector, "action": "append"},
-    "arrays": {"type": _mask, "action": "append"},
+    "arrays": {"type": _array, "action": "append"},
+    "array": {"type": _array},
 }

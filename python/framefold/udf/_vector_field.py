@@ -136,8 +136,8 @@ def center_shifts(
     img_sum: npt.ArrayLike,
     img_y: npt.ArrayLike,
     img_x: npt.ArrayLike,
-    ref_y: float,
-    ref_x: float,
+    ref_y: npt.ArrayLike,
+    ref_x: npt.ArrayLike,
 ) -> tuple[Array, Array]:
     """Centres of mass relative to a reference point.
 
@@ -146,7 +146,7 @@ def center_shifts(
     img_sum, img_y, img_x
         The sum of each frame, and that of its pixels times their y and x.
     ref_y, ref_x
-        The reference point in pixels.
+        The reference point in pixels; or one for each frame.
 
     Returns
     -------
@@ -156,8 +156,8 @@ def center_shifts(
     total = np.asarray(img_sum)
     filled = total != 0
     divisor = np.where(filled, total, 1)
-    y = np.where(filled, np.asarray(img_y) / divisor - ref_y, 0)
-    x = np.where(filled, np.asarray(img_x) / divisor - ref_x, 0)
+    y = np.where(filled, np.asarray(img_y) / divisor - np.asarray(ref_y), 0)
+    x = np.where(filled, np.asarray(img_x) / divisor - np.asarray(ref_x), 0)
     return y, x
 
 

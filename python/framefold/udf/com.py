@@ -15,6 +15,7 @@ from framefold.common.buffers import BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf._shifts import as_shifts, check_scan
 from framefold.udf._vector_field import (
     GuessResult,
     apply_correction,
@@ -75,6 +76,7 @@ class CoMParams(NamedTuple):
     scan_rotation: float = 0.0
     flip_y: bool = False
     regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION
+    shifts: npt.ArrayLike | None = None
 
 
 class CoMUDF(UDF):
@@ -100,12 +102,19 @@ class CoMUDF(UDF):
         One of :class:`RegressionOptions`, fitted to the frames of this run; or an array of
         shape ``(3, 2)`` to subtract, such as the ``regression`` of a reference measurement.
         A fit to the data themselves can also take away what was to be measured.
+    shifts
+        How far the reference position is moved, in pixels: (dy, dx) for all frames, or an array
+        of shape ``(*nav, 2)`` or ``(positions, 2)`` with one pair for each position of the scan,
+        such as the ``shifts`` of :func:`framefold.fit_origin`. The disk or ring is the one around
+        (cy + dy, cx + dx), and ``raw_shifts`` and the field are relative to that position.
+        Fractions move it by fractions of a pixel.
 
     Raises
     ------
     InvalidArgumentError
         If ``ri`` is not below ``r``, ``regression`` is none of these, or ``com_params`` is given
-        together with others.
+        together with others. When a run is planned: if ``shifts`` are not finite, or do not have
+        one of these shapes.
 
     Results
     -------
@@ -147,8 +156,9 @@ class CoMUDF(UDF):
         scan_rotation: float = 0.0,
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
+        shifts: npt.ArrayLike | None = None,
     ) -> None:
-        given = CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression)
+        given = CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression, shifts)
         if com_params is None:
             com_params = given
         elif not isinstance(com_params, CoMParams):
@@ -175,13 +185,14 @@ class CoMUDF(UDF):
         scan_rotation: float = 0.0,
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
+        shifts: npt.ArrayLike | None = None,
     ) -> Self:
         """The same as the class with these parameters: the reference's way to write it.
 
         Of an object, a copy that keeps all parameters but those that are given, as
         :meth:`framefold.udf.UDF.with_params`.
         """
-        return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression))
+        return cls(CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression, shifts))
 
     def _changed(self, params: Mapping[str, Any]) -> dict[str, Any]:
         check_names(type(self).__name__, params, self._parameter_names())
@@ -209,7 +220,24 @@ class CoMUDF(UDF):
             return None
         # What comes of the shifts is the same for both, and computed here.
         inner = {"ri": params.ri} if params.ri is not None and params.ri > 0 else {}
-        return {"cy": params.cy, "cx": params.cx, "r": params.r, **inner, "shifts_only": True}
+        region = {"cy": params.cy, "cx": params.cx, "r": params.r, **inner}
+        return {**region, "shifts_only": True, "shifts": self._shifts()}
+
+    def _shifts(self) -> npt.NDArray[np.float64] | None:
+        """The ``shifts``, or None."""
+        shifts = self.params.com_params.shifts
+        return None if shifts is None else as_shifts(type(self).__name__, shifts, 2)
+
+    def _shifts_of_frames(self) -> npt.NDArray[np.float64]:
+        """One shift for each frame that is being processed, or one for all of them."""
+        shifts = self._shifts()
+        if shifts is None or shifts.ndim == 1:
+            return np.zeros((1, 2)) if shifts is None else shifts[np.newaxis]
+        nav = tuple(self.meta.dataset_shape.nav)
+        by_position: npt.NDArray[np.float64] = shifts.reshape((*nav, 2))[
+            tuple(self.meta.coordinates.T)
+        ]
+        return by_position
 
     def _doubts(self, dataset: DataSet) -> list[str]:
         params: CoMParams = self.params.com_params
@@ -270,23 +298,40 @@ class CoMUDF(UDF):
 
     def get_task_data(self) -> dict[str, Any]:
         """The pixels that count, and the weights for their sum and for both moments."""
-        params = self.get_params()
-        cy, cx = self.centre()
         y, x = np.indices(tuple(self.meta.dataset_shape.sig), dtype=np.float64)
-        distance = np.hypot(y - cy, x - cx)
+        inside = self._inside(y, x, (0.0, 0.0))
+        return {"com_params": self.get_params(), "inside": inside, "y": y, "x": x}
+
+    def _inside(self, y: Any, x: Any, shift: Any) -> Any:
+        """Whether pixels at these coordinates count on a frame with this shift."""
+        params, (cy, cx) = self.get_params(), self.centre()
+        distance = np.hypot(y - (cy + shift[0]), x - (cx + shift[1]))
         inside = distance <= params.r
         if params.ri and params.ri > 0:
             inside &= distance > params.ri
-        return {"com_params": params, "inside": inside, "y": y, "x": x}
+        return inside
 
     def process_tile(self, tile: Any) -> None:
         """Add what the tile has to the sum and the moments of its frames."""
         place = self.meta.sig_slice.get()
-        inside = self.task_data.inside[place].reshape(-1)
-        y = self.task_data.y[place].reshape(-1)[inside]
-        x = self.task_data.x[place].reshape(-1)[inside]
+        y = self.task_data.y[place].reshape(-1)
+        x = self.task_data.x[place].reshape(-1)
         moments = self.results.raw_mask_result.reshape((-1, 3))
         rows = tile.reshape((moments.shape[0], -1))
+        if self.params.com_params.shifts is None:
+            inside = self.task_data.inside[place].reshape(-1)
+            self._add_moments(moments, rows, inside, y, x)
+            return
+        rows = to_csr(rows) if is_sparse(rows) else rows
+        shifts = np.broadcast_to(self._shifts_of_frames(), (len(moments), 2))
+        for i, shift in enumerate(shifts):
+            frame = slice(i, i + 1)
+            self._add_moments(moments[frame], rows[frame], self._inside(y, x, shift), y, x)
+
+    @staticmethod
+    def _add_moments(moments: Any, rows: Any, inside: Any, y: Any, x: Any) -> None:
+        """Add the sum and the moments of the pixels that count, frame by frame."""
+        y, x = y[inside], x[inside]
         if is_sparse(rows):
             pixels = to_csr(rows)[:, np.flatnonzero(inside)].astype(moments.dtype)
             moments[:, 0] += np.asarray(pixels.sum(axis=1)).reshape(-1)
@@ -429,13 +474,16 @@ class CoMUDF(UDF):
         if moments is None:  # the kernel gives them
             return self.results.raw_shifts, self.results.raw_com
         cy, cx = self.centre()
-        y, x = center_shifts(moments[:, 0], moments[:, 1], moments[:, 2], cy, cx)
+        centres = np.array([cy, cx]) + self._shifts_of_frames()
+        y, x = center_shifts(
+            moments[:, 0], moments[:, 1], moments[:, 2], centres[:, 0], centres[:, 1]
+        )
         shifts = np.stack([y, x], axis=-1)
         merged = self.meta.get_valid_nav_mask()
         if merged is not None:
             shifts[~merged] = np.nan
         dtype = np.result_type(self.meta.input_dtype, np.float32)
-        return shifts.astype(dtype), (shifts + np.array([cy, cx])).astype(dtype)
+        return shifts.astype(dtype), (shifts + centres).astype(dtype)
 
     def _check_data(self) -> None:
         """Refuse frames and scans that the parameters make no sense for."""
@@ -445,6 +493,9 @@ class CoMUDF(UDF):
                 f"CoMUDF: a centre of mass needs frames with two axes, these have shape "
                 f"{tuple(shape.sig)}; load the data with a two-dimensional signal shape"
             )
+        shifts = self._shifts()
+        if shifts is not None:
+            check_scan(type(self).__name__, shifts, shape)
         regression = _regression(self.get_params().regression)
         if isinstance(regression, RegressionOptions):
             slopes = regression is RegressionOptions.SUBTRACT_LINEAR

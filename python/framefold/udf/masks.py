@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from math import floor
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakKeyDictionary
 
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import BufferDeclaration
+from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.container import MaskContainer, MaskFactories
 from framefold.common.sparse import is_sparse, to_csr, to_dense
 from framefold.common.udf import (
@@ -29,6 +30,7 @@ from framefold.common.udf import (
 )
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf._exact_sums import add
+from framefold.udf._shifts import as_shifts, check_scan
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
@@ -89,11 +91,14 @@ class ApplyMasksUDF(UDF):
     backends
         The array formats of tiles to accept; by default all but the arrays of SciPy.
     shifts
-        How far the masks are moved against each frame, in pixels along each signal axis:
-        ``(y, x)`` for all frames, or AUX data with one pair per frame
-        (``ApplyMasksUDF.aux_data(data, kind='nav', extra_shape=(2,), dtype=int)``). Shifts are
-        truncated to integers. What a mask loses over the edge of the frame does not count. Sums
-        run in double precision, or in the integers of the result.
+        How far the masks are moved against each frame, in pixels along each signal axis: a shift
+        (dy, dx) moves them by (+dy, +dx). One pair for all frames; an array of shape
+        ``(*nav, 2)`` or ``(positions, 2)`` with one pair for each position of the scan, whatever
+        the ROI; or AUX data (``ApplyMasksUDF.aux_data(data, kind='nav', extra_shape=(2,),
+        dtype=int)``). Whole numbers move masks by whole pixels, exactly. Fractions move them by
+        linear interpolation along each axis, with zeros around the mask:
+        ``scipy.ndimage.shift(mask, shift, order=1, mode='grid-constant')``. What a mask loses
+        over the edge of the frame does not count.
 
     Results
     -------
@@ -109,7 +114,8 @@ class ApplyMasksUDF(UDF):
     ------
     InvalidArgumentError
         When a run is planned: if masks and frames differ in shape, or ``mask_count`` is wrong;
-        if constant ``shifts`` are not one finite number per signal axis.
+        if ``shifts`` are not finite numbers, one per signal axis, for all frames or for each
+        position of the scan; if they have fractions and the results are integers.
     """
 
     def __init__(
@@ -125,6 +131,10 @@ class ApplyMasksUDF(UDF):
         **kwargs: Any,
     ) -> None:
         self._container: MaskContainer | None = None
+        if shifts is not None and not isinstance(shifts, AuxBufferWrapper) and np.ndim(shifts) > 1:
+            array = np.asarray(shifts)
+            # What a frame sees is its own shift, as of AUX data.
+            shifts = self.aux_data(array, "nav", array.shape[-1:], array.dtype)
         super().__init__(
             mask_factories=mask_factories,
             use_torch=use_torch,
@@ -139,9 +149,9 @@ class ApplyMasksUDF(UDF):
 
     @property
     def _native_kernel(self) -> str | None:  # type: ignore[override]
-        """The kernel for masks without shifts, as far as it knows their dtype."""
+        """The kernel, as far as it knows the dtype of the masks."""
         preferred = self.params.preferred_dtype
-        if self.params.shifts is not None or self.params.backends is not None:
+        if self.params.backends is not None:
             return None
         if (None if preferred is None else np.dtype(preferred)) not in _NATIVE_PREFERENCES:
             return None
@@ -190,7 +200,18 @@ class ApplyMasksUDF(UDF):
         }
 
     def _native_parameters(self, dtype: np.dtype[Any]) -> dict[str, Any]:
-        return self.kernel_masks()
+        shifts = self._all_shifts()
+        return self.kernel_masks() if shifts is None else {**self.kernel_masks(), "shifts": shifts}
+
+    def _all_shifts(self) -> npt.NDArray[np.float64] | None:
+        """The shifts of all positions, or the one for all frames; before parts are handed out."""
+        given = self._kwargs.get("shifts")
+        n_axes = len(self._checked_masks().sig_shape)
+        if isinstance(given, AuxBufferWrapper):
+            # All in one row is a way to give AUX data.
+            row = given.kind == "nav" and given.data.ndim == 1
+            given = given.raw_data if row else given.data
+        return None if given is None else as_shifts(type(self).__name__, given, n_axes)
 
     def _widened(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # The kernel takes the data as they are; a preference for wider results is met here.
@@ -244,6 +265,7 @@ class ApplyMasksUDF(UDF):
     def get_result_buffers(self) -> dict[str, BufferDeclaration]:
         """One number per frame and mask."""
         masks = self._checked_masks()
+        self._check_shifts()
         return {
             "intensity": self.buffer(
                 kind="nav", extra_shape=(len(masks),), dtype=self._result_dtype(), where="device"
@@ -275,18 +297,27 @@ class ApplyMasksUDF(UDF):
         # NumPy multiplies integers by itself, exactly; the frame is moved instead of the masks.
         if self._on_device and hasattr(frame, "toarray"):
             frame = frame.toarray()
-        if is_sparse(frame):
-            row = _moved(to_csr(frame.reshape((1, -1))), shifts, sig)
-            self.results.intensity[:] = self._products(row, self.meta.sig_slice)[0]
-            return
+        row = to_csr(frame.reshape((1, -1))) if is_sparse(frame) else None
+        total: Any = 0
+        for corner, weight in _corners(shifts):
+            if row is None:
+                moved = self._moved_frame(frame.reshape(sig), corner).reshape((1, -1))
+            else:
+                moved = _moved(row, corner, sig)
+            products = self._products(moved, self.meta.sig_slice)[0]
+            total = total + (products if weight == 1 else products * weight)
+        self.results.intensity[:] = total
+
+    def _moved_frame(self, frame: Any, shifts: Sequence[int]) -> Any:
+        """A frame moved against the masks, by whole pixels."""
         window, source = [], []
-        for shift, length in zip(shifts, sig, strict=True):
+        for shift, length in zip(shifts, frame.shape, strict=True):
             # Cell i of the mask lies on pixel i + shift of the frame.
             window.append(slice(max(0, -shift), max(0, length - max(0, shift))))
             source.append(slice(max(0, shift), max(0, length + min(0, shift))))
-        moved = self.xp.zeros(sig, dtype=self.task_data.dtype)
-        moved[tuple(window)] = frame.reshape(sig)[tuple(source)]
-        self.results.intensity[:] = self._products(moved.reshape((1, -1)), self.meta.sig_slice)[0]
+        moved = self.xp.zeros(frame.shape, dtype=self.task_data.dtype)
+        moved[tuple(window)] = frame[tuple(source)]
+        return moved
 
     @property
     def _on_device(self) -> bool:
@@ -325,7 +356,7 @@ class ApplyMasksUDF(UDF):
         return kernel
 
     def _shifted_products(
-        self, kernel: _engine.ShiftedMasks, frame: Any, shifts: list[int]
+        self, kernel: _engine.ShiftedMasks, frame: Any, shifts: list[float]
     ) -> npt.NDArray[Any]:
         wide: Any = np.complex128 if np.dtype(frame.dtype).kind == "c" else np.float64
         if is_sparse(frame):
@@ -352,16 +383,25 @@ class ApplyMasksUDF(UDF):
         wide: dict[str, type[Any]] = {"b": np.int64, "i": np.int64, "u": np.uint64}
         return np.dtype(wide.get(dtype.kind, dtype))
 
-    def _shifts(self) -> list[int]:
-        given = np.asarray(self.params.shifts).reshape(-1)
-        n_axes = len(self.meta.dataset_shape.sig)
-        if len(given) != n_axes or given.dtype.kind not in "iuf" or not np.isfinite(given).all():
+    def _check_shifts(self) -> None:
+        """Refuse shifts that the run cannot follow."""
+        shifts = self._all_shifts()
+        if shifts is None:
+            return
+        check_scan(type(self).__name__, shifts, self.meta.dataset_shape)
+        result = self._result_dtype()
+        if result.kind in "iu" and (shifts != np.floor(shifts)).any():
             raise InvalidArgumentError(
-                f"{type(self).__name__}: shifts are {given.tolist()}, expected {n_axes} finite "
-                f"numbers, one for each signal axis"
+                f"{type(self).__name__}: shifts have fractions, but results are {result}, which "
+                f"cannot hold sums between those of pixels; round them, or give preferred_dtype="
+                f"'float64'"
             )
+
+    def _shifts(self) -> list[float]:
+        """Those of the frame."""
+        shifts = np.asarray(self.params.shifts, dtype=np.float64).reshape(-1)
         # Anything beyond the frame is as far away as anything else.
-        return [max(-(2**62), min(int(shift), 2**62)) for shift in given]
+        return [max(-(2.0**62), min(float(shift), 2.0**62)) for shift in shifts]
 
     def _checked_masks(self) -> MaskContainer:
         masks = self.masks
@@ -379,6 +419,22 @@ def _sparse_products(rows: Any, masks: MaskContainer, sig_slice: Any) -> npt.NDA
     form = "scipy.sparse.csr" if masks.use_sparse else False
     columns = masks.get_for_sig_slice(sig_slice, dtype=rows.dtype, sparse_backend=form)
     return to_dense(rows @ columns)
+
+
+def _corners(shifts: Sequence[float]) -> list[tuple[tuple[int, ...], float]]:
+    """Shifts by whole pixels whose products, each times a weight, add up to those in between."""
+    corners: list[tuple[tuple[int, ...], float]] = [((), 1.0)]
+    for shift in shifts:
+        first = floor(shift)
+        fraction = shift - first
+        parts = [(first, 1 - fraction), (first + 1, fraction)]
+        corners = [
+            ((*corner, at), weight * part)
+            for corner, weight in corners
+            for at, part in parts
+            if part > 0
+        ]
+    return corners
 
 
 def _moved(row: Any, shifts: Sequence[int], sig: tuple[int, ...]) -> Any:

@@ -71,7 +71,7 @@ impl Item {
                     parameters.set(name, Value::Switch(true))?;
                 }
                 ParameterKind::Switch => {}
-                ParameterKind::Arrays => {
+                ParameterKind::Arrays | ParameterKind::Array => {
                     arrays.extend(given::<PathBuf>(matches, option).map(|p| (name, p.clone())));
                 }
                 ParameterKind::DType
@@ -190,7 +190,7 @@ pub(super) fn argument(parameter: &'static Parameter) -> Option<Arg> {
     };
     let kind = parameter.kind;
     let parser = match kind {
-        ParameterKind::Arrays => value_parser!(PathBuf),
+        ParameterKind::Arrays | ParameterKind::Array => value_parser!(PathBuf),
         _ => ValueParser::new(move |text: &str| kind.parse(text)),
     };
     Some(
@@ -212,7 +212,7 @@ fn value_name(parameter: &Parameter) -> &'static str {
         (ParameterKind::Switch, _) => "SWITCH",
         (ParameterKind::Disks, _) => "[CY,CX,]R",
         (ParameterKind::Rings, _) => "[CY,CX,]RI,RO",
-        (ParameterKind::Arrays, _) => "NAME.npy",
+        (ParameterKind::Arrays | ParameterKind::Array, _) => "NAME.npy",
         (ParameterKind::Counts, _) => "N,…",
     }
 }

@@ -8,21 +8,23 @@ mod small;
 mod sparse;
 
 use crate::dispatch::dispatch_dtype;
-use crate::entries::{Pixels, dense_or_sparse};
+use crate::entries::{Entries, Pixels, dense_or_sparse};
 use crate::nav::NavRows;
 use crate::reductions::masks::geometry::{RowSpans, row_spans};
 use crate::row::{DefaultValue, Look, Parameter, ParameterKind, Reduction};
+use crate::shifts::Shifts;
 use columns::{Band, Columns, FrameSums};
 use framefold_core::{
-    Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, JobMeta, Merger,
-    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice, SourceInfo, Tile,
-    TilePosition, TypedVec, Udf, memory,
+    Accumulator, Array, BufferDecl, BufferKind, BufferUse, CsrTile, DType, Error, FramesView,
+    JobMeta, Merger, NativeArray, Partial, Partition, Requirements, Result, RunMeta, SigSlice,
+    SourceInfo, Tile, TilePosition, TypedVec, Udf, memory,
 };
 use framefold_simd::{Simd, run};
 use mass::{BAND_ROWS, ColumnSum, Mass, Moment};
 use rectangles::{Rectangle, rectangles};
 use region::Region;
 use sparse::Moments;
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(super) const ROW: Reduction = Reduction::new(
@@ -38,6 +40,7 @@ pub(super) const ROW: Reduction = Reduction::new(
             scan_rotation: parameters.number("scan_rotation")?.unwrap_or(0.0),
             flip_y: parameters.switch("flip_y")?,
             shifts_only: parameters.switch("shifts_only")?,
+            shifts: parameters.shifts()?.map(Arc::new),
         }))
     },
 )
@@ -86,6 +89,14 @@ pub(super) const ROW: Reduction = Reduction::new(
         "whether to give raw_com and raw_shifts alone",
     )
     .without_option(),
+    Parameter::new(
+        "shifts",
+        ParameterKind::Array,
+        DefaultValue::Nothing,
+        "how far the reference point is moved: DY,DX for all frames or for each position of the \
+         scan, in an array of shape (2), (positions, 2) or (scan axes, 2)",
+    )
+    .with_unit("px"),
 ]);
 
 const MIDDLE: DefaultValue = DefaultValue::Found("the middle of the frame");
@@ -103,7 +114,8 @@ const MIDDLE: DefaultValue = DefaultValue::Found("the middle of the frame");
 /// | `magnitude` | – | its length |
 ///
 /// A frame whose pixels sum to zero has its centre of mass at (`cy`, `cx`). Pixels outside of the
-/// ring are not looked at: NaN there does no harm. Row sums of integers are exact.
+/// ring are not looked at: NaN there does no harm. Row sums of integers are exact. With `shifts`,
+/// (`cy`, `cx`) is moved for each frame, wherever it is meant above.
 #[derive(Clone, Debug)]
 pub struct Com {
     /// The row of the reference point and of the centre of the ring; half of the rows, rounded
@@ -122,6 +134,8 @@ pub struct Com {
     pub flip_y: bool,
     /// Whether to give `raw_com` and `raw_shifts` alone, for those who compute the rest themselves.
     pub shifts_only: bool,
+    /// How far (`cy`, `cx`), and the ring around it, are moved on each frame.
+    pub shifts: Option<Arc<Shifts>>,
 }
 
 impl Default for Com {
@@ -134,6 +148,7 @@ impl Default for Com {
             scan_rotation: 0.0,
             flip_y: false,
             shifts_only: false,
+            shifts: None,
         }
     }
 }
@@ -150,7 +165,31 @@ struct Geometry {
     cx: f64,
 }
 
+/// The reference point of each frame of a run.
+#[derive(Clone, Debug)]
+struct Centres {
+    fixed: [f64; 2],
+    shifts: Option<Arc<Shifts>>,
+    job: JobMeta,
+}
+
+impl Centres {
+    /// That of the frame of this number among the selected ones.
+    fn of(&self, frame: usize) -> Result<[f64; 2]> {
+        let ([cy, cx], Some(shifts)) = (self.fixed, &self.shifts) else { return Ok(self.fixed) };
+        match *shifts.at(self.job.position(frame))? {
+            [dy, dx] => Ok([cy + dy, cx + dx]),
+            ref other => Err(Error::bug(format!("a shift {other:?} of a centre of mass"))),
+        }
+    }
+}
+
 impl Com {
+    fn centres(&self, geometry: Geometry, job: &JobMeta) -> Centres {
+        let fixed = [geometry.cy, geometry.cx];
+        Centres { fixed, shifts: self.shifts.clone(), job: job.clone() }
+    }
+
     fn geometry(&self, job: &JobMeta) -> Result<Geometry> {
         check_frames(job.shape.sig(), job.input_dtype)?;
         let &[rows, columns] = job.shape.sig() else {
@@ -169,6 +208,9 @@ impl Com {
             if !value.is_finite() {
                 return Err(Error::invalid(format!("{name} is {value}, not a finite number")));
             }
+        }
+        if let Some(shifts) = &self.shifts {
+            shifts.check(&job.shape)?;
         }
         Ok(Geometry { rows, columns, cy, cx })
     }
@@ -233,10 +275,15 @@ impl Udf for Com {
         let shape = [geometry.rows, geometry.columns];
         let centre = [geometry.cy, geometry.cx];
         let ri = (self.ri > 0.0).then_some(self.ri);
+        let follows = self.shifts.is_some() && !(self.r.is_infinite() && ri.is_none());
         Ok(dispatch_dtype!(
             real run.job.input_dtype, T => Box::new(Worker::<T> {
                 shape,
+                radii: (self.r, ri),
                 centre,
+                centres: self.centres(geometry, &run.job),
+                follows,
+                first: partition.frames.start,
                 moments: Moments::new(Region::new(shape, centre, self.r, ri)),
                 pixels: Pixels::default(),
                 spans: row_spans(shape, centre, self.r, ri)?,
@@ -252,7 +299,7 @@ impl Udf for Com {
         let geometry = self.geometry(&run.job)?;
         Ok(Box::new(Merged {
             com: self.clone(),
-            centre: [geometry.cy, geometry.cx],
+            centres_of_frames: self.centres(geometry, &run.job),
             dtype: DType::promote(run.job.input_dtype, DType::F32),
             centres: NavRows::new(CENTRES, DType::F64, run, &[2])?,
         }))
@@ -261,7 +308,15 @@ impl Udf for Com {
 
 struct Worker<T: Mass> {
     shape: [usize; 2],
+    /// The outer radius of the region to look at, and the inner one.
+    radii: (f64, Option<f64>),
+    /// Where its centre is now.
     centre: [f64; 2],
+    centres: Centres,
+    /// Whether the region is another one for each frame.
+    follows: bool,
+    /// The number of the partition's first frame.
+    first: usize,
     /// What to look at in sparse tiles.
     moments: Moments,
     pixels: Pixels,
@@ -308,13 +363,30 @@ impl Bands {
     }
 }
 
-impl<T: Mass> Accumulator for Worker<T> {
-    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
-        let frames = T::view(tile.frames())?;
-        let slice = tile.position.sig;
+impl<T: Mass> Worker<T> {
+    /// Looks at the region around the reference point of the frame of this number.
+    fn follow(&mut self, frame: usize) -> Result<()> {
+        let centre = self.centres.of(frame)?;
+        if centre != self.centre {
+            let (r, ri) = self.radii;
+            self.spans = row_spans(self.shape, centre, r, ri)?;
+            self.moments.set_region(Region::new(self.shape, centre, r, ri));
+            self.bands = Bands::default();
+            self.centre = centre;
+        }
+        Ok(())
+    }
+
+    /// Adds the part of some frames that lies in a slice; `which` of the partition they are.
+    fn add(
+        &mut self,
+        frames: FramesView<'_, T>,
+        slice: &SigSlice,
+        which: Range<usize>,
+    ) -> Result<()> {
         let bands = self.bands.of(slice, &self.spans)?;
         let (width, first_column) = (slice.shape()[1], slice.origin()[1]);
-        let sums = &mut self.sums[tile.position.in_partition.clone()];
+        let sums = &mut self.sums[which];
         if let [Band { first_row, is_whole: true, .. }] = *bands
             && small::are_small::<T>(slice.shape()[0], width)
         {
@@ -340,28 +412,64 @@ impl<T: Mass> Accumulator for Worker<T> {
         );
         Ok(())
     }
+}
+
+impl<T: Mass> Accumulator for Worker<T> {
+    fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
+        let frames = T::view(tile.frames())?;
+        let TilePosition { sig, in_partition, frames: numbers } = &tile.position;
+        if !self.follows {
+            return self.add(frames, sig, in_partition.clone());
+        }
+        for (i, number) in numbers.clone().enumerate() {
+            self.follow(number)?;
+            let cells = frames.frame(i);
+            let frame = FramesView::try_new(cells, 1, cells.len(), cells.len())?;
+            let place = in_partition.start + i;
+            self.add(frame, sig, place..place + 1)?;
+        }
+        Ok(())
+    }
 
     fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
-        let entries = self.pixels.entries::<T>(tile, position.sig, &self.shape)?;
-        let sums = &mut self.sums[position.in_partition.clone()];
-        self.moments.add_tile(Simd::best(), entries, sums)
+        // Entries borrow what the region is no part of.
+        let mut pixels = std::mem::take(&mut self.pixels);
+        let entries = pixels.entries::<T>(tile, position.sig, &self.shape)?;
+        let which = position.in_partition.clone();
+        if self.follows {
+            for (i, number) in position.frames.clone().enumerate() {
+                self.follow(number)?;
+                let (columns, values) = entries.frames(i..i + 1);
+                let starts = [0, columns.len()];
+                let entries = Entries::new(&starts, columns, values);
+                let place = which.start + i;
+                let sums = &mut self.sums[place..place + 1];
+                self.moments.add_tile(Simd::best(), entries, sums)?;
+            }
+        } else {
+            self.moments.add_tile(Simd::best(), entries, &mut self.sums[which])?;
+        }
+        self.pixels = pixels;
+        Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {
-        let centre = |sums: &FrameSums<<T::Sum as ColumnSum>::Moment>| {
-            [
-                sums.by_row.over(sums.plain).unwrap_or(self.centre[0]),
-                sums.by_column.over(sums.plain).unwrap_or(self.centre[1]),
-            ]
-        };
-        let centres = memory::collected(self.sums.iter().map(centre))?.into_flattened();
+        let mut centres = memory::with_room(self.sums.len())?;
+        for (frame, sums) in (self.first..).zip(&self.sums) {
+            let of = |sum: &<T::Sum as ColumnSum>::Moment| sum.over(sums.plain);
+            centres.push(match (of(&sums.by_row), of(&sums.by_column)) {
+                (Some(y), Some(x)) => [y, x],
+                _ => self.centres.of(frame)?,
+            });
+        }
+        let centres = centres.into_flattened();
         Ok(Partial::new().with(CENTRES, NativeArray::try_new(&[self.sums.len(), 2], centres)?))
     }
 }
 
 struct Merged {
     com: Com,
-    centre: [f64; 2],
+    centres_of_frames: Centres,
     dtype: DType,
     centres: NavRows,
 }
@@ -393,26 +501,37 @@ impl Merged {
         Vec<T>: Into<TypedVec>,
     {
         let (centres, _) = centres.as_slice::<f64>()?.as_chunks::<2>();
-        let [cy, cx] = self.centre;
+        let fixed = self.centres_of_frames.fixed;
+        let mut moved = Vec::new();
+        if self.com.shifts.is_some() {
+            memory::make_room(&mut moved, centres.len())?;
+            for frame in 0..centres.len() {
+                moved.push(self.centres_of_frames.of(frame)?);
+            }
+        }
         let to_scan = self.com.to_scan();
-        let shift = |&[y, x]: &[f64; 2]| [y - cy, x - cx];
-        let field = |centre: &[f64; 2]| to_scan(shift(centre));
-        let vectors = |vector: &dyn Fn(&[f64; 2]) -> [f64; 2]| {
-            let vectors = memory::collected(centres.iter().map(|c| vector(c).map(round)))?;
+        let shift = |i: usize, &[y, x]: &[f64; 2]| {
+            let [cy, cx] = moved.get(i).copied().unwrap_or(fixed);
+            [y - cy, x - cx]
+        };
+        let field = |i: usize, centre: &[f64; 2]| to_scan(shift(i, centre));
+        let vectors = |vector: &dyn Fn(usize, &[f64; 2]) -> [f64; 2]| {
+            let all = centres.iter().enumerate().map(|(i, c)| vector(i, c).map(round));
+            let vectors = memory::collected(all)?;
             NativeArray::try_new(&[centres.len(), 2], vectors.into_flattened()).map(Array::from)
         };
-        let numbers = |number: &dyn Fn(&[f64; 2]) -> f64| {
-            let numbers = memory::collected(centres.iter().map(|c| round(number(c))))?;
-            NativeArray::try_new(&[centres.len()], numbers).map(Array::from)
+        let numbers = |number: &dyn Fn(usize, &[f64; 2]) -> f64| {
+            let all = centres.iter().enumerate().map(|(i, c)| round(number(i, c)));
+            NativeArray::try_new(&[centres.len()], memory::collected(all)?).map(Array::from)
         };
-        let mut results = vec![vectors(&|centre| *centre)?, vectors(&shift)?];
+        let mut results = vec![vectors(&|_, centre| *centre)?, vectors(&shift)?];
         if !self.com.shifts_only {
             results.extend([
                 vectors(&field)?,
-                numbers(&|centre| field(centre)[0])?,
-                numbers(&|centre| field(centre)[1])?,
-                numbers(&|centre| {
-                    let [y, x] = field(centre);
+                numbers(&|i, centre| field(i, centre)[0])?,
+                numbers(&|i, centre| field(i, centre)[1])?,
+                numbers(&|i, centre| {
+                    let [y, x] = field(i, centre);
                     y.hypot(x)
                 })?,
             ]);

@@ -7,6 +7,7 @@ pub(crate) mod geometry;
 mod given;
 mod lanes;
 mod many;
+mod moved;
 mod number;
 mod product;
 mod rows;
@@ -21,17 +22,19 @@ use crate::dispatch::dispatch_dtype;
 use crate::entries::{Pixels, dense_or_sparse};
 use crate::nav::NavRows;
 use crate::row::{DefaultValue, Parameter, ParameterKind, Reduction};
+use crate::shifts::Shifts;
 use crate::total::convert;
 use framefold_core::{
     Accumulator, BufferDecl, BufferKind, Complex128, CsrTile, DType, Error, JobMeta, Merger,
-    NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, TilePosition,
-    TilingScheme, Udf, memory,
+    Method, NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile,
+    TilePosition, TilingScheme, Udf, memory,
 };
 use framefold_simd::Simd;
+use moved::Movable;
 use product::Product;
 use rows::{Pixel, rows_per_frame};
+use shifted::Mover;
 use stack::{MaskStack, Weights};
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 pub(super) const ROW: Reduction = Reduction::new(
@@ -83,6 +86,14 @@ pub(super) const ROW: Reduction = Reduction::new(
         "the shape of the masks, for one array of all of them",
     )
     .without_option(),
+    Parameter::new(
+        "shifts",
+        ParameterKind::Array,
+        DefaultValue::Nothing,
+        "how far the masks are moved: DY,DX for all frames or for each position of the scan, in an \
+         array of shape (2), (positions, 2) or (scan axes, 2); fractions are interpolated",
+    )
+    .with_unit("px"),
 ]);
 
 /// Multiplies each selected frame with each mask of a stack and sums the products: the buffer
@@ -96,10 +107,15 @@ pub(super) const ROW: Reduction = Reduction::new(
 #[derive(Clone, Debug)]
 pub struct Masks {
     stack: Arc<MaskStack>,
+    shifts: Option<Arc<Shifts>>,
 }
 
 /// So many frames share one reading of a part of the masks from memory.
 const TILE_DEPTH: usize = 64;
+
+/// The same if masks are moved, which takes whole frames, and the most memory for them.
+const SHIFTED_DEPTH: usize = 24;
+const SHIFTED_BYTES: usize = 32 << 20;
 
 const INTENSITY: &str = "intensity";
 
@@ -109,7 +125,7 @@ impl Masks {
     /// # Errors
     /// `InvalidArgument` if there is no mask, or `masks` has fewer than two axes.
     pub fn try_new(masks: NativeArray) -> Result<Self> {
-        Ok(Masks { stack: Arc::new(MaskStack::try_new(masks)?) })
+        Ok(Masks { stack: Arc::new(MaskStack::try_new(masks)?), shifts: None })
     }
 
     /// Applies a sparse stack of masks, given as compressed rows: the values of mask `m` are
@@ -130,7 +146,15 @@ impl Masks {
         values: NativeArray,
     ) -> Result<Self> {
         let stack = MaskStack::try_new_sparse(sig_shape, starts, pixels, values)?;
-        Ok(Masks { stack: Arc::new(stack) })
+        Ok(Masks { stack: Arc::new(stack), shifts: None })
+    }
+
+    /// The same masks, moved by `shifts`: cell `i` of a mask lies on pixel `i + shift` of the
+    /// frame, and what lies outside of the frame does not count. Fractions of a pixel move a mask
+    /// by linear interpolation along each axis, with zeros around it.
+    #[must_use]
+    pub fn with_shifts(self, shifts: Shifts) -> Self {
+        Masks { shifts: Some(Arc::new(shifts)), ..self }
     }
 
     /// The number of masks.
@@ -173,11 +197,24 @@ impl Udf for Masks {
             // Every pixel counts then, even if it is zero.
             false => Requirements::native_tiles(),
         };
-        Ok(Requirements { tile_depth, framewise: true, by_rows: true, ..requirements })
+        let requirements =
+            Requirements { tile_depth, framewise: true, by_rows: true, ..requirements };
+        Ok(match self.shifts {
+            None => requirements,
+            Some(_) => Requirements {
+                method: Method::Frame,
+                tile_depth: Some(SHIFTED_DEPTH),
+                tile_bytes: Some(SHIFTED_BYTES),
+                ..requirements
+            },
+        })
     }
 
     fn buffers(&self, job: &JobMeta) -> Result<Vec<BufferDecl>> {
         self.check_shape(job.shape.sig())?;
+        if let Some(shifts) = &self.shifts {
+            shifts.check(&job.shape)?;
+        }
         Ok(vec![
             BufferDecl::new(INTENSITY, BufferKind::Nav, self.result_dtype(job))
                 .with_extra_shape(&[self.n_masks()]),
@@ -196,7 +233,12 @@ impl Udf for Masks {
         Ok(dispatch_dtype!(run.job.input_dtype, T => {
             let product = Product::try_new::<T>(simd, &stack, partition.n_frames())?;
             let pixels = Pixels::default();
-            Box::new(Worker::<T> { stack, tiling, pixels, product, dtype, cell: PhantomData })
+            let moving = self.shifts.as_ref().map(|shifts| Moving::<T> {
+                shifts: Arc::clone(shifts),
+                job: run.job.clone(),
+                mover: Mover::default(),
+            });
+            Box::new(Worker::<T> { stack, tiling, pixels, product, dtype, moving })
         }))
     }
 
@@ -206,19 +248,42 @@ impl Udf for Masks {
     }
 }
 
-struct Worker<T: Pixel> {
+struct Worker<T: Movable> {
     stack: Arc<MaskStack>,
     tiling: Arc<TilingScheme>,
     pixels: Pixels,
     product: Product,
     dtype: DType,
-    cell: PhantomData<T>,
+    moving: Option<Moving<T>>,
 }
 
-impl<T: Pixel> Accumulator for Worker<T> {
+/// What it takes to move masks.
+struct Moving<T: Movable> {
+    shifts: Arc<Shifts>,
+    job: JobMeta,
+    mover: Mover<T>,
+}
+
+impl<T: Movable> Moving<T> {
+    /// Knows the shifts of the frames of a tile.
+    fn set(&mut self, position: &TilePosition<'_>) -> Result<&mut Mover<T>> {
+        let Moving { shifts, job, mover } = self;
+        mover.set_shifts(position.frames.clone().map(|frame| shifts.at(job.position(frame))))?;
+        Ok(mover)
+    }
+}
+
+impl<T: Movable> Accumulator for Worker<T> {
     fn process(&mut self, tile: &Tile<'_>) -> Result<()> {
         let frames = T::view(tile.frames())?;
         let first = tile.position.in_partition.start;
+        if let Some(moving) = &mut self.moving {
+            if frames.frame_len() != self.tiling.sig_shape().iter().product() {
+                return Err(Error::bug("masks are moved on parts of frames"));
+            }
+            let mover = moving.set(&tile.position)?;
+            return mover.add(&mut self.product, frames, first, &self.stack);
+        }
         let mut start = 0;
         for run in tile.position.sig.runs(self.tiling.sig_shape()) {
             let cells = start..start + run.len();
@@ -231,7 +296,14 @@ impl<T: Pixel> Accumulator for Worker<T> {
     fn process_csr(&mut self, position: &TilePosition<'_>, tile: &CsrTile<'_>) -> Result<()> {
         let sig_shape = self.tiling.sig_shape();
         let entries = self.pixels.entries::<T>(tile, position.sig, sig_shape)?;
-        self.product.add_entries(entries, position.in_partition.start, &self.stack)
+        let first = position.in_partition.start;
+        match &mut self.moving {
+            None => self.product.add_entries(entries, first, &self.stack),
+            Some(moving) => {
+                let mover = moving.set(position)?;
+                mover.add_entries(&mut self.product, entries, first, &self.stack)
+            }
+        }
     }
 
     fn finish(self: Box<Self>) -> Result<Partial> {

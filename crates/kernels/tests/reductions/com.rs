@@ -1,11 +1,12 @@
 //! The centre of mass.
 
 use crate::support::{check, dataset, run};
-use framefold_core::{Complex64, DType, Dataset, ErrorKind};
-use framefold_kernels::Com;
+use framefold_core::{Complex64, DType, Dataset, ErrorKind, NativeArray};
+use framefold_kernels::{Com, Shifts};
 use framefold_testkit::cases_of;
 use framefold_testkit::oracle::{self, ComOptions};
 use proptest::prelude::*;
+use std::sync::Arc;
 
 fn real() -> Vec<DType> {
     DType::all().filter(|dtype| !dtype.is_complex()).collect()
@@ -32,8 +33,30 @@ proptest! {
     #[test]
     fn equals_its_definition(case in cases_of(real(), 2..3), options in options()) {
         let ComOptions { cy, cx, r, ri, scan_rotation, flip_y } = options;
-        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y, shifts_only: false };
+        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y, ..Com::default() };
         check(&udf, &case, false, true, |frames| oracle::com(frames, &options)).unwrap();
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_shift_moves_the_reference_point(
+        case in cases_of(real(), 2..3),
+        options in options(),
+        shift in prop::array::uniform2(-3.5..3.5),
+    ) {
+        let ComOptions { cy, cx, r, ri, scan_rotation, flip_y } = options;
+        let (rows, columns) = (case.sig[0], case.sig[1]);
+        let n_frames = case.dataset().unwrap().shape().n_frames();
+        let each = NativeArray::try_new(&[n_frames, 2], shift.repeat(n_frames)).unwrap();
+        let shifts = Some(Arc::new(Shifts::try_new(each).unwrap()));
+        let udf = Com { cy, cx, r, ri, scan_rotation, flip_y, shifts, ..Com::default() };
+        let moved = ComOptions {
+            cy: Some(cy.unwrap_or((rows / 2) as f64) + shift[0]),
+            cx: Some(cx.unwrap_or((columns / 2) as f64) + shift[1]),
+            ..options
+        };
+        check(&udf, &case, false, true, |frames| oracle::com(frames, &moved)).unwrap();
     }
 }
 

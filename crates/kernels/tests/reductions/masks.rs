@@ -2,7 +2,7 @@
 
 use crate::support::{check, dataset, run};
 use framefold_core::{Complex64, DType, ErrorKind, NativeArray};
-use framefold_kernels::{Masks, disk};
+use framefold_kernels::{Masks, Shifts, disk};
 use framefold_testkit::{Values, cases, oracle, random_values};
 use proptest::prelude::*;
 
@@ -21,6 +21,28 @@ proptest! {
         let masks = NativeArray::try_new(&shape, cells).unwrap();
         let udf = Masks::try_new(masks.clone()).unwrap();
         check(&udf, &case, false, false, |frames| Ok(vec![oracle::masks(frames, &masks)?])).unwrap();
+    }
+}
+
+proptest! {
+    /// Where they lie is compared with NumPy and SciPy in `tests/test_shifts.py`.
+    #[test]
+    fn masks_that_are_shifted_by_nothing_are_those_that_are_not(
+        case in cases(),
+        n_masks in prop_oneof![1usize..7, 7usize..20],
+        dtype in prop::sample::select(DType::all().collect::<Vec<_>>()),
+        seed in any::<u64>(),
+        each in any::<bool>(),
+    ) {
+        let shape = [&[n_masks], &case.sig[..]].concat();
+        let cells = random_values(dtype, shape.iter().product(), Values::Counts, seed);
+        let masks = NativeArray::try_new(&shape, cells).unwrap();
+        let n_axes = case.sig.len();
+        let n_frames = case.dataset().unwrap().shape().n_frames();
+        let shape = if each { vec![n_frames, n_axes] } else { vec![n_axes] };
+        let shifts = Shifts::try_new(NativeArray::zeros(DType::I64, &shape)).unwrap();
+        let udf = Masks::try_new(masks.clone()).unwrap().with_shifts(shifts);
+        check(&udf, &case, true, false, |frames| Ok(vec![oracle::masks(frames, &masks)?])).unwrap();
     }
 }
 

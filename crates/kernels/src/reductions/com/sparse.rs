@@ -31,6 +31,11 @@ impl Moments {
         Moments { region, values: Vec::new() }
     }
 
+    /// From now on of the pixels of another region.
+    pub(super) fn set_region(&mut self, region: Region) {
+        self.region = region;
+    }
+
     /// Adds each frame of a tile, whose columns are pixels of the frame, to its sums.
     ///
     /// # Errors

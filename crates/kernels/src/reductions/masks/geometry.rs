@@ -96,9 +96,13 @@ fn chord(columns: usize, dy: f64, cx: f64, r: f64) -> Range<usize> {
         let dx = column as f64 - cx;
         dx * dx + dy * dy <= r * r
     };
-    // Columns further away than the radius, and a bit for rounding, need not be looked at.
-    let margin = 2.0 + (cx.abs() + r) * (4.0 * f64::EPSILON);
-    let near = (cx - r - margin) as usize..columns.min((cx + r + margin) as usize);
+    // Columns further away than half of the chord, and a bit for rounding, need not be looked at.
+    let half = match (r * r, dy * dy) {
+        (outer, row) if outer.is_finite() => (outer - row).max(0.0).sqrt(),
+        _ => r,
+    };
+    let margin = 2.0 + cx.abs() * (4.0 * f64::EPSILON) + r * (4.0 * f64::EPSILON.sqrt());
+    let near = (cx - half - margin) as usize..columns.min((cx + half + margin) as usize);
     // Distances shrink towards the centre and then grow, so the columns inside are one run.
     match (near.clone().find(|&c| inside(c)), near.rev().find(|&c| inside(c))) {
         (Some(first), Some(last)) => first..last + 1,

@@ -14,6 +14,15 @@ impl Masks {
     /// # Errors
     /// `InvalidArgument` if there is none, or one does not fit frames of that shape.
     pub fn from_parameters(parameters: &mut Parameters, sig_shape: &[usize]) -> Result<Self> {
+        let shifts = parameters.shifts()?;
+        let masks = Self::unshifted(parameters, sig_shape)?;
+        Ok(match shifts {
+            Some(shifts) => masks.with_shifts(shifts),
+            None => masks,
+        })
+    }
+
+    fn unshifted(parameters: &mut Parameters, sig_shape: &[usize]) -> Result<Self> {
         let mut arrays = parameters.arrays("masks")?;
         let rows = (parameters.counts("starts")?, parameters.counts("pixels")?);
         let shape = parameters.counts("sig_shape")?;

@@ -85,11 +85,6 @@ impl Product {
         Ok(Product { simd, blocks, totals, n_products, values: Vec::new() })
     }
 
-    /// Begins again.
-    pub(super) fn clear(&mut self) {
-        self.totals.fill(0.0);
-    }
-
     /// Adds the products of the `cells` of each frame with the pixels `run` of each mask. The
     /// first of `frames` is number `first` of the partition.
     pub(super) fn add<T: Pixel>(

@@ -1,17 +1,223 @@
-//! Products of single frames with masks that lie elsewhere on each of them.
+//! Products with masks that lie elsewhere on each frame.
 //!
-//! The frame is moved, so that its pixels lie under those of the masks. All sums run in double
-//! precision, so those of integers are exact up to 2^53; their order follows from the shape of a
-//! frame alone.
+//! Frames are moved, a block of some frames and some pixels of the masks at a time, so that they
+//! lie under those of the masks; then they are multiplied as any others. So a block of the masks is
+//! read once for several frames, whatever their shifts are, and each sum is in the order in which
+//! it is without shifts.
 
+use super::moved::{Axis, Lines, Movable, Moved};
 use super::product::Product;
 use super::rows::Pixel;
+use super::stack::{MaskStack, Weights};
 use super::{Masks, combined};
 use crate::entries::Entries;
-use framefold_core::{Complex64, Complex128, Error, FramesView, Result, memory, stray_column};
+use framefold_core::{Complex64, Complex128, Error, FramesView, Result, memory};
 use framefold_simd::Simd;
 use std::ops::Range;
-use std::sync::{Mutex, PoisonError};
+
+/// A block for few masks: frames and pixels, as in the loops of [`super::few`].
+const FEW: [usize; 2] = [super::few::ROWS, super::few::PIXELS];
+
+/// The same for many masks.
+const MANY: [usize; 2] = [super::many::ROWS, super::many::PIXELS];
+
+/// Keeps the same pixel of several frames out of the same set of the cache.
+const GAP: usize = 32;
+
+/// Moves the frames of tiles and multiplies them.
+#[derive(Default)]
+pub(super) struct Mover<T: Movable> {
+    /// The shifts of the frames of a tile.
+    axes: Vec<Axis>,
+    lines: Lines,
+    /// A block of frames that are moved by whole pixels.
+    cells: Vec<T>,
+    /// The same for other shifts.
+    between: Vec<T::Between>,
+    starts: Vec<usize>,
+    columns: Vec<u32>,
+    values: Vec<T::Wide>,
+}
+
+impl<T: Movable> Mover<T> {
+    /// Takes the shifts of the frames of the next tile, one after the other, all of their axes.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for them.
+    pub(super) fn set_shifts<'s>(
+        &mut self,
+        shifts: impl Iterator<Item = Result<&'s [f64]>>,
+    ) -> Result<()> {
+        self.axes.clear();
+        for shift in shifts {
+            let shift = shift?;
+            memory::make_room(&mut self.axes, shift.len())?;
+            self.axes.extend(shift.iter().map(|&shift| Axis::new(shift)));
+        }
+        Ok(())
+    }
+
+    /// Adds the products of whole frames with masks that are moved by the shifts. The first of
+    /// `frames` is number `first` of the partition.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for a block; `Bug` if there are not as many shifts as frames.
+    pub(super) fn add(
+        &mut self,
+        product: &mut Product,
+        frames: FramesView<'_, T>,
+        first: usize,
+        stack: &MaskStack,
+    ) -> Result<()> {
+        let Mover { axes, lines, cells, between, .. } = self;
+        let sig = stack.sig_shape();
+        let n_pixels = frames.frame_len();
+        check(axes, frames.depth(), sig)?;
+        let [n_frames, block_pixels] = match stack.weights() {
+            Weights::Single(columns) if columns.are_few() => FEW,
+            Weights::Double(columns) if columns.are_few() => FEW,
+            Weights::Single(_) | Weights::Double(_) => MANY,
+            // These know where they have pixels.
+            Weights::Sparse(_) => [1, n_pixels],
+        };
+        for start in (0..frames.depth()).step_by(n_frames) {
+            let which = start..frames.depth().min(start + n_frames);
+            let axes = &axes[which.start * sig.len()..which.end * sig.len()];
+            let whole = axes.iter().all(Axis::is_whole);
+            let block = Block { frames, which, axes, sig, first, stack };
+            for start in (0..n_pixels).step_by(block_pixels) {
+                let pixels = start..n_pixels.min(start + block_pixels);
+                if whole {
+                    block.add(
+                        product,
+                        pixels,
+                        lines,
+                        cells,
+                        |moved, frame, pixels, _, under| {
+                            moved.copy(frame, pixels, under);
+                            Ok(())
+                        },
+                    )?;
+                } else {
+                    block.add(
+                        product,
+                        pixels,
+                        lines,
+                        between,
+                        |moved, frame, pixels, l, under| moved.blend(frame, pixels, l, under),
+                    )?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The same for the entries of sparse frames, whose columns are pixels of the frame.
+    ///
+    /// # Errors
+    /// As [`Mover::add`]; `BadFile` if a column lies outside of the frame.
+    pub(super) fn add_entries(
+        &mut self,
+        product: &mut Product,
+        entries: Entries<'_, T>,
+        first: usize,
+        stack: &MaskStack,
+    ) -> Result<()> {
+        let Mover { axes, lines, starts, columns, values, .. } = self;
+        let sig = stack.sig_shape();
+        check(axes, entries.depth(), sig)?;
+        starts.clear();
+        columns.clear();
+        values.clear();
+        memory::push(starts, 0)?;
+        for ((cells, cell_values), axes) in entries.by_frame().zip(axes.chunks_exact(sig.len())) {
+            let moved = Moved { simd: Simd::best(), sig, axes };
+            for (&column, value) in cells.iter().zip(cell_values) {
+                moved.cells(column, lines)?;
+                memory::make_room(columns, lines.len())?;
+                memory::make_room(values, lines.len())?;
+                for &(cell, weight) in &*lines {
+                    // As the columns of a frame, those of the masks have 32 bits.
+                    let Ok(cell) = u32::try_from(cell) else { continue };
+                    columns.push(cell);
+                    values.push(times(value.wide(), weight));
+                }
+            }
+            memory::push(starts, columns.len())?;
+        }
+        product.add_entries(Entries::new(starts, columns, values), first, stack)
+    }
+}
+
+/// Some frames of a tile.
+struct Block<'a, T> {
+    frames: FramesView<'a, T>,
+    which: Range<usize>,
+    /// Their shifts.
+    axes: &'a [Axis],
+    sig: &'a [usize],
+    /// The number of the tile's first frame in the partition.
+    first: usize,
+    stack: &'a MaskStack,
+}
+
+impl<T: Movable> Block<'_, T> {
+    /// Adds the products of what `fill` finds under the `pixels` of the masks.
+    fn add<U: Pixel>(
+        &self,
+        product: &mut Product,
+        pixels: Range<usize>,
+        lines: &mut Lines,
+        scratch: &mut Vec<U>,
+        fill: impl Fn(&Moved<'_>, &[T], Range<usize>, &mut Lines, &mut [U]) -> Result<()>,
+    ) -> Result<()> {
+        let (n, stride) = (pixels.len(), pixels.len() + GAP);
+        memory::resize(scratch, scratch.len().max(self.which.len() * stride), U::default())?;
+        let first = self.first + self.which.start;
+        let shifts = self.axes.chunks_exact(self.sig.len());
+        let moved = |axes| Moved { simd: Simd::best(), sig: self.sig, axes };
+        for ((i, axes), under) in self.which.clone().zip(shifts).zip(scratch.chunks_mut(stride)) {
+            fill(&moved(axes), self.frames.frame(i), pixels.clone(), lines, &mut under[..n])?;
+        }
+        if self.stack.are_finite() {
+            // What lies outside of the frame is 0, and so is its product.
+            let frames = FramesView::try_new(scratch, self.which.len(), n, stride)?;
+            product.add(frames, first, 0..n, self.stack, pixels);
+            return Ok(());
+        }
+        let shifts = self.axes.chunks_exact(self.sig.len());
+        for (i, (axes, under)) in shifts.zip(scratch.chunks(stride)).enumerate() {
+            let moved = moved(axes);
+            let frame = FramesView::try_new(under, 1, n, n)?;
+            let (inside, mut cell) = (moved.columns(), 0);
+            for (line, columns) in moved.by_line(pixels.clone()) {
+                moved.lines(line, lines)?;
+                let there = columns.start.max(inside.start)..columns.end.min(inside.end);
+                if !lines.is_empty() && there.start < there.end {
+                    let cells = cell + (there.start - columns.start)..;
+                    let cells = cells.start..cells.start + there.len();
+                    let start = pixels.start + cells.start;
+                    let run = start..start + there.len();
+                    product.add(frame, first + i, cells, self.stack, run);
+                }
+                cell += columns.len();
+            }
+        }
+        Ok(())
+    }
+}
+
+fn times<W: super::moved::Between>(value: W, weight: f64) -> W {
+    if weight == 1.0 { value } else { value.weighted(weight) }
+}
+
+fn check(axes: &[Axis], n_frames: usize, sig: &[usize]) -> Result<()> {
+    if !sig.is_empty() && axes.len() == n_frames * sig.len() {
+        return Ok(());
+    }
+    let n = axes.len();
+    Err(Error::bug(format!("{n} shifts for {n_frames} frames with {} axes", sig.len())))
+}
 
 /// The cells of a frame, or the entries of a sparse one.
 #[derive(Clone, Copy, Debug)]
@@ -30,66 +236,43 @@ pub enum FrameCells<'a> {
     ComplexEntries(&'a [u32], &'a [Complex128]),
 }
 
-/// Masks that are moved against each frame. It may be used by several threads.
+/// Masks that are moved against single frames. It may be used by several threads.
 pub struct ShiftedMasks {
     masks: Masks,
-    real: Pool<f64>,
-    complex: Pool<Complex128>,
-}
-
-/// What is used again from frame to frame, by one thread at a time.
-type Pool<T> = Mutex<Vec<Scratch<T>>>;
-
-struct Scratch<T> {
-    moved: Vec<T>,
-    product: Product,
 }
 
 impl ShiftedMasks {
     /// For these masks.
     pub fn new(masks: Masks) -> Self {
-        ShiftedMasks { masks, real: Mutex::default(), complex: Mutex::default() }
+        ShiftedMasks { masks }
     }
 
     /// The scalar product of a frame with each mask, of which cell `i` lies on pixel `i + shift` of
-    /// the frame; what lies outside of the frame does not count.
+    /// the frame; what lies outside of the frame does not count. Sums are those of a run.
     ///
     /// # Errors
     /// `InvalidArgument` if frame, masks and shifts do not fit together; `BadFile` if a column lies
     /// outside of the frame.
-    pub fn products(&self, frame: FrameCells<'_>, shifts: &[i64]) -> Result<Vec<Complex128>> {
+    pub fn products(&self, frame: FrameCells<'_>, shifts: &[f64]) -> Result<Vec<Complex128>> {
         let n_axes = self.masks.stack.sig_shape().len();
-        if shifts.len() != n_axes {
-            let n = shifts.len();
-            return Err(Error::invalid(format!("{n} shifts do not fit {n_axes} signal axes")));
+        if shifts.len() != n_axes || !shifts.iter().all(|shift| shift.is_finite()) {
+            return Err(Error::invalid(format!(
+                "shifts {shifts:?} do not fit {n_axes} signal axes"
+            ))
+            .with_hint("give one finite number for each"));
         }
         match frame {
-            FrameCells::Single(cells) => self.dense(&self.real, cells, shifts, f64::from),
-            FrameCells::Double(cells) => self.dense(&self.real, cells, shifts, |cell| cell),
-            FrameCells::SingleComplex(cells) => self.dense(&self.complex, cells, shifts, |cell| {
-                Complex128::new(f64::from(cell.re), f64::from(cell.im))
-            }),
-            FrameCells::DoubleComplex(cells) => {
-                self.dense(&self.complex, cells, shifts, |cell| cell)
-            }
-            FrameCells::Entries(columns, values) => {
-                self.sparse(&self.real, columns, values, shifts)
-            }
-            FrameCells::ComplexEntries(columns, values) => {
-                self.sparse(&self.complex, columns, values, shifts)
-            }
+            FrameCells::Single(cells) => self.dense(cells, shifts),
+            FrameCells::Double(cells) => self.dense(cells, shifts),
+            FrameCells::SingleComplex(cells) => self.dense(cells, shifts),
+            FrameCells::DoubleComplex(cells) => self.dense(cells, shifts),
+            FrameCells::Entries(columns, values) => self.sparse(columns, values, shifts),
+            FrameCells::ComplexEntries(columns, values) => self.sparse(columns, values, shifts),
         }
     }
 
-    fn dense<T: Copy, W: Pixel>(
-        &self,
-        pool: &Pool<W>,
-        cells: &[T],
-        shifts: &[i64],
-        wide: impl Fn(T) -> W,
-    ) -> Result<Vec<Complex128>> {
-        let stack = &self.masks.stack;
-        let sig = stack.sig_shape();
+    fn dense<T: Movable>(&self, cells: &[T], shifts: &[f64]) -> Result<Vec<Complex128>> {
+        let sig = self.masks.stack.sig_shape();
         let len = sig.iter().product();
         if cells.len() != len {
             return Err(Error::invalid(format!(
@@ -97,126 +280,37 @@ impl ShiftedMasks {
                 cells.len()
             )));
         }
-        self.with_scratch(pool, |Scratch { moved, product }| {
-            moved.clear();
-            memory::resize(moved, len, W::default())?;
-            let runs = runs(sig, shifts)?;
-            for (cells_of_run, run) in &runs {
-                let cells = cells[cells_of_run.clone()].iter();
-                for (place, &cell) in moved[run.clone()].iter_mut().zip(cells) {
-                    *place = wide(cell);
-                }
-            }
-            let frame = FramesView::try_new(moved, 1, len, len)?;
-            if stack.are_finite() {
-                // What lies outside of the frame is 0, and so is its product.
-                product.add(frame, 0, 0..len, stack, 0..len);
-            } else {
-                for (_, run) in runs {
-                    product.add(frame, 0, run.clone(), stack, run);
-                }
-            }
-            Ok(())
-        })
+        let frame = FramesView::try_new(cells, 1, len, len)?;
+        self.add(shifts, |mover, product, stack| mover.add(product, frame, 0, stack))
     }
 
-    fn sparse<W: Pixel>(
+    fn sparse<T: Movable>(
         &self,
-        pool: &Pool<W>,
         columns: &[u32],
-        values: &[W],
-        shifts: &[i64],
+        values: &[T],
+        shifts: &[f64],
     ) -> Result<Vec<Complex128>> {
-        let stack = &self.masks.stack;
         if columns.len() != values.len() {
             return Err(Error::invalid("there are not as many columns as values"));
         }
-        self.with_scratch(pool, |Scratch { moved, product }| {
-            let mut cells = memory::with_room(columns.len())?;
-            moved.clear();
-            memory::make_room(moved, columns.len())?;
-            for (&column, &value) in columns.iter().zip(values) {
-                if let Some(cell) = moved_to(column, stack.sig_shape(), shifts)? {
-                    cells.push(cell);
-                    moved.push(value);
-                }
-            }
-            product.add_entries(Entries::new(&[0, cells.len()], &cells, moved), 0, stack)
-        })
+        let starts = [0, columns.len()];
+        let entries = Entries::new(&starts, columns, values);
+        self.add(shifts, |mover, product, stack| mover.add_entries(product, entries, 0, stack))
     }
 
     /// The products that `add` adds up.
-    fn with_scratch<W: Pixel>(
+    fn add<T: Movable>(
         &self,
-        pool: &Pool<W>,
-        add: impl FnOnce(&mut Scratch<W>) -> Result<()>,
+        shifts: &[f64],
+        add: impl FnOnce(&mut Mover<T>, &mut Product, &MaskStack) -> Result<()>,
     ) -> Result<Vec<Complex128>> {
         let stack = &self.masks.stack;
-        let idle = pool.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let mut scratch = match idle {
-            Some(scratch) => scratch,
-            None => {
-                let product = Product::try_new::<W>(Simd::best(), stack, 1)?;
-                Scratch { moved: Vec::new(), product }
-            }
-        };
-        scratch.product.clear();
-        add(&mut scratch)?;
-        let products = combined::<W>(&scratch.product, stack)?;
-        pool.lock().unwrap_or_else(PoisonError::into_inner).push(scratch);
-        Ok(products)
+        let mut product = Product::try_new::<T>(Simd::best(), stack, 1)?;
+        let mut mover = Mover::default();
+        mover.set_shifts(std::iter::once(Ok(shifts)))?;
+        add(&mut mover, &mut product, stack)?;
+        combined::<T>(&product, stack)
     }
-}
-
-/// Where the cells of the frame that masks lie on are, and the pixels of the masks for them.
-///
-/// # Errors
-/// `Limit` if there is no memory for them.
-fn runs(sig: &[usize], shifts: &[i64]) -> Result<Vec<(Range<usize>, Range<usize>)>> {
-    let mut runs = vec![(0..1, 0..1)];
-    for (&len, &shift) in sig.iter().zip(shifts) {
-        let by = usize::try_from(shift.unsigned_abs()).unwrap_or(usize::MAX).min(len);
-        // Of this axis: the first cell of the frame and of the masks.
-        let (cell, pixel) = if shift < 0 { (0, by) } else { (by, 0) };
-        if by == 0 {
-            // Whole lines follow each other.
-            for range in runs.iter_mut().flat_map(|(cells, pixels)| [cells, pixels]) {
-                *range = range.start * len..range.end * len;
-            }
-            continue;
-        }
-        let line = |(c, p): (usize, usize)| {
-            let (cell, pixel) = (c * len + cell, p * len + pixel);
-            (cell..cell + (len - by), pixel..pixel + (len - by))
-        };
-        let mut lines = Vec::new();
-        for (cells, pixels) in runs {
-            memory::make_room(&mut lines, cells.len())?;
-            lines.extend(cells.zip(pixels).map(line));
-        }
-        runs = lines;
-    }
-    runs.retain(|(cells, _)| !cells.is_empty());
-    Ok(runs)
-}
-
-/// The cell of the masks that lies on a pixel of the frame, if there is one.
-fn moved_to(column: u32, sig: &[usize], shifts: &[i64]) -> Result<Option<u32>> {
-    let (mut rest, mut cell, mut stride) = (column as usize, 0, 1);
-    let mut inside = true;
-    for (&len, &shift) in sig.iter().zip(shifts).rev() {
-        let at = (rest % len.max(1)) as i128 - i128::from(shift);
-        match usize::try_from(at).ok().filter(|&at| at < len) {
-            Some(at) => cell += at * stride,
-            None => inside = false,
-        }
-        rest /= len.max(1);
-        stride *= len;
-    }
-    if rest > 0 {
-        return Err(stray_column(column, stride));
-    }
-    Ok(u32::try_from(cell).ok().filter(|_| inside))
 }
 
 #[cfg(test)]

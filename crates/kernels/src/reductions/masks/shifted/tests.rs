@@ -5,14 +5,14 @@ use framefold_core::NativeArray;
 
 const SIG: [usize; 3] = [3, 5, 70];
 const LEN: usize = 3 * 5 * 70;
-const SHIFTS: [[i64; 3]; 7] = [
-    [0, 0, 0],
-    [1, 0, 0],
-    [0, -2, 0],
-    [-1, 3, 17],
-    [0, 0, -69],
-    [3, 0, 0],
-    [i64::MIN, 0, i64::MAX],
+const SHIFTS: [[f64; 3]; 7] = [
+    [0.0, 0.0, 0.0],
+    [1.0, 0.0, 0.0],
+    [0.0, -2.0, 0.0],
+    [-1.0, 3.0, 17.0],
+    [0.0, 0.0, -69.0],
+    [3.0, 0.0, 0.0],
+    [-1e300, 0.0, 1e300],
 ];
 
 /// Integers, so that every order of additions gives the same.
@@ -20,13 +20,13 @@ fn values(seed: usize, n: usize) -> Vec<f64> {
     (0..n).map(|i| ((i * 7919 + seed * 104_729) % 60_013) as f64 - 20_000.0).collect()
 }
 
-fn expected(frame: &[f64], masks: &[f64], shifts: &[i64]) -> Vec<f64> {
+fn expected(frame: &[f64], masks: &[f64], shifts: &[f64]) -> Vec<f64> {
     let mut sums = vec![0.0; masks.len() / LEN];
     for (pixel, value) in frame.iter().enumerate() {
         let place = [pixel / 350, pixel / 70 % 5, pixel % 70];
         let mut cell = Some(0);
         for axis in 0..3 {
-            let at = i128::from(place[axis] as u64) - i128::from(shifts[axis]);
+            let at = i128::from(place[axis] as u64) - i128::from(shifts[axis] as i64);
             let inside = at >= 0 && at < SIG[axis] as i128;
             cell = cell.filter(|_| inside).map(|cell| cell * SIG[axis] + at as usize);
         }
@@ -71,13 +71,13 @@ fn masks_of_all_kinds_on_frames_of_all_kinds() {
 fn what_does_not_fit_is_refused() {
     let stack = NativeArray::try_new(&[1, 2, 3], vec![1.0f64; 6]).unwrap();
     let masks = ShiftedMasks::new(Masks::try_new(stack).unwrap());
-    assert!(masks.products(FrameCells::Double(&[1.0; 6]), &[1]).is_err());
-    assert!(masks.products(FrameCells::Double(&[1.0; 5]), &[1, 0]).is_err());
-    assert!(masks.products(FrameCells::Double(&[1.0; 12]), &[1, 0]).is_err());
+    assert!(masks.products(FrameCells::Double(&[1.0; 6]), &[1.0]).is_err());
+    assert!(masks.products(FrameCells::Double(&[1.0; 5]), &[1.0, 0.0]).is_err());
+    assert!(masks.products(FrameCells::Double(&[1.0; 12]), &[1.0, 0.0]).is_err());
     for column in [6, u32::MAX] {
-        assert!(masks.products(FrameCells::Entries(&[column], &[1.0]), &[0, 0]).is_err());
+        assert!(masks.products(FrameCells::Entries(&[column], &[1.0]), &[0.0, 0.0]).is_err());
     }
-    assert!(masks.products(FrameCells::Entries(&[1], &[]), &[0, 0]).is_err());
+    assert!(masks.products(FrameCells::Entries(&[1], &[]), &[0.0, 0.0]).is_err());
 }
 
 #[test]
@@ -86,12 +86,12 @@ fn single_precision_is_widened_and_infinity_outside_does_not_count() {
     let stack = NativeArray::try_new(&[1, 2, 2], weights).unwrap();
     let masks = ShiftedMasks::new(Masks::try_new(stack).unwrap());
     let frame = [16_777_217.0f64, 3.0, 5.0, 7.0].map(|x| x as f32);
-    let of = |cells, shifts: [i64; 2]| masks.products(cells, &shifts).unwrap()[0];
-    assert_eq!(of(FrameCells::Single(&frame), [-1, 0]).re, 16_777_216.0 + 6.0);
+    let of = |cells, shifts: [f64; 2]| masks.products(cells, &shifts).unwrap()[0];
+    assert_eq!(of(FrameCells::Single(&frame), [-1.0, 0.0]).re, 16_777_216.0 + 6.0);
     let complex = frame.map(|x| Complex64::new(1.0, x));
     assert_eq!(
-        of(FrameCells::SingleComplex(&complex), [0, -1]),
+        of(FrameCells::SingleComplex(&complex), [0.0, -1.0]),
         Complex128::new(3.0, 16_777_226.0)
     );
-    assert_eq!(of(FrameCells::Single(&frame), [0, 0]).re, f64::INFINITY);
+    assert_eq!(of(FrameCells::Single(&frame), [0.0, 0.0]).re, f64::INFINITY);
 }

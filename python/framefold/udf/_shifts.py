@@ -1,0 +1,55 @@
+"""What the shifts of a detector may be: one for all frames, or one for each position."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from framefold.exceptions import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from framefold.common.shape import Shape
+
+
+def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:
+    """Shifts in double precision, all of them finite.
+
+    Parameters
+    ----------
+    name
+        Of the class, for messages.
+    given
+        One number for each signal axis, or an array with more axes in front of that one.
+    n_axes
+        The number of signal axes.
+    """
+    array = np.asarray(given)
+    one = array.ndim < 2
+    if array.dtype.kind not in "iuf" or (one and array.shape != (n_axes,)):
+        found = array.tolist() if one else f"an array of {array.dtype}"
+        raise InvalidArgumentError(
+            f"{name}: shifts are {found}, expected {n_axes} finite numbers, one for each signal "
+            f"axis, for all frames or for each position of the scan"
+        )
+    lost = np.argwhere(~np.isfinite(array))
+    if len(lost):
+        at = tuple(int(i) for i in lost[0])
+        found = array.tolist() if one else f"{array[at]} at {at}"
+        raise InvalidArgumentError(
+            f"{name}: shifts are {found}, expected {n_axes} finite numbers for each position; "
+            f"fill gaps, for example with what ff.fit_origin fits"
+        )
+    return array.astype(np.float64, order="C")
+
+
+def check_scan(name: str, shifts: npt.NDArray[Any], shape: Shape) -> None:
+    """Refuse shifts that belong to another scan than that of a data set of ``shape``."""
+    nav, n_axes = tuple(shape.nav), len(shape.sig)
+    allowed = dict.fromkeys([(n_axes,), (*nav, n_axes), (shape.nav.size, n_axes)])
+    if shifts.shape not in allowed:
+        raise InvalidArgumentError(
+            f"{name}: shifts have shape {shifts.shape}, expected "
+            f"{' or '.join(map(str, allowed))} for a scan of shape {nav}"
+        )
