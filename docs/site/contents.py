@@ -83,6 +83,7 @@ SECTIONS = (
                 (
                     "guide/reductions",
                     "guide/masks",
+                    "guide/descan",
                     "guide/stages",
                     "guide/passes",
                     "guide/results",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from framefold.udf.sum import SumUDF
     from framefold.udf.sumsigudf import SumSigUDF
     from framefold.udf.transform import Transform
+    from framefold.utils.descan import fit_origin
     from framefold.utils.example import example_files, example_scan
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "example_files",
     "example_scan",
     "from_result",
+    "fit_origin",
     "install_as_libertem",
     "register_format",
 ]
@@ -127,6 +129,7 @@ _LAZY = {
     "example_files": "framefold.utils.example",
     "example_scan": "framefold.utils.example",
     "from_result": "framefold.udf.references",
+    "fit_origin": "framefold.utils.descan",
     "install_as_libertem": "framefold.compat.as_libertem",
     "register_format": "framefold.io.dataset._own",
 }

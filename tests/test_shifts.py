@@ -1,0 +1,425 @@
+"""Detectors that follow the beam: shifts per position against NumPy and SciPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import framefold as ff
+from framefold.exceptions import InvalidArgumentError
+from framefold.udf.com import CoMParams
+from framefold.udf.engine.native import native_udf
+from framefold.warnings import DataSetWarning, MissingFramesWarning
+
+NAV, SIG = (4, 6), (16, 23)
+ndimage = pytest.importorskip("scipy.ndimage")
+scipy_sparse = pytest.importorskip("scipy.sparse")
+
+
+@pytest.fixture(scope="module", params=["inline", "threads", "processes"])
+def anywhere(request):
+    with ff.Context.make_with(request.param, cpus=2) as context:
+        yield context
+
+
+@pytest.fixture(scope="module")
+def here():
+    return ff.Context.make_with("threads", cpus=2)
+
+
+def counts(dtype="uint16", nav=NAV, seed=0):
+    rng = np.random.default_rng(seed)
+    data = rng.integers(0, 2 if dtype == "bool" else 120, (*nav, *SIG))
+    data[rng.random(data.shape) < 0.5] = 0
+    return (data * (1 - 2j)).astype(dtype) if np.dtype(dtype).kind == "c" else data.astype(dtype)
+
+
+def some_masks(n=3, seed=1, dtype="float32"):
+    rng = np.random.default_rng(seed)
+    masks = rng.integers(-3, 9, (n, *SIG))
+    masks[rng.random(masks.shape) < 0.4] = 0
+    return masks.astype(dtype)
+
+
+def whole_shifts(nav=NAV, seed=2):
+    shifts = np.random.default_rng(seed).integers(-6, 7, (*nav, 2))
+    shifts.reshape(-1, 2)[:3] = [(0, 0), (40, 0), (-15, 22)]
+    return shifts
+
+
+def fractions(nav=NAV, seed=3):
+    shifts = np.random.default_rng(seed).uniform(-6, 6, (*nav, 2))
+    shifts.reshape(-1, 2)[:4] = [(0.5, 0), (0, -0.25), (2, -3), (15.5, -22.5)]
+    return shifts
+
+
+def moved_mask(mask, shift):
+    """The definition: interpolated, with zeros around the mask."""
+    parts = [mask.real, mask.imag] if np.iscomplexobj(mask) else [mask]
+    moved = [
+        ndimage.shift(part.astype(float), shift, order=1, mode="grid-constant") for part in parts
+    ]
+    return moved[0] + 1j * moved[1] if len(moved) == 2 else moved[0]
+
+
+def moved_by_pixels(mask, shift):
+    """The same for whole pixels, without any interpolation."""
+    moved = np.zeros(mask.shape, dtype=np.result_type(mask, np.int64))
+    for cell in np.ndindex(*mask.shape):
+        pixel = tuple(np.add(cell, shift))
+        if all(0 <= at < n for at, n in zip(pixel, mask.shape, strict=True)):
+            moved[pixel] = mask[cell]
+    return moved
+
+
+def products(data, masks, shifts, move=moved_mask):
+    nav = data.shape[:-2]
+    shifts = np.broadcast_to(shifts, (*nav, 2))
+    wide = data.astype(np.result_type(data, np.int64))
+    found = [
+        [(move(mask, shifts[at]) * wide[at]).sum() for mask in masks] for at in np.ndindex(*nav)
+    ]
+    return np.array(found).reshape(*nav, len(masks))
+
+
+def open_as(ctx, data, form, **options):
+    nav = data.shape[:-2]
+    if form == "csr":
+        rows = scipy_sparse.csr_matrix(data.reshape(-1, np.prod(SIG)))
+        return ctx.load("memory", data=rows, nav_shape=nav, sig_shape=SIG, **options)
+    return ctx.load("memory", data=data, sig_dims=2, **options)
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("use_sparse", [False, True])
+@pytest.mark.parametrize("selected", [False, True])
+def test_masks_follow_whole_and_fractional_shifts(anywhere, form, use_sparse, selected):
+    data, masks = counts(), some_masks()
+    dataset = open_as(anywhere, data, form, num_partitions=3)
+    roi = np.random.default_rng(5).random(NAV) < 0.6 if selected else None
+    for shifts, move in ((whole_shifts(), moved_by_pixels), (fractions(), moved_mask)):
+        expected = products(data, masks, shifts, move)
+        for given in (shifts, shifts.reshape(-1, 2)):
+            udf = ff.ApplyMasksUDF(lambda: masks, shifts=given, use_sparse=use_sparse)
+            assert native_udf(udf, dataset) is not None
+            found = anywhere.run_udf(dataset, udf, roi=roi)["intensity"].data
+            there = np.ones(NAV, dtype=bool) if roi is None else roi
+            assert np.isnan(found[~there]).all()
+            if move is moved_by_pixels:
+                assert np.array_equal(found[there], expected[there])
+            np.testing.assert_allclose(found[there], expected[there], rtol=1e-5, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "u1", "i1", "u2", "i4", "u8", "f2", "f4", "f8", "c8"])
+@pytest.mark.parametrize("mask_dtype", ["int16", "float64", "complex64"])
+@pytest.mark.parametrize("n", [2, 14])
+def test_dtypes_and_numbers_of_masks(here, dtype, mask_dtype, n):
+    data = counts("bool" if dtype == "bool" else dtype)
+    masks = some_masks(n, dtype=mask_dtype)
+    if mask_dtype == "complex64":
+        masks = masks * np.complex64(1 + 2j)
+    for form in ("dense",) if dtype == "f2" else ("dense", "csr"):
+        dataset = open_as(here, data, form)
+        for shifts, move in ((whole_shifts(), moved_by_pixels), (fractions(), moved_mask)):
+            udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts)
+            found = here.run_udf(dataset, udf)["intensity"]
+            plain = here.run_udf(dataset, ff.ApplyMasksUDF(lambda: masks))["intensity"]
+            assert found.dtype == plain.dtype
+            expected = products(data, masks, shifts, move)
+            np.testing.assert_allclose(found.data, expected, rtol=1e-5, atol=2e-2)
+            if move is moved_by_pixels:
+                assert np.array_equal(found.data, expected.astype(found.dtype))
+
+
+@pytest.mark.parametrize("shifts", [whole_shifts(), fractions()], ids=["whole", "fractions"])
+def test_bits_do_not_depend_on_the_cut(here, shifts):
+    rng = np.random.default_rng(8)
+    data = rng.normal(size=(*NAV, *SIG)).astype(np.float32)
+    masks = rng.normal(size=(5, *SIG)).astype(np.float32)
+    udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts)
+    expected = None
+    for options in ({"num_partitions": 1}, {"num_partitions": 5}, {"tileshape": (2, 5, 23)}):
+        dataset = here.load("memory", data=data, sig_dims=2, **options)
+        found = here.run_udf(dataset, udf)["intensity"].data
+        expected = found if expected is None else expected
+        assert np.array_equal(found, expected)
+        # Beside frames that are moved otherwise, or alone.
+        for at in ((0, 2), (3, 5), (1, 1)):
+            roi = np.zeros(NAV, dtype=bool)
+            roi[at] = True
+            assert np.array_equal(
+                here.run_udf(dataset, udf, roi=roi)["intensity"].data[at], found[at]
+            )
+    with ff.Context.make_with("processes", cpus=2) as processes:
+        dataset = processes.load("memory", data=data, sig_dims=2, num_partitions=3)
+        assert np.array_equal(processes.run_udf(dataset, udf)["intensity"].data, expected)
+
+
+@pytest.mark.parametrize("offset", [-5, 7])
+def test_shifts_belong_to_positions_of_the_scan(here, offset):
+    frames = counts().reshape(-1, *SIG)
+    masks, shifts = some_masks(), whole_shifts()
+    layout = {"nav_shape": NAV, "sync_offset": offset}
+    with pytest.warns(DataSetWarning, match="positions have no data"):
+        dataset = here.load("memory", data=frames, sig_dims=2, num_partitions=3, **layout)
+    valid = np.asarray(dataset.valid_mask)
+    assert 0 < valid.sum() < valid.size
+    positions = np.arange(24) + offset
+    there = (positions >= 0) & (positions < 24)
+    laid_out = np.zeros_like(frames)
+    laid_out[there] = frames[positions[there]]
+    expected = products(laid_out.reshape(*NAV, *SIG), masks, shifts, moved_by_pixels)
+    for roi in (None, np.arange(24).reshape(NAV) % 3 != 1):
+        udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts)
+        with pytest.warns(MissingFramesWarning):
+            found = here.run_udf(dataset, udf, roi=roi)["intensity"].data
+        take = there.reshape(NAV) if roi is None else there.reshape(NAV) & roi
+        assert np.array_equal(found[take], expected[take])
+        assert np.isnan(found[~take]).all()
+
+
+def test_one_rule_for_all_ways_to_give_shifts(here):
+    data, masks = counts(), some_masks()
+    dataset = open_as(here, data, "dense")
+
+    def run(shifts, **options):
+        udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts, **options)
+        return here.run_udf(dataset, udf)["intensity"].data
+
+    aux = ff.ApplyMasksUDF.aux_data
+    shifts = fractions()
+    interpolated = run(shifts)
+    assert np.array_equal(run(aux(shifts, "nav", (2,), "float64")), interpolated)
+    assert np.array_equal(run(aux(shifts.reshape(-1), "nav", (2,), "float64")), interpolated)
+    # Integers are what NumPy makes of floats.
+    truncated = run(shifts.astype(int))
+    assert np.array_equal(run(aux(shifts, "nav", (2,), int)), truncated)
+    one = run((1.25, -2))
+    assert np.array_equal(run(np.full((*NAV, 2), (1.25, -2))), one)
+    assert np.array_equal(run(aux((1.25, -2), "single", (2,), "float64")), one)
+    assert np.array_equal(run([1, -2]), run(np.full((*NAV, 2), (1, -2), dtype="int8")))
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("use_sparse", [False, True])
+def test_functions_in_python_follow_the_same_rule(here, form, use_sparse):
+    data, masks = counts(), some_masks()
+    dataset = open_as(here, data, form)
+    for shifts in (whole_shifts(), fractions(), (2, -1), (0.5, 0.25)):
+        for backends in (("numpy",), ("scipy.sparse.csr_matrix",)):
+            udf = ff.ApplyMasksUDF(
+                lambda: masks, shifts=shifts, use_sparse=use_sparse, backends=backends
+            )
+            assert native_udf(udf, dataset) is None
+            found = here.run_udf(dataset, udf)["intensity"].data
+            np.testing.assert_allclose(found, products(data, masks, shifts), rtol=1e-5, atol=1e-2)
+
+
+def test_results_of_integers(here):
+    data, masks = counts("int64") * (1 << 40), some_masks(dtype="int64")
+    dataset = open_as(here, data, "dense")
+    native = {"preferred_dtype": ff.ApplyMasksUDF.USE_NATIVE_DTYPE}
+    udf = ff.ApplyMasksUDF(lambda: masks, shifts=whole_shifts(), **native)
+    found = here.run_udf(dataset, udf)["intensity"]
+    assert found.dtype == np.int64
+    assert np.array_equal(found.data, products(data, masks, whole_shifts(), moved_by_pixels))
+    udf = ff.ApplyMasksUDF(lambda: masks, shifts=fractions(), **native)
+    with pytest.raises(InvalidArgumentError, match="shifts have fractions, but results are int64"):
+        here.run_udf(dataset, udf)
+
+
+@pytest.mark.parametrize(
+    ("shifts", "words"),
+    [
+        (np.zeros((6, 4, 2)), r"\(6, 4, 2\)|\[6, 4, 2\]"),
+        (np.zeros((23, 2)), r"\(23, 2\)|\[23, 2\]"),
+        (np.zeros((*NAV, 3)), "4, 6, 3"),
+        (np.zeros(NAV), "4, 6"),
+        (np.full((*NAV, 2), np.nan), r"nan at \(0, 0, 0\), expected 2 finite"),
+        (np.full((*NAV, 2), 1j), "complex128"),
+        ((1, 2, 3), r"\[1, 2, 3\], expected 2"),
+    ],
+)
+def test_shifts_that_do_not_fit_are_refused_when_a_run_is_planned(here, shifts, words):
+    masks = some_masks()
+    dataset = open_as(here, counts(), "dense")
+    for options in ({}, {"backends": ("numpy",)}):
+        udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts, **options)
+        with pytest.raises(InvalidArgumentError, match=words):
+            here.explain(dataset, udf)
+    com = ff.CoMUDF.with_params(shifts=shifts)
+    with pytest.raises(InvalidArgumentError, match=words):
+        here.explain(dataset, com)
+
+
+def test_masks_that_are_not_finite_do_not_count_outside(here):
+    mask = np.ones(SIG)
+    mask[0] = np.inf
+    dataset = here.load("memory", data=np.ones((3, *SIG)), sig_dims=2)
+    for use_sparse in (False, True):
+        shifts = np.array([(-1, 0), (-0.5, 0), (-1, 3)])
+        udf = ff.ApplyMasksUDF([lambda: mask], shifts=shifts, use_sparse=use_sparse)
+        found = here.run_udf(dataset, udf)["intensity"].data[:, 0]
+        assert np.array_equal(found, [15 * 23, np.inf, 15 * 20])
+
+
+def com_of(frame, centre, r, ri):
+    y, x = np.indices(SIG)
+    distance = np.hypot(y - centre[0], x - centre[1])
+    inside = (distance <= r) & ((distance > ri) if ri else True)
+    frame = np.where(inside, frame.astype(np.result_type(frame, float)), 0)
+    total = frame.sum()
+    return centre if total == 0 else np.array([(frame * y).sum(), (frame * x).sum()]) / total
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+@pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
+@pytest.mark.parametrize("region", [{}, {"r": 4.5}, {"r": 7, "ri": 2}])
+def test_the_centre_of_mass_follows(anywhere, form, dtype, region):
+    data = counts(dtype)
+    if dtype == "complex128":
+        data = data.real.astype(dtype)
+    data[1, 2] = 0
+    dataset = open_as(anywhere, data, form, num_partitions=3)
+    selected = np.random.default_rng(5).random(NAV) < 0.6
+    selected[1, 2] = True
+    for shifts, roi in ((fractions(), None), (whole_shifts() * 0.5, selected), ((1, -2), None)):
+        centres = np.array([8, 11]) + np.broadcast_to(shifts, (*NAV, 2))
+        ring = {"r": np.inf, "ri": 0, **region}
+        expected = np.array([com_of(data[at], centres[at], **ring) for at in np.ndindex(*NAV)])
+        expected = expected.reshape(*NAV, 2)
+        udf = ff.CoMUDF.with_params(cy=8, cx=11, shifts=shifts, **region)
+        found = anywhere.run_udf(dataset, udf, roi=roi)
+        there = np.ones(NAV, dtype=bool) if roi is None else roi
+        tolerance = {"rtol": 1e-5, "atol": 1e-4}
+        assert np.isfinite(found["raw_com"].data[there]).all()
+        np.testing.assert_allclose(found["raw_com"].data[there], expected[there], **tolerance)
+        for name in ("raw_shifts", "field"):
+            np.testing.assert_allclose(
+                found[name].data[there], (expected - centres)[there], **tolerance
+            )
+        assert np.array_equal(found["raw_shifts"].data[1, 2], [0, 0])
+
+
+@pytest.mark.parametrize("tileshape", [(3, 5, 23), (2, 4, 7)])
+def test_the_centre_of_mass_follows_on_parts_of_frames(here, tileshape):
+    data = counts("uint16")
+    shifts = fractions()
+    whole, parts = (
+        here.run_udf(
+            here.load("memory", data=data, sig_dims=2, **shape),
+            ff.CoMUDF(CoMParams(cy=8, cx=11, r=5, shifts=shifts)),
+        )["raw_com"].data
+        for shape in ({}, {"tileshape": tileshape})
+    )
+    assert np.array_equal(whole, parts)
+
+
+def test_reductions_take_shifts(here):
+    data, shifts = counts(), whole_shifts()
+    dataset = open_as(here, data, "dense")
+    disk = ff.detectors.disk(SIG, cy=8, cx=11, r=4)
+    expected = products(data, disk[np.newaxis], shifts, moved_by_pixels)
+    udf = ff.ReductionUDF("masks", disk=(8, 11, 4), shifts=shifts)
+    assert np.array_equal(here.run_udf(dataset, udf)["intensity"].data, expected)
+    com = ff.ReductionUDF("com", cy=8, cx=11, r=4, shifts=shifts)
+    own = ff.CoMUDF(cy=8, cx=11, r=4, shifts=shifts)
+    found, expected = here.run_udf(dataset, [com, own])
+    assert np.array_equal(found["field"].data, expected["field"].data)
+    for name, given in (("masks", {"disk": 4}), ("com", {})):
+        with pytest.raises(InvalidArgumentError, match=r"shifts have shape \[6, 4, 2\]; expected"):
+            here.run_udf(dataset, ff.ReductionUDF(name, shifts=np.zeros((6, 4, 2)), **given))
+
+
+def polynomial(nav, degree):
+    y, x = (np.linspace(-1, 1, n) for n in nav)
+    y, x = y[:, np.newaxis], x[np.newaxis]
+    origin = np.full((*nav, 2), (31.5, 33))
+    if degree >= 1:
+        origin += np.stack([2 * y - x, y + 3 * x], axis=-1)
+    if degree == 2:
+        origin += np.stack([y * y + x * y, x * x - y * y + 0 * x], axis=-1)
+    return origin
+
+
+@pytest.mark.parametrize(("model", "degree"), [("constant", 0), ("plane", 1), ("parabola", 2)])
+def test_the_origin_is_found_in_spite_of_outliers(model, degree):
+    rng = np.random.default_rng(degree)
+    nav = (24, 30)
+    truth = polynomial(nav, degree)
+    noise = rng.normal(0, 0.02, truth.shape)
+    outliers = rng.random(nav) < 0.2
+    measured = truth + noise
+    measured[outliers] += np.array([6, 9])  # all to one side
+    measured[3, 4] = np.nan
+    fit = ff.fit_origin(measured, model)
+    np.testing.assert_allclose(fit.origin, truth, atol=0.02)
+    np.testing.assert_allclose(fit.centre, truth.reshape(-1, 2).mean(axis=0), atol=0.01)
+    np.testing.assert_array_equal(fit.shifts, fit.origin - fit.centre)
+    np.testing.assert_array_equal(fit.residual, measured - fit.origin)
+    assert not fit.used[outliers].any()
+    assert not fit.used[3, 4]
+    assert fit.used.mean() > 0.75
+    # The oracle: least squares over those that are no outliers.
+    y, x = np.indices(nav)
+    powers = [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1), (2, 0)][: [1, 3, 6][degree]]
+    terms = np.stack([y**i * x**j for i, j in powers], axis=-1).astype(float)
+    best, *_ = np.linalg.lstsq(terms[fit.used], measured[fit.used], rcond=None)
+    np.testing.assert_allclose(fit.origin, terms @ best, atol=1e-9)
+    # Without the precaution they move it.
+    assert np.abs(ff.fit_origin(measured, model, clip=None).origin - truth).max() > 0.5
+
+
+def test_what_an_origin_is_fitted_to():
+    truth = polynomial((8, 9), 1)
+    fit = ff.fit_origin(truth, centre=(32, 32))
+    np.testing.assert_allclose(fit.shifts, truth - 32)
+    assert fit.used.all()
+    # Positions to use, or how much each of them counts.
+    spoilt = truth.copy()
+    spoilt[:, :4] += 7
+    use = np.ones((8, 9), dtype=bool)
+    use[:, :4] = False
+    for weights in (use, use * 2.5):
+        fit = ff.fit_origin(spoilt, weights=weights, clip=None)
+        np.testing.assert_allclose(fit.origin, truth)
+        assert np.array_equal(fit.used, use)
+    # Scans with one position along an axis, or with other numbers of axes.
+    for nav in ((1, 9), (8, 1), (1, 1), (9,), (2, 3, 4)):
+        there = np.full((*nav, 2), (5.0, 6.0))
+        for model in ("constant", "plane", "parabola"):
+            np.testing.assert_allclose(ff.fit_origin(there, model).origin, there)
+
+
+def test_an_origin_from_a_centre_of_mass(here):
+    data = counts()
+    dataset = open_as(here, data, "dense")
+    roi = np.ones(NAV, dtype=bool)
+    roi[0] = False
+    com = here.run_udf(dataset, ff.CoMUDF(), roi=roi)
+    fit = ff.fit_origin(com, "plane")
+    assert not fit.used[0].any()
+    assert np.isfinite(fit.shifts).all()
+    again = ff.fit_origin(com["raw_com"].data, "plane")
+    np.testing.assert_array_equal(fit.shifts, again.shifts)
+    np.testing.assert_array_equal(fit.shifts, ff.fit_origin(com["raw_com"]).shifts)
+
+
+@pytest.mark.parametrize(
+    ("positions", "options", "words"),
+    [
+        (np.zeros((4, 5)), {}, r"shape \(4, 5\); expected real numbers of shape \(\*nav, 2\)"),
+        (np.zeros((4, 2), complex), {}, "complex128"),
+        ({"intensity": 1}, {}, "intensity, but no 'raw_com'"),
+        (np.zeros((4, 5, 2)), {"model": "bezier"}, "'constant', 'plane', 'parabola'"),
+        (np.zeros((4, 5, 2)), {"clip": 0}, "clip is 0"),
+        (np.zeros((4, 5, 2)), {"centre": (1, 2, 3)}, "two finite numbers"),
+        (np.zeros((4, 5, 2)), {"weights": np.ones((5, 4))}, r"\(5, 4\).*\(4, 5\)"),
+        (np.zeros((4, 5, 2)), {"weights": -np.ones((4, 5))}, "negative"),
+        (np.full((4, 5, 2), np.nan), {}, "0 positions .* do not determine a plane"),
+        (np.zeros((4, 5, 2)), {"weights": np.arange(20).reshape(4, 5) < 5}, "5 positions"),
+    ],
+)
+def test_origins_that_cannot_be_fitted(positions, options, words):
+    with pytest.raises(InvalidArgumentError, match=words):
+        ff.fit_origin(positions, **options)
