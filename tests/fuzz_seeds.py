@@ -20,6 +20,7 @@ import hdf5plugin
 import numcodecs
 import numpy as np
 import sparse_files
+import tiff_makers
 import tifffile
 import vendor_files
 import zarr
@@ -461,6 +462,13 @@ def tiff(folder: Path) -> None:
     floats = data.astype("float32")
     tifffile.imwrite(folder / "scan.tif", floats, compression="zlib", predictor=3)
     save("tiff", "floats", folder, "scan.tif")
+    path = folder / "scan.tif"
+    tiff_makers.write_tvips(path, {"PixelSizeX": 0.5, "PixelSizeY": 0.25, "TemHighTension": 2e5})
+    save("tiff", "tvips", folder, "scan.tif")
+    tiff_makers.write_olympus(path, apart=True)
+    save("tiff", "olympus", folder, "scan.tif")
+    tiff_makers.write_hamamatsu(path, x=300 + 2.5 * np.arange(8), y=0.5 * np.arange(6))
+    save("tiff", "hamamatsu", folder, "scan.tif")
     for name in ("scan.tif", "scan-2.tif"):
         tifffile.imwrite(folder / name, data[0])
     save("tiff", "stack", folder, "scan.tif", choices={1: 64})

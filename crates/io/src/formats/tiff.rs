@@ -204,6 +204,8 @@ impl Stack {
         let description = description.unwrap_or_default();
         self.repeat(&storage, n_pages, first_frame, &description, &name);
         if file == 0 {
+            let odd = description.warnings.iter().map(|odd| format!("'{name}': {odd}"));
+            self.warnings.extend(odd);
             self.description = description;
         }
         self.files.push((storage, flavour));

@@ -19,6 +19,8 @@ pub(super) struct Description {
     /// How many frames there are, where it says so.
     pub(super) n_frames: Option<u64>,
     pub(super) metadata: MetadataList,
+    /// What is odd about it.
+    pub(super) warnings: Vec<String>,
     /// The axes of the stack, slowest first, with those of a frame or without them.
     axes: Option<Axes>,
 }
@@ -49,7 +51,8 @@ impl Description {
         } else if text.contains("<OME") {
             found.ome(&text);
         }
-        found.kind = vendors::add(directory, &mut found.metadata).or(found.kind);
+        let maker = vendors::add(directory, &mut found.metadata, &mut found.warnings);
+        found.kind = maker.or(found.kind);
         found
     }
 

@@ -2,7 +2,7 @@
 
 use crate::access::Storage;
 use crate::headers::fields::Fields;
-use framefold_core::{Error, Result};
+use framefold_core::{Error, Result, memory};
 use std::collections::HashSet;
 
 /// More entries than any program writes into one directory.
@@ -212,6 +212,31 @@ impl Directory<'_> {
         if entry.kind == 11 { fields.f32(0).map(f64::from) } else { fields.f64(0) }
     }
 
+    /// At most `most` bytes of a structure, or nothing: those that the tag holds, or, if it holds one whole
+    /// number alone, those at that place in the file: none, if it is beyond the end.
+    pub(super) fn structure(&self, tag: u16, most: usize) -> Option<Vec<u8>> {
+        let entry = self.entries.iter().find(|entry| entry.tag == tag)?;
+        let (at, len) = match (entry.kind, entry.count) {
+            (4 | 13, 1) => {
+                let at = self.number(tag).ok()??.min(self.storage.len());
+                (at, self.storage.len() - at)
+            }
+            (kind, count) => (entry.at, count.checked_mul(width(kind))?),
+        };
+        self.bytes_at(at, usize::try_from(len).unwrap_or(most).min(most))
+    }
+
+    /// So many bytes at a place in the file, or nothing if they are not all there.
+    pub(super) fn bytes_at(&self, at: u64, len: usize) -> Option<Vec<u8>> {
+        let end = at.checked_add(u64::try_from(len).ok()?)?;
+        if end > self.storage.len() {
+            return None;
+        }
+        let mut bytes = memory::zeros(len).ok()?;
+        self.storage.read_at(at, &mut bytes).ok()?;
+        Some(bytes)
+    }
+
     pub(super) fn flavour(&self) -> Flavour {
         self.flavour
     }
@@ -311,6 +336,17 @@ pub(super) fn walk(
     Ok((flavour, cut))
 }
 
+/// The bytes of a value of that type, or 0.
+fn width(kind: u16) -> u64 {
+    match kind {
+        1 | 2 | 6 | 7 => 1,
+        3 | 8 => 2,
+        4 | 9 | 11 | 13 => 4,
+        5 | 10 | 12 | 16 | 17 | 18 => 8,
+        _ => 0,
+    }
+}
+
 /// Reads one directory: itself, the offset of the next one, and its length in bytes.
 fn directory(storage: &Storage, flavour: Flavour, at: u64) -> Result<(Directory<'_>, u64, u64)> {
     let Flavour { big_endian, is_big } = flavour;
@@ -354,13 +390,7 @@ fn directory(storage: &Storage, flavour: Flavour, at: u64) -> Result<(Directory<
         if let (Some(tag), Some(kind), Some(count)) =
             (fields.u16(place), fields.u16(place + 2), wide(place + 4))
         {
-            let width: u64 = match kind {
-                1 | 2 | 6 | 7 => 1,
-                3 | 8 => 2,
-                4 | 9 | 11 | 13 => 4,
-                5 | 10 | 12 | 16 | 17 | 18 => 8,
-                _ => 0,
-            };
+            let width = width(kind);
             let inline = count.checked_mul(width).is_some_and(|len| len <= tail);
             let offset = if inline {
                 at.checked_add(head + u64::try_from(value).unwrap_or(0))

@@ -6,9 +6,16 @@
 //! | Zeiss (SEM) | 34118 | numbers, one a line: the fourth is the width of a pixel in m, of images with 1024 columns; then for each value a line with its key, `AP_MAG`, and one with its name, number and unit, `Mag = 2.00 K X` |
 //! | JEOL (SightX) | 270 | XML, `TemReporter`, where the maker (271) is `JEOL Ltd.`; pixels per inch or cm of the detector (282) |
 //! | Gatan | 65003, 65004; 65009, 65010 | units and steps of x and y |
+//! | TVIPS (EM-MENU) | 37706 | a structure: see `tvips` |
+//! | Olympus (SIS) | 33560 | a structure, and blocks elsewhere: see `olympus` |
+//! | Hamamatsu (HPD-TA) | 270 | sections of values, and tables elsewhere: see `hamamatsu` |
 //!
-//! Where numbers lie was found in real files of FEI and JEOL; for Zeiss and Gatan, it is what
+//! Where numbers lie was found in real files of FEI, JEOL and Hamamatsu; for the others, it is what
 //! tifffile and rosettasciio find in them.
+
+mod hamamatsu;
+mod olympus;
+mod tvips;
 
 use super::ifd::{Directory, tag};
 use crate::headers::calibration::{Calibration, add_steps};
@@ -25,8 +32,12 @@ const GATAN_STEPS: [u16; 2] = [65009, 65010];
 /// Longer texts are of another kind.
 const LONGEST: usize = 1 << 20;
 
-/// Adds what is known, and says who wrote it, if it is one of them.
-pub(super) fn add(directory: &Directory<'_>, facts: &mut MetadataList) -> Option<&'static str> {
+/// Adds what is known, and what is odd about it; says who wrote it, if it is one of them.
+pub(super) fn add(
+    directory: &Directory<'_>,
+    facts: &mut MetadataList,
+    odd: &mut Vec<String>,
+) -> Option<&'static str> {
     let text = |tag| directory.text(tag).filter(|text| text.len() <= LONGEST);
     if let Some(text) = FEI.into_iter().find_map(text) {
         fei(&text, facts);
@@ -48,6 +59,21 @@ pub(super) fn add(directory: &Directory<'_>, facts: &mut MetadataList) -> Option
         let report = text(tag::DESCRIPTION)?;
         jeol(&Element::parse(report.trim_end().as_bytes()).ok()?, sizes, facts);
         return Some("JEOL");
+    }
+    for (add, name) in [
+        (tvips::add as fn(&Directory<'_>, &mut MetadataList) -> _, "TVIPS"),
+        (olympus::add, "Olympus"),
+    ] {
+        if let Some(found) = add(directory, facts) {
+            odd.extend(found.err().map(|what| format!("{what}; what it says is left out")));
+            return Some(name);
+        }
+    }
+    if let Some(found) =
+        text(tag::DESCRIPTION).and_then(|text| hamamatsu::add(directory, &text, facts))
+    {
+        odd.extend(found);
+        return Some("Hamamatsu");
     }
     let steps = GATAN_STEPS.map(|tag| directory.float(tag));
     let units = GATAN_UNITS.map(|tag| text(tag).unwrap_or_default());
