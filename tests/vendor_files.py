@@ -36,8 +36,12 @@ SER_TYPES = [
 ]
 
 
-def write_dm(path, array, *, version=4, swapped=None, spectra=False):
-    """Write an array whose last axis is the fastest as the one image of a DM file."""
+def write_dm(path, array, *, version=4, swapped=None, spectra=False, tags=None, first=None):
+    """Write an array whose last axis is the fastest as the one image of a DM file.
+
+    ``tags`` are those of the image, ``first`` those that the stack builder keeps of the first of
+    its images: dictionaries of dictionaries, texts and floats.
+    """
     word = struct.Struct(">Q" if version == 4 else ">I").pack
 
     def entry(kind, name, content):
@@ -63,6 +67,10 @@ def write_dm(path, array, *, version=4, swapped=None, spectra=False):
     def calibration(name, scale, unit):
         return entry(20, name, group(real("Origin", 0), real("Scale", scale), text("Units", unit)))
 
+    def all_of(values):
+        kinds = {dict: lambda name, v: entry(20, name, group(*all_of(v))), str: text, float: real}
+        return [kinds[type(value)](name, value) for name, value in values.items()]
+
     code, element = DM_TYPES[array.dtype.name]
     words = [20, element, array.size]
     if array.dtype.kind == "c":
@@ -84,9 +92,13 @@ def write_dm(path, array, *, version=4, swapped=None, spectra=False):
         number("DataType", code),
         entry(20, "Dimensions", group(*(number("", n) for n in array.shape[::-1]))),
     )
+    more = dict(tags or {})
+    meta += all_of(more.pop("Meta Data", {}))
+    if first is not None:
+        more["source"] = {"source name": "HAADF", "Tags at creation": first}
     image = group(
         entry(20, "ImageData", data),
-        entry(20, "ImageTags", group(entry(20, "Meta Data", group(*meta)))),
+        entry(20, "ImageTags", group(entry(20, "Meta Data", group(*meta)), *all_of(more))),
     )
     root = group(entry(20, "ImageList", group(entry(20, "", image))))
     start = struct.pack(">I", version) + word(len(root)) + struct.pack(">I", 1)

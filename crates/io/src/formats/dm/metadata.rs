@@ -8,8 +8,8 @@ use framefold_core::{MetadataList, Quantity};
 /// What is true of the image as a whole.
 pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     let mut facts = MetadataList::new();
-    let tag = |path: &[&str]| group.group(&["ImageTags"])?.number(path);
-    let text = |path: &[&str]| group.group(&["ImageTags"])?.text(path);
+    let tag = |path: &[&str]| experiment(group)?.number(path);
+    let text = |path: &[&str]| experiment(group)?.text(path);
     facts.text(Quantity::Title, group.text(&["Name"]));
     let volts = tag(&["Microscope Info", "Voltage"]);
     facts.positive(Quantity::AccelerationVoltage, volts.map(|volts| volts / 1000.0));
@@ -68,17 +68,24 @@ pub(super) fn of_image(group: Group<'_>) -> MetadataList {
     facts
 }
 
+/// The tags of the experiment. A stack that the script "Automatic Stack Builder" made of images that were
+/// shown one after another has those of the first of them, as they were then, in a group of its own.
+fn experiment(group: Group<'_>) -> Option<Group<'_>> {
+    let at_creation = group.group(&["ImageTags", "source", "Tags at creation"]);
+    at_creation.or_else(|| group.group(&["ImageTags"]))
+}
+
 /// What is true of electron energy-loss spectra. Their exposure is that of all readouts that were added
 /// to a spectrum; while the probe scans, it is the time for which it stays at a position.
 fn of_spectra(group: Group<'_>, facts: &mut MetadataList) {
-    let tag = |path: &[&str]| group.group(&["ImageTags", "EELS"])?.number(path);
+    let tag = |path: &[&str]| experiment(group)?.group(&["EELS"])?.number(path);
     let conditions = |name| tag(&["Experimental Conditions", name]);
     facts.positive(Quantity::ConvergenceAngle, conditions("Convergence semi-angle (mrad)"));
     facts.positive(Quantity::CollectionAngle, conditions("Collection semi-angle (mrad)"));
     let readouts = tag(&["Acquisition", "Number of frames"]).unwrap_or(1.0);
     let whole = tag(&["Acquisition", "Integration time (s)"]);
     let exposure = tag(&["Acquisition", "Exposure (s)"]).map(|exposure| exposure * readouts);
-    let scans = group.group(&["ImageTags", "DigiScan"]).is_some();
+    let scans = experiment(group).and_then(|tags| tags.group(&["DigiScan"])).is_some();
     let quantity = if scans { Quantity::DwellTime } else { Quantity::ExposureTime };
     facts.positive(quantity, whole.or(exposure));
 }
