@@ -79,9 +79,17 @@ def test_what_is_not_known_counts_positions(ctx):
     assert [repr(axis) for axis in spectra] == ["scan_x: 2", "channel: 4"]
 
 
-@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
-def test_axes_are_the_same_in_copies(ctx, tmp_path, scan, ending):
-    ctx.export_dataset(ctx.open(scan), tmp_path / f"copy.{ending}")
+#: All formats that have a place for axes, and how they are asked for.
+COPIES = pytest.mark.parametrize(
+    ("ending", "options"),
+    [("zarr", {}), ("zarr", {"zarr_format": 2}), ("h5", {}), ("hspy", {}), ("zspy", {})],
+    ids=["zarr", "zarr-2", "h5", "hspy", "zspy"],
+)
+
+
+@COPIES
+def test_axes_are_the_same_in_copies(ctx, tmp_path, scan, ending, options):
+    ctx.export_dataset(ctx.open(scan), tmp_path / f"copy.{ending}", **options)
     assert ctx.open(tmp_path / f"copy.{ending}").axes == CALIBRATED
 
 
@@ -107,22 +115,24 @@ def series(tmp_path):
     return path
 
 
-@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
-def test_axes_of_which_no_quantity_tells_are_the_same_in_copies(ctx, tmp_path, series, ending):
+@COPIES
+def test_axes_of_which_no_quantity_tells_are_the_same_in_copies(
+    ctx, tmp_path, series, ending, options
+):
     dataset = ctx.open(series)
     assert dataset.axes == SERIES
     steps = {name: value for name, value in dataset.metadata.items() if name[-2:] in ("_x", "_y")}
     assert steps == {"scan_step_x": 0.5, "scan_offset_x": 7.0}
     copy = tmp_path / f"copy.{ending}"
-    ctx.export_dataset(dataset, copy)
+    ctx.export_dataset(dataset, copy, **options)
     assert ctx.open(copy).axes == SERIES
     assert ctx.open(copy).metadata == dataset.metadata
 
 
-@pytest.mark.parametrize("ending", ["zarr", "h5", "hspy"])
-def test_a_part_begins_where_it_is(ctx, tmp_path, series, ending):
+@COPIES
+def test_a_part_begins_where_it_is(ctx, tmp_path, series, ending, options):
     dataset, copy = ctx.open(series), tmp_path / f"copy.{ending}"
-    ctx.export_dataset(dataset, copy, roi=dataset.roi[1:, 1:, 2:])
+    ctx.export_dataset(dataset, copy, roi=dataset.roi[1:, 1:, 2:], **options)
     temperature, time, scan_x, wavelength = ctx.open(copy).axes
     assert (temperature.offset, temperature.size) == (290.0, 1)
     assert (time.offset, time.scale, time.unit, time.size) == (0.25, 0.25, "s", 2)
@@ -131,7 +141,7 @@ def test_a_part_begins_where_it_is(ctx, tmp_path, series, ending):
     # Positions from here and there are counted.
     scattered = np.zeros((2, 3, 4), bool)
     scattered[0, 0, 0] = scattered[1, 2, 1] = True
-    ctx.export_dataset(dataset, copy, roi=scattered, overwrite=True)
+    ctx.export_dataset(dataset, copy, roi=scattered, overwrite=True, **options)
     assert ctx.open(copy).axes == (Axis("scan_x", "", 1.0, 0.0, 2, "nav"), wavelength)
 
 
@@ -152,6 +162,14 @@ def test_arrays_are_written_with_the_names_of_axes(ctx, tmp_path, scan):
     described = json.loads((tmp_path / "copy.zarr" / "zarr.json").read_text())
     assert described["dimension_names"] == names
     assert [axis["name"] for axis in described["attributes"]["axes"]] == names
+    ctx.export_dataset(ctx.open(scan), tmp_path / "two.zarr", zarr_format=2)
+    described = json.loads((tmp_path / "two.zarr" / ".zattrs").read_text())
+    assert described["_ARRAY_DIMENSIONS"] == names
+    assert described["sig_dims"] == 2
+    assert described["axes"] == [
+        {"name": axis.name, "scale": axis.scale, "offset": axis.offset, "units": axis.unit}
+        for axis in CALIBRATED
+    ]
     ctx.export_dataset(ctx.open(scan), tmp_path / "copy.h5")
     with h5py.File(tmp_path / "copy.h5") as file:
         axes = [file["axes"][name].attrs["name"] for name in ("scan_y", "scan_x", "y", "x")]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from detector_files import write_mrc
+from detector_files import write_empad, write_mrc
 from known_oddities import odd
 from real_files import real_file
 from vendor_files import write_dm
@@ -37,6 +37,25 @@ def test_values_have_units(ctx, tmp_path):
     rows = {row["name"]: row["value"] for row in dataset.diagnostics}
     assert rows["exposure_time"] == f"{dataset.metadata['exposure_time']} s"
     assert rows["detector"] == "Merlin"
+
+
+@pytest.mark.parametrize(("nav", "longest"), [((4, 3), 4), ((2, 5), 5)])
+@pytest.mark.parametrize("words", ["older", "newer"])
+def test_steps_of_an_empad_scan_are_parts_of_its_field_of_view(tmp_path, words, nav, longest):
+    """The longer side of the scan fills the field, whose sides are in metres."""
+    write_empad(tmp_path / "scan.xml", np.zeros((*nav, 8, 8), "f4"))
+    field = {
+        "older": "<optics.get_full_scan_field_of_view>[4e-06, 2e-06]"
+        "</optics.get_full_scan_field_of_view>",
+        "newer": "<full_scan_field_of_view><scale_factor>0.5</scale_factor><x>2e-06</x>"
+        "<y>1e-06</y></full_scan_field_of_view>",
+    }[words]
+    text = (tmp_path / "scan.xml").read_text()
+    text = text.replace("<iom_measurements>", f"<iom_measurements>{field}")
+    (tmp_path / "scan.xml").write_text(text)
+    scan_y, scan_x = ff.Context.make_with("inline").open(tmp_path / "scan.xml").axes[:2]
+    assert (scan_x.scale, scan_x.unit) == (pytest.approx(4000 / longest), "nm")
+    assert (scan_y.scale, scan_y.unit) == (pytest.approx(2000 / longest), "nm")
 
 
 def test_data_in_memory_have_none():

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from real_files import real_file
+from vendor_files import write_dm
 
 import framefold as ff
 
@@ -144,6 +145,28 @@ def assert_same_steps(original, copy):
     ):
         other.convert_to_units(ours.units)
         assert (ours.size, ours.scale) == (other.size, pytest.approx(other.scale, rel=1e-6))
+
+
+@pytest.mark.parametrize("ending", ["hspy", "zspy"])
+def test_exposures_are_those_of_the_spectrometer_or_of_the_camera(tmp_path, ending):
+    hs = pytest.importorskip("hyperspy.api")
+    acquired = {"Acquisition": {"Exposure (s)": 0.25, "Number of frames": 2.0}}
+    camera = {"Acquisition": {"Parameters": {"High Level": {"Exposure (s)": 0.5}}}}
+    ctx = ff.Context.make_with("inline")
+    for tags, spectra, group, other in [
+        ({"Meta Data": {"Signal": "EELS"}, "EELS": acquired}, True, "Detector.EELS", "Camera"),
+        (camera, False, "Camera", "Detector"),
+    ]:
+        stack = np.ones((3, 4, 5), "uint16")
+        write_dm(tmp_path / "a.dm4", stack, swapped=True, spectra=spectra, tags=tags)
+        dataset = ctx.open(tmp_path / "a.dm4")
+        assert dataset.metadata["exposure_time"] == 0.5
+        copy = tmp_path / f"copy.{ending}"
+        ctx.export_dataset(dataset, copy, overwrite=True)
+        microscope = hs.load(copy).metadata.Acquisition_instrument.TEM
+        assert microscope.get_item(f"{group}.exposure") == 0.5
+        assert not microscope.has_item(other)
+        assert ctx.open(copy).metadata["exposure_time"] == 0.5
 
 
 def test_the_stage_of_fei_is_in_the_units_of_hyperspy(tmp_path):

@@ -402,7 +402,7 @@ def test_pickles_and_copies(ctx, array, files):
             assert np.array_equal(again[1, 2], turned(array[1, 2], **turn))
 
 
-@pytest.mark.parametrize("ending", ["npy", "zarr", "h5", "hspy"])
+@pytest.mark.parametrize("ending", ["npy", "zarr", "h5", "hspy", "zspy"])
 def test_copies_are_turned(ctx, array, files, tmp_path, ending):
     path = next(path for _, path, _ in files if path.name == "scan.npy")
     turn = {"flip": "y", "transpose": True}
@@ -482,6 +482,12 @@ def test_copies_for_hyperspy_are_as_hyperspy_shows_the_original(ctx, tmp_path):
 def test_copies_for_hyperspy_of_data_that_are_turned(ctx, array, tmp_path):
     write_mib(tmp_path / "scan.mib", array)
     dataset = ctx.open(tmp_path / "scan.mib")
+    for ending, flip in [("hspy", "y"), ("zspy", "y"), ("zarr", None), ("h5", None), ("npy", None)]:
+        ctx.export_dataset(dataset, tmp_path / f"copy.{ending}")
+        copied = ctx.open(tmp_path / f"copy.{ending}")
+        assert np.array_equal(copied[...], turned(array, flip))
+        expected = None if flip is None else "flip y of mib"
+        assert copied.metadata.get("orientation") == expected
     ctx.export_dataset(dataset.orient(flip="y"), tmp_path / "a.hspy")
     assert np.array_equal(ctx.open(tmp_path / "a.hspy")[...], turned(array, "y"))
     ctx.export_dataset(dataset, tmp_path / "b.hspy", orientation="framefold")

@@ -277,6 +277,10 @@ mod tests {
         };
         assert!(about(steps(older, &[4, 4]), 1000.0));
         assert!(about(steps(newer, &[64, 32]), 31.25));
+        // Each axis has its own side of the field.
+        let oblong = newer.replace("<y>1e-06", "<y>2e-06");
+        let [y, x] = steps(&oblong, &[64, 32]);
+        assert!(about([y, y], 62.5) && about([x, x], 31.25));
         assert_eq!(steps(older, &[16]), [None, None]);
         for odd in [
             "",
