@@ -272,6 +272,8 @@ def test_folders_of_results(run, capsys, tmp_path):
         ("mine:total a.npy b.npy -o out.npy", 2, "put {stem}"),
         ("mine:total a.npy -o a.npy", 2, "the output exists"),
         ("sum,mine:total,comm a.npy", 2, "there is no reduction 'comm', as in 'sum,own_"),
+        ("sum,mine:total,comm a.npy", 2, "similar: 'com'"),
+        ("mine:total,smu a.npy", 2, "similar: 'sum'"),
         ("sum,,mine:total a.npy", 2, "an item of the list 'sum,,own_"),
         ("sum,mine:nope a.npy", 2, "has no 'nope'"),
         ("'ring,mine:total' a.npy", 2, "in 'ring': argument --ring: expected one argument"),

@@ -111,11 +111,16 @@ pub(crate) fn one_line(message: &str) -> String {
 
 /// Where to read on.
 fn help_hint(error: &clap::Error) -> String {
+    format!("see '{} --help'", command_of(error).join(" "))
+}
+
+/// The words of the command that an error is about: `framefold`, `run`.
+pub(crate) fn command_of(error: &clap::Error) -> Vec<String> {
     let message = error.to_string();
     let usage = message.lines().find_map(|line| line.trim().strip_prefix("Usage: "));
     let words = usage.unwrap_or("framefold").split(' ');
-    let command: Vec<&str> = words.take_while(|word| !word.starts_with(['[', '<', '-'])).collect();
-    format!("see '{} --help'", command.join(" "))
+    let words = words.take_while(|word| !word.starts_with(['[', '<', '-']));
+    words.map(str::to_owned).collect()
 }
 
 #[cfg(test)]
@@ -126,7 +131,7 @@ mod tests {
     #[test]
     fn usage_errors_are_one_line_with_a_hint() {
         let message = |line: &str| {
-            let error = Cli::try_parse_from(line.split(' ')).unwrap_err();
+            let error = Cli::of(line.split(' ').map(Into::into)).unwrap_err();
             format!("{}; {}", one_line(&error.to_string()), help_hint(&error))
         };
         assert_eq!(
@@ -135,7 +140,19 @@ mod tests {
         );
         assert_eq!(
             message("framefold run summm a.mib"),
-            "unrecognized subcommand 'summm'; similar: 'sumsig', 'sum'; see 'framefold run --help'"
+            "unrecognized subcommand 'summm'; similar: 'sum'; see 'framefold run --help'"
+        );
+        assert_eq!(
+            message("framefold run smu a.mib"),
+            "unrecognized subcommand 'smu'; similar: 'sum'; see 'framefold run --help'"
+        );
+        assert_eq!(
+            message("framefold inf a.mib"),
+            "unrecognized subcommand 'inf'; similar: 'info'; see 'framefold --help'"
+        );
+        assert_eq!(
+            message("framefold run frobnicate a.mib"),
+            "unrecognized subcommand 'frobnicate'; see 'framefold run --help'"
         );
         // The hint that the word could be passed as a file's name does not help with a typo.
         assert_eq!(

@@ -14,6 +14,8 @@ pub(crate) use picture::PictureArgs;
 pub(crate) use reduction::{Item, ReductionArgs};
 pub(crate) use run::RunArgs;
 
+use crate::nearest::nearest;
+use clap::error::{ContextKind, ContextValue};
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -36,7 +38,8 @@ impl Cli {
         let args: Vec<OsString> = args.into_iter().collect();
         let mut command =
             Cli::command().mut_subcommand("run", |run| run.subcommands(list::commands(&args)));
-        let mut matches = command.try_get_matches_from_mut(args)?;
+        let matches = command.try_get_matches_from_mut(args);
+        let mut matches = matches.map_err(|error| with_nearest(error, &command))?;
         let name = matches.subcommand_name().map(str::to_owned);
         Cli::from_arg_matches_mut(&mut matches).map_err(|error| {
             let own = name.and_then(|name| command.find_subcommand_mut(name));
@@ -46,6 +49,26 @@ impl Cli {
             }
         })
     }
+}
+
+/// The error, with those subcommands as similar to a word that are the nearest ones. `command` is any
+/// above the one that has them.
+pub(crate) fn with_nearest(mut error: clap::Error, command: &clap::Command) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let path = crate::app::command_of(&error);
+    let below = |command: &'_ clap::Command, name: &str| command.find_subcommand(name).cloned();
+    let own = path.iter().skip(1).try_fold(command.clone(), |command, name| below(&command, name));
+    let own = own.unwrap_or_else(|| command.clone());
+    let names =
+        own.get_subcommands().filter(|each| !each.is_hide_set()).map(clap::Command::get_name);
+    let similar: Vec<String> = nearest(word, names).into_iter().map(str::to_owned).collect();
+    error.remove(ContextKind::SuggestedSubcommand);
+    if !similar.is_empty() {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(similar));
+    }
+    error
 }
 
 /// The subcommands.

@@ -19,6 +19,7 @@ mod command;
 mod exit;
 mod field;
 mod interrupt;
+mod nearest;
 mod npy_input;
 mod numbers;
 mod output;
@@ -30,4 +31,5 @@ mod terminal;
 
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
+pub use nearest::nearest;
 pub use output::{TiffLabels, TiffStep, write_tiff};

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold import _engine
 from framefold._own_commands.functions import found, made, parameters_of
 from framefold._own_commands.names import SHORT, is_function, reductions, split
 from framefold._own_commands.options import numbers
@@ -96,10 +96,10 @@ def _item(text: str, given: Namespace) -> Item:
     rows = reductions()
     name = "masks" if words[0] in SHORT else words[0]
     if name not in rows:
-        similar = get_close_matches(name, [*rows, *SHORT], 1)
+        similar = _engine.nearest_names(name, [*rows, *SHORT])
         raise InvalidArgumentError(
             f"there is no reduction '{name}', as in '{given.function}'"
-            + "".join(f"; similar: '{each}'" for each in similar)
+            + (f"; similar: {', '.join(map(repr, similar))}" if similar else "")
         )
     row = rows[name]
     if words[0] in SHORT:

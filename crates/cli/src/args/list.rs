@@ -4,6 +4,7 @@
 //! parameter, any other comma ends an item.
 
 use super::reduction::{self, Item};
+use super::with_nearest;
 use crate::app::one_line;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -114,7 +115,7 @@ fn item(text: &str, list: &str) -> Result<Item> {
         .subcommands(REDUCTIONS.iter().map(|row| in_list(reduction::subcommand(row))))
         .subcommands(SHORT.map(short));
     let matches = command.try_get_matches_from_mut(text.split_whitespace());
-    let matches = matches.map_err(|error| refusal(text, list, &error))?;
+    let matches = matches.map_err(|error| refusal(text, list, &with_nearest(error, &command)))?;
     let Some((name, own)) = matches.subcommand() else {
         return Err(Error::bug("an item without a reduction"));
     };
@@ -168,7 +169,6 @@ fn refusal(text: &str, list: &str, error: &clap::Error) -> Error {
             let all: Vec<String> = all.iter().map(|name| format!("'{name}'")).collect();
             format!("; similar: {}", all.join(", "))
         }
-        Some(ContextValue::String(name)) => format!("; similar: '{name}'"),
         _ => String::new(),
     };
     Error::invalid(format!("there is no reduction '{word}', as in '{list}'{similar}"))
@@ -231,6 +231,8 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, words) in [
             ("sum,comm", "there is no reduction 'comm', as in 'sum,comm'; similar: 'com'"),
+            ("sum,smu", "there is no reduction 'smu', as in 'sum,smu'; similar: 'sum'"),
+            ("frobnicate,sum", "there is no reduction 'frobnicate', as in 'frobnicate,sum'"),
             ("rng 1,2", "there is no reduction 'rng', as in 'rng 1,2'; similar: 'ring'"),
             ("sum,,com", "an item of the list 'sum,,com' is empty"),
             ("sum,", "an item of the list 'sum,' is empty"),
