@@ -89,8 +89,8 @@ __all__ = [
     "compiled",
     "example_files",
     "example_scan",
-    "from_result",
     "fit_origin",
+    "from_result",
     "install_as_libertem",
     "register_format",
 ]
