@@ -387,13 +387,24 @@ class Mine(ff.Transform):
     def process_frame(self, frame, out):
         out[:] = helper(frame)
 
+class Compiled(ff.Transform):
+    def __init__(self, table):
+        super().__init__(table=table)
+
+    @ff.compiled
+    def process_frame(self, frame, out):
+        for y in range(2):
+            for x in range(2):
+                out[y, x] = frame[y, x] * FACTOR - self.params.table[y, x]
+
 if __name__ == "__main__":
     for executor in ("processes", "dask"):
         with ff.Context.make_with(executor, cpus=2) as ctx:
             data = np.arange(48).reshape((3, 4, 2, 2))
-            dataset = ctx.load("memory", data=data, num_partitions=3).pipe(Mine())
+            dataset = ctx.load("memory", data=data, num_partitions=3)
+            dataset = dataset.pipe(Mine(), Compiled(np.ones((2, 2), int)))
             total = ctx.run_udf(dataset=dataset, udf=ff.SumSigUDF())["intensity"].data
-            np.testing.assert_array_equal(total, data.sum((2, 3)) * FACTOR)
+            np.testing.assert_array_equal(total, data.sum((2, 3)) * FACTOR**2 - 4)
     print("done")
 """
 

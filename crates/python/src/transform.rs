@@ -279,6 +279,7 @@ impl StagePart for Part<'_> {
         frames: &FrameIndices<'_>,
         out: &mut [u8],
     ) -> Result<()> {
+        interrupt::check()?;
         if matches!(self.work, Work::Compiled(_)) {
             return self.compiled(tile, frames, out);
         }
