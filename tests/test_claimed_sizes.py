@@ -81,6 +81,49 @@ def test_claims_are_refused(tmp_path, case, shape, chunks):
     assert done.stdout
 
 
+STAGES = """
+import resource, sys
+import numpy as np
+import framefold as ff
+
+class Frames(ff.UDF):
+    def get_result_buffers(self):
+        return {"x": self.buffer(kind="nav")}
+    def process_frame(self, frame):
+        pass
+
+resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30))
+ctx = ff.Context.make_with("inline")
+dataset = ctx.load("memory", data=np.broadcast_to(np.float32(1), (4, 10**6, 10**6)))
+derived = dataset.pipe(eval(sys.argv[1]))
+try:
+    ctx.run_udf(derived, Frames())
+except ff.exceptions.LimitError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        "ff.Bin(2)",
+        "ff.Pad(5)",
+        "ff.Threshold(1)",
+        "ff.Cast('float64')",
+        "ff.Log()",
+        "ff.Gaussian(1)",
+        "ff.Median()",
+        "ff.Median((1, 5))",
+        "ff.Rotate(90)",
+    ],
+)
+def test_stages_take_no_memory_for_whole_frames(stage):
+    command = [sys.executable, "-c", STAGES, stage]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout
+
+
 KERNELS = """
 import resource, sys
 import numpy as np

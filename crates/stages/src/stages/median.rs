@@ -61,18 +61,22 @@ impl Stage for Median {
         let offsets = cells_of(
             &SigSlice::try_within(corner.clone(), self.sizes.clone(), &surrounded)?,
             &surrounded,
-        );
-        let slice = SigSlice::try_within(corner, sig.shape().to_vec(), &surrounded)?;
-        let mut rows = cells_of(&slice, &surrounded);
+        )?;
         let width = sig.shape().last().copied().unwrap_or(1);
-        rows = rows.into_iter().step_by(width).collect();
+        let mut column = sig.shape().to_vec();
+        if let Some(last) = column.last_mut() {
+            *last = 1;
+        }
+        let rows = cells_of(&SigSlice::try_within(corner, column, &surrounded)?, &surrounded)?;
         Ok(Box::new(Part { window, surrounded, offsets, rows, width }))
     }
 }
 
 /// The cells of a slice of an array of this shape, in C order.
-fn cells_of(slice: &SigSlice, shape: &[usize]) -> Vec<usize> {
-    slice.runs(shape).flatten().collect()
+fn cells_of(slice: &SigSlice, shape: &[usize]) -> Result<Vec<usize>> {
+    let mut cells = memory::with_room(slice.shape().iter().product::<usize>())?;
+    cells.extend(slice.runs(shape).flatten());
+    Ok(cells)
 }
 
 struct Part {
