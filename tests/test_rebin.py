@@ -169,6 +169,24 @@ def test_blocks_that_cannot_be(ctx):
         ff.Rebin(0)
 
 
+@pytest.mark.parametrize("executor", ["inline", "threads", "processes", "dask", "delayed"])
+def test_blocks_of_dask_arrays(executor):
+    da = pytest.importorskip("dask.array")
+    array = numbers((6, 5, *SIG), "uint16", seed=22)
+    expected = rebinned(array, (3, 2))
+    roi = np.array([[False, True], [True, False]])
+    with ff.Context.make_with(executor) as ctx:
+        for chunks in ((1, 5), (3, 2), (4, 5)):
+            pieces = da.from_array(array, chunks=(*chunks, *SIG))
+            with pytest.warns(DataSetWarning, match=r"leaves out the last \[0, 1\] positions"):
+                blocks = ctx.load("dask", pieces, sig_dims=2).pipe(ff.Rebin((3, 2)))
+            for mask in (None, roi):
+                found = ctx.run_udf(dataset=blocks, udf=[Frames(), ff.SumUDF()], roi=mask)
+                chosen = expected[np.ones((2, 2), bool) if mask is None else mask]
+                check(found[0]["frames"].raw_data, chosen, f"{chunks}")
+                np.testing.assert_array_equal(found[1]["intensity"].data, chosen.sum(0))
+
+
 def test_sparse_frames_in_blocks(ctx):
     array = numbers((4, 6, *SIG), "uint8", seed=21)
     counts = ctx.load("memory", data=array).pipe(ff.Count(128))

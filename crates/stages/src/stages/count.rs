@@ -104,11 +104,11 @@ impl Lines {
         let starts: Vec<usize> =
             sig.origin().iter().zip(read.origin()).map(|(sig, read)| sig - read).collect();
         let (mut rows, mut lines, mut beside) = (vec![(0, Vec::new())], Vec::new(), Vec::new());
-        for axis in 0..last {
-            let of = read.shape()[axis];
+        let axes = starts.iter().zip(sig.shape()).zip(read.shape());
+        for (axis, ((&start, &len), &of)) in axes.enumerate().take(last) {
             let mut next = Vec::new();
             for (row, around) in &rows {
-                for at in starts[axis]..starts[axis] + sig.shape()[axis] {
+                for at in start..start + len {
                     let near = at.saturating_sub(1)..(at + 2).min(of);
                     // Rows around, the row itself among them.
                     let around = match axis {

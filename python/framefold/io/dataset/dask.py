@@ -103,8 +103,8 @@ class DaskDataSet(DataSet):
 
     @property
     def warnings(self) -> list[str]:
-        """What takes much memory, or keeps partitions from being processed side by side."""
-        layout, warnings = self._layout, []
+        """What is odd, takes much memory, or keeps partitions from being processed side by side."""
+        layout, warnings = self._layout, list(super().warnings)
         if layout.scattered and layout.largest_bytes > 1 << 30:
             warnings.append(
                 f"chunks do not hold runs of frames: up to {_size(layout.largest_bytes)} are in "
@@ -145,8 +145,13 @@ class DaskDataSet(DataSet):
     def _explain(self) -> str:
         return f"chunks      {self._described()}\nread in     {self._pieces_described()}\n"
 
+    @property
+    def _is_rescanned(self) -> bool:
+        """Whether a stage made another scan of that of the array, with positions of its own."""
+        return tuple(self._shape.nav) != tuple(self._layout.nav)
+
     def _frames_of(self, roi: npt.NDArray[np.bool_] | None) -> _engine.Dataset:
-        if roi is None:
+        if roi is None or self._is_rescanned:
             return self._engine
         return self._engine_for(self._reader_for(roi))
 
@@ -158,6 +163,9 @@ class DaskDataSet(DataSet):
     def _blocks(
         self, partitions: Sequence[tuple[int, int]], roi: npt.NDArray[np.bool_] | None
     ) -> tuple[Any, list[list[Any]]]:
+        if self._is_rescanned:
+            # A partition takes frames of several pieces, which its task computes.
+            return super()._blocks(partitions, roi)
         reader = self._reader_for(roi)
         positions = None if roi is None else np.flatnonzero(roi)
         firsts = (start if positions is None else positions[start] for start, _ in partitions)
@@ -166,6 +174,8 @@ class DaskDataSet(DataSet):
     def _with_blocks(
         self, frames: tuple[int, int], roi: npt.NDArray[np.bool_] | None, blocks: Any
     ) -> AbstractContextManager[None]:
+        if self._is_rescanned:
+            return super()._with_blocks(frames, roi, blocks)
         first = frames[0] if roi is None else int(np.flatnonzero(roi)[frames[0]])
         piece = self._piece_of(first)
         context: AbstractContextManager[None] = given_blocks(self._layout, roi, piece, blocks)
@@ -180,6 +190,8 @@ class DaskDataSet(DataSet):
         return held_by_cluster(self._array)
 
     def _for_tasks(self) -> DataSet:
+        if self._is_rescanned:
+            return self
         return _without_array(self._layout)._changed(*self._changes)
 
     def __reduce__(self) -> tuple[Any, ...]:
