@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -329,6 +332,37 @@ def test_reductions_take_shifts(here):
     for name, given in (("masks", {"disk": 4}), ("com", {})):
         with pytest.raises(InvalidArgumentError, match=r"shifts have shape \[6, 4, 2\]; expected"):
             here.run_udf(dataset, ff.ReductionUDF(name, shifts=np.zeros((6, 4, 2)), **given))
+
+
+def test_the_command_line_takes_shifts(command, here, tmp_path):
+    data, shifts = counts(), fractions()
+    np.save(tmp_path / "scan.npy", data)
+    np.save(tmp_path / "yx.npy", shifts)
+    options = ("--shifts", tmp_path / "yx.npy", "-q", "--force", "-o", tmp_path / "out.npy")
+    command("run", "masks", tmp_path / "scan.npy", "--disk", "8,11,4", *options)
+    dataset = here.load("npy", tmp_path / "scan.npy")
+    udf = ff.ReductionUDF("masks", disk=(8, 11, 4), shifts=shifts)
+    expected = here.run_udf(dataset, udf)["intensity"].data
+    assert np.array_equal(np.load(tmp_path / "out.npy").reshape(expected.shape), expected)
+    np.save(tmp_path / "yx.npy", shifts[1:])
+    told = command("run", "masks", tmp_path / "scan.npy", "--disk", "8,11,4", *options, code=2)
+    assert "shifts have shape [3, 6, 2]; expected" in told
+    # Beside functions in Python, the same option is read by the package.
+    (tmp_path / "mine.py").write_text("def total(frame):\n    return frame.sum()\n")
+    np.save(tmp_path / "yx.npy", shifts)
+    what = "com --shifts yx.npy -b raw_shifts,mine.py:total"
+    arguments = ["run", what, "scan.npy", "-q", "-o", "{reduction}.npy"]
+    done = subprocess.run(
+        [sys.executable, "-m", "framefold", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    expected = here.run_udf(dataset, ff.ReductionUDF("com", shifts=shifts))["raw_shifts"].data
+    assert np.array_equal(np.load(tmp_path / "com.npy"), expected)
 
 
 def polynomial(nav, degree):

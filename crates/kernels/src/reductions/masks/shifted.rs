@@ -15,11 +15,15 @@ use framefold_core::{Complex64, Complex128, Error, FramesView, Result, memory};
 use framefold_simd::Simd;
 use std::ops::Range;
 
-/// A block for few masks: frames and pixels, as in the loops of [`super::few`].
-const FEW: [usize; 2] = [super::few::ROWS, super::few::PIXELS];
+/// Frames of a block for few masks, and for many.
+const FEW: usize = super::few::ROWS;
+const MANY: usize = super::many::ROWS;
 
-/// The same for many masks.
-const MANY: [usize; 2] = [super::many::ROWS, super::many::PIXELS];
+/// Pixels of a block: a multiple of those that are multiplied at a time, and so many that the
+/// processor foresees which memory of a frame comes next. A block fits the second-level cache.
+const PIXELS: usize = 4096;
+const _: () = assert!(PIXELS.is_multiple_of(super::few::PIXELS));
+const _: () = assert!(PIXELS.is_multiple_of(super::many::PIXELS));
 
 /// Keeps the same pixel of several frames out of the same set of the cache.
 const GAP: usize = 32;
@@ -74,9 +78,9 @@ impl<T: Movable> Mover<T> {
         let n_pixels = frames.frame_len();
         check(axes, frames.depth(), sig)?;
         let [n_frames, block_pixels] = match stack.weights() {
-            Weights::Single(columns) if columns.are_few() => FEW,
-            Weights::Double(columns) if columns.are_few() => FEW,
-            Weights::Single(_) | Weights::Double(_) => MANY,
+            Weights::Single(columns) if columns.are_few() => [FEW, PIXELS],
+            Weights::Double(columns) if columns.are_few() => [FEW, PIXELS],
+            Weights::Single(_) | Weights::Double(_) => [MANY, PIXELS],
             // These know where they have pixels.
             Weights::Sparse(_) => [1, n_pixels],
         };
