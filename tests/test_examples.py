@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from real_files import real_file
 
 ROOT = Path(__file__).resolve().parent.parent
 PICTURES = ["bright-field", "com-x", "com-y", "dark-field", "mean-pattern", "overview", "strain"]
@@ -107,3 +109,38 @@ def test_a_dask_array_goes_in_and_dask_arrays_come_out(tmp_path: Path) -> None:
     match = re.search(r"the beam is found within ([\d.]+) pixels \(rms\)", printed)
     assert match is not None
     assert float(match[1]) < 0.3
+
+
+def test_electrons_are_counted_and_their_field_opens_elsewhere(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("xarray", reason="xarray is not installed")
+    pytest.importorskip("zarr", reason="zarr is not installed")
+    pytest.importorskip("hyperspy", reason="hyperspy is not installed")
+    script = "examples/electron_counting.py"
+    printed = run(script, "--scan", "24", "20", "--out", "out", folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["electron-counting"]
+    assert "noise 2.9" in printed
+    assert "12 hot pixels" in printed
+    match = re.search(r"([\d.]+)% of the electrons are counted", printed)
+    assert match is not None
+    assert 80 < float(match[1]) < 100
+    match = re.search(r"correlation with the true deflection: ([\d.]+)", printed)
+    assert match is not None
+    assert float(match[1]) > 0.8
+    assert "'scan_y': 24, 'scan_x': 20" in printed
+    assert "2.67 nm from row to row" in printed
+    assert "HyperSpy: <Signal2D, title: CoMUDF: raw_com, dimensions: (2|20, 24)>" in printed
+
+
+def test_local_maxima_are_counted_in_a_real_scan(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    scan = real_file("BLO/rosettasciio/test1.blo")
+    dark = np.random.default_rng(1).normal(10, 1, (8, 144, 144)).astype(np.uint8)
+    dark[:, 30, 40] = 200
+    np.save(tmp_path / "dark.npy", dark)
+    script = "examples/electron_counting.py"
+    arguments = (str(scan), "--dark", "dark.npy", "--out", "out")
+    printed = run(script, *arguments, folder=tmp_path)
+    assert pictures(tmp_path / "out") == ["electron-counting"]
+    assert "test1.blo: (3, 2, 144, 144), uint8" in printed
+    assert "1 hot pixels" in printed
