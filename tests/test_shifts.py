@@ -134,6 +134,23 @@ def test_dtypes_and_numbers_of_masks(here, dtype, mask_dtype, n):
                 assert np.array_equal(found.data, expected.astype(found.dtype))
 
 
+@pytest.mark.parametrize("n", [3, 13])
+def test_frames_that_are_moved_in_several_blocks(here, n):
+    """Blocks end within rows, and tiles have more frames than a block."""
+    rng = np.random.default_rng(4)
+    data = rng.integers(0, 200, (30, 70, 133)).astype(np.uint16)
+    masks = rng.integers(-3, 9, (n, 70, 133)).astype(np.float32)
+    dataset = here.load("memory", data=data, sig_dims=2, num_partitions=1)
+    whole = rng.integers(-60, 61, (30, 2))
+    for shifts in (whole, whole + rng.integers(0, 4, (30, 2)) / 4):
+        udf = ff.ApplyMasksUDF(lambda: masks, shifts=shifts)
+        found = here.run_udf(dataset, udf)["intensity"].data
+        expected = products(data, masks, shifts)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1)
+        if shifts is whole:
+            assert np.array_equal(found, np.rint(expected))
+
+
 @pytest.mark.parametrize("shifts", [whole_shifts(), fractions()], ids=["whole", "fractions"])
 def test_bits_do_not_depend_on_the_cut(here, shifts):
     rng = np.random.default_rng(8)
