@@ -255,7 +255,7 @@ def test_results_of_integers(here):
         (np.zeros((23, 2)), r"\(23, 2\)|\[23, 2\]"),
         (np.zeros((*NAV, 3)), "4, 6, 3"),
         (np.zeros(NAV), "4, 6"),
-        (np.full((*NAV, 2), np.nan), r"nan at \(0, 0, 0\), expected 2 finite"),
+        ((np.nan, 0), "expected 2 finite numbers"),
         (np.full((*NAV, 2), 1j), "complex128"),
         ((1, 2, 3), r"\[1, 2, 3\], expected 2"),
     ],
@@ -270,6 +270,29 @@ def test_shifts_that_do_not_fit_are_refused_when_a_run_is_planned(here, shifts, 
     com = ff.CoMUDF.with_params(shifts=shifts)
     with pytest.raises(InvalidArgumentError, match=words):
         here.explain(dataset, com)
+
+
+def test_positions_that_are_not_processed_need_no_shift(here):
+    masks = some_masks()
+    dataset = open_as(here, counts(), "dense")
+    shifts = whole_shifts().astype(np.float64)
+    roi = np.ones(NAV, dtype=bool)
+    roi[1, 2] = False
+    for options in ({}, {"backends": ("numpy",)}):
+        expected = ff.ApplyMasksUDF(lambda: masks, shifts=shifts.copy(), **options)
+        expected = here.run_udf(dataset, expected, roi=roi)["intensity"].raw_data
+        gaps = shifts.copy()
+        gaps[1, 2] = np.nan
+        udf = ff.ApplyMasksUDF(lambda: masks, shifts=gaps, **options)
+        found = here.run_udf(dataset, udf, roi=roi)["intensity"].raw_data
+        np.testing.assert_array_equal(found, expected)
+        with pytest.raises(InvalidArgumentError, match=r"expected (2 )?finite numbers"):
+            here.run_udf(dataset, udf)
+    for data in (dataset, open_as(here, counts().astype(np.complex64), "dense")):
+        com = ff.CoMUDF.with_params(shifts=gaps)
+        here.run_udf(data, com, roi=roi)
+        with pytest.raises(InvalidArgumentError, match=r"expected (2 )?finite numbers"):
+            here.run_udf(data, com)
 
 
 def test_masks_that_are_not_finite_do_not_count_outside(here):

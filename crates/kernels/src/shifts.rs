@@ -3,6 +3,7 @@
 use crate::cell::Cell;
 use crate::dispatch::dispatch_dtype;
 use framefold_core::{Error, NativeArray, Result, Shape, memory};
+use std::fmt::Display;
 
 /// Shifts along the signal axes, in pixels: the same for all frames, or one for each position of
 /// the scan. They belong to positions, whatever is selected or missing.
@@ -17,7 +18,8 @@ impl Shifts {
     /// `(n_positions, n_axes)` or `(*nav, n_axes)`.
     ///
     /// # Errors
-    /// `InvalidArgument` if one is complex or not finite; `Limit` if there is no memory for them.
+    /// `InvalidArgument` if one is complex, or that for all frames not finite; `Limit` if there is no memory
+    /// for them.
     pub fn try_new(array: NativeArray) -> Result<Self> {
         let shape = array.shape().to_vec();
         let values: Vec<f64> = dispatch_dtype!(
@@ -30,14 +32,11 @@ impl Shifts {
                 array.dtype()
             )))
         );
-        if let Some(at) = values.iter().position(|value| !value.is_finite()) {
-            return Err(Error::invalid(format!(
-                "number {at} of the shifts is {}; expected finite numbers",
-                values[at]
-            ))
-            .with_hint("fill positions without a shift, for example with those of a fit"));
+        let shifts = Shifts { shape, values };
+        if shifts.shape.len() == 1 {
+            check_finite(&shifts.values, "all frames")?;
         }
-        Ok(Shifts { shape, values })
+        Ok(shifts)
     }
 
     /// Checks that they are shifts for a data set of this shape.
@@ -64,21 +63,33 @@ impl Shifts {
         .with_hint("give one shift for all frames, or one for each position of the scan"))
     }
 
-    /// The shift at a flat position of the scan that they were checked for.
+    /// The shift at a flat position of the scan that they were checked for. Positions that are not
+    /// processed need none: there it may be NaN.
     ///
     /// # Errors
-    /// `Bug` if there is none.
+    /// `Bug` if there is none; `InvalidArgument` if it is not finite.
     pub(crate) fn at(&self, position: usize) -> Result<&[f64]> {
         let n_axes = match *self.shape {
             [n] if n > 0 => return Ok(&self.values),
             [.., n] if n > 0 => n,
             _ => return Err(Error::bug("shifts without axes")),
         };
-        position
+        let shift = position
             .checked_mul(n_axes)
             .and_then(|start| self.values.get(start..start.checked_add(n_axes)?))
-            .ok_or_else(|| Error::bug(format!("no shift for position {position}")))
+            .ok_or_else(|| Error::bug(format!("no shift for position {position}")))?;
+        check_finite(shift, format_args!("position {position} of the scan"))?;
+        Ok(shift)
     }
+}
+
+fn check_finite(shift: &[f64], of: impl Display) -> Result<()> {
+    if shift.iter().all(|number| number.is_finite()) {
+        return Ok(());
+    }
+    let message = format!("the shift of {of} is {shift:?}; expected finite numbers");
+    let hint = "fill positions without a shift, for example with those of a fit, or leave them out";
+    Err(Error::invalid(message).with_hint(hint))
 }
 
 #[cfg(test)]
@@ -121,7 +132,12 @@ mod tests {
         for bad in [f64::NAN, f64::INFINITY] {
             let array = NativeArray::try_new(&[2], vec![0.0, bad]).unwrap();
             let error = Shifts::try_new(array).unwrap_err().to_string();
-            assert!(error.contains("number 1") && error.contains("finite"), "{error}");
+            assert!(error.contains("all frames") && error.contains("finite"), "{error}");
+            let array = NativeArray::try_new(&[2, 2], vec![0.0, 1.0, 0.0, bad]).unwrap();
+            let shifts = Shifts::try_new(array).unwrap();
+            assert_eq!(shifts.at(0).unwrap(), [0.0, 1.0]);
+            let error = shifts.at(1).unwrap_err().to_string();
+            assert!(error.contains("position 1") && error.contains("finite"), "{error}");
         }
         let complex = NativeArray::zeros(framefold_core::DType::C64, &[2]);
         assert!(Shifts::try_new(complex).unwrap_err().to_string().contains("complex64"));

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:
-    """Shifts in double precision, all of them finite.
+    """Shifts in double precision; that for all frames is finite.
 
     Parameters
     ----------
@@ -33,15 +33,19 @@ def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:
             f"{name}: shifts are {found}, expected {n_axes} finite numbers, one for each signal "
             f"axis, for all frames or for each position of the scan"
         )
-    lost = np.argwhere(~np.isfinite(array))
-    if len(lost):
-        at = tuple(int(i) for i in lost[0])
-        found = array.tolist() if one else f"{array[at]} at {at}"
-        raise InvalidArgumentError(
-            f"{name}: shifts are {found}, expected {n_axes} finite numbers for each position; "
-            f"fill gaps, for example with what ff.fit_origin fits"
-        )
+    if one:
+        check_finite(name, array)
     return array.astype(np.float64, order="C")
+
+
+def check_finite(name: str, shifts: npt.NDArray[Any]) -> None:
+    """Refuse shifts of frames that are processed, if they are not finite."""
+    if not np.isfinite(shifts).all():
+        raise InvalidArgumentError(
+            f"{name}: shifts are {shifts.tolist()}, expected {shifts.size} finite numbers; fill "
+            f"positions without a shift, for example with what ff.fit_origin fits, or leave them "
+            f"out by a ROI"
+        )
 
 
 def check_scan(name: str, shifts: npt.NDArray[Any], shape: Shape) -> None:

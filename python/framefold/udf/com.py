@@ -15,7 +15,7 @@ from framefold.common.buffers import BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.udf._shifts import as_shifts, check_scan
+from framefold.udf._shifts import as_shifts, check_finite, check_scan
 from framefold.udf._vector_field import (
     GuessResult,
     apply_correction,
@@ -113,8 +113,8 @@ class CoMUDF(UDF):
     ------
     InvalidArgumentError
         If ``ri`` is not below ``r``, ``regression`` is none of these, or ``com_params`` is given
-        together with others. When a run is planned: if ``shifts`` are not finite, or do not have
-        one of these shapes.
+        together with others. When a run is planned: if ``shifts`` do not have one of these
+        shapes. Later, if the shift of a frame that is processed is not finite.
 
     Results
     -------
@@ -326,6 +326,7 @@ class CoMUDF(UDF):
         shifts = np.broadcast_to(self._shifts_of_frames(), (len(moments), 2))
         for i, shift in enumerate(shifts):
             frame = slice(i, i + 1)
+            check_finite(type(self).__name__, shift)
             self._add_moments(moments[frame], rows[frame], self._inside(y, x, shift), y, x)
 
     @staticmethod

@@ -30,8 +30,9 @@ from framefold.common.udf import (
 )
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf._exact_sums import add
-from framefold.udf._shifts import as_shifts, check_scan
+from framefold.udf._shifts import as_shifts, check_finite, check_scan
 from framefold.udf.base import UDF
+from framefold.udf.references import FromResult
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -114,8 +115,9 @@ class ApplyMasksUDF(UDF):
     ------
     InvalidArgumentError
         When a run is planned: if masks and frames differ in shape, or ``mask_count`` is wrong;
-        if ``shifts`` are not finite numbers, one per signal axis, for all frames or for each
-        position of the scan; if they have fractions and the results are integers.
+        if ``shifts`` are not one number per signal axis, for all frames or for each position of
+        the scan; if they have fractions and the results are integers. Later, if the shift of a
+        frame that is processed is not finite.
     """
 
     def __init__(
@@ -131,7 +133,8 @@ class ApplyMasksUDF(UDF):
         **kwargs: Any,
     ) -> None:
         self._container: MaskContainer | None = None
-        if shifts is not None and not isinstance(shifts, AuxBufferWrapper) and np.ndim(shifts) > 1:
+        is_plain = shifts is not None and not isinstance(shifts, (AuxBufferWrapper, FromResult))
+        if is_plain and np.ndim(shifts) > 1:
             array = np.asarray(shifts)
             # What a frame sees is its own shift, as of AUX data.
             shifts = self.aux_data(array, "nav", array.shape[-1:], array.dtype)
@@ -390,7 +393,8 @@ class ApplyMasksUDF(UDF):
             return
         check_scan(type(self).__name__, shifts, self.meta.dataset_shape)
         result = self._result_dtype()
-        if result.kind in "iu" and (shifts != np.floor(shifts)).any():
+        fractions = np.isfinite(shifts) & (shifts != np.floor(shifts))
+        if result.kind in "iu" and fractions.any():
             raise InvalidArgumentError(
                 f"{type(self).__name__}: shifts have fractions, but results are {result}, which "
                 f"cannot hold sums between those of pixels; round them, or give preferred_dtype="
@@ -400,6 +404,7 @@ class ApplyMasksUDF(UDF):
     def _shifts(self) -> list[float]:
         """Those of the frame."""
         shifts = np.asarray(self.params.shifts, dtype=np.float64).reshape(-1)
+        check_finite(type(self).__name__, shifts)
         # Anything beyond the frame is as far away as anything else.
         return [max(-(2.0**62), min(float(shift), 2.0**62)) for shift in shifts]
 

@@ -3,6 +3,8 @@
 The engine calls a :class:`Bridge` when it plans, a :class:`PartitionTask` once per partition
 on a worker thread, and a :class:`MergeTask` on the main side. What happens once per tile or
 frame is done by the engine itself, which sets views through ``PartitionTask.bindings``.
+
+Long because: what the engine asks when it plans, processes and merges is one conversation.
 """
 
 from __future__ import annotations
