@@ -130,6 +130,7 @@ CASES = [
         for task, words in (
             ("cropped-sum", "half of the rows and columns, sum"),
             ("binned-max", "bins of 2 × 2, maximum"),
+            ("counted-sum", "electrons counted into sparse frames, sum"),
         )
     ),
     Case(

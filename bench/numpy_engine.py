@@ -18,6 +18,7 @@ from work import (
     UnsupportedError,
     beam_shifts,
     binned,
+    counted,
     dense_masks,
     disk_pixels,
     scattered_roi,
@@ -167,6 +168,8 @@ def blockwise(
         middle = np.s_[:, sig[0] // 4 : -(sig[0] // 4), sig[1] // 4 : -(sig[1] // 4)]
         if task == "cropped-sum":
             return (lambda block: block[middle].sum(axis=0, dtype=exact(block, len(block)))), add
+        if task == "counted-sum":
+            return (lambda block: counted(block).sum(axis=0, dtype=np.uint32)), add
         return (lambda block: binned(block).max(axis=0)), lambda parts: np.max(parts, axis=0)
     if task == "logsum":
         return logsum, add

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from format_data import load_options
 from work import (
+    COUNTED_ABOVE,
     DERIVED,
     Array,
     UnsupportedError,
     beam_shifts,
     binned,
+    counted,
     dense_masks,
     disk_masks,
     scattered_roi,
@@ -78,7 +80,8 @@ class Engine:
         dataset = self.load(context, data)
         if self.package == "framefold" and task in DERIVED:
             middle = ",".join(f"{n // 4}:{-(n // 4)}" for n in data["sig"])
-            dataset = dataset.pipe("bin 2" if task == "binned-max" else f"crop {middle}")
+            stages = {"binned-max": "bin 2", "counted-sum": f"count {COUNTED_ABOVE}"}
+            dataset = dataset.pipe(stages.get(task, f"crop {middle}"))
         return lambda: run(dataset)
 
     def load(self, context: Any, data: dict[str, Any]) -> Any:
@@ -210,8 +213,13 @@ def python_udf(base: Any, task: str, params: dict[str, Any]) -> Callable[[], Any
         def merge(self, dest: Any, src: Any) -> None:
             dest.result[:] = np.maximum(dest.result, src.result)
 
+    class CountedSum(Sum):
+        def process_frame(self, frame: Any) -> None:
+            self.results.result[:] += counted(frame)
+
     tasks = {
         "cropped-sum": CroppedSum,
+        "counted-sum": CountedSum,
         "binned-max": BinnedMax,
         "frame-noop": NoOp,
         "frame-sum": FrameSum,

@@ -447,6 +447,7 @@ class Results:
             (tmp_path / f"{own}.py").write_text(REFERS_TO_HELPERS.format(helpers=name))
             module = importlib.import_module(own)
             helpers = sys.modules[name]
+            helpers.helper()  # a cache that is filled is no other code
             (found,) = set(ctx.run_udf(dataset, vars(module)[cls]())["level"].data.reshape(-1))
             assert found == 10
             helpers.LIMITS["low"] = 3
@@ -461,7 +462,14 @@ class Results:
 
 HELPERS = """
 LIMITS = {{"low": 0}}
+_SEEN = []
+class Journal:
+    def __init__(self):
+        self.entries = []
+journal = Journal()
 def helper():
+    _SEEN.append(1)
+    journal.entries.append(1)
     return {scale} * 10 + LIMITS["low"]
 class Helper:
     def help(self):

@@ -30,6 +30,7 @@ class Bridge:
     """A function in Python, as the engine asks for it."""
 
     described_format = "numpy"
+    by_rows = False
 
     def __init__(
         self, *, method="tile", layout="dense", declared="sig", bound="sig", processing="tile"

@@ -106,7 +106,7 @@ def test_of_wrong_arguments_it_shows_the_call(dataset):
 
 
 def test_mistakes_of_framefold_are_shown_whole(dataset, monkeypatch):
-    def broken(*_args):
+    def broken(*_args, **_options):
         raise failure
 
     monkeypatch.setattr(ff.api, "plan_run", broken)

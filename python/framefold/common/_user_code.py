@@ -44,7 +44,8 @@ def facts(uses: Iterable[Use]) -> Facts:
     """What modules have by these names, with the code that this refers to in turn.
 
     Of functions and classes the code counts; of numbers, texts, arrays, and lists, tuples, sets and
-    dicts of such the values; of all else the type.
+    dicts of such the values; of all else the type. Arrays, lists, sets and dicts whose name begins
+    with an underscore do not count: caches, which are filled while code works.
     """
     found = _Facts()
     for module, names in uses:
@@ -69,7 +70,7 @@ class _Facts:
             # Of a bound method, of what Numba compiles, and of a decorated function.
             for name in ("__func__", "py_func", "__wrapped__"):
                 value = getattr(value, name, value)
-        if isinstance(value, FunctionType | type) and is_of_user(value.__module__):
+        if isinstance(value, FunctionType | type) and _is_in_a_file(value.__module__):
             if id(value) in self._seen:
                 return
             self._seen.add(id(value))
@@ -77,9 +78,9 @@ class _Facts:
                 self._add_class(path, value)
             else:
                 self._add_function(path, value)
-        else:
+        elif not _is_cache(path, value):
             self._note(path, _text(value))
-            if is_of_user(type(value).__module__):
+            if _is_in_a_file(type(value).__module__):
                 self.add(f"{path}.{type(value).__name__}", type(value), names)
 
     def _note(self, path: str, fact: Any) -> None:
@@ -128,6 +129,16 @@ def _is_imported(module: ModuleType) -> bool:
     return name != "__main__" and name in sys.modules and is_of_user(name)
 
 
+def _is_in_a_file(name: str | None) -> bool:
+    """Whether other processes import a user's module, which has a file if they can."""
+    return is_of_user(name) and getattr(sys.modules.get(name or ""), "__file__", None) is not None
+
+
+def _is_cache(path: str, value: Any) -> bool:
+    is_private = path.rpartition(".")[2].startswith("_")
+    return is_private and isinstance(value, list | set | dict | np.ndarray)
+
+
 def _text(value: Any, depth: int = 8) -> str:
     """Differs for values that differ, where they are plain."""
     kind = type(value)
@@ -148,9 +159,7 @@ def _text(value: Any, depth: int = 8) -> str:
         return f"{text}{sorted(_text(each, inner) for each in value)}"
     if isinstance(value, dict):
         return f"{text}{[(_text(key, inner), _text(v, inner)) for key, v in value.items()]}"
-    if isinstance(value, SimpleNamespace) or (
-        is_of_user(kind.__module__) and hasattr(value, "__dict__")
-    ):
+    if isinstance(value, SimpleNamespace):
         return f"{text}{_text(dict(vars(value)), inner)}"
     return text
 
@@ -202,16 +211,21 @@ _LIBRARIES = tuple(
 )
 
 
-@cache
 def is_of_user(name: str | None) -> bool:
     """Whether the module of that name lies outside of the folders of installed packages."""
-    if name is None or name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
+    # What is imported later is looked at then.
+    return name is not None and name in sys.modules and _lies_outside(name)
+
+
+@cache
+def _lies_outside(name: str) -> bool:
+    if name == "builtins" or name.partition(".")[0] in ("framefold", "numpy"):
         return False
     if name == "__main__":
         return True
     file = getattr(sys.modules.get(name), "__file__", None)
     if file is None:  # built into Python, or made by the program
-        return name in sys.modules and name.partition(".")[0] not in sys.stdlib_module_names
+        return name.partition(".")[0] not in sys.stdlib_module_names
     # Packages may be installed for one user, and systems have other folders for them.
     folders = PurePath(file).parts
     in_library = "site-packages" in folders or "dist-packages" in folders

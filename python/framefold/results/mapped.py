@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from math import prod
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from framefold.common.buffers import BufferWrapper
 from framefold.results.layout import Stored
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 __all__ = ["MappedBufferWrapper", "stored"]
 

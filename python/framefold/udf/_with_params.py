@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from framefold import _engine
 from framefold.exceptions import InvalidArgumentError
 
 
@@ -30,7 +30,7 @@ def check_names(udf: str, names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name in known:
             continue
-        similar = get_close_matches(name, known, 1)
+        similar = _engine.nearest_names(name, known)
         closest = f", did you mean {similar[0]!r}" if similar else ""
         there = f"its parameters are {', '.join(known)}" if known else "it has none"
         raise InvalidArgumentError(f"{udf} has no parameter {name!r}{closest}; {there}")
