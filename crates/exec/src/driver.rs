@@ -303,7 +303,6 @@ impl Merging {
 
     fn merge(&mut self, partial: PartialResult, observer: &mut dyn Observer) -> Result<()> {
         let partition = partial.partition;
-        observer.before_merge()?;
         guarded(|| self.results.merge(partial))?;
         if let Some(to) = &mut self.sink {
             let (frames, n_merged) = (self.results.latest().clone(), self.results.n_merged());

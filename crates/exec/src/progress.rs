@@ -44,15 +44,6 @@ pub trait Observer {
     /// # Errors
     /// Any error ends the run and is returned from it.
     fn poll(&mut self) -> Result<()>;
-
-    /// Called right before a partition, or a piece of one, is merged: an error leaves the results as
-    /// they are, which one in the middle of a merge does not.
-    ///
-    /// # Errors
-    /// Any error ends the run and is returned from it.
-    fn before_merge(&mut self) -> Result<()> {
-        Ok(())
-    }
 }
 
 /// An observer that does nothing.

@@ -152,6 +152,9 @@ impl Results {
             )));
         }
         let (piece_end, piece) = (frames.end, Partition { index: partition.index, frames });
+        for mergers in &mut self.mergers {
+            mergers[band].before_merge()?;
+        }
         self.torn = Some(index);
         let planned = &self.plan.udfs[self.udfs.clone()];
         let udfs = self.mergers.iter_mut().zip(partial.partials).zip(planned);

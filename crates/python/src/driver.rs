@@ -25,7 +25,6 @@ pub(crate) struct PyDriver {
     user: Mutex<Option<ThreadId>>,
     cancel: Cancel,
     callback: Option<Py<PyAny>>,
-    merges_in_python: bool,
     n_merged: AtomicUsize,
     /// In a fork, threads and locks are those of the other process.
     process: u32,
@@ -61,9 +60,8 @@ impl PyDriver {
             None => Executor::Threads(None),
         };
         let places: Arc<dyn WorkerScope> = Arc::new(Places(places.unwrap_or_default()));
-        let merges_in_python = plan.needs_python();
         // Threads of kernels alone never meet the interpreter.
-        let scope = merges_in_python.then_some(places);
+        let scope = plan.needs_python().then_some(places);
         let (plan, cancel) = (plan.inner(), plan.cancel_flag());
         let flag = cancel.clone();
         let make = || match crew {
@@ -76,7 +74,7 @@ impl PyDriver {
         let n_merged = AtomicUsize::new(driver.results().n_merged());
         let (driver, user) = (Mutex::new(driver), Mutex::new(None));
         let process = std::process::id();
-        Ok(PyDriver { driver, user, cancel, callback, merges_in_python, n_merged, process })
+        Ok(PyDriver { driver, user, cancel, callback, n_merged, process })
     }
 
     /// Runs to the end.
@@ -138,8 +136,7 @@ impl PyDriver {
         let outcome = detached(py, || {
             guarded(|| {
                 let (mut driver, _user) = self.lock()?;
-                let (cancel, merges_in_python) = (self.cancel.clone(), self.merges_in_python);
-                let mut observer = PyObserver { callback, cancel, merges_in_python };
+                let mut observer = PyObserver { callback, cancel: self.cancel.clone() };
                 let done = watched(&self.cancel, || work(&mut driver, &mut observer));
                 self.n_merged.store(driver.results().n_merged(), Ordering::Relaxed);
                 done

@@ -23,7 +23,7 @@ pub(crate) fn watched<T>(cancel: &Cancel, work: impl FnOnce() -> T) -> T {
             return Ok(());
         }
         last_poll.set(Instant::now());
-        PyObserver { callback: None, cancel: cancel.clone(), merges_in_python: false }.poll()
+        PyObserver { callback: None, cancel: cancel.clone() }.poll()
     };
     interrupt::watched(check, work)
 }
@@ -33,8 +33,6 @@ pub(crate) struct PyObserver {
     /// `callback(n_merged, in_progress)`.
     pub(crate) callback: Option<Py<PyAny>>,
     pub(crate) cancel: Cancel,
-    /// Whether functions in Python merge.
-    pub(crate) merges_in_python: bool,
 }
 
 impl Observer for PyObserver {
@@ -49,12 +47,6 @@ impl Observer for PyObserver {
     fn poll(&mut self) -> Result<()> {
         stash_held_gil(|| attached(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
-    }
-
-    /// A signal that came since would be raised where the next function in Python begins: in `merge`,
-    /// which then has done half of its work, and no result can be had.
-    fn before_merge(&mut self) -> Result<()> {
-        if self.merges_in_python { self.poll() } else { Ok(()) }
     }
 }
 

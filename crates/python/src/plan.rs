@@ -252,8 +252,7 @@ impl PyPlan {
 
     /// Processes one partition, looking for signals now and then.
     fn run_one(&self, worker: &mut Worker<'_>, index: usize) -> framefold::Result<PartialResult> {
-        let cancel = self.cancel.clone();
-        let mut signals = PyObserver { callback: None, cancel, merges_in_python: false };
+        let mut signals = PyObserver { callback: None, cancel: self.cancel.clone() };
         let mut last_poll = Instant::now();
         let mut tick = || {
             self.cancel.check()?;

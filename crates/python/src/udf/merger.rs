@@ -5,10 +5,12 @@ use super::compiled::DirectMerge;
 use crate::arrays::native_from_numpy;
 use crate::ending::attached;
 use crate::errors::{OrRaise, from_python};
+use crate::observer::PyObserver;
 use crate::parts::split;
 use framefold::core::{
     Array, BufferDecl, BufferDtype, BufferUse, FinalRows, Merger, Partial, Partition, RunMeta,
 };
+use framefold::exec::{Cancel, Observer};
 use framefold::{Error, Result};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -19,15 +21,26 @@ pub(super) struct PyMerger {
     task: Py<PyAny>,
     /// What merges without the interpreter, if that can be done.
     direct: Option<DirectMerge>,
+    cancel: Cancel,
 }
 
 impl PyMerger {
-    pub(super) fn new(task: Py<PyAny>, direct: Option<DirectMerge>) -> Self {
-        PyMerger { task, direct }
+    pub(super) fn new(task: Py<PyAny>, direct: Option<DirectMerge>, cancel: Cancel) -> Self {
+        PyMerger { task, direct, cancel }
     }
 }
 
+/// Raises what a signal asks for now: it would be raised where the next function in Python begins, in
+/// `merge`, which then has done half of its work, and no result can be had.
+fn check_signals(cancel: &Cancel) -> Result<()> {
+    PyObserver { callback: None, cancel: cancel.clone() }.poll()
+}
+
 impl Merger for PyMerger {
+    fn before_merge(&mut self) -> Result<()> {
+        if self.direct.is_some() { Ok(()) } else { check_signals(&self.cancel) }
+    }
+
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         let native = |(_, array): &(String, Array)| matches!(array, Array::Native(_));
         if let Some(direct) = self.direct.as_mut().filter(|_| partial.arrays().iter().all(native)) {
@@ -58,11 +71,12 @@ pub(super) struct RowsMerger {
     task: Py<PyAny>,
     /// One for each result, under its name.
     rows: Vec<(String, FinalRows)>,
+    cancel: Cancel,
 }
 
 impl RowsMerger {
-    pub(super) fn new(task: Py<PyAny>, rows: Vec<(String, FinalRows)>) -> Self {
-        RowsMerger { task, rows }
+    pub(super) fn new(task: Py<PyAny>, rows: Vec<(String, FinalRows)>, cancel: Cancel) -> Self {
+        RowsMerger { task, rows, cancel }
     }
 }
 
@@ -81,6 +95,10 @@ pub(super) fn rows_of(decls: &[BufferDecl], meta: &RunMeta) -> Result<Vec<(Strin
 }
 
 impl Merger for RowsMerger {
+    fn before_merge(&mut self) -> Result<()> {
+        check_signals(&self.cancel)
+    }
+
     fn merge(&mut self, partition: &Partition, partial: Partial) -> Result<()> {
         let frames = &partition.frames;
         let taken = attached(|py| {
