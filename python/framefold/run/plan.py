@@ -17,7 +17,6 @@ from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
 from framefold.common.udf import CUDA_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
-from framefold.results.mapped import MappedBufferWrapper
 from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
@@ -233,7 +232,11 @@ class Run:
         return self.out is not None and self.out.wrapped((number, name))
 
     def _wrapper(self, number: int, name: str) -> type[BufferWrapper]:
-        return MappedBufferWrapper if self._goes_to_file(number, name) else BufferWrapper
+        if not self._goes_to_file(number, name):
+            return BufferWrapper
+        from framefold.results.mapped import MappedBufferWrapper
+
+        return MappedBufferWrapper
 
     @property
     def first(self) -> int:

@@ -101,7 +101,7 @@ def stamps(run: Run) -> str:
 
 
 def check_files(run: Run, known: str) -> None:
-    """Compare the files of the data set with those that :func:`stamps` told of.
+    """Compare the files of the data set with those that :func:`stamps` described.
 
     Raises
     ------
