@@ -1,4 +1,4 @@
-//! The dependency law: simd ← core ← {io, kernels, exec, plugins, stages} ← framefold ← {cli, python}; abi ← plugins.
+//! The dependency law: simd ← core ← {io, kernels, exec, plugins, stages} ← framefold ← view ← {cli, python}; abi ← plugins.
 
 use super::Finding;
 use anyhow::{Context, Result, ensure};
@@ -34,11 +34,18 @@ const LAW: &[(&str, &[&str])] = &[
             "framefold-stages",
         ],
     ),
-    ("framefold-cli", &["framefold"]),
+    ("framefold-view", &["framefold"]),
+    ("framefold-cli", &["framefold", "framefold-view"]),
     ("framefold-python-macros", &[]),
     (
         "framefold-python",
-        &["framefold", "framefold-abi", "framefold-cli", "framefold-python-macros"],
+        &[
+            "framefold",
+            "framefold-abi",
+            "framefold-cli",
+            "framefold-python-macros",
+            "framefold-view",
+        ],
     ),
     // Nothing is built on it, and it is all tests.
     ("framefold-fuzz", &["framefold", "framefold-testkit"]),
