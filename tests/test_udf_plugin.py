@@ -115,6 +115,27 @@ def test_equal_bits_on_every_executor_alone_and_beside_others(udf_plugin, ctx, r
     assert np.array_equal(image, frames.sum(0))
 
 
+def test_final_rows_go_to_a_file(udf_plugin, tmp_path):
+    rng = np.random.default_rng(3)
+    np.save(tmp_path / "data.npy", rng.normal(size=(6, 7, 12, 11)).astype(np.float32))
+    data = np.load(tmp_path / "data.npy")
+    roi = rng.random((6, 7)) < 0.6
+    for executor in ("inline", "threads", "processes"):
+        with ff.Context.make_with(executor) as ctx:
+            dataset = ctx.load("npy", path=tmp_path / "data.npy")
+            out = tmp_path / f"{executor}.zarr"
+            # Only a run whose rows are all final as they come can go on later.
+            found = ctx.run_udf(dataset, udf_plugin.Brightest(), roi=roi, out=out, resume=True)
+            kept = ctx.run_udf(dataset, udf_plugin.Brightest(), roi=roi)
+            with pytest.raises(ff.exceptions.UnsupportedError, match="'counts' does not"):
+                ctx.run_udf(dataset, udf_plugin.Above(0.5), out=tmp_path / "x.zarr", resume=True)
+        assert out.exists()
+        frames = data[roi].reshape(roi.sum(), -1)
+        assert np.array_equal(found["value"].raw_data, frames.max(1))
+        assert np.array_equal(found["place"].raw_data, frames.argmax(1))
+        same_bits(found, kept)
+
+
 def test_what_a_sum_does_not_fit_is_refused(udf_plugin):
     ctx = ff.Context.make_with("inline")
     dataset = ctx.load("memory", data=np.zeros((65537, 1, 1), np.uint16), sig_dims=2)

@@ -15,6 +15,10 @@ pub trait Function: Send + Sync + 'static {
     /// What it keeps while it works on one partition, apart from result buffers; `()` for nothing.
     type Task: Default + Send;
 
+    /// Whether every buffer has one row per frame, which is final when its partition ends: such rows can be
+    /// written to a file while the run goes on. [`Function::merge`] and [`Function::results`] are not called then.
+    const FINAL_ROWS: bool = false;
+
     /// The name in messages.
     fn name(&self) -> &str;
 

@@ -1,5 +1,6 @@
-//! Two functions for framefold: counts pixels above a threshold, and adds up frames.
+//! Three functions for framefold: counts pixels above a threshold, adds up frames, and finds the brightest pixel.
 
+mod brightest;
 mod sum;
 
 use framefold_abi::{
@@ -123,8 +124,30 @@ impl Sum {
     }
 }
 
+/// The brightest pixel of each frame, for Python.
+#[pyclass(frozen, module = "udf_plugin")]
+struct Brightest;
+
+#[pymethods]
+impl Brightest {
+    #[new]
+    fn new() -> Self {
+        Brightest
+    }
+
+    fn __framefold_udf__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        PyCapsule::new_with_value(py, Table::of(brightest::Finding), raw::CAPSULE)
+    }
+
+    fn __reduce__<'py>(
+        slf: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        Ok((slf.get_type().into_any(), PyTuple::empty(slf.py())))
+    }
+}
+
 #[pymodule]
 mod udf_plugin {
     #[pymodule_export]
-    use super::{Above, Sum};
+    use super::{Above, Brightest, Sum};
 }

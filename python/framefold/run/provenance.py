@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import types
 import zlib
 from collections.abc import Mapping, Set
@@ -161,9 +162,27 @@ def described(value: Any, depth: int = 0) -> str:
         return _of_function(function, depth)
     if isinstance(value, (types.BuiltinFunctionType, np.ufunc)):
         return f"{getattr(value, '__module__', '')}.{value.__name__}"
+    cls = type(value)
+    name = f"{cls.__module__}.{cls.__qualname__}"
+    if any("__reduce__" in vars(each) for each in cls.__mro__[:-1]):
+        # Part of it may be no attribute. It says itself how it is made; its code may be in a file.
+        try:
+            made = value.__reduce__()
+        except TypeError as error:
+            why = f"a {cls.__name__} cannot be compared with another one: {error}"
+            raise UnsupportedError(why) from None
+        return f"{name} {inner(made)} {_digest_of_module(cls.__module__)}"
     if hasattr(value, "__dict__"):
-        return f"{type(value).__module__}.{type(value).__qualname__} {inner(vars(value))}"
-    raise UnsupportedError(f"a {type(value).__name__} cannot be compared with another one")
+        return f"{name} {inner(vars(value))}"
+    raise UnsupportedError(f"a {cls.__name__} cannot be compared with another one")
+
+
+def _digest_of_module(name: str) -> str:
+    path = getattr(sys.modules.get(name), "__file__", None)
+    if path is None:
+        return "built in"
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _of_function(function: types.FunctionType, depth: int) -> str:

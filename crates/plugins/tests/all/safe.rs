@@ -3,7 +3,9 @@
 use framefold_abi::{
     Buffer, DType, Failure, Formats, Function, Job, Method, Requirements, Rows, Run, Tile, Views,
 };
-use framefold_core::{Dataset, Error, ErrorKind, NativeArray, Result, TilingScheme};
+use framefold_core::{
+    DataSource, Dataset, Error, ErrorKind, NativeArray, Result, TilingScheme, Udf,
+};
 use framefold_testkit::oracle::Frames;
 use framefold_testkit::{
     Agreement, Case, MemoryOptions, MemorySource, Results, Values, cases, check_udf, cut, evaluate,
@@ -254,6 +256,35 @@ impl Function for Least {
     }
 }
 
+/// The first pixel of each frame, or of all frames.
+struct First {
+    nav: bool,
+}
+
+impl Function for First {
+    type Task = ();
+    const FINAL_ROWS: bool = true;
+    fn name(&self) -> &str {
+        "first"
+    }
+    fn buffers(&self, _job: &Job<'_>) -> Result<Vec<Buffer>, Failure> {
+        let kept = Buffer::nav::<u8>("kept").private();
+        let first = if self.nav { Buffer::nav::<u8> } else { Buffer::single::<u8> };
+        Ok(vec![kept, first("first")])
+    }
+    fn process(&self, (): &mut (), tile: &Tile<'_>, views: &mut Views<'_>) -> Result<(), Failure> {
+        let [_, first] = views.take()?;
+        let mut first = first.of::<u8>()?;
+        for (first, frame) in first.as_mut_slice()?.iter_mut().zip(tile.frames::<u8>()?) {
+            *first = frame[0];
+        }
+        Ok(())
+    }
+    fn merge(&self, _: &mut Views<'_>, _: &Views<'_>) -> Result<(), Failure> {
+        Err("rows that are final are not merged".into())
+    }
+}
+
 fn run(function: impl Function) -> Result<Results> {
     let frames = NativeArray::try_new(&[6, 2, 2], (0..24u8).collect::<Vec<_>>())?;
     let source = MemorySource::try_new(frames, MemoryOptions::default())?;
@@ -273,6 +304,20 @@ fn failed(place: &'static str, panics: bool) -> (Option<Error>, usize) {
 fn rows_need_no_merge() {
     let results = run(Least).unwrap();
     assert_eq!(results.get("first").unwrap().as_slice::<u8>().unwrap(), [0, 4, 8, 12, 16, 20]);
+}
+
+#[test]
+fn final_rows_may_go_to_a_sink() {
+    let results = run(First { nav: true }).unwrap();
+    assert_eq!(results.get("first").unwrap().as_slice::<u8>().unwrap(), [0, 4, 8, 12, 16, 20]);
+    assert!(results.get("kept").is_err());
+    let text = run(First { nav: false }).err().unwrap().to_string();
+    assert!(text.contains("buffer 'first' is not of one row per frame"), "{text}");
+    let frames = NativeArray::try_new(&[1, 1, 1], vec![0u8]).unwrap();
+    let source = MemorySource::try_new(frames, MemoryOptions::default()).unwrap();
+    let by_rows = |udf: Arc<dyn Udf>| udf.requirements(source.info()).unwrap().by_rows;
+    assert!(by_rows(framefold_plugins::udf(First { nav: true }).unwrap()));
+    assert!(!by_rows(framefold_plugins::udf(Least).unwrap()));
 }
 
 #[test]
