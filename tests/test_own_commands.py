@@ -97,6 +97,21 @@ def run(tmp_path, monkeypatch, request):
     sys.modules.pop(name, None)
 
 
+def test_lists_with_files_of_functions(run, tmp_path, request):
+    name = f"own_{abs(hash(request.node.name))}"
+    (tmp_path / "with,comma.py").write_text((tmp_path / f"{name}.py").read_text())
+    for what, expected in {
+        "mine.py:total,com": {"total", "com"},
+        "com,mine.py:total,sum": {"total", "com", "sum"},
+        "with,comma.py:total": {"total"},
+    }.items():
+        assert run(f"{what} a.npy -o out/{{reduction}}.npy -q") == 0, what
+        written = list((tmp_path / "out").iterdir())
+        assert {path.stem.partition("-")[0] for path in written} == expected
+        for path in written:
+            path.unlink()
+
+
 def test_what_names_a_function_is_told_from_files_and_values():
     for line in (
         "run mine:F a.mib",

@@ -40,8 +40,9 @@ def is_function(word: str) -> bool:
 
 def split(text: str) -> list[str]:
     """The items of a list: a comma before a number belongs to a parameter, others end an item."""
-    if Path(text.rpartition(":")[0]).is_file():
-        return [text]
+    place, _, name = text.rpartition(":")
+    if name.isidentifier() and Path(place).is_file():
+        return [text]  # a comma is in the name of the file
     items: list[str] = []
     for part in map(str.strip, text.split(",")):
         if items and re.match(r"[-+]?[0-9.]", part):
