@@ -6,13 +6,16 @@
 //! colours are the client's affair.
 #![forbid(unsafe_code)]
 
+mod compute;
 mod description;
+mod own;
 mod picture;
 mod query;
 mod shapes;
 mod viewer;
 
 pub use description::{AxisDescription, Description, OwnFunction};
+pub use own::Own;
 pub use picture::{Picture, State};
 pub use query::{
     Centre, ComPart, PatternChannel, PatternQuery, Query, ScanChannel, ScanQuery, Transform,

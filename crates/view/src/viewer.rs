@@ -1,15 +1,35 @@
 //! A data set that answers queries.
 
-use crate::{AxisDescription, Description, Picture, Query, State};
-use framefold::core::{Axis, AxisKind};
+use crate::compute::detector::{ArrayMask, ArrayMasks, Canvas, Cells};
+use crate::compute::gate::Gate;
+use crate::compute::kept::Kept;
+use crate::compute::pace::Pace;
+use crate::compute::pattern::PatternKey;
+use crate::compute::raw::Raw;
+use crate::compute::scan::ScanKey;
+use crate::compute::{pattern, scan};
+use crate::own::Own;
+use crate::{AxisDescription, Description, Picture, Query};
+use framefold::core::{Axis, AxisKind, memory};
 use framefold::{Cancel, Dataset, Error, Result};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-/// How much a viewer may use.
-#[derive(Clone, Debug, Default)]
+/// How much a viewer may use, and what it is given.
+#[derive(Clone, Default)]
 pub struct ViewerOptions {
     /// How many bytes of what passes leave may stay in memory; by default a quarter of the memory of this
     /// machine, at most 4 GiB.
     pub budget: Option<u64>,
+    /// Functions of the session.
+    pub own: Option<Arc<dyn Own>>,
+}
+
+impl fmt::Debug for ViewerOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own = self.own.as_ref().map(|own| own.describe());
+        f.debug_struct("ViewerOptions").field("budget", &self.budget).field("own", &own).finish()
+    }
 }
 
 /// How good an answer has to be.
@@ -24,9 +44,32 @@ pub enum Wish {
 /// A data set that answers queries, from any number of threads.
 #[derive(Debug)]
 pub struct Viewer {
-    name: String,
-    dataset: Dataset,
+    shared: Arc<Shared>,
 }
+
+/// What answers, and work in the background, share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) name: String,
+    pub(crate) dataset: Dataset,
+    pub(crate) options: ViewerOptions,
+    /// What detectors are drawn on.
+    pub(crate) sig: Canvas,
+    pub(crate) gate: Gate,
+    pub(crate) pace: Pace,
+    pub(crate) raws: Kept<ScanKey, Raw>,
+    pub(crate) patterns: Kept<PatternKey, Vec<f64>>,
+    masks: RwLock<ArrayMasks>,
+}
+
+/// No more arrays of weights are kept.
+const MOST_MASKS: usize = 64;
+/// Nor more bytes of them.
+const MOST_MASK_BYTES: usize = 256 << 20;
+/// The largest budget that is not asked for.
+const LARGEST_BUDGET: u64 = 4 << 30;
+/// A budget where it is not known how much memory there is.
+const USUAL_BUDGET: u64 = 1 << 30;
 
 impl Viewer {
     /// A viewer of `dataset`, called `name`. Reads no pixel.
@@ -34,30 +77,100 @@ impl Viewer {
     /// # Errors
     /// `Unsupported` if frames have more than two axes.
     pub fn try_new(name: String, dataset: Dataset, options: ViewerOptions) -> Result<Self> {
-        let _ = options;
-        Ok(Viewer { name, dataset })
+        let sig = match *dataset.shape().sig() {
+            [columns] => Canvas { rows: 1, columns, what: Cells::Pixels(1) },
+            [rows, columns] => Canvas { rows, columns, what: Cells::Pixels(2) },
+            ref sig => {
+                return Err(Error::unsupported(format!(
+                    "frames of shape {sig:?} cannot be shown, only those with one or two axes"
+                ))
+                .with_hint("take one channel of them, or load the data with another signal shape"));
+            }
+        };
+        let frame_bytes = sig.len().saturating_mul(dataset.pixel_dtype().size());
+        let budget = options.budget.unwrap_or_else(usual_budget);
+        let shared = Shared {
+            name,
+            sig,
+            gate: Gate::default(),
+            pace: Pace::new(u64::try_from(frame_bytes).unwrap_or(u64::MAX)),
+            raws: Kept::new(budget / 16),
+            patterns: Kept::new(budget / 16),
+            masks: RwLock::default(),
+            dataset,
+            options,
+        };
+        Ok(Viewer { shared: Arc::new(shared) })
     }
 
     /// What clients have to know.
     pub fn describe(&self) -> Description {
-        let axes = self.dataset.axes();
-        let of = |kind| axes.iter().filter(|axis| axis.kind == kind).map(described).collect();
+        let Shared { name, dataset, options, .. } = &*self.shared;
+        let excluded = dataset.corrections().map(|c| c.excluded().to_vec());
+        let n_there: usize = dataset.positions_with_data().iter().map(|range| range.len()).sum();
         Description {
-            name: self.name.clone(),
-            format: self.dataset.source().info().format.to_string(),
-            dtype: self.dataset.pixel_dtype().to_string(),
-            nav: of(AxisKind::Nav),
-            sig: of(AxisKind::Sig),
-            warnings: self.dataset.warnings(),
-            excluded: Vec::new(),
-            n_missing: 0,
+            name: name.clone(),
+            format: dataset.source().info().format.to_string(),
+            dtype: dataset.pixel_dtype().to_string(),
+            nav: axes_of(dataset, AxisKind::Nav),
+            sig: axes_of(dataset, AxisKind::Sig),
+            warnings: dataset.warnings(),
+            excluded: excluded.unwrap_or_default(),
+            n_missing: dataset.shape().n_frames().saturating_sub(n_there),
             suggested_shapes: Vec::new(),
-            own: Vec::new(),
+            own: options.own.as_ref().map(|own| own.describe()).unwrap_or_default(),
         }
     }
 
+    /// The data set that is looked at.
+    pub fn dataset(&self) -> &Dataset {
+        &self.shared.dataset
+    }
+
+    /// Keeps an array of weights, of the shape of a frame, or of the last two axes of the scan, for
+    /// [`Shape::Array`](crate::Shape::Array). Returns its number.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if its shape is none of these, or a weight is not finite; `Limit` if there are
+    /// too many.
+    pub fn add_mask(&self, shape: &[usize], weights: Vec<f32>) -> Result<u32> {
+        let sig = self.shared.sig.shape();
+        let nav = self.shared.dataset.shape().nav();
+        let scan = &nav[nav.len().saturating_sub(2)..];
+        if shape != sig && shape != scan {
+            return Err(Error::invalid(format!(
+                "the mask has shape {shape:?}, but frames have shape {sig:?} and the scan {scan:?}"
+            ))
+            .with_hint("send an array with one weight for each pixel, or for each position"));
+        }
+        let expected: usize = shape.iter().product();
+        if weights.len() != expected {
+            let n = weights.len();
+            return Err(Error::invalid(format!("{n} weights for a mask of shape {shape:?}")));
+        }
+        if let Some(index) = weights.iter().position(|weight| !weight.is_finite()) {
+            let weight = weights[index];
+            return Err(Error::invalid(format!("weight number {index} of the mask is {weight}"))
+                .with_hint("send finite weights; 0 leaves a pixel out"));
+        }
+        let mut masks = self.shared.masks.write().unwrap_or_else(PoisonError::into_inner);
+        let bytes: usize = masks.values().map(|mask| mask.weights.len() * size_of::<f32>()).sum();
+        let more = weights.len().saturating_mul(size_of::<f32>());
+        if masks.len() >= MOST_MASKS || bytes.saturating_add(more) > MOST_MASK_BYTES {
+            return Err(Error::limit(format!(
+                "there are {} masks of {bytes} bytes already, and there can be {MOST_MASKS} of \
+                 {MOST_MASK_BYTES} bytes at most",
+                masks.len()
+            ))
+            .with_hint("use those that were sent, or start the viewer anew"));
+        }
+        let id = u32::try_from(masks.len()).unwrap_or(u32::MAX);
+        masks.insert(id, Arc::new(ArrayMask { shape: shape.to_vec(), weights }));
+        Ok(id)
+    }
+
     /// Answers with better and better pictures, the last of which is what `wish` asks for, and returns after
-    /// that. Waits while others compute. Blocks: call it from a thread that may.
+    /// that. Exact passes wait for each other. Blocks: call it from a thread that may.
     ///
     /// # Errors
     /// `InvalidArgument` if the query does not fit the data set; those of reading; that of `emit`; `Cancelled`.
@@ -69,21 +182,37 @@ impl Viewer {
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<()> {
         cancel.check()?;
-        let _ = (query, wish);
-        let n = 64;
-        let values = (0..n * n).map(|i| (i / n) as f64).collect();
-        emit(Picture {
-            planes: vec!["value".to_owned()],
-            shape: vec![n, n],
-            values,
-            stride: [1, 1],
-            state: State::Exact,
-            label: "exact".to_owned(),
-            progress: 1.0,
-            axes: None,
-        })?;
-        Err(Error::unsupported("no query is answered yet"))
+        let _looking = self.shared.gate.look();
+        let mut emit = |picture| {
+            cancel.check()?;
+            emit(picture)
+        };
+        match query {
+            Query::Scan(query) => scan::answer(&self.shared, query, wish, cancel, &mut emit),
+            Query::Pattern(query) => pattern::answer(&self.shared, query, wish, cancel, &mut emit),
+        }
     }
+}
+
+impl Shared {
+    /// The arrays that were sent.
+    pub(crate) fn masks(&self) -> RwLockReadGuard<'_, ArrayMasks> {
+        self.masks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A quarter of the memory that is left, within limits.
+fn usual_budget() -> u64 {
+    framefold::exec::heed_system_memory();
+    match memory::left() {
+        u64::MAX => USUAL_BUDGET,
+        left => (left / 4).min(LARGEST_BUDGET),
+    }
+}
+
+/// The axes of the scan, or those of frames.
+pub(crate) fn axes_of(dataset: &Dataset, kind: AxisKind) -> Vec<AxisDescription> {
+    dataset.axes().iter().filter(|axis| axis.kind == kind).map(described).collect()
 }
 
 fn described(axis: &Axis) -> AxisDescription {

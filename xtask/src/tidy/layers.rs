@@ -34,7 +34,7 @@ const LAW: &[(&str, &[&str])] = &[
             "framefold-stages",
         ],
     ),
-    ("framefold-view", &["framefold"]),
+    ("framefold-view", &["framefold", "framefold-simd"]),
     ("framefold-cli", &["framefold", "framefold-view"]),
     ("framefold-python-macros", &[]),
     (

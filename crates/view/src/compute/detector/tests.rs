@@ -1,0 +1,1 @@
+//! Shapes against plain definitions.

@@ -1,0 +1,93 @@
+//! How fast frames can be read here, as far as that has been seen.
+
+use super::grid::{Grid, Stride};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What can be done in this time is a preview.
+const PREVIEW: Duration = Duration::from_millis(80);
+/// What can be done in this time needs no preview.
+const AT_ONCE: Duration = Duration::from_millis(60);
+/// Bytes in a second, of frames that lie apart, before anything was read: a slow disk.
+const APART: f64 = 0.4e9;
+/// The same of frames that follow each other.
+const TOGETHER: f64 = 1.0e9;
+/// Shorter measurements say little.
+const SHORTEST: f64 = 1e-3;
+
+/// How long a frame takes, in seconds, by how frames are read.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    apart: Mutex<f64>,
+    together: Mutex<f64>,
+}
+
+/// How frames are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// Some here and there.
+    Apart,
+    /// One after the other.
+    Together,
+}
+
+impl Pace {
+    /// For frames of so many bytes.
+    pub(crate) fn new(frame_bytes: u64) -> Self {
+        let bytes = frame_bytes.max(1) as f64;
+        Pace { apart: Mutex::new(bytes / APART), together: Mutex::new(bytes / TOGETHER) }
+    }
+
+    fn of(&self, read: Read) -> &Mutex<f64> {
+        match read {
+            Read::Apart => &self.apart,
+            Read::Together => &self.together,
+        }
+    }
+
+    /// How long so many frames take.
+    pub(crate) fn expected(&self, read: Read, n_frames: usize) -> Duration {
+        let seconds = *self.of(read).lock().unwrap_or_else(PoisonError::into_inner);
+        Duration::try_from_secs_f64(seconds * n_frames as f64).unwrap_or(Duration::MAX)
+    }
+
+    /// So many frames have been read since `start`.
+    pub(crate) fn seen(&self, read: Read, n_frames: usize, start: Instant) {
+        let seconds = start.elapsed().as_secs_f64();
+        if n_frames == 0 || seconds < SHORTEST {
+            return;
+        }
+        let mut known = self.of(read).lock().unwrap_or_else(PoisonError::into_inner);
+        // The latest counts most: files move from the disk to memory.
+        *known = 0.3 * *known + 0.7 * seconds / n_frames as f64;
+    }
+
+    /// Whether so many frames need no preview.
+    pub(crate) fn at_once(&self, n_frames: usize) -> bool {
+        self.expected(Read::Together, n_frames) <= AT_ONCE
+    }
+
+    /// The finest stride whose frames can be read for a preview of a grid.
+    pub(crate) fn stride(&self, grid: &Grid) -> Stride {
+        let n = |stride: Stride| {
+            grid.rows.div_ceil(stride.rows) * grid.columns.div_ceil(stride.columns)
+        };
+        self.stride_where(grid, n)
+    }
+
+    /// The same for some positions of it.
+    pub(crate) fn stride_within(&self, grid: &Grid, n_positions: usize) -> Stride {
+        self.stride_where(grid, |stride| n_positions.div_ceil(stride.area()))
+    }
+
+    fn stride_where(&self, grid: &Grid, n: impl Fn(Stride) -> usize) -> Stride {
+        let mut stride = Stride::ONE;
+        while n(stride) > 1 && self.expected(Read::Apart, n(stride)) > PREVIEW {
+            stride = match grid.rows {
+                1 => Stride { rows: 1, columns: stride.columns * 2 },
+                _ => Stride { rows: stride.rows * 2, columns: stride.columns * 2 },
+            };
+        }
+        stride
+    }
+}

@@ -1,0 +1,196 @@
+//! Pictures of the scan: what a detector sees at each position.
+
+use super::com::{Field, Turn};
+use super::detect::{Detect, What};
+use super::detector::paint;
+use super::grid::{Grid, Stride};
+use super::pace::Read;
+use super::pass;
+use super::raw::Raw;
+use super::runs::Runs;
+use super::transform::{self, Plane};
+use crate::viewer::Shared;
+use crate::{Picture, ScanChannel, ScanQuery, Signed, State, Transform, Wish};
+use framefold::core::AxisKind;
+use framefold::{Cancel, Error, Result};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What a result of a pass is a result of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ScanKey {
+    what: What,
+    detector: Vec<Signed>,
+    grid: Grid,
+}
+
+/// One question, and all that its answers need.
+struct Asked<'a> {
+    shared: &'a Shared,
+    query: &'a ScanQuery,
+    grid: Grid,
+    runs: Arc<Runs>,
+    what: What,
+}
+
+/// How good a result is.
+struct Quality {
+    state: State,
+    label: String,
+    progress: f64,
+}
+
+impl Quality {
+    fn exact() -> Self {
+        Quality { state: State::Exact, label: "exact".into(), progress: 1.0 }
+    }
+}
+
+pub(crate) fn answer(
+    shared: &Shared,
+    query: &ScanQuery,
+    wish: Wish,
+    cancel: &Cancel,
+    emit: &mut dyn FnMut(Picture) -> Result<()>,
+) -> Result<()> {
+    let grid = Grid::try_new(&shared.dataset, &query.slice)?;
+    let what = match &query.channel {
+        ScanChannel::Own { name, buffer } => {
+            return super::own::answer(shared, (name, buffer), AxisKind::Nav, query.transform, cancel, emit);
+        }
+        ScanChannel::Sum | ScanChannel::Mean => What::Sum,
+        ScanChannel::Std => What::Std,
+        ScanChannel::Max => What::Max,
+        ScanChannel::Com { .. } | ScanChannel::Idpc { .. } => What::Moments,
+    };
+    check_channel(&query.channel)?;
+    let weights = paint(&query.detector, shared.sig, &shared.masks())?;
+    let runs = Arc::new(Runs::try_new(weights)?);
+    let asked = Asked { shared, query, grid, runs, what };
+    let key = ScanKey { what, detector: query.detector.clone(), grid };
+    if let Some(raw) = shared.raws.get(&key) {
+        return emit(asked.picture(&raw, Quality::exact())?);
+    }
+    let at_once = shared.pace.at_once(grid.len());
+    if !at_once && asked.preview(cancel, emit)? {
+        return Ok(());
+    }
+    if wish == Wish::Fast && !at_once {
+        return Ok(());
+    }
+    let raw = Arc::new(asked.exact(cancel, emit)?);
+    shared.raws.put(key, raw.clone(), raw.len_bytes());
+    emit(asked.picture(&raw, Quality::exact())?)
+}
+
+/// An error if a number of the channel cannot be computed with.
+fn check_channel(channel: &ScanChannel) -> Result<()> {
+    let (ScanChannel::Com { centre, rotation, .. } | ScanChannel::Idpc { centre, rotation, .. }) =
+        channel
+    else {
+        return Ok(());
+    };
+    let mut numbers = vec![("the rotation", *rotation)];
+    if let crate::Centre::At([cy, cx]) = *centre {
+        numbers.extend([("cy of the centre", cy), ("cx of the centre", cx)]);
+    }
+    match numbers.into_iter().find(|(_, value)| !value.is_finite()) {
+        None => Ok(()),
+        Some((name, value)) => {
+            Err(Error::invalid(format!("{name} is {value}, expected a finite number")))
+        }
+    }
+}
+
+impl Asked<'_> {
+    /// A picture of what was left by earlier passes, or of some frames; true if it is as good as any.
+    fn preview(
+        &self,
+        cancel: &Cancel,
+        emit: &mut dyn FnMut(Picture) -> Result<()>,
+    ) -> Result<bool> {
+        let stride = self.shared.pace.stride(&self.grid);
+        let start = Instant::now();
+        let raw = self.run(stride, cancel, &mut |_, _| Ok(()))?;
+        self.shared.pace.seen(Read::Apart, raw.rows * raw.columns, start);
+        let quality = match stride {
+            Stride::ONE => Quality::exact(),
+            stride => Quality {
+                state: State::Preview,
+                label: format!("preview 1/{}", stride.area()),
+                progress: 1.0 / stride.area() as f64,
+            },
+        };
+        let exact = stride == Stride::ONE;
+        emit(self.picture(&raw, quality)?)?;
+        Ok(exact)
+    }
+
+    /// What the detector sees at each position, with pictures on the way.
+    fn exact(&self, cancel: &Cancel, emit: &mut dyn FnMut(Picture) -> Result<()>) -> Result<Raw> {
+        let _pass = self.shared.gate.pass(cancel)?;
+        let start = Instant::now();
+        // What is far from linear in the vectors, or needs all of them, says nothing before the end.
+        let shown = self.query.transform == Transform::None
+            && !matches!(self.query.channel, ScanChannel::Idpc { .. });
+        let raw = self.run(Stride::ONE, cancel, &mut |results, progress| {
+            if !shown {
+                return Ok(());
+            }
+            let raw = Raw::of_run(&results.snapshot()?, &self.grid, Stride::ONE)?;
+            let label = format!("exact, {:.0} % so far", 100.0 * progress);
+            emit(self.picture(&raw, Quality { state: State::Partial, label, progress })?)
+        })?;
+        self.shared.pace.seen(Read::Together, self.grid.len(), start);
+        Ok(raw)
+    }
+
+    fn run(&self, stride: Stride, cancel: &Cancel, look: &mut pass::Look<'_>) -> Result<Raw> {
+        let detect = Arc::new(Detect { what: self.what, runs: self.runs.clone() });
+        let roi = self.grid.roi(stride)?;
+        let results = pass::run(&self.shared.dataset, vec![detect], roi, cancel, look)?;
+        Raw::of_run(&results, &self.grid, stride)
+    }
+
+    /// From what the detector sees to what was asked for.
+    fn picture(&self, raw: &Raw, quality: Quality) -> Result<Picture> {
+        let sig = [self.runs.rows, self.runs.columns];
+        let shifts = |centre, rotation, flip_y| {
+            Field::shifts(raw, sig, Turn { centre, rotation, flip_y })
+        };
+        let value = |values| vec![("value", values)];
+        let planes = match self.query.channel {
+            ScanChannel::Sum | ScanChannel::Std | ScanChannel::Max => {
+                value(raw.plane(0).collect::<Vec<f64>>())
+            }
+            ScanChannel::Mean => value(raw.plane(0).map(|sum| sum / self.runs.total).collect()),
+            ScanChannel::Com { part, centre, rotation, flip_y } => {
+                shifts(centre, rotation, flip_y).part(part)
+            }
+            ScanChannel::Idpc { centre, rotation, flip_y } => {
+                value(super::idpc::phase(&shifts(centre, rotation, flip_y))?)
+            }
+            ScanChannel::Own { .. } => return Err(Error::bug("an own function has no detector")),
+        };
+        let stride = raw.stride;
+        let shape = self.grid.shape(stride);
+        let n_axes = shape.len();
+        let nav = crate::viewer::axes_of(&self.shared.dataset, AxisKind::Nav);
+        let axes = nav[nav.len() - n_axes..].to_vec();
+        let steps = if n_axes == 1 { vec![stride.columns] } else { vec![stride.rows, stride.columns] };
+        let planes = planes.into_iter().map(|(name, values)| Plane { name, values }).collect();
+        let transformed = transform::apply(self.query.transform, planes, shape, &axes, &steps)?;
+        let whole = self.query.transform == Transform::None;
+        let Quality { state, label, progress } = quality;
+        Ok(Picture {
+            planes: transformed.names,
+            shape: transformed.shape,
+            values: transformed.values,
+            stride: if whole { [stride.rows, stride.columns] } else { [1, 1] },
+            state,
+            label,
+            progress,
+            axes: transformed.axes,
+        })
+    }
+}
