@@ -8,6 +8,7 @@
 
 mod compute;
 mod description;
+pub mod export;
 mod own;
 mod picture;
 mod query;

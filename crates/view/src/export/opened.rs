@@ -1,0 +1,256 @@
+//! How a data set was opened, so that a script can open it again.
+
+use super::python::{Literal, quoted};
+use framefold::core::{ByteOrder, StoredDType};
+use framefold::io::{self, OptionValue};
+use framefold::{OpenOptions, core::Orientation};
+use std::path::{Path, PathBuf};
+
+/// The formats that LiberTEM has under the same names.
+const IN_LIBERTEM: &[&str] = &[
+    "blo", "dm", "empad", "frms6", "hdf5", "k2is", "mib", "mrc", "npy", "raw", "raw_csr", "seq",
+    "ser", "tvips",
+];
+
+/// How files are read, which makes no difference to what is in them; LiberTEM takes other values.
+const WITHOUT_EFFECT: &[&str] = &["files", "io_backend", "num_partitions"];
+
+/// Where a data set is from, and what was done to its frames.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Opened {
+    /// The format, as `Context.load` takes it.
+    format: String,
+    /// The file, or the files of a stack; `None` of what is in memory.
+    path: Option<Literal>,
+    /// Arguments of `Context.load`.
+    options: Vec<(String, Literal)>,
+    /// Methods of the data set that were called after that, as source code.
+    changes: Vec<String>,
+    /// What a script cannot do again, in words.
+    unknown: Vec<String>,
+}
+
+impl Opened {
+    /// A file that was opened as `format`, the name in the table of formats and not `auto`.
+    pub fn file(format: &str, path: &Path, options: &OpenOptions) -> Self {
+        let row = io::formats().into_iter().find(|row| row.name == format);
+        let specs = row.map(|row| row.options).unwrap_or_default();
+        let given = specs.iter().filter(|spec| !WITHOUT_EFFECT.contains(&spec.name));
+        let given = given.filter_map(|spec| Some((spec.name, literal(options.get(spec.name)?)?)));
+        let files = match &options.files[..] {
+            [] => absolute(path),
+            files => Literal::List(files.iter().map(|file| absolute(file)).collect()),
+        };
+        Opened {
+            format: format.to_owned(),
+            path: Some(files),
+            options: given.map(|(name, value)| (name.to_owned(), value)).collect(),
+            ..Opened::default()
+        }
+    }
+
+    /// Data that are in memory, or come from somewhere else that a script cannot name.
+    pub fn memory(format: &str) -> Self {
+        Opened { format: format.to_owned(), ..Opened::default() }
+    }
+
+    /// What Python was given: any arguments of `Context.load`.
+    pub fn python(format: &str, path: Literal, options: Vec<(String, Literal)>) -> Self {
+        let known = |(name, _): &(String, Literal)| !WITHOUT_EFFECT.contains(&name.as_str());
+        let options = options.into_iter().filter(known).collect();
+        Opened { format: format.to_owned(), path: Some(path), options, ..Opened::default() }
+    }
+
+    /// The same with another value of an option.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: Literal) -> Self {
+        self.options.retain(|(known, _)| known != name);
+        self.options.push((name.to_owned(), value));
+        self
+    }
+
+    /// The same with frames that were turned.
+    #[must_use]
+    pub fn oriented(mut self, orientation: Orientation) -> Self {
+        let flip = match (orientation.flip_y, orientation.flip_x) {
+            (false, false) => None,
+            (true, false) => Some("y"),
+            (false, true) => Some("x"),
+            (true, true) => Some("yx"),
+        };
+        let flip = flip.map(|axes| format!("flip={}", quoted(axes)));
+        let transpose = orientation.transpose.then(|| "transpose=True".to_owned());
+        let all: Vec<String> = flip.into_iter().chain(transpose).collect();
+        if !all.is_empty() {
+            self.changes.push(format!("orient({})", all.join(", ")));
+        }
+        self
+    }
+
+    /// The same with frames that a stage made, written as text.
+    #[must_use]
+    pub fn piped(mut self, stage: &str) -> Self {
+        self.changes.push(format!("pipe({})", quoted(stage)));
+        self
+    }
+
+    /// The same with something that a script cannot do again: "corrections that were given …".
+    #[must_use]
+    pub fn unknown(mut self, words: &str) -> Self {
+        self.unknown.push(words.to_owned());
+        self
+    }
+
+    /// What keeps LiberTEM from opening it.
+    pub(super) fn only_here(&self) -> Option<String> {
+        if !self.changes.is_empty() {
+            return Some("frames are turned, or made by stages".to_owned());
+        }
+        let known = self.path.is_none() || IN_LIBERTEM.contains(&self.format.as_str());
+        (!known).then(|| format!("it does not read the format '{}'", self.format))
+    }
+
+    /// Lines that make `ds` of `ctx`; the scan has the shape `nav`.
+    pub(super) fn code(&self, nav: &[usize]) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .unknown
+            .iter()
+            .map(|words| format!("# Not in this script: {}", quoted(words)))
+            .collect();
+        match &self.path {
+            None => {
+                let what = "the data were no file: put DATA = ... into this script";
+                lines.push(format!("if DATA is None:\n    raise SystemExit({})", quoted(what)));
+                lines.push("ds = ctx.load(\"memory\", data=DATA)".to_owned());
+            }
+            Some(path) => {
+                let mut arguments = vec![quoted(&self.format), format!("path={}", path.code())];
+                let shape = self.has_own_scan_shape().then(|| Literal::shape(nav));
+                let shape = shape.map(|shape| ("nav_shape".to_owned(), shape));
+                for (name, value) in self.options.iter().chain(&shape) {
+                    arguments.push(format!("{name}={}", value.code()));
+                }
+                lines.push(call("ds = ctx.load", &arguments));
+            }
+        }
+        lines.extend(self.changes.iter().map(|change| format!("ds = ds.{change}")));
+        lines
+    }
+
+    /// Whether it has to be given a name for an array.
+    pub(super) fn is_in_memory(&self) -> bool {
+        self.path.is_none()
+    }
+
+    /// Whether the scan shape is said, so that other programs see the same where a file suggests several.
+    fn has_own_scan_shape(&self) -> bool {
+        let row = io::formats().into_iter().find(|row| row.name == self.format);
+        let given = self.options.iter().any(|(name, _)| name == "nav_shape" || name == "sig_dims");
+        // Stages make other scans, too.
+        row.is_some_and(|row| row.takes("nav_shape")) && !given && self.changes.is_empty()
+    }
+}
+
+/// A call, on one line if it is short.
+pub(super) fn call(function: &str, arguments: &[String]) -> String {
+    let line = format!("{function}({})", arguments.join(", "));
+    if line.len() <= 96 {
+        return line;
+    }
+    format!("{function}(\n    {},\n)", arguments.join(",\n    "))
+}
+
+fn absolute(path: &Path) -> Literal {
+    let found: PathBuf = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+    Literal::Path(found)
+}
+
+/// The value of an option; `None` of kinds that are not known here.
+fn literal(value: OptionValue) -> Option<Literal> {
+    Some(match value {
+        OptionValue::Shape(lens) => Literal::shape(&lens),
+        OptionValue::Count(n) => {
+            i64::try_from(n).map_or(Literal::Number(n as f64), Literal::Integer)
+        }
+        OptionValue::Integer(n) => Literal::Integer(n),
+        OptionValue::Number(n) => Literal::Number(n),
+        OptionValue::Text(text) => Literal::Text(text),
+        OptionValue::DType(dtype) => Literal::Text(dtype_code(dtype)),
+        OptionValue::ByteOrder(ByteOrder::Little) => Literal::Text("<".to_owned()),
+        OptionValue::ByteOrder(ByteOrder::Big) => Literal::Text(">".to_owned()),
+        OptionValue::Switch(on) => Literal::Truth(on),
+        OptionValue::Path(path) => absolute(&path),
+        OptionValue::Paths(paths) => {
+            Literal::List(paths.iter().map(|path| absolute(path)).collect())
+        }
+        _ => return None,
+    })
+}
+
+/// As NumPy's type strings are: `>u2`.
+fn dtype_code(dtype: StoredDType) -> String {
+    let order = match (dtype.dtype.size(), dtype.order) {
+        (1, _) => "|",
+        (_, ByteOrder::Little) => "<",
+        (_, ByteOrder::Big) => ">",
+    };
+    format!("{order}{}", dtype.dtype.code())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(opened: &Opened) -> String {
+        opened.code(&[2, 3]).join("\n")
+    }
+
+    #[test]
+    fn what_was_given_is_given_again() {
+        let options = OpenOptions {
+            nav_shape: Some(vec![2, 3]),
+            sig_shape: Some(vec![8, 8]),
+            sync_offset: -4,
+            backend: io::Backend::Buffered,
+            ..OpenOptions::default()
+        };
+        let dtype = StoredDType::parse(">u2").unwrap();
+        let opened = Opened::file("raw", Path::new("/a\"b.bin"), &options.with("dtype", dtype));
+        let code = code(&opened);
+        assert!(
+            code.starts_with("ds = ctx.load(\n    \"raw\",\n    path=\"/a\\\"b.bin\",\n"),
+            "{code}"
+        );
+        for part in ["nav_shape=(2, 3)", "sig_shape=(8, 8)", "sync_offset=-4", "dtype=\">u2\""] {
+            assert!(code.contains(part), "{part} is not in {code}");
+        }
+        assert!(!code.contains("backend"), "{code}");
+        assert_eq!(opened.only_here(), None);
+    }
+
+    #[test]
+    fn the_scan_shape_is_said_where_the_format_takes_one() {
+        let opened = Opened::file("mib", Path::new("/a.mib"), &OpenOptions::default());
+        assert_eq!(code(&opened), "ds = ctx.load(\"mib\", path=\"/a.mib\", nav_shape=(2, 3))");
+        let again = opened.clone().with("nav_shape", Literal::shape(&[6]));
+        assert_eq!(code(&again), "ds = ctx.load(\"mib\", path=\"/a.mib\", nav_shape=(6,))");
+        let piped =
+            opened.piped("bin 2").oriented(Orientation { flip_y: true, ..Default::default() });
+        assert_eq!(
+            code(&piped),
+            "ds = ctx.load(\"mib\", path=\"/a.mib\")\nds = ds.pipe(\"bin 2\")\nds = ds.orient(flip=\"y\")"
+        );
+        assert!(piped.only_here().unwrap().contains("stages"));
+    }
+
+    #[test]
+    fn data_in_memory_are_asked_for() {
+        let opened = Opened::memory("memory").unknown("corrections\nof the run");
+        let code = code(&opened);
+        assert!(code.contains("data=DATA"), "{code}");
+        assert!(code.starts_with("# Not in this script: \"corrections\\nof the run\"\n"), "{code}");
+        assert!(
+            Opened::file("zarr", Path::new("a"), &OpenOptions::default()).only_here().is_some()
+        );
+    }
+}
