@@ -32,7 +32,7 @@ pub enum State {
     Preview,
     /// Of binned frames.
     Binned,
-    /// Exact where it is not NaN, of a pass that goes on.
+    /// Of a pass that goes on: of the scan, exact where it is not NaN; of frames, those that were read so far.
     Partial,
     /// Of all frames and pixels.
     Exact,

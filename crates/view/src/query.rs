@@ -57,7 +57,8 @@ pub enum ScanChannel {
         #[serde(default)]
         flip_y: bool,
     },
-    /// The integrated centre of mass: the phase, but for a factor, in a thin sample.
+    /// The integrated centre of mass: the phase, but for a factor, in a thin sample. Its gradient is 2π times the
+    /// vectors; in pixels of the frame times steps of the scan.
     ///
     /// Lazić, Bosch, Lazar: Phase contrast STEM for thin samples: integrated differential phase contrast.
     /// Ultramicroscopy 160 (2016), 265. <https://doi.org/10.1016/j.ultramic.2015.10.011>
@@ -104,10 +105,11 @@ pub enum ComPart {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Centre {
-    /// At the mean of the centres of mass of all positions.
+    /// At the mean of the centres of mass of all positions. A frame without intensity has its own in the
+    /// middle of the frame, `shape // 2`: as `CoMUDF(regression=0)`.
     #[default]
     Mean,
-    /// At this pixel, (y, x).
+    /// At this pixel, (y, x), where that of a frame without intensity is, too.
     At([f64; 2]),
 }
 

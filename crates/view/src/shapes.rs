@@ -25,7 +25,11 @@ pub enum Sign {
 }
 
 /// A set of pixels: those whose middles lie in it. Points are (y, x), angles in degrees clockwise from +x on
-/// the screen.
+/// the screen. Frames and scans of one axis are one row.
+///
+/// Disks and rings are those of `framefold.masks.circular` and `ring`, to the pixel, rectangles those of
+/// `rectangular` (but that a single row or column is one). No number may be above 10⁹; there are at most 64 shapes,
+/// polygons of 10 000 corners, and lattices of order 32.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Shape {
@@ -56,7 +60,8 @@ pub enum Shape {
         /// Outer radius.
         ro: f64,
     },
-    /// The part of a ring from the angle `from`, clockwise, up to before `to`.
+    /// The part of a ring from the angle `from`, clockwise, up to before `to`: angles `a` for which
+    /// `(a − from) mod 360` is below `(to − from) mod 360`; all if `to − from` is 360 or more.
     Wedge {
         /// Row of the centre.
         cy: f64,
@@ -71,7 +76,7 @@ pub enum Shape {
         /// Where it ends.
         to: f64,
     },
-    /// From one corner to the other, both within.
+    /// From one corner to the other, both within, in any order. Corners are truncated to integers.
     Rectangle {
         /// First row.
         y0: f64,

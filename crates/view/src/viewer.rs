@@ -84,7 +84,9 @@ impl Viewer {
                 return Err(Error::unsupported(format!(
                     "frames of shape {sig:?} cannot be shown, only those with one or two axes"
                 ))
-                .with_hint("take one channel of them, or load the data with another signal shape"));
+                .with_hint(
+                    "take one channel of them, or load the data with another signal shape",
+                ));
             }
         };
         let frame_bytes = sig.len().saturating_mul(dataset.pixel_dtype().size());

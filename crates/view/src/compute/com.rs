@@ -31,7 +31,11 @@ impl Field {
         let entries = || raw.values.chunks_exact(raw.width);
         let centre = |axis: usize| {
             entries()
-                .map(|entry| if entry[0] == 0.0 { default[axis] } else { entry[axis + 1] / entry[0] })
+                .map(
+                    |entry| {
+                        if entry[0] == 0.0 { default[axis] } else { entry[axis + 1] / entry[0] }
+                    },
+                )
                 .collect()
         };
         Field {
@@ -113,9 +117,8 @@ impl Field {
     /// The derivative from row to row.
     fn along_rows<'a>(&self, values: &'a [f64]) -> impl Iterator<Item = f64> + use<'a> {
         let (rows, columns, step) = (self.rows, self.columns, self.steps[0]);
-        (0..values.len()).map(move |i| {
-            slope(i / columns, rows, step, |row| values[row * columns + i % columns])
-        })
+        (0..values.len())
+            .map(move |i| slope(i / columns, rows, step, |row| values[row * columns + i % columns]))
     }
 
     /// The derivative from column to column.

@@ -6,8 +6,8 @@ mod sparse;
 use super::pixel::{Pixel, dispatch_real, refuse_complex};
 use super::runs::Runs;
 use framefold::core::{
-    Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, CsrTile, DType, FinalRows, InputDType,
-    FramesView, JobMeta, Merger, Method, NativeArray, Partial, Partition, Requirements, RunMeta,
+    Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, CsrTile, DType, FinalRows, FramesView,
+    InputDType, JobMeta, Merger, Method, NativeArray, Partial, Partition, Requirements, RunMeta,
     SourceInfo, Tile, TileFrames, TilePosition, Udf, memory,
 };
 use framefold::{Error, Result};

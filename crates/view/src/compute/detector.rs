@@ -65,9 +65,9 @@ impl Canvas {
             Cells::Pixels(_) => Error::invalid(format!(
                 "the detector has no pixel in frames of shape {shape:?}, or its parts cancel out"
             )),
-            Cells::Positions(_) => Error::invalid(format!(
-                "the region has no position in a scan of shape {shape:?}"
-            )),
+            Cells::Positions(_) => {
+                Error::invalid(format!("the region has no position in a scan of shape {shape:?}"))
+            }
         }
         .with_hint("move it, or make it larger")
     }

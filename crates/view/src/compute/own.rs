@@ -49,7 +49,8 @@ fn transformed(
     let names = ["value", "y", "x"];
     let name = |given: &str| names.into_iter().find(|name| *name == given).unwrap_or("value");
     let planes = picture.planes.iter().zip(picture.values.chunks(len));
-    let planes = planes.map(|(n, values)| Plane { name: name(n), values: values.to_vec() }).collect();
+    let planes =
+        planes.map(|(n, values)| Plane { name: name(n), values: values.to_vec() }).collect();
     let axes = crate::viewer::axes_of(&shared.dataset, kind);
     let n_axes = picture.shape.len();
     if axes.len() < n_axes {

@@ -50,7 +50,14 @@ pub(crate) fn answer(
     let grid = Grid::try_new(&shared.dataset, &query.slice)?;
     let what = match &query.channel {
         PatternChannel::Own { name, buffer } => {
-            return super::own::answer(shared, (name, buffer), AxisKind::Sig, query.transform, cancel, emit);
+            return super::own::answer(
+                shared,
+                (name, buffer),
+                AxisKind::Sig,
+                query.transform,
+                cancel,
+                emit,
+            );
         }
         PatternChannel::Sum => What::Sum,
         PatternChannel::Mean => What::Mean,
@@ -87,11 +94,7 @@ impl Asked<'_> {
     }
 
     /// What comes of some of the frames.
-    fn preview(
-        &self,
-        cancel: &Cancel,
-        emit: &mut dyn FnMut(Picture) -> Result<()>,
-    ) -> Result<()> {
+    fn preview(&self, cancel: &Cancel, emit: &mut dyn FnMut(Picture) -> Result<()>) -> Result<()> {
         let n_all = self.n_frames();
         let stride = self.shared.pace.stride_within(&self.grid, n_all);
         let roi = match &self.roi {
@@ -100,7 +103,8 @@ impl Asked<'_> {
         };
         let n_frames = roi.as_ref().map_or(n_all, |roi| roi.n_selected()).max(1);
         let start = Instant::now();
-        let results = pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |_, _| Ok(()))?;
+        let results =
+            pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |_, _| Ok(()))?;
         self.shared.pace.seen(Read::Apart, n_frames, start);
         let share = n_all as f64 / n_frames as f64;
         let Some(mut values) = self.values(&results)? else { return Ok(()) };
@@ -125,15 +129,16 @@ impl Asked<'_> {
         };
         let start = Instant::now();
         let roi = self.roi.clone();
-        let results = pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |results, progress| {
-            // In bands, parts of the frame are further than others.
-            if !results.plan().tiling().is_full_frame() || self.transform != Transform::None {
-                return Ok(());
-            }
-            let Some(values) = self.values(&results.snapshot()?)? else { return Ok(()) };
-            let label = format!("exact, {:.0} % so far", 100.0 * progress);
-            emit(self.picture(&values, State::Partial, label, progress)?)
-        })?;
+        let results =
+            pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |results, progress| {
+                // In bands, parts of the frame are further than others.
+                if !results.plan().tiling().is_full_frame() || self.transform != Transform::None {
+                    return Ok(());
+                }
+                let Some(values) = self.values(&results.snapshot()?)? else { return Ok(()) };
+                let label = format!("exact, {:.0} % so far", 100.0 * progress);
+                emit(self.picture(&values, State::Partial, label, progress)?)
+            })?;
         self.shared.pace.seen(Read::Together, n_frames, start);
         match self.values(&results)? {
             Some(values) => Ok(values),
@@ -168,7 +173,13 @@ impl Asked<'_> {
         Ok(Some(values))
     }
 
-    fn picture(&self, values: &[f64], state: State, label: String, progress: f64) -> Result<Picture> {
+    fn picture(
+        &self,
+        values: &[f64],
+        state: State,
+        label: String,
+        progress: f64,
+    ) -> Result<Picture> {
         let axes = crate::viewer::axes_of(&self.shared.dataset, AxisKind::Sig);
         let shape = self.shared.sig.shape();
         let steps = vec![1; shape.len()];

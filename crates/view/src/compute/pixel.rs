@@ -26,7 +26,9 @@ pub(crate) trait Pixel: Element + PartialOrd {
 }
 
 /// A sum.
-pub(crate) trait Total: Copy + Default + AddAssign + Neg<Output = Self> + Send + 'static {
+pub(crate) trait Total:
+    Copy + Default + AddAssign + Neg<Output = Self> + Send + 'static
+{
     /// Rounded once.
     fn value(self) -> f64;
     fn times(self, factor: i64) -> Self;
@@ -198,6 +200,8 @@ pub(crate) use dispatch_real;
 
 /// Frames of complex numbers are not shown.
 pub(crate) fn refuse_complex(dtype: framefold::core::DType) -> framefold::Error {
-    framefold::Error::unsupported(format!("frames of {dtype} are not shown: they have no brightness"))
-        .with_hint("convert the data to the square of their magnitude")
+    framefold::Error::unsupported(format!(
+        "frames of {dtype} are not shown: they have no brightness"
+    ))
+    .with_hint("convert the data to the square of their magnitude")
 }

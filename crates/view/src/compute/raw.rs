@@ -23,7 +23,8 @@ impl Raw {
     /// `Bug` if the run was another one.
     pub(crate) fn of_run(results: &RunResults, grid: &Grid, stride: Stride) -> Result<Self> {
         let bug = || Error::bug("a run of a detector has another result");
-        let buffer: &ResultBuffer = results.udfs.first().and_then(|u| u.get(SEEN)).ok_or_else(bug)?;
+        let buffer: &ResultBuffer =
+            results.udfs.first().and_then(|u| u.get(SEEN)).ok_or_else(bug)?;
         let Array::Native(array) = &buffer.array else { return Err(bug()) };
         let &[n, width] = array.shape() else { return Err(bug()) };
         let rows = grid.rows.div_ceil(stride.rows);

@@ -56,7 +56,14 @@ pub(crate) fn answer(
     let grid = Grid::try_new(&shared.dataset, &query.slice)?;
     let what = match &query.channel {
         ScanChannel::Own { name, buffer } => {
-            return super::own::answer(shared, (name, buffer), AxisKind::Nav, query.transform, cancel, emit);
+            return super::own::answer(
+                shared,
+                (name, buffer),
+                AxisKind::Nav,
+                query.transform,
+                cancel,
+                emit,
+            );
         }
         ScanChannel::Sum | ScanChannel::Mean => What::Sum,
         ScanChannel::Std => What::Std,
@@ -155,9 +162,8 @@ impl Asked<'_> {
     /// From what the detector sees to what was asked for.
     fn picture(&self, raw: &Raw, quality: Quality) -> Result<Picture> {
         let sig = [self.runs.rows, self.runs.columns];
-        let shifts = |centre, rotation, flip_y| {
-            Field::shifts(raw, sig, Turn { centre, rotation, flip_y })
-        };
+        let shifts =
+            |centre, rotation, flip_y| Field::shifts(raw, sig, Turn { centre, rotation, flip_y });
         let value = |values| vec![("value", values)];
         let planes = match self.query.channel {
             ScanChannel::Sum | ScanChannel::Std | ScanChannel::Max => {
@@ -177,7 +183,8 @@ impl Asked<'_> {
         let n_axes = shape.len();
         let nav = crate::viewer::axes_of(&self.shared.dataset, AxisKind::Nav);
         let axes = nav[nav.len() - n_axes..].to_vec();
-        let steps = if n_axes == 1 { vec![stride.columns] } else { vec![stride.rows, stride.columns] };
+        let steps =
+            if n_axes == 1 { vec![stride.columns] } else { vec![stride.rows, stride.columns] };
         let planes = planes.into_iter().map(|(name, values)| Plane { name, values }).collect();
         let transformed = transform::apply(self.query.transform, planes, shape, &axes, &steps)?;
         let whole = self.query.transform == Transform::None;

@@ -113,9 +113,14 @@ mod tests {
 
     #[test]
     fn units_are_inverted() {
-        for (unit, expected) in
-            [("", "1/px"), ("nm", "1/nm"), ("1/nm", "nm"), ("Å⁻¹", "Å"), ("nm^-1", "nm"), ("mrad", "1/mrad")]
-        {
+        for (unit, expected) in [
+            ("", "1/px"),
+            ("nm", "1/nm"),
+            ("1/nm", "nm"),
+            ("Å⁻¹", "Å"),
+            ("nm^-1", "nm"),
+            ("mrad", "1/mrad"),
+        ] {
             assert_eq!(reciprocal_unit(unit), expected);
         }
     }

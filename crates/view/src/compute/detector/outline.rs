@@ -18,7 +18,11 @@ enum Kind {
     /// These columns of each row.
     Block(Range<usize>),
     Round(Round),
-    Wedge { round: Round, from: f64, width: f64 },
+    Wedge {
+        round: Round,
+        from: f64,
+        width: f64,
+    },
     Polygon(Polygon),
     Lattice(Lattice),
 }
@@ -45,7 +49,8 @@ pub(super) fn of(shape: &Shape, canvas: Canvas) -> Result<Outline> {
         }
         Shape::Rectangle { y0, x0, y1, x1 } => {
             check("rectangle", &[("y0", *y0), ("x0", *x0), ("y1", *y1), ("x1", *x1)])?;
-            let between = |a: f64, b: f64, end| whole_between(a.min(b).trunc(), a.max(b).trunc(), end);
+            let between =
+                |a: f64, b: f64, end| whole_between(a.min(b).trunc(), a.max(b).trunc(), end);
             (between(*y0, *y1, canvas.rows), Kind::Block(between(*x0, *x1, canvas.columns)))
         }
         Shape::Disk { cy, cx, r } => {
@@ -60,7 +65,7 @@ pub(super) fn of(shape: &Shape, canvas: Canvas) -> Result<Outline> {
             let round = round("wedge", [*cy, *cx], *ro, Some(*ri))?;
             check("wedge", &[("from", *from), ("to", *to)])?;
             let turn = to - from;
-            let width = if turn.abs() >= 360.0 { 360.0 } else { turn.rem_euclid(360.0) };
+            let width = if turn >= 360.0 { 360.0 } else { turn.rem_euclid(360.0) };
             (round.rows(canvas.rows), Kind::Wedge { round, from: *from, width })
         }
         Shape::Polygon { points } => (all, Kind::Polygon(Polygon::try_new(points)?)),

@@ -1,0 +1,6 @@
+//! Answers against an oracle that shares no code with what it checks.
+
+mod cases;
+mod exact;
+mod hostile;
+mod oracle;
