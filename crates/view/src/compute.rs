@@ -6,6 +6,7 @@ pub(crate) mod detector;
 pub(crate) mod fourier;
 pub(crate) mod gate;
 pub(crate) mod grid;
+pub(crate) mod guess;
 pub(crate) mod idpc;
 pub(crate) mod kept;
 pub(crate) mod own;

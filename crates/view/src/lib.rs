@@ -9,6 +9,7 @@
 mod compute;
 mod description;
 pub mod export;
+mod guesses;
 mod own;
 mod picture;
 mod query;
@@ -16,6 +17,7 @@ mod shapes;
 mod viewer;
 
 pub use description::{AxisDescription, Description, OwnFunction};
+pub use guesses::{ComGuess, DiskGuess};
 pub use own::Own;
 pub use picture::{Picture, State};
 pub use query::{

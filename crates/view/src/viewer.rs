@@ -1,5 +1,6 @@
 //! A data set that answers queries.
 
+use crate::compute::com::Field;
 use crate::compute::detector::{ArrayMask, ArrayMasks, Canvas, Cells};
 use crate::compute::gate::Gate;
 use crate::compute::kept::Kept;
@@ -7,9 +8,11 @@ use crate::compute::pace::Pace;
 use crate::compute::pattern::PatternKey;
 use crate::compute::raw::Raw;
 use crate::compute::scan::ScanKey;
-use crate::compute::{pattern, scan};
+use crate::compute::{guess, pattern, scan};
 use crate::own::Own;
-use crate::{AxisDescription, Description, Picture, Query};
+use crate::{
+    AxisDescription, ComGuess, Description, DiskGuess, PatternQuery, Picture, Query, ScanQuery,
+};
 use framefold::core::{Axis, AxisKind, memory};
 use framefold::{Cancel, Dataset, Error, Result};
 use std::fmt;
@@ -64,6 +67,8 @@ pub(crate) struct Shared {
 
 /// No more arrays of weights are kept.
 const MOST_MASKS: usize = 64;
+/// So many files are looked at to find out whether they have changed.
+const MOST_LOOKED_AT: usize = 16;
 /// Nor more bytes of them.
 const MOST_MASK_BYTES: usize = 256 << 20;
 /// The largest budget that is not asked for.
@@ -185,6 +190,7 @@ impl Viewer {
     ) -> Result<()> {
         cancel.check()?;
         let _looking = self.shared.gate.look();
+        self.shared.forget_if_changed();
         let mut emit = |picture| {
             cancel.check()?;
             emit(picture)
@@ -196,7 +202,71 @@ impl Viewer {
     }
 }
 
+impl Viewer {
+    /// The bright disk of the mean pattern of the whole scan, or of those of its frames that can be read at once.
+    ///
+    /// # Errors
+    /// `Unsupported` if frames have one axis; `InvalidArgument` if no pixel is brighter than others; those of
+    /// [`Viewer::answer`].
+    pub fn guess_disk(&self, cancel: &Cancel) -> Result<DiskGuess> {
+        if matches!(self.shared.sig.what, Cells::Pixels(1)) {
+            return Err(Error::unsupported("frames with one axis have no bright disk"));
+        }
+        let mut mean = None;
+        let query = Query::Pattern(PatternQuery::default());
+        self.answer(&query, Wish::Fast, cancel, &mut |picture| {
+            mean = Some(picture.values);
+            Ok(())
+        })?;
+        guess::disk(&mean.unwrap_or_default(), self.shared.sig.columns)
+    }
+
+    /// Rotation, flip and centre of the vectors that a detector sees, from an exact pass, or from what one left.
+    ///
+    /// # Errors
+    /// `InvalidArgument` if the scan does not have two axes of two positions each; those of [`Viewer::answer`].
+    pub fn guess_com(&self, query: &ScanQuery, cancel: &Cancel) -> Result<ComGuess> {
+        cancel.check()?;
+        let _looking = self.shared.gate.look();
+        self.shared.forget_if_changed();
+        let raw = scan::moments(&self.shared, query, cancel)?;
+        let sig = &self.shared.sig;
+        let middle = [sig.rows, sig.columns].map(|len| (len / 2) as f64);
+        guess::com(&Field::centres(&raw, middle))
+    }
+
+    /// Whether its files are still what they were when they were opened, as far as their sizes and times tell.
+    pub fn is_unchanged(&self) -> bool {
+        self.shared.is_unchanged()
+    }
+}
+
 impl Shared {
+    /// Whether the files are still those that were opened, by their sizes and times.
+    fn is_unchanged(&self) -> bool {
+        let files = self.dataset.opened().iter().zip(self.dataset.stamps());
+        // Of very many, the first ones: this is asked for each answer.
+        files.take(MOST_LOOKED_AT).all(|(path, stamp)| {
+            let Ok(meta) = std::fs::metadata(path) else { return false };
+            let modified = meta.modified().ok().and_then(|time| {
+                let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
+                i128::try_from(since.as_nanos()).ok()
+            });
+            meta.len() == stamp.len
+                && (stamp.modified_ns.is_none()
+                    || modified.is_none()
+                    || modified == stamp.modified_ns)
+        })
+    }
+
+    /// Drops what earlier passes left if it is of other files.
+    fn forget_if_changed(&self) {
+        if !self.is_unchanged() {
+            self.raws.clear();
+            self.patterns.clear();
+        }
+    }
+
     /// The arrays that were sent.
     pub(crate) fn masks(&self) -> RwLockReadGuard<'_, ArrayMasks> {
         self.masks.read().unwrap_or_else(PoisonError::into_inner)

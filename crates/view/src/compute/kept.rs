@@ -23,6 +23,11 @@ impl<K: PartialEq, V> Kept<K, V> {
         entries.iter().find(|(k, ..)| k == key).map(|(_, value, _)| value.clone())
     }
 
+    /// Drops all results.
+    pub(crate) fn clear(&self) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Keeps a result, and drops the oldest ones for it. One that is too large is not kept.
     pub(crate) fn put(&self, key: K, value: Arc<V>, len_bytes: u64) {
         if len_bytes > self.most_bytes {

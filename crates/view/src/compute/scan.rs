@@ -90,6 +90,24 @@ pub(crate) fn answer(
     emit(asked.picture(&raw, Quality::exact())?)
 }
 
+/// The moments that a detector sees at each position, of the exact pass.
+///
+/// # Errors
+/// Those of an answer.
+pub(crate) fn moments(shared: &Shared, query: &ScanQuery, cancel: &Cancel) -> Result<Arc<Raw>> {
+    let grid = Grid::try_new(&shared.dataset, &query.slice)?;
+    let what = What::Moments;
+    let key = ScanKey { what, detector: query.detector.clone(), grid };
+    if let Some(raw) = shared.raws.get(&key) {
+        return Ok(raw);
+    }
+    let weights = paint(&query.detector, shared.sig, &shared.masks())?;
+    let runs = Arc::new(Runs::try_new(weights)?);
+    let raw = Arc::new(Asked { shared, query, grid, runs, what }.exact(cancel, &mut |_| Ok(()))?);
+    shared.raws.put(key, raw.clone(), raw.len_bytes());
+    Ok(raw)
+}
+
 /// An error if a number of the channel cannot be computed with.
 fn check_channel(channel: &ScanChannel) -> Result<()> {
     let (ScanChannel::Com { centre, rotation, .. } | ScanChannel::Idpc { centre, rotation, .. }) =

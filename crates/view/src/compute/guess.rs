@@ -1,0 +1,128 @@
+//! What a viewer finds out by itself: the bright disk, and how scan and detector lie to each other.
+
+use super::com::Field;
+use crate::{ComGuess, DiskGuess};
+use framefold::{Error, Result};
+
+/// So many thresholds are tried, from one hundredth of the brightest pixels up.
+const THRESHOLDS: usize = 100;
+/// Over so many of them the size of the disk is to change least.
+const PLATEAU: usize = 20;
+/// Of so many pixels one may be hot.
+const HOT: usize = 2000;
+
+/// The bright disk of a pattern: of those above a threshold, that for which their area changes least with
+/// it; their area gives the radius, their centre of mass the centre.
+///
+/// # Errors
+/// `InvalidArgument` if there is nothing bright.
+pub(crate) fn disk(pattern: &[f64], columns: usize) -> Result<DiskGuess> {
+    let mut sorted: Vec<f64> = pattern.iter().copied().filter(|value| value.is_finite()).collect();
+    sorted.sort_by(f64::total_cmp);
+    let n = sorted.len();
+    let (Some(&darkest), Some(&top)) =
+        (sorted.get(n / 20), sorted.get(n.saturating_sub(1 + n.div_ceil(HOT))))
+    else {
+        return Err(nothing_bright());
+    };
+    // Without what is everywhere: a pedestal of the camera, say.
+    let height = top - darkest;
+    if !(height > 0.0) {
+        return Err(nothing_bright());
+    }
+    let threshold = |step: usize| darkest + height * (step + 1) as f64 / (THRESHOLDS + 1) as f64;
+    let area = |step: usize| n - sorted.partition_point(|&value| value <= threshold(step));
+    let radii: Vec<f64> =
+        (0..THRESHOLDS).map(|step| (area(step) as f64 / std::f64::consts::PI).sqrt()).collect();
+    let change = |window: &[f64]| match window {
+        [first, .., last] => (first - last) / first,
+        _ => 0.0,
+    };
+    let windows = radii.windows(PLATEAU).enumerate();
+    let flattest = windows.min_by(|(_, a), (_, b)| change(a).total_cmp(&change(b)));
+    let step = flattest.map_or(THRESHOLDS / 2, |(start, _)| start + PLATEAU / 2);
+    let (limit, r) = (threshold(step), radii.get(step).copied().unwrap_or(0.0));
+    let (mut total, mut y, mut x) = (0.0, 0.0, 0.0);
+    for (pixel, &value) in pattern.iter().enumerate().filter(|(_, value)| **value > limit) {
+        // A hot pixel weighs no more than a bright one.
+        let weight = value.min(top) - darkest;
+        total += weight;
+        y += weight * (pixel / columns) as f64;
+        x += weight * (pixel % columns) as f64;
+    }
+    if !(total > 0.0) {
+        return Err(nothing_bright());
+    }
+    Ok(DiskGuess { cy: y / total, cx: x / total, r })
+}
+
+fn nothing_bright() -> Error {
+    Error::invalid("the mean pattern has no bright disk: all pixels are alike")
+        .with_hint("draw the detector by hand")
+}
+
+/// Rotation, flip and centre from centres of mass, as `framefold.udf.com.guess_corrections` finds them: the
+/// field of a specimen without magnetic field has no curl; of the two angles half a turn apart, with the right
+/// one more of its strongest divergences are negative, at the atoms.
+///
+/// # Errors
+/// `InvalidArgument` if the scan does not have two axes of two positions, or no position is known.
+pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
+    let (rows, columns) = (centres.rows, centres.columns);
+    if rows < 2 || columns < 2 {
+        return Err(Error::invalid(format!(
+            "rotation and flip follow from derivatives on a scan of two axes, and this one has \
+             {rows} × {columns} positions"
+        )));
+    }
+    // Derivatives in the last row and column are from one side.
+    let inner = |i: usize| i / columns + 1 < rows && i % columns + 1 < columns;
+    let parts = |flip_y: bool| {
+        let mut field = centres.clone();
+        field.turn(0.0, flip_y);
+        (field.curl(), field.divergence())
+    };
+    let mut best: Option<(f64, bool, u16)> = None;
+    for flip_y in [false, true] {
+        let (curl, divergence) = parts(flip_y);
+        // Turning mixes both: curl cos + divergence sin.
+        let (mut curls, mut divergences, mut both, mut n) = (0.0, 0.0, 0.0, 0usize);
+        for (i, (c, d)) in curl.iter().zip(&divergence).enumerate() {
+            if inner(i) && c.is_finite() && d.is_finite() {
+                curls += c * c;
+                divergences += d * d;
+                both += c * d;
+                n += 1;
+            }
+        }
+        if n == 0 {
+            return Err(Error::invalid("there is no position to judge the curl at: all lack data"));
+        }
+        for angle in 0..180u16 {
+            let (sin, cos) = f64::from(angle).to_radians().sin_cos();
+            let squares = curls * cos * cos + divergences * sin * sin + 2.0 * both * sin * cos;
+            if best.is_none_or(|(least, ..)| squares < least) {
+                best = Some((squares, flip_y, angle));
+            }
+        }
+    }
+    let (_, flip_y, angle) = best.unwrap_or((0.0, false, 0));
+    let mut field = centres.clone();
+    field.turn(f64::from(angle), flip_y);
+    let strengths = field.divergence();
+    let strengths = strengths.iter().enumerate().filter(|(i, s)| inner(*i) && s.is_finite());
+    let strengths: Vec<f64> = strengths.map(|(_, s)| *s).collect();
+    let limit = strengths.iter().fold(0.0, |limit: f64, s| limit.max(s.abs()));
+    // The strongest fifths on either side.
+    let above = strengths.iter().filter(|s| **s >= 0.6 * limit).count();
+    let below = strengths.iter().filter(|s| **s < -0.6 * limit).count();
+    let angle = i16::try_from(angle).unwrap_or(0);
+    let turned = if angle > 0 { angle - 180 } else { 180 };
+    let rotation = f64::from(if above > below { turned } else { angle });
+    let mean = |values: &[f64]| {
+        let known = values.iter().enumerate().filter(|(i, value)| inner(*i) && value.is_finite());
+        let (sum, n) = known.fold((0.0, 0usize), |(sum, n), (_, value)| (sum + value, n + 1));
+        sum / n.max(1) as f64
+    };
+    Ok(ComGuess { rotation, flip_y, cy: mean(&centres.y), cx: mean(&centres.x) })
+}
