@@ -34,6 +34,8 @@ fn dispatch(cli: Cli) -> Result<u8> {
     match cli.command {
         Command::Info(args) => command::info(&args),
         Command::Run(args) => command::run(&args),
+        #[cfg(feature = "view")]
+        Command::View(args) => command::view(*args),
         Command::Convert(args) => command::convert(&args),
         Command::Formats(args) => command::formats(&args),
         Command::Reductions(args) => command::reductions(&args),

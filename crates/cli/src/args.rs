@@ -7,12 +7,16 @@ mod parse;
 mod picture;
 mod reduction;
 mod run;
+#[cfg(feature = "view")]
+mod view;
 
 pub(crate) use convert::{ConvertArgs, ConvertTo};
 pub(crate) use data::DataArgs;
 pub(crate) use picture::PictureArgs;
 pub(crate) use reduction::{Item, ReductionArgs};
 pub(crate) use run::RunArgs;
+#[cfg(feature = "view")]
+pub(crate) use view::{ServeArgs, ViewArgs};
 
 use crate::nearest::nearest;
 use clap::error::{ContextKind, ContextValue};
@@ -78,6 +82,9 @@ pub(crate) enum Command {
     Info(Box<InfoArgs>),
     /// Run a reduction over files and write its result as an array or a picture
     Run(Box<RunCommand>),
+    /// Look at files in a browser: pictures that follow the pointer, of data larger than memory
+    #[cfg(feature = "view")]
+    View(Box<ViewArgs>),
     /// Write data in another format, such as sparse frames
     Convert(Box<ConvertArgs>),
     /// List the file formats

@@ -5,12 +5,16 @@ mod formats;
 mod info;
 mod reductions;
 mod run;
+#[cfg(feature = "view")]
+mod view;
 
 pub(crate) use convert::convert;
 pub(crate) use formats::formats;
 pub(crate) use info::info;
 pub(crate) use reductions::reductions;
 pub(crate) use run::run;
+#[cfg(feature = "view")]
+pub(crate) use view::view;
 
 use crate::terminal::is_broken_pipe;
 use crate::{app, exit};

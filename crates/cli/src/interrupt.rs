@@ -3,11 +3,16 @@
 use crate::exit;
 use framefold::Cancel;
 use framefold::core::interrupt;
+#[cfg(feature = "view")]
+use std::sync::Condvar;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, Once, PoisonError};
 
 /// The run that a signal cancels.
 static CURRENT: Mutex<Option<Cancel>> = Mutex::new(None);
+/// Tells those who wait for a signal.
+#[cfg(feature = "view")]
+static CAME: Condvar = Condvar::new();
 static INSTALL: Once = Once::new();
 /// The exit code of a cancelled run: which signal it was.
 static CODE: AtomicU8 = AtomicU8::new(exit::INTERRUPTED);
@@ -25,6 +30,15 @@ impl Interruptible {
         let cancel = self.cancel.clone();
         interrupt::watched(move || cancel.check(), work)
     }
+
+    /// Waits for a signal, or for a call of [`end`].
+    #[cfg(feature = "view")]
+    pub(crate) fn wait(&self) {
+        let mut current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+        while !self.cancel.is_cancelled() {
+            current = CAME.wait(current).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
 }
 
 impl Drop for Interruptible {
@@ -40,6 +54,14 @@ pub(crate) fn cancel_on_interrupt() -> Interruptible {
     CODE.store(exit::INTERRUPTED, Ordering::Relaxed);
     INSTALL.call_once(install);
     Interruptible { cancel }
+}
+
+/// Ends what waits for a signal.
+#[cfg(feature = "view")]
+pub(crate) fn end(run: &Cancel) {
+    let _current = CURRENT.lock().unwrap_or_else(PoisonError::into_inner);
+    run.cancel();
+    CAME.notify_all();
 }
 
 /// The exit code of a run that was cancelled.
@@ -88,6 +110,8 @@ fn came(code: u8) {
         Some(cancel) if !cancel.is_cancelled() => {
             CODE.store(code, Ordering::Relaxed);
             cancel.cancel();
+            #[cfg(feature = "view")]
+            CAME.notify_all();
         }
         _ => std::process::exit(i32::from(code)),
     }

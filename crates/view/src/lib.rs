@@ -10,18 +10,27 @@ mod compute;
 mod description;
 pub mod export;
 mod guesses;
+mod host;
 mod own;
 mod picture;
 mod query;
+#[cfg(feature = "serve")]
+pub mod serve;
+mod session;
 mod shapes;
 mod viewer;
 
 pub use description::{AxisDescription, Description, OwnFunction};
 pub use guesses::{ComGuess, DiskGuess};
+pub use host::{
+    Colormap, Entry, EntryKind, ExportedFile, Exporter, Files, HostOptions, Listing, Loaded,
+    Opener, ScanChoice, ViewerHost,
+};
 pub use own::Own;
 pub use picture::{Picture, State};
 pub use query::{
     Centre, ComPart, PatternChannel, PatternQuery, Query, ScanChannel, ScanQuery, Transform,
 };
+pub use session::{MAX_BINARY, MAX_TEXT, Message, Precision, Session, encode};
 pub use shapes::{Shape, Sign, Signed};
 pub use viewer::{Viewer, ViewerOptions, Wish};

@@ -59,7 +59,20 @@ impl DataArgs {
         file: &Path,
         files: &[PathBuf],
     ) -> framefold::Result<Dataset> {
-        let dataset = open_as(format, file, &self.open_options(files))?;
+        self.open_with(format, file, &self.open_options(files))
+    }
+
+    /// The same, with other options for opening.
+    ///
+    /// # Errors
+    /// As [`DataArgs::open`].
+    pub(crate) fn open_with(
+        &self,
+        format: &str,
+        file: &Path,
+        options: &OpenOptions,
+    ) -> framefold::Result<Dataset> {
+        let dataset = open_as(format, file, options)?;
         let dataset = self.calibrate.apply(io::orient(dataset, self.orientation)?)?;
         self.stages.iter().try_fold(dataset, |dataset, text| framefold::pipe(dataset, text))
     }

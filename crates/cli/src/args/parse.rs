@@ -48,6 +48,29 @@ pub(super) fn finite(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A number of bytes: `500MB`, `2GiB`, `1000`.
+pub(super) fn bytes(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1.0),
+        "kb" => Some(1e3),
+        "mb" => Some(1e6),
+        "gb" => Some(1e9),
+        "tb" => Some(1e12),
+        "kib" => Some(1024.0),
+        "mib" => Some(1024f64.powi(2)),
+        "gib" => Some(1024f64.powi(3)),
+        "tib" => Some(1024f64.powi(4)),
+        _ => None,
+    };
+    match (number.parse::<f64>(), factor) {
+        (Ok(number), Some(factor)) if number.is_finite() => Ok((number * factor) as u64),
+        _ => Err("expected a number of bytes with a unit: 500MB, 2GiB".into()),
+    }
+}
+
 /// Numbers separated by commas.
 pub(super) fn numbers(text: &str) -> Result<Vec<f64>, String> {
     text.split(',').map(finite).collect()
@@ -66,6 +89,18 @@ mod tests {
         assert!(shape("x").unwrap_err().starts_with("'x' is not a length"));
         for bad in ["", "a", "1,,2", "-1", "1.5", "99999999999999999999"] {
             assert!(shape(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_of_bytes() {
+        for (text, expected) in
+            [("0", 0), ("17", 17), ("500MB", 500_000_000), ("1.5 GiB", 3 << 29), ("2kib", 2048)]
+        {
+            assert_eq!(bytes(text), Ok(expected), "{text}");
+        }
+        for bad in ["", "GB", "-1GB", "1XB", "1.2.3", "one", "1 GB 2"] {
+            assert!(bytes(bad).is_err(), "{bad}");
         }
     }
 

@@ -1,0 +1,112 @@
+//! `framefold view`: a viewer in the browser.
+
+mod browser;
+mod colours;
+
+use crate::args::{DataArgs, ServeArgs, ViewArgs};
+use crate::{exit, interrupt, terminal};
+use framefold::{Dataset, Error, Result};
+use framefold_view::serve::{Address, ServeOptions, Server};
+use framefold_view::{Files, HostOptions, ScanChoice, ViewerHost, ViewerOptions};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The longest state, in bytes.
+const MAX_STATE: u64 = 1 << 20;
+
+/// Serves a viewer of the files until a signal comes.
+pub(crate) fn view(args: ViewArgs) -> Result<u8> {
+    let ViewArgs { files, serve, data } = args;
+    let running = interrupt::cancel_on_interrupt();
+    let state = serve.state.as_deref().map(read_state).transpose()?;
+    let named = data.inputs(&files).to_vec();
+    let open = move |path: &Path, scan: &ScanChoice| open(&data, &files, path, scan);
+    let opener = Files::try_new(named, serve.root.as_deref(), open)?;
+    let options = HostOptions {
+        viewer: ViewerOptions { budget: serve.budget },
+        colormaps: colours::colormaps(),
+        exporter: None,
+        state,
+    };
+    let host = running.run(|| ViewerHost::try_new(Box::new(opener), options))?;
+    let cancel = running.cancel.clone();
+    let mut server = Server::start(host, &serve.options(), move || interrupt::end(&cancel))?;
+    announce(&server, &serve)?;
+    running.wait();
+    server.stop();
+    Ok(exit::SUCCESS)
+}
+
+impl ServeArgs {
+    fn options(&self) -> ServeOptions {
+        ServeOptions {
+            host: self.host,
+            port: self.port.unwrap_or(0),
+            socket: self.socket.clone(),
+            base_url: self.base_url.clone(),
+            allow_hosts: self.allow_host.clone(),
+        }
+    }
+}
+
+/// Opens a file that was named, or chosen by a client, whose scan is laid out as a client says.
+fn open(data: &DataArgs, files: &[PathBuf], path: &Path, scan: &ScanChoice) -> Result<Dataset> {
+    let named = files.iter().any(|file| file == path);
+    let mut options = data.open_options(if named { files } else { &[] });
+    if let Some(shape) = &scan.nav_shape {
+        options.nav_shape = Some(shape.clone());
+    }
+    if let Some(offset) = scan.sync_offset {
+        (options.sync_offset, options.fixed_sync) = (offset, true);
+    }
+    data.open_with(&data.format, path, &options)
+}
+
+fn read_state(path: &Path) -> Result<Value> {
+    let read = || {
+        let failed = |error| Error::io("read the state", error);
+        let len = std::fs::metadata(path).map_err(failed)?.len();
+        if len > MAX_STATE {
+            return Err(Error::limit(format!(
+                "a state of {len} bytes, at most {MAX_STATE} expected"
+            )));
+        }
+        let text = std::fs::read(path).map_err(failed)?;
+        let value: Value = serde_json::from_slice(&text)
+            .map_err(|error| Error::bad_file(format!("no JSON: {error}")))?;
+        match value.is_object() {
+            true => Ok(value),
+            false => Err(Error::bad_file("the JSON is no object, as states of the viewer are")),
+        }
+    };
+    read().map_err(|error: Error| error.with_path(path))
+}
+
+/// Says where the viewer is: the link first, for scripts.
+fn announce(server: &Server, args: &ServeArgs) -> Result<()> {
+    terminal::print(&server.link())?;
+    match server.address() {
+        Address::Unix(path) => {
+            let path = terminal::one_line(&path.display().to_string());
+            terminal::print(&format!("behind the socket {path}"))?;
+        }
+        Address::Tcp(address) if address.ip().is_loopback() => {
+            let port = address.port();
+            let there = browser::this_machine();
+            terminal::print(&format!(
+                "from another machine, run this there, then open the link there: \
+                 ssh -N -L {port}:{address} {there}"
+            ))?;
+            if !args.no_browser && args.base_url == "/" {
+                browser::open(&server.link());
+            }
+        }
+        Address::Tcp(address) => {
+            terminal::warn(&format!(
+                "other machines can reach {address}, and the connection is not encrypted: whoever sees \
+                 the link, or listens on the network, can see the data; better use ssh -L"
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,131 @@
+//! What all clients of one viewer share: the data set, who opens and exports, and the threads that work.
+
+mod files;
+mod opener;
+mod pool;
+
+pub use files::Files;
+pub use opener::{Entry, EntryKind, ExportedFile, Exporter, Listing, Loaded, Opener, ScanChoice};
+pub(crate) use pool::{Class, Pool};
+
+use crate::{Viewer, ViewerOptions};
+use framefold::{Error, Result};
+use serde_json::Value;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+/// How many data sets may be open at once: one for each client that looks at something else.
+const MAX_VIEWERS: usize = 8;
+
+/// 256 colours for values from low to high, or for directions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Colormap {
+    /// Its name.
+    pub name: String,
+    /// Red, green and blue.
+    pub colours: Vec<[u8; 3]>,
+}
+
+/// What a host has besides a data set.
+#[derive(Clone, Default)]
+pub struct HostOptions {
+    /// How much each viewer may use.
+    pub viewer: ViewerOptions,
+    /// What clients colour pictures with, the default first.
+    pub colormaps: Vec<Colormap>,
+    /// Who makes files of what is seen.
+    pub exporter: Option<Arc<dyn Exporter>>,
+    /// What clients show first: an object that another client has sent with a script.
+    pub state: Option<Value>,
+}
+
+/// What all clients of one viewer share.
+pub struct ViewerHost {
+    opener: Box<dyn Opener>,
+    options: HostOptions,
+    /// What a new client sees: what was opened last.
+    current: Mutex<Arc<Viewer>>,
+    /// All that some client still looks at.
+    open: Mutex<Vec<(Choice, Weak<Viewer>)>>,
+    pool: Pool,
+}
+
+/// What was opened: the number of the file, if it was said, and how the scan is laid out.
+type Choice = (Option<String>, ScanChoice);
+
+impl ViewerHost {
+    /// Opens what `opener` opens if nothing else is said.
+    ///
+    /// # Errors
+    /// Those of opening.
+    pub fn try_new(opener: Box<dyn Opener>, options: HostOptions) -> Result<Arc<Self>> {
+        let choice = (None, ScanChoice::default());
+        let first = viewer_of(opener.as_ref(), &choice, &options)?;
+        Ok(Arc::new(ViewerHost {
+            opener,
+            options,
+            open: Mutex::new(vec![(choice, Arc::downgrade(&first))]),
+            current: Mutex::new(first),
+            pool: Pool::new(),
+        }))
+    }
+
+    /// What a new client sees.
+    pub fn current(&self) -> Arc<Viewer> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Opens a file, by its number, or the one that was named first, with a scan of another shape.
+    ///
+    /// # Errors
+    /// Those of opening; `Limit` if clients look at too many data sets.
+    pub fn open(&self, file: Option<&str>, scan: ScanChoice) -> Result<Arc<Viewer>> {
+        let choice = (file.map(str::to_owned), scan);
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|(_, viewer)| viewer.strong_count() > 0);
+        let known = open.iter().find(|(known, _)| *known == choice);
+        let known = known.and_then(|(_, viewer)| viewer.upgrade());
+        // A file that was replaced since is opened anew.
+        let known = known.filter(|viewer| viewer.is_unchanged());
+        let viewer = match known {
+            Some(known) => known,
+            None if open.len() >= MAX_VIEWERS => {
+                return Err(Error::limit(format!("{} data sets are open already", open.len()))
+                    .with_hint("close some of the pages that show others"));
+            }
+            None => {
+                let viewer = viewer_of(self.opener.as_ref(), &choice, &self.options)?;
+                open.retain(|(known, _)| *known != choice);
+                open.push((choice, Arc::downgrade(&viewer)));
+                viewer
+            }
+        };
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = viewer.clone();
+        Ok(viewer)
+    }
+
+    /// Who opens files.
+    pub fn opener(&self) -> &dyn Opener {
+        self.opener.as_ref()
+    }
+
+    /// What it has besides a data set.
+    pub fn options(&self) -> &HostOptions {
+        &self.options
+    }
+
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.pool
+    }
+}
+
+fn viewer_of(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Viewer>> {
+    let Loaded { name, dataset } = opener.open(choice.0.as_deref(), &choice.1)?;
+    Viewer::try_new(name, dataset, options.viewer.clone()).map(Arc::new)
+}
+
+impl fmt::Debug for ViewerHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ViewerHost").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,226 @@
+//! Pictures as bytes: as exact as the client wants them.
+//!
+//! `f32` and `f64` are the values. `u8` and `u16` are codes: the value is `offset + scale × code`, and the largest
+//! code is "no data". Whole numbers whose range fits the codes come with `scale` 1 and are exact.
+
+use super::reply;
+use super::request::Pane;
+use crate::Picture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+/// In which form values are sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// Codes of one byte.
+    #[default]
+    U8,
+    /// Codes of two bytes.
+    U16,
+    /// Single precision.
+    F32,
+    /// As they were computed.
+    F64,
+}
+
+/// The binary message of a picture: `pane` is `scan` or `pattern`, `generation` that of the question.
+pub fn encode(picture: &Picture, pane: &str, generation: u64, precision: Precision) -> Vec<u8> {
+    let values = &picture.values;
+    match precision {
+        Precision::U8 => {
+            let codes = Codes::of(values, u8::MAX.into());
+            message(picture, pane, generation, precision, codes.map(), values.len(), |out| {
+                out.extend(values.iter().map(|value| codes.code(*value) as u8));
+            })
+        }
+        Precision::U16 => {
+            let codes = Codes::of(values, u16::MAX);
+            message(picture, pane, generation, precision, codes.map(), 2 * values.len(), |out| {
+                out.extend(values.iter().flat_map(|value| codes.code(*value).to_le_bytes()));
+            })
+        }
+        Precision::F32 => {
+            message(picture, pane, generation, precision, (1.0, 0.0), 4 * values.len(), |out| {
+                out.extend(values.iter().flat_map(|value| (*value as f32).to_le_bytes()));
+            })
+        }
+        Precision::F64 => {
+            message(picture, pane, generation, precision, (1.0, 0.0), 8 * values.len(), |out| {
+                out.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            })
+        }
+    }
+}
+
+pub(super) fn encode_for(
+    picture: &Picture,
+    pane: Pane,
+    generation: u64,
+    precision: Precision,
+) -> Vec<u8> {
+    encode(picture, pane.name(), generation, precision)
+}
+
+fn message(
+    picture: &Picture,
+    pane: &str,
+    generation: u64,
+    precision: Precision,
+    (scale, offset): (f64, f64),
+    len: usize,
+    add: impl FnOnce(&mut Vec<u8>),
+) -> Vec<u8> {
+    let Picture { planes, shape, stride, state, label, progress, axes, .. } = picture;
+    let header: Value = json!({
+        "type": "picture",
+        "pane": pane,
+        "gen": generation,
+        "dtype": precision,
+        "planes": planes,
+        "shape": shape,
+        "stride": stride,
+        "state": state,
+        "label": label,
+        "progress": progress,
+        "scale": scale,
+        "offset": offset,
+        "axes": axes,
+    });
+    reply::binary(&header, len, add)
+}
+
+/// How values become codes.
+struct Codes {
+    scale: f64,
+    offset: f64,
+    /// The largest code of a value; the next one is "no data".
+    last: f64,
+}
+
+impl Codes {
+    fn of(values: &[f64], no_data: u16) -> Self {
+        let last = f64::from(no_data.saturating_sub(1));
+        let finite = values.iter().copied().filter(|value| value.is_finite());
+        let (low, high) = finite
+            .clone()
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)));
+        if low > high {
+            return Codes { scale: 1.0, offset: 0.0, last };
+        }
+        // In halves: the range of numbers such as 1e308 and -1e308 is none.
+        let scale = (high / last - low / last).max(f64::MIN_POSITIVE);
+        let whole = |value: f64| value.fract() == 0.0 && value.abs() < 2f64.powi(53);
+        let exact = scale <= 1.0 && finite.clone().all(whole);
+        Codes { scale: if exact { 1.0 } else { scale }, offset: low, last }
+    }
+
+    fn map(&self) -> (f64, f64) {
+        (self.scale, self.offset)
+    }
+
+    /// Infinite values are the largest and the smallest code.
+    fn code(&self, value: f64) -> u16 {
+        if value.is_nan() {
+            return self.last as u16 + 1;
+        }
+        (value / self.scale - self.offset / self.scale).round().clamp(0.0, self.last) as u16
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::State;
+
+    fn picture(values: Vec<f64>) -> Picture {
+        Picture {
+            planes: vec!["value".to_owned()],
+            shape: vec![1, values.len()],
+            values,
+            stride: [2, 4],
+            state: State::Preview,
+            label: "preview 1/8".to_owned(),
+            progress: 0.125,
+            axes: None,
+        }
+    }
+
+    fn sent(values: &[f64], precision: Precision) -> (Value, Vec<u8>) {
+        let message = encode(&picture(values.to_vec()), "scan", 9, precision);
+        let len = u32::from_le_bytes(message[4..8].try_into().unwrap()) as usize;
+        assert_eq!((&message[..4], (8 + len) % 8), (&b"FFV1"[..], 0));
+        (serde_json::from_slice(&message[8..8 + len]).unwrap(), message[8 + len..].to_vec())
+    }
+
+    /// What a client makes of the codes.
+    fn received(values: &[f64], precision: Precision) -> Vec<f64> {
+        let (header, bytes) = sent(values, precision);
+        let codes: Vec<u16> = match precision {
+            Precision::U8 => bytes.iter().map(|code| (*code).into()).collect(),
+            _ => bytes.chunks(2).map(|two| u16::from_le_bytes(two.try_into().unwrap())).collect(),
+        };
+        let none = if precision == Precision::U8 { 255 } else { 65535 };
+        let [scale, offset] = ["scale", "offset"].map(|name| header[name].as_f64().unwrap());
+        let value = |code| if code == none { f64::NAN } else { offset + scale * f64::from(code) };
+        codes.into_iter().map(value).collect()
+    }
+
+    #[test]
+    fn the_header_says_everything() {
+        let (header, bytes) = sent(&[1.5, f64::NAN, -2.0], Precision::F64);
+        let expected = json!({
+            "type": "picture", "pane": "scan", "gen": 9, "dtype": "f64", "planes": ["value"],
+            "shape": [1, 3], "stride": [2, 4], "state": "preview", "label": "preview 1/8",
+            "progress": 0.125, "scale": 1.0, "offset": 0.0, "axes": null,
+        });
+        assert_eq!(header, expected);
+        let values = [1.5, f64::NAN, -2.0].map(f64::to_le_bytes).concat();
+        assert_eq!(bytes, values);
+        let (_, bytes) = sent(&[0.1], Precision::F32);
+        assert_eq!(bytes, 0.1_f32.to_le_bytes());
+    }
+
+    #[test]
+    fn counts_are_exact_in_codes() {
+        let counts: Vec<f64> = (0..255).map(|i| f64::from(i) - 100.0).collect();
+        assert_eq!(received(&counts, Precision::U8), counts);
+        let counts: Vec<f64> = [0, 3, 65534, 17].map(f64::from).to_vec();
+        assert_eq!(received(&counts, Precision::U16), counts);
+        // One more does not fit.
+        assert!(received(&[0.0, 1.0, 255.0], Precision::U8)[1] != 1.0);
+    }
+
+    #[test]
+    fn others_are_as_near_as_the_codes_allow() {
+        let values: Vec<f64> =
+            (0..1000).map(|i| (f64::from(i) * 0.37).sin() * 1e-3 - 5.0).collect();
+        for (precision, steps) in [(Precision::U8, 254.0), (Precision::U16, 65534.0)] {
+            for (value, got) in values.iter().zip(received(&values, precision)) {
+                assert!((value - got).abs() <= 2e-3 / steps * 0.5001, "{value} {got}");
+            }
+        }
+    }
+
+    #[test]
+    fn missing_values_and_odd_ones() {
+        let values = [f64::NAN, 1.0, f64::INFINITY, 3.0, f64::NEG_INFINITY];
+        for precision in [Precision::U8, Precision::U16] {
+            let got = received(&values, precision);
+            assert!(got[0].is_nan());
+            assert_eq!(
+                got[1..4],
+                [1.0, if precision == Precision::U8 { 255.0 } else { 65535.0 }, 3.0]
+            );
+            assert_eq!(got[4], 1.0);
+            assert!(received(&[f64::NAN; 3], precision).iter().all(|value| value.is_nan()));
+            assert_eq!(received(&[7.25; 3], precision), [7.25; 3]);
+            assert_eq!(received(&[], precision), [] as [f64; 0]);
+            let huge = received(&[f64::MAX, f64::MIN, 0.0], precision);
+            assert!(huge.iter().all(|value| value.is_finite()), "{huge:?}");
+            assert!(huge[0] > 1.7e308 && huge[1] < -1.7e308, "{huge:?}");
+            let tiny = received(&[0.0, 5e-324], precision);
+            assert!(tiny.iter().all(|value| value.abs() < 1e-300), "{tiny:?}");
+        }
+    }
+}
