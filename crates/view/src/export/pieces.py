@@ -1,15 +1,17 @@
 """What exported scripts are put together of: each gets the functions and classes that it uses.
 
-A piece is what stands between two pairs of empty lines, known by its name (``pieces.rs``). It runs with
-framefold and with LiberTEM, and uses nothing but NumPy and other pieces. Shapes are those of the viewer
-(``shapes.rs``), operation for operation, so that they have the same pixels.
+A piece is what stands between two pairs of empty lines, known by its name (``pieces.rs``). It runs
+with framefold and with LiberTEM, and uses nothing but NumPy, the standard library and other pieces.
+Shapes are those of the viewer, operation for operation, so that they have the same pixels.
 """
 
 from __future__ import annotations
 
 import base64
+import math
 
 import numpy as np
+
 from framefold.udf import UDF
 
 
@@ -30,14 +32,18 @@ def ring(y, x, cy, cx, ri, ro):
 
 def wedge(y, x, cy, cx, ri, ro, begin, end):
     """The part of a ring between two angles, in degrees clockwise from +x on the screen."""
-    angle = np.degrees(np.arctan2(y - cy, x - cx))
-    return ring(y, x, cy, cx, ri, ro) & ((angle - begin) % 360 < (end - begin) % 360)
+    inside = ring(y, x, cy, cx, ri, ro)
+    width = 360 if abs(end - begin) >= 360 else (end - begin) % 360
+    for row, column in np.argwhere(inside):
+        angle = math.degrees(math.atan2(row - cy, column - cx))
+        inside[row, column] = (angle - begin) % 360 < width
+    return inside
 
 
 def rectangle(y, x, y0, x0, y1, x1):
-    """From one corner to the other, both within."""
-    rows = (min(y0, y1) <= y) & (y <= max(y0, y1))
-    return rows & (min(x0, x1) <= x) & (x <= max(x0, x1))
+    """From the pixel of one corner to that of the other, both within."""
+    (top, bottom), (left, right) = np.trunc(sorted((y0, y1))), np.trunc(sorted((x0, x1)))
+    return (top <= y) & (y <= bottom) & (left <= x) & (x <= right)
 
 
 def polygon(y, x, points):
@@ -45,8 +51,7 @@ def polygon(y, x, points):
     inside = np.zeros(np.broadcast_shapes(y.shape, x.shape), dtype=bool)
     for (y0, x0), (y1, x1) in zip(points, points[1:] + points[:1], strict=True):
         if y0 != y1:
-            crossed = (y0 > y) != (y1 > y)
-            inside ^= crossed & (x < (x1 - x0) * (y - y0) / (y1 - y0) + x0)
+            inside ^= ((y0 <= y) != (y1 <= y)) & (x0 + (y - y0) / (y1 - y0) * (x1 - x0) <= x)
     return inside
 
 
@@ -118,64 +123,87 @@ class FrameMax(UDF):
         dest.value[:] = np.maximum(dest.value, src.value)
 
 
-def vectors(moments, centre, rotation, flip_y):
+def vectors(moments, frame, centre, rotation, flip_y):
     """Centres of mass from a centre, turned by an angle in degrees, clockwise on the screen.
 
-    Moments are the sums under the detector: of the pixels, of these times y, and times x. A centre of None
-    is the mean of all centres of mass.
+    Moments are the sums under the detector: of the pixels, of these times y, and times x. A centre
+    of None is the mean of all centres of mass. Frames without intensity have theirs at the centre,
+    or in the middle.
     """
     total, *first = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    origin = [n // 2 for n in (1, *frame)[-2:]] if centre is None else centre
     with np.errstate(divide="ignore", invalid="ignore"):
-        y, x = (moment / total for moment in first)
-    cy, cx = (np.nanmean(y), np.nanmean(x)) if centre is None else centre
-    y, x = np.where(total == 0, 0.0, y - cy), np.where(total == 0, 0.0, x - cx)
+        centres = [moment / total for moment in first]
+    y, x = (np.where(total == 0, at, c) - at for c, at in zip(centres, origin, strict=True))
     if flip_y:
         y = -y
-    sin, cos = np.sin(np.radians(rotation)), np.cos(np.radians(rotation))
-    return np.stack([sin * x + cos * y, cos * x - sin * y])
+    if rotation:
+        sin, cos = math.sin(math.radians(rotation)), math.cos(math.radians(rotation))
+        y, x = y * cos + x * sin, x * cos - y * sin
+    if centre is None:
+        y, x = y - np.nanmean(y), x - np.nanmean(x)
+    return np.stack([y, x])
+
+
+def slope(values, axis):
+    """The derivative for a step of the scan: central differences, one-sided at the borders."""
+    if values.shape[axis] == 1:
+        return np.full_like(values, np.nan)
+    return np.gradient(values, axis=axis)
 
 
 def divergence(field):
     """For a step of the scan."""
-    return np.gradient(field[0], axis=0) + np.gradient(field[1], axis=1)
+    y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
+    found = np.where(np.isfinite(y + x), slope(y, 0) + slope(x, 1), np.nan)
+    return found.reshape(field.shape[1:])
 
 
 def curl(field):
     """For a step of the scan."""
-    return np.gradient(field[0], axis=1) - np.gradient(field[1], axis=0)
+    y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
+    found = np.where(np.isfinite(y + x), slope(y, 1) - slope(x, 0), np.nan)
+    return found.reshape(field.shape[1:])
 
 
-def integrated(field):
-    """The scalar field whose gradient comes closest to the vectors, with mean 0; by Fourier transform.
+def known(values):
+    """What is not known is taken as the mean of the others."""
+    finite = np.isfinite(values)
+    return np.where(finite, values, values[finite].mean() if finite.any() else 0.0)
+
+
+def integrated(vectors):
+    """The phase whose gradient is 2π times the vectors, with mean 0, by Fourier transform.
 
     Lazić, Bosch, Lazar: Ultramicroscopy 160 (2016), 265.
     """
-    y, x = field
+    field = np.stack([known(part) - np.nanmean(part) for part in vectors])
+    y, x = field.reshape((2, *(1, *field.shape[1:])[-2:]))
     fy, fx = np.fft.fftfreq(y.shape[0])[:, np.newaxis], np.fft.fftfreq(y.shape[1])
     squared = fy**2 + fx**2
-    squared[0, 0] = 1
-    spectrum = (fy * np.fft.fft2(y) + fx * np.fft.fft2(x)) / (2j * np.pi * squared)
-    spectrum[0, 0] = 0
-    return np.fft.ifft2(spectrum).real
+    squared[0, 0] = np.inf
+    phase = np.fft.ifft2(-1j * (fy * np.fft.fft2(y) + fx * np.fft.fft2(x)) / squared).real
+    return np.where(np.isfinite(vectors).all(axis=0), phase.reshape(field.shape[1:]), np.nan)
 
 
 def fourier(picture):
     """The absolute value of the Fourier transform, with frequency 0 in the middle."""
-    return np.abs(np.fft.fftshift(np.fft.fftn(picture)))
+    return np.abs(np.fft.fftshift(np.fft.fftn(known(picture))))
 
 
 def cepstrum(picture):
-    """The exit-wave power cepstrum: that of the logarithm.
+    """The exit-wave power cepstrum: that of the logarithm, of what is above 0.
 
     Padgett and others: Ultramicroscopy 214 (2020), 112994.
     """
-    return fourier(np.log(np.maximum(picture, 1e-10)))
+    above = picture[np.isfinite(picture) & (picture > 0)]
+    return fourier(np.log(np.maximum(picture, above.min() if above.size else 1.0)))
 
 
 def wheel(field, table, norm):
-    """Colours of vectors: the direction is one of 256 colours from +x towards +y, the length its brightness."""
-    y, x = field
-    valid = np.isfinite(y) & np.isfinite(x)
-    direction = np.floor(np.where(valid, np.arctan2(y, x) / (2 * np.pi) % 1, 0) * 256).astype(int) % 256
-    brightness = np.ma.filled(norm(np.where(valid, np.hypot(y, x), 0)), 0)
-    return np.concatenate([table[direction] * brightness[..., np.newaxis], valid[..., np.newaxis]], axis=-1)
+    """Colours of vectors: 256 for directions, from +x towards +y, as bright as they are long."""
+    valid = np.isfinite(field).all(axis=0)
+    y, x = np.where(valid, field, 0)
+    direction = (np.arctan2(y, x) / (2 * np.pi) % 1 * 256).astype(int) % 256
+    brightness = np.ma.filled(norm(np.hypot(y, x)), 0)[..., np.newaxis]
+    return np.concatenate([table[direction] * brightness, valid[..., np.newaxis]], axis=-1)

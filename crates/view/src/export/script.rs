@@ -80,11 +80,13 @@ impl Script<'_> {
             let drawn = draw(&mut shot, display, self.tables, &format!("{file}.png"));
             shots.push((shot, drawn));
         }
-        let mut cells = vec![Cell::Words(self.heading()), Cell::Definitions(imports(&shots))];
-        cells.push(Cell::Definitions(self.constants()));
         let names: BTreeSet<&'static str> =
             shots.iter().flat_map(|(shot, _)| shot.pieces.iter().copied()).collect();
-        cells.extend(pieces(&names).into_iter().map(|code| Cell::Definitions(code.to_owned())));
+        let pieces = pieces(&names);
+        let mut cells = vec![Cell::Words(self.heading())];
+        cells.push(Cell::Definitions(imports(&shots, &pieces)));
+        cells.push(Cell::Definitions(self.constants()));
+        cells.extend(pieces.into_iter().map(|code| Cell::Definitions(code.to_owned())));
         cells.push(Cell::Statements(self.opening()));
         for (shot, drawn) in &shots {
             cells.push(Cell::Words(shot.title.clone()));
@@ -147,10 +149,15 @@ impl Script<'_> {
 }
 
 /// The modules that all of it needs.
-fn imports(shots: &[(Shot, Vec<String>)]) -> String {
+fn imports(shots: &[(Shot, Vec<String>)], pieces: &[&str]) -> String {
     let mut lines = Vec::new();
-    if shots.iter().any(|(shot, _)| shot.pieces.contains("from_text")) {
-        lines.push("import base64\n".to_owned());
+    for (module, code) in [("base64", "base64."), ("math", "math.")] {
+        if pieces.iter().any(|piece| piece.contains(code)) {
+            lines.push(format!("import {module}"));
+        }
+    }
+    if !lines.is_empty() {
+        lines.push(String::new());
     }
     if shots.iter().any(|(_, drawn)| !drawn.is_empty()) {
         lines.push("import matplotlib.pyplot as plt".to_owned());

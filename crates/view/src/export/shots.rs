@@ -157,6 +157,7 @@ impl Shot {
         };
         let arguments = [
             format!("result[\"intensity\"].data{part}"),
+            "frame=FRAME".to_owned(),
             format!("centre={}", centre.code()),
             format!("rotation={}", number(rotation)),
             format!("flip_y={}", Literal::Truth(flip_y).code()),
@@ -253,7 +254,12 @@ impl Shot {
             Transform::Ewpc => ("cepstrum", "Cepstrum"),
         };
         self.pieces.insert(piece);
-        self.line(format!("{name} = {piece}({name})", name = self.name));
+        let name = &self.name;
+        let line = match self.is_vector {
+            true => format!("{name} = np.stack([{piece}(plane) for plane in {name}])"),
+            false => format!("{name} = {piece}({name})"),
+        };
+        self.line(line);
         self.title = format!("{what}: {}", self.title);
         self.axes = self.axes.iter().map(reciprocal).collect();
     }

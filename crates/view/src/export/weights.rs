@@ -43,7 +43,7 @@ pub(super) fn function(
         format!("def {name}():"),
         "    \"\"\"The sum of all shapes, each with its sign.\"\"\"".to_owned(),
         format!("    y, x = np.ogrid[:{rows}, :{columns}]"),
-        format!("    weights = np.zeros(({rows}, {columns}))"),
+        format!("    weights = np.zeros(({rows}, {columns}), dtype=np.float32)"),
     ];
     for (i, Signed { shape, sign }) in shapes.iter().enumerate() {
         let sign = if *sign == Sign::Plus { '+' } else { '-' };
@@ -65,7 +65,7 @@ pub(super) fn function(
         };
         lines.push(format!("    weights {sign}= {made}"));
     }
-    lines.push(format!("    return weights.reshape({shape})"));
+    lines.push(format!("    return weights.reshape({shape}).astype(np.float64)"));
     code.definitions.push(lines.join("\n"));
     Ok(code)
 }
