@@ -1,0 +1,85 @@
+// A picture for a paper: its pixels, the shapes on it, a scale bar and a colour bar, as a list of parts.
+
+import { short } from "../dom.ts";
+import { outline } from "../overlay/shapes.ts";
+import { scaleBar } from "../overlay/scales.ts";
+import { colours, valueAt } from "../picture/colour.ts";
+import { isVector } from "../picture/decode.ts";
+import { View } from "../picture/view.ts";
+import { shapesOn } from "../state.ts";
+import type { Pane } from "../protocol.ts";
+import type { Viewer } from "../viewer.ts";
+
+export type Part =
+    | { kind: "image"; canvas: HTMLCanvasElement; x: number; y: number; width: number; height: number }
+    | { kind: "rect"; x: number; y: number; width: number; height: number; fill: string }
+    | { kind: "path"; d: string; stroke: string; width: number; clip?: [number, number] }
+    | { kind: "text"; x: number; y: number; words: string; anchor: "start" | "middle" | "end"; fill: string; halo: boolean };
+
+export interface Figure {
+    width: number;
+    height: number;
+    title: string;
+    parts: Part[];
+}
+
+/** The longer side of a picture has at least so many points. */
+const LEAST = 640;
+const BAR = { gap: 12, width: 14, room: 84, pad: 8 };
+
+function canvasOf(rgba: Uint8ClampedArray<ArrayBuffer>, cols: number, rows: number): HTMLCanvasElement {
+    const canvas = document.createElement("canvas");
+    canvas.width = cols;
+    canvas.height = rows;
+    canvas.getContext("2d")!.putImageData(new ImageData(rgba, cols, rows), 0, 0);
+    return canvas;
+}
+
+/** What a pane shows, all of it, with whole numbers of points for each pixel. */
+export function figureOf(viewer: Viewer, pane: Pane): Figure {
+    const panel = viewer.panels[pane];
+    const picture = panel.stage.picture;
+    if (!picture) throw new Error("there is no picture yet");
+    if (picture.line) throw new Error("a line has no picture; export its array");
+    const norm = panel.norm();
+    const lut = viewer.lutFor(pane);
+    const [rows, cols] = viewer.whole(pane);
+    const k = Math.max(1, Math.ceil(LEAST / Math.max(rows, cols)));
+    const [height, width] = [rows * k, cols * k];
+    const view = new View(rows, cols, height, width, null);
+    const pixels = canvasOf(colours(picture, lut, norm), picture.cols, picture.rows);
+    const vector = isVector(picture);
+    const parts: Part[] = [
+        { kind: "rect", x: 0, y: 0, width: width + BAR.gap + BAR.room + BAR.pad, height: height + 2 * BAR.pad, fill: "#ffffff" },
+    ];
+    const at = BAR.pad;
+    parts.push({ kind: "image", canvas: pixels, x: 0, y: at, width: picture.cols * picture.stride[1] * k, height: picture.rows * picture.stride[0] * k });
+    if (!picture.axes) {
+        for (const { shape, sign } of shapesOn(viewer.state, pane)) {
+            const d = outline(shape, new View(rows, cols, height, width, null));
+            parts.push({ kind: "path", d, stroke: "#000000", width: 3, clip: [width, height] }, { kind: "path", d, stroke: sign === "plus" ? "#ffd400" : "#5cc8ff", width: 1.5, clip: [width, height] });
+        }
+    }
+    const axes = panel.axes();
+    const { length, words } = scaleBar(view, axes[axes.length - 1]);
+    const [left, bottom] = [16, at + height - 16];
+    parts.push(
+        { kind: "rect", x: left - 1.5, y: bottom - 7.5, width: length + 3, height: 9, fill: "#000000" },
+        { kind: "rect", x: left, y: bottom - 6, width: length, height: 6, fill: "#ffffff" },
+        { kind: "text", x: left + length / 2, y: bottom - 14, words, anchor: "middle", fill: "#ffffff", halo: true },
+    );
+    if (!vector) {
+        const ramp = new Uint8ClampedArray(256 * 4);
+        for (let i = 0; i < 256; i++) ramp.set([lut[3 * (255 - i)]!, lut[3 * (255 - i) + 1]!, lut[3 * (255 - i) + 2]!, 255], 4 * i);
+        const x = width + BAR.gap;
+        parts.push({ kind: "image", canvas: canvasOf(ramp, 1, 256), x, y: at, width: BAR.width, height });
+        for (const t of [0, 0.25, 0.5, 0.75, 1]) {
+            const y = at + height * (1 - t);
+            parts.push(
+                { kind: "path", d: `M${x + BAR.width} ${y}h4`, stroke: "#000000", width: 1 },
+                { kind: "text", x: x + BAR.width + 7, y: y + (t === 1 ? 11 : t === 0 ? 0 : 4), words: short(valueAt(t, norm)), anchor: "start", fill: "#000000", halo: false },
+            );
+        }
+    }
+    return { width: width + (vector ? 0 : BAR.gap + BAR.room) , height: height + 2 * BAR.pad, title: `${viewer.description.name}: ${pane}, ${picture.label}`, parts };
+}

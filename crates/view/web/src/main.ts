@@ -1,0 +1,65 @@
+// The one module: `mount` for pages, and `render` for notebooks (anywidget).
+
+import { SocketTransport, WidgetTransport, socketUrl } from "./transport.ts";
+import type { Transport, WidgetModel } from "./transport.ts";
+import { toJson } from "./state.ts";
+import { Viewer } from "./viewer.ts";
+import type { Counts, Options } from "./viewer.ts";
+import type { Pane } from "./protocol.ts";
+
+/** What those who mount a viewer can do with it. */
+export interface Mounted {
+    state(): string;
+    load(state: string): void;
+    counts(): Counts;
+    /** The picture as it is on the screen: width, height and RGBA, without what lies over it. */
+    pixels(pane: Pane): { width: number; height: number; data: Uint8ClampedArray };
+    /** Where a place of the picture is on the screen, and how many points a pixel has there. */
+    place(pane: Pane, y: number, x: number): { x: number; y: number; k: number };
+    destroy(): void;
+}
+
+/** Puts a viewer into an element. */
+export function mount(element: HTMLElement, transport: Transport, options: Options = {}): Mounted {
+    const viewer = new Viewer(element, transport, options);
+    return {
+        state: () => toJson(viewer.state),
+        load: (state) => viewer.load(state),
+        counts: () => viewer.counts,
+        pixels: (pane) => {
+            const panel = viewer.panels[pane];
+            const canvas = panel.stage.still(panel.look());
+            const copy = document.createElement("canvas");
+            [copy.width, copy.height] = [canvas.width, canvas.height];
+            const context = copy.getContext("2d")!;
+            context.drawImage(canvas, 0, 0);
+            const { width, height, data } = context.getImageData(0, 0, copy.width, copy.height);
+            return { width, height, data };
+        },
+        place: (pane, y, x) => {
+            const { stage } = viewer.panels[pane];
+            const box = stage.root.getBoundingClientRect();
+            const { view } = stage;
+            return { x: box.left + stage.root.clientLeft + view.sx(x), y: box.top + stage.root.clientTop + view.sy(y), k: view.k };
+        },
+        destroy: () => viewer.destroy(),
+    };
+}
+
+/** For notebooks. */
+function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
+    const root = document.createElement("div");
+    el.append(root);
+    const mounted = mount(root, new WidgetTransport(model));
+    return () => mounted.destroy();
+}
+
+export default { render };
+
+const page = document.getElementById("framefold-viewer");
+if (page && document.body.classList.contains("ffv-page")) {
+    const options = new URLSearchParams(location.search);
+    const painter = options.get("painter") === "canvas2d" ? "canvas2d" : "auto";
+    const mounted = mount(page, new SocketTransport(socketUrl(new URL(location.href))), { page: true, painter });
+    Object.assign(page, { framefold: mounted });
+}

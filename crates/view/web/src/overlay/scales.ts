@@ -1,0 +1,110 @@
+// Scale bar and axes over a picture, in calibrated units.
+
+import { niceStep, short, svg } from "../dom.ts";
+import type { Axis } from "../protocol.ts";
+import type { View } from "../picture/view.ts";
+
+/** Names that files give to units, as they are written. */
+const WRITTEN: Record<string, string> = {
+    um: "µm",
+    micron: "µm",
+    "1/nm": "nm⁻¹",
+    "1 / nm": "nm⁻¹",
+    "nm^-1": "nm⁻¹",
+    "1/A": "Å⁻¹",
+    "1/Å": "Å⁻¹",
+    "A^-1": "Å⁻¹",
+    "Å^-1": "Å⁻¹",
+    A: "Å",
+    angstrom: "Å",
+    deg: "°",
+};
+
+/** Whether positions on an axis mean something other than pixels. */
+export function isCalibrated(axis: Axis | undefined): axis is Axis {
+    return axis !== undefined && axis.unit !== "" && axis.unit !== "px" && Number.isFinite(axis.scale) && axis.scale !== 0;
+}
+
+export function unitOf(axis: Axis | undefined): string {
+    if (!isCalibrated(axis)) return "px";
+    return WRITTEN[axis.unit] ?? axis.unit;
+}
+
+/** The value of a position on an axis. */
+export function valueOn(axis: Axis | undefined, index: number): number {
+    return isCalibrated(axis) ? axis.offset + index * axis.scale : index;
+}
+
+/** A bar of a round length: how long it is on the screen, and in words. */
+export function scaleBar(view: View, axis: Axis | undefined): { length: number; words: string } {
+    const scale = isCalibrated(axis) ? Math.abs(axis.scale) : 1;
+    const seen = Math.min(view.width, view.cols * view.k);
+    const long = niceStep(((seen * 0.28) / view.k) * scale);
+    return { length: (long / scale) * view.k, words: `${short(long)} ${unitOf(axis)}` };
+}
+
+export class Scales {
+    private readonly bar = svg("g", { class: "ffv-scalebar" });
+    private readonly ticks = svg("g", { class: "ffv-ticks" });
+    private shown = "";
+
+    constructor(root: SVGSVGElement) {
+        root.append(this.ticks, this.bar);
+    }
+
+    draw(view: View, axes: Axis[], bar: boolean, ticks: boolean): void {
+        const { oy, ox, k, rows, cols, height, width } = view;
+        const key = JSON.stringify([oy, ox, k, rows, cols, height, width, axes, bar, ticks]);
+        if (key === this.shown) return;
+        this.shown = key;
+        const x = axes[axes.length - 1];
+        const y = axes[axes.length - 2];
+        this.bar.replaceChildren(...(bar && !view.line ? this.barParts(view, x) : []));
+        this.ticks.replaceChildren(...(ticks ? [...tickParts(view, x, true), ...(view.line ? [] : tickParts(view, y, false))] : []));
+    }
+
+    private barParts(view: View, axis: Axis | undefined): SVGElement[] {
+        const { length, words } = scaleBar(view, axis);
+        const left = Math.max(0, view.sx(-0.5)) + 12;
+        const bottom = Math.min(view.height, view.sy(view.rows - 0.5)) - 12;
+        return [
+            svg("rect", { class: "ffv-bar-halo", x: left - 1.5, y: bottom - 5.5, width: length + 3, height: 7 }),
+            svg("rect", { class: "ffv-bar", x: left, y: bottom - 4, width: length, height: 4 }),
+            svg("text", { class: "ffv-over", x: left + length / 2, y: bottom - 10, "text-anchor": "middle" }, words),
+        ];
+    }
+}
+
+function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElement[] {
+    const scale = isCalibrated(axis) ? axis.scale : 1;
+    const length = across ? view.width : view.height;
+    const n = across ? view.cols : view.rows;
+    const first = Math.max(-0.5, across ? view.px(0) : view.py(0));
+    const last = Math.min(n - 0.5, across ? view.px(length) : view.py(length));
+    const [a, b] = [valueOn(axis, first), valueOn(axis, last)];
+    const step = niceStep(((across ? 80 : 55) / view.k) * Math.abs(scale));
+    const parts: SVGElement[] = [];
+    const edge = across
+        ? Math.min(view.height, view.line ? view.height : view.sy(view.rows - 0.5))
+        : Math.max(0, view.sx(-0.5));
+    for (let i = Math.ceil(Math.min(a, b) / step); i <= Math.floor(Math.max(a, b) / step); i++) {
+        const value = i * step;
+        const index = (value - valueOn(axis, 0)) / scale;
+        const at = across ? view.sx(index) : view.sy(index);
+        parts.push(
+            across
+                ? svg("path", { d: `M${at} ${edge}v-6` })
+                : svg("path", { d: `M${edge} ${at}h6` }),
+            across
+                ? svg("text", { class: "ffv-over", x: at, y: edge - 9, "text-anchor": "middle" }, short(value))
+                : svg("text", { class: "ffv-over", x: edge + 9, y: at + 4 }, short(value)),
+        );
+    }
+    const words = `${axis?.name ?? (across ? "x" : "y")} (${unitOf(axis)})`;
+    parts.push(
+        across
+            ? svg("text", { class: "ffv-over", x: Math.min(view.width, view.sx(view.cols - 0.5)) - 4, y: edge - 22, "text-anchor": "end" }, words)
+            : svg("text", { class: "ffv-over", x: edge + 9, y: Math.max(0, view.line ? 0 : view.sy(-0.5)) + 14 }, words),
+    );
+    return parts;
+}

@@ -1,0 +1,129 @@
+// What is computed for one picture: its channel, its transform, and what vectors begin at.
+
+import { el, numberField, select, toggle } from "../dom.ts";
+import type { ComPart, Pane, PatternChannel, ScanChannel, Transform, Vectors } from "../protocol.ts";
+import type { Viewer } from "../viewer.ts";
+
+const PLAIN: [string, string][] = [
+    ["sum", "Sum"],
+    ["mean", "Mean"],
+    ["std", "Standard deviation"],
+    ["max", "Maximum"],
+];
+const COM: [ComPart, string][] = [
+    ["vector", "Centre of mass: vectors"],
+    ["magnitude", "Centre of mass: length"],
+    ["y", "Centre of mass: y"],
+    ["x", "Centre of mass: x"],
+    ["divergence", "Centre of mass: divergence"],
+    ["curl", "Centre of mass: curl"],
+];
+
+function keyOf(channel: ScanChannel | PatternChannel): string {
+    if (channel.kind === "com") return `com:${channel.part}`;
+    return channel.kind === "own" ? `own:${channel.name}:${channel.buffer}` : channel.kind;
+}
+
+function hasVectors(channel: ScanChannel | PatternChannel): channel is Extract<ScanChannel, Vectors> {
+    return channel.kind === "com" || channel.kind === "idpc";
+}
+
+export class ChannelPanel {
+    readonly root: HTMLElement;
+    private readonly channel: HTMLSelectElement;
+    private readonly transform: HTMLSelectElement;
+    private readonly vectors: HTMLElement | undefined;
+    private readonly rotation;
+    private readonly flip: HTMLButtonElement;
+    private readonly mean: HTMLButtonElement;
+    private readonly cy;
+    private readonly cx;
+    /** Kept while another channel is shown. */
+    private kept: Vectors = { centre: "mean", rotation: 0, flip_y: false };
+
+    constructor(
+        private readonly viewer: Viewer,
+        private readonly pane: Pane,
+    ) {
+        const scan = pane === "scan";
+        const line = viewer.isLine(pane);
+        const own = viewer.description.own.flatMap(({ name, nav, sig }): [string, string][] =>
+            (scan ? nav : sig).map((buffer) => [`own:${name}:${buffer}`, `${name}: ${buffer}`]),
+        );
+        const choices = [
+            ...(scan ? PLAIN : [PLAIN[1]!, PLAIN[0]!, ...PLAIN.slice(2)]),
+            ...(scan && !viewer.isLine("pattern") ? COM.map(([part, words]): [string, string] => [`com:${part}`, words]) : []),
+            ...(scan && !viewer.isLine("pattern") && !line ? [["idpc", "Integrated DPC"] as [string, string]] : []),
+            ...own,
+        ];
+        this.channel = select(scan ? "Channel of the scan image" : "Channel of the pattern", choices, "sum", (key) => this.choose(key));
+        const transforms: [Transform, string][] = [["none", "as it is"], ["fft", "FFT"]];
+        if (!scan) transforms.push(["ewpc", "EWPC"]);
+        this.transform = select(scan ? "Transform of the scan image" : "Transform of the pattern", transforms, "none", (value) => {
+            viewer.state[pane].query.transform = value as Transform;
+            viewer.queryChanged(pane);
+        });
+        this.rotation = numberField("rotation", "°", 1, (value) => this.setVectors({ rotation: value }));
+        this.rotation.input.dataset.field = "rotation";
+        this.flip = toggle("Flip y", "Turn y round before the rotation", false, (on) => this.setVectors({ flip_y: on }));
+        this.mean = toggle("Mean centre", "Vectors begin at the mean of all centres of mass", true, (on) =>
+            this.setVectors({ centre: on ? "mean" : { at: viewer.middle("pattern") } }),
+        );
+        const at = (which: 0 | 1) => (value: number) => {
+            const { centre } = this.kept;
+            const point: [number, number] = centre === "mean" ? viewer.middle("pattern") : [...centre.at];
+            point[which] = value;
+            this.setVectors({ centre: { at: point } });
+        };
+        this.cy = numberField("centre y", "px", 1, at(0));
+        this.cx = numberField("centre x", "px", 1, at(1));
+        if (scan) {
+            const guess = el("button", { type: "button", title: "Find rotation and flip such that vectors have no curl, and their centre", "data-guess": "com", onclick: () => viewer.guessCom() }, "Guess");
+            this.vectors = el("div", { class: "ffv-row" }, this.rotation.root, this.flip, this.mean, this.cy.root, this.cx.root, guess);
+        }
+        this.root = el("div", { class: "ffv-channel" }, el("div", { class: "ffv-row" }, this.channel, this.transform), this.vectors);
+    }
+
+    sync(): void {
+        const { query } = this.viewer.state[this.pane];
+        this.channel.value = keyOf(query.channel);
+        this.transform.value = query.transform;
+        if (!this.vectors) return;
+        const shown = hasVectors(query.channel);
+        this.vectors.hidden = !shown;
+        if (hasVectors(query.channel)) {
+            const { centre, rotation, flip_y } = query.channel;
+            this.kept = { centre, rotation, flip_y };
+        }
+        this.rotation.show(this.kept.rotation);
+        this.flip.setAttribute("aria-pressed", String(this.kept.flip_y));
+        const { centre } = this.kept;
+        this.mean.setAttribute("aria-pressed", String(centre === "mean"));
+        this.cy.root.hidden = this.cx.root.hidden = centre === "mean";
+        if (centre !== "mean") {
+            this.cy.show(centre.at[0]);
+            this.cx.show(centre.at[1]);
+        }
+    }
+
+    /** Sets where vectors begin and how they are turned. */
+    setVectors(change: Partial<Vectors>): void {
+        Object.assign(this.kept, change);
+        const { query } = this.viewer.state.scan;
+        if (hasVectors(query.channel)) {
+            query.channel = { ...query.channel, ...this.kept };
+            this.viewer.queryChanged("scan");
+        }
+    }
+
+    private choose(key: string): void {
+        const [kind, name, buffer] = key.split(":") as [string, string?, string?];
+        let channel: ScanChannel;
+        if (kind === "com") channel = { kind, part: name as ComPart, ...this.kept };
+        else if (kind === "idpc") channel = { kind, ...this.kept };
+        else if (kind === "own") channel = { kind, name: name!, buffer: buffer! };
+        else channel = { kind: kind as "sum" };
+        this.viewer.state[this.pane].query.channel = channel as ScanChannel & PatternChannel;
+        this.viewer.queryChanged(this.pane);
+    }
+}

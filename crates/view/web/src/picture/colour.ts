@@ -1,0 +1,86 @@
+// From values to colours: the same arithmetic in the shader (gl.ts) and here.
+
+import type { Scale } from "./limits.ts";
+import type { Picture } from "./decode.ts";
+import { isVector } from "./decode.ts";
+
+/** Between which values, and how, colours are spread. */
+export interface Norm {
+    low: number;
+    high: number;
+    scale: Scale;
+    gamma: number;
+}
+
+/** 256 × RGB. */
+export type Lut = Uint8Array;
+
+/** The table of a colour map in base64. */
+export function lutOf(base64: string): Lut {
+    const text = atob(base64);
+    const table = new Uint8Array(768);
+    for (let i = 0; i < 768; i++) table[i] = text.charCodeAt(i);
+    return table;
+}
+
+/** Shades of grey, if there is no table. */
+export function greys(): Lut {
+    return Uint8Array.from({ length: 768 }, (_, i) => Math.floor(i / 3));
+}
+
+/** Where a value lies between the limits, from 0 to 1, on the scale. */
+export function position(value: number, { low, high, scale, gamma }: Norm): number {
+    if (scale === "log") {
+        if (value <= low) return 0;
+        return Math.min(1, (Math.log(value) - Math.log(low)) / (Math.log(high) - Math.log(low)));
+    }
+    const linear = Math.min(1, Math.max(0, (value - low) / (high - low)));
+    if (scale === "sqrt") return Math.sqrt(linear);
+    return scale === "power" ? linear ** gamma : linear;
+}
+
+/** The value at a position: the inverse. */
+export function valueAt(t: number, { low, high, scale, gamma }: Norm): number {
+    if (scale === "log") return low * (high / low) ** t;
+    const linear = scale === "sqrt" ? t * t : scale === "power" ? t ** (1 / gamma) : t;
+    return low + (high - low) * linear;
+}
+
+/** The entry of the table for a position. */
+export function entry(t: number): number {
+    return Math.min(255, Math.floor(t * 256));
+}
+
+/** The direction of a vector as an entry of a cyclic table: 0 is +x, 64 is +y (down). */
+export function direction(y: number, x: number): number {
+    const turn = Math.atan2(y, x) / (2 * Math.PI);
+    return Math.floor((turn - Math.floor(turn)) * 256) & 255;
+}
+
+/** A picture as RGBA; transparent where there is no data. */
+export function colours(picture: Picture, lut: Lut, norm: Norm): Uint8ClampedArray<ArrayBuffer> {
+    const n = picture.rows * picture.cols;
+    const rgba = new Uint8ClampedArray(4 * n);
+    const vector = isVector(picture);
+    const first = picture.planes[0]!;
+    const second = picture.planes[1];
+    for (let i = 0; i < n; i++) {
+        const value = first[i]!;
+        if (Number.isNaN(value)) continue;
+        let brightness = 1;
+        let at: number;
+        if (vector) {
+            const x = second![i]!;
+            if (Number.isNaN(x)) continue;
+            brightness = position(Math.hypot(value, x), norm);
+            at = 3 * direction(value, x);
+        } else {
+            at = 3 * entry(position(value, norm));
+        }
+        rgba[4 * i] = Math.floor(lut[at]! * brightness + 0.5);
+        rgba[4 * i + 1] = Math.floor(lut[at + 1]! * brightness + 0.5);
+        rgba[4 * i + 2] = Math.floor(lut[at + 2]! * brightness + 0.5);
+        rgba[4 * i + 3] = 255;
+    }
+    return rgba;
+}

@@ -1,0 +1,64 @@
+// A line of values (a spectrum, or a scan along a line) in the place of a picture.
+
+import { svg } from "../dom.ts";
+import { position } from "../picture/colour.ts";
+import type { Norm } from "../picture/colour.ts";
+import type { Picture } from "../picture/decode.ts";
+import type { View } from "../picture/view.ts";
+
+const COLOURS = ["ffv-curve", "ffv-curve ffv-second"];
+/** Above and below the curve. */
+const MARGIN = 0.06;
+
+/** More points than this for each point of the screen are drawn as the range that they cover. */
+function path(values: ArrayLike<number>, stride: number, view: View, height: (value: number) => number): string {
+    const from = Math.max(0, Math.floor(view.px(0) / stride) - 1);
+    const to = Math.min(values.length - 1, Math.ceil(view.px(view.width) / stride) + 1);
+    const step = Math.max(1, Math.floor((to - from) / (2 * view.width)));
+    let d = "";
+    let pen = "M";
+    for (let i = from; i <= to; i += step) {
+        let low = Infinity;
+        let high = -Infinity;
+        for (let j = i; j < Math.min(i + step, to + 1); j++) {
+            const value = values[j]!;
+            if (value < low) low = value;
+            if (value > high) high = value;
+        }
+        if (low === Infinity) {
+            pen = "M";
+            continue;
+        }
+        const x = view.sx((i + (step - 1) / 2) * stride + (stride - 1) / 2).toFixed(1);
+        d += `${pen}${x} ${height(low).toFixed(1)}`;
+        if (high !== low) d += `L${x} ${height(high).toFixed(1)}`;
+        pen = "L";
+    }
+    return d;
+}
+
+export class Curve {
+    private readonly paths = COLOURS.map((name) => svg("path", { class: name }));
+    private drawn: unknown[] = [];
+
+    constructor(root: SVGSVGElement) {
+        root.append(...this.paths);
+    }
+
+    draw(picture: Picture, view: View, norm: Norm): void {
+        const key = [picture, view.k, view.ox, view.height, view.width, JSON.stringify(norm)];
+        if (key.every((part, i) => part === this.drawn[i])) return;
+        this.drawn = key;
+        const height = (value: number) => view.height * (1 - MARGIN - position(value, norm) * (1 - 2 * MARGIN));
+        this.paths.forEach((node, i) => {
+            const plane = picture.planes[i];
+            node.setAttribute("d", plane ? path(plane, picture.stride[1], view, height) : "");
+        });
+    }
+
+    clear(): void {
+        if (this.drawn.length === 0) return;
+        this.drawn = [];
+        for (const node of this.paths) node.setAttribute("d", "");
+    }
+}

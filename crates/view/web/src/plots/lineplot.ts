@@ -1,0 +1,123 @@
+// A small plot: one curve, its axes, marks, and the value under the pointer.
+
+import { el, niceStep, short, svg, update } from "../dom.ts";
+
+export interface Series {
+    x: ArrayLike<number>;
+    y: ArrayLike<number>;
+}
+export interface PlotLook {
+    xWords: string;
+    log: boolean;
+    /** Positions on x that are marked. */
+    marks?: number[];
+}
+
+const HEIGHT = 120;
+const PAD = { left: 46, right: 8, top: 6, bottom: 20 };
+
+export class LinePlot {
+    readonly root: HTMLElement;
+    private readonly svg = svg("svg", { class: "ffv-plot", role: "img" });
+    private readonly readout = el("output", { class: "ffv-plot-value" });
+    private readonly cross = svg("path", { class: "ffv-plot-cross" });
+    private series: Series | undefined;
+    private look: PlotLook = { xWords: "", log: false };
+    private width = 300;
+    private toX: (value: number) => number = () => 0;
+    private fromX: (value: number) => number = () => 0;
+    private readonly observer: ResizeObserver;
+
+    constructor(private readonly label: string) {
+        this.root = el("div", { class: "ffv-plot-box" }, this.svg, this.readout);
+        this.observer = new ResizeObserver(([entry]) => {
+            this.width = Math.max(120, entry!.contentRect.width);
+            this.redraw();
+        });
+        this.observer.observe(this.root);
+        this.svg.addEventListener("pointermove", (event) => this.point(event));
+        this.svg.addEventListener("pointerleave", () => {
+            this.readout.textContent = "";
+            this.cross.setAttribute("d", "");
+        });
+    }
+
+    show(series: Series, look: PlotLook): void {
+        this.series = series;
+        this.look = look;
+        this.redraw();
+    }
+
+    destroy(): void {
+        this.observer.disconnect();
+    }
+
+    private redraw(): void {
+        const { series } = this;
+        if (!series || series.x.length === 0) return;
+        const { log, xWords, marks } = this.look;
+        const n = series.x.length;
+        let [low, high] = [Infinity, -Infinity];
+        for (let i = 0; i < n; i++) {
+            const value = series.y[i]!;
+            if (value - value !== 0 || (log && !(value > 0))) continue;
+            low = Math.min(low, value);
+            high = Math.max(high, value);
+        }
+        if (!(high >= low)) [low, high] = log ? [1, 10] : [0, 1];
+        if (!log && low > 0 && low < 0.5 * high) low = 0;
+        if (high === low) high = low + (Math.abs(low) || 1);
+        const height = (value: number) => (log ? Math.log(value) : value);
+        const [bottom, top] = [height(low), height(high)];
+        const inner = HEIGHT - PAD.top - PAD.bottom;
+        const y = (value: number) => PAD.top + inner * (1 - (height(value) - bottom) / (top - bottom || 1));
+        const [first, last] = [series.x[0]!, series.x[n - 1]!];
+        const span = last - first || 1;
+        const across = this.width - PAD.left - PAD.right;
+        this.toX = (value) => PAD.left + (across * (value - first)) / span;
+        this.fromX = (at) => first + ((at - PAD.left) / across) * span;
+
+        let d = "";
+        let pen = "M";
+        for (let i = 0; i < n; i++) {
+            const value = series.y[i]!;
+            if (value - value !== 0 || (log && !(value > 0))) {
+                pen = "M";
+                continue;
+            }
+            d += `${pen}${this.toX(series.x[i]!).toFixed(1)} ${y(value).toFixed(1)}`;
+            pen = "L";
+        }
+        update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low)} to ${short(high)}` });
+        const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${PAD.left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
+        const stepX = niceStep(span / 4);
+        for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
+            const at = this.toX(i * stepX);
+            if (at < this.width - PAD.right - 60) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX)));
+            parts.push(svg("path", { class: "ffv-plot-frame", d: `M${at} ${HEIGHT - PAD.bottom}v3` }));
+        }
+        for (const value of [low, high]) {
+            parts.push(svg("text", { x: PAD.left - 4, y: y(value) + (value === high ? 8 : 0), "text-anchor": "end" }, short(value, 3)));
+        }
+        parts.push(svg("text", { x: this.width - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, xWords));
+        for (const mark of marks ?? []) {
+            const at = this.toX(mark);
+            if (at >= PAD.left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
+        }
+        parts.push(svg("path", { class: "ffv-plot-line", d }), this.cross);
+        this.svg.replaceChildren(...parts);
+    }
+
+    private point(event: PointerEvent): void {
+        const { series } = this;
+        if (!series) return;
+        const box = this.svg.getBoundingClientRect();
+        const x = this.fromX(event.clientX - box.left);
+        const n = series.x.length;
+        const span = series.x[n - 1]! - series.x[0]! || 1;
+        const i = Math.min(n - 1, Math.max(0, Math.round(((x - series.x[0]!) / span) * (n - 1))));
+        const at = this.toX(series.x[i]!);
+        this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
+        this.readout.textContent = `${short(series.x[i]!)}: ${short(series.y[i]!, 6)}`;
+    }
+}

@@ -1,0 +1,570 @@
+// The viewer: what was set, what came, and who has to know.
+
+import { Asker, Link } from "./asker.ts";
+import type { Asked } from "./asker.ts";
+import { el } from "./dom.ts";
+import { KIND_NAMES, resized } from "./overlay/shapes.ts";
+import { Header } from "./panels/header.ts";
+import { Help, globalKey } from "./panels/help.ts";
+import { PanePanel } from "./panels/pane.ts";
+import { ScanShapes } from "./panels/scanshapes.ts";
+import { greys, lutOf } from "./picture/colour.ts";
+import type { Lut } from "./picture/colour.ts";
+import { decode, isVector } from "./picture/decode.ts";
+import type { Picture } from "./picture/decode.ts";
+import type { PainterChoice } from "./picture/painter.ts";
+import type { Zoom } from "./picture/view.ts";
+import { pack, unpack } from "./protocol.ts";
+import type { Axis, Description, Hello, Pane, Point, Query, Received, Shape, Signed } from "./protocol.ts";
+import { extent, firstState, ofHash, ofJson, otherPane, setShapesOn, shapesOn, toHash } from "./state.ts";
+import type { State } from "./state.ts";
+import type { Transport } from "./transport.ts";
+import { wheel } from "./picture/wheel.ts";
+
+export interface Options {
+    /** Whether it has a page of its own: the state is in the address then. */
+    page?: boolean;
+    painter?: PainterChoice;
+}
+
+/** Counted for tests and for those who wonder how fast it is. */
+export interface Counts {
+    painted: number;
+    /** Pictures of older questions, which are dropped. */
+    stale: number;
+    /** From what the user did to the painted picture, in milliseconds; the last thousand. */
+    latencies: number[];
+    painter: string;
+    bytes: number;
+}
+
+const PANES: Pane[] = ["pattern", "scan"];
+type Answer = Extract<Received, { id?: number }>;
+
+export class Viewer {
+    state!: State;
+    description!: Description;
+    luts = new Map<string, Lut>();
+    features: string[] = [];
+    panels!: Record<Pane, PanePanel>;
+    selected: Record<Pane, number> = { scan: 0, pattern: 0 };
+    readonly page: boolean;
+    readonly painter: PainterChoice;
+    readonly counts: Counts = { painted: 0, stale: 0, latencies: [], painter: "", bytes: 0 };
+    private readonly link = new Link();
+    private readonly askers: Record<Pane, Asker>;
+    private readonly arrived: Partial<Record<Pane, Picture>> = {};
+    private readonly acks: { pane: Pane; gen: number }[] = [];
+    private readonly dirtyPanes = new Set<Pane>();
+    private readonly syncPanes = new Set<Pane>();
+    private readonly waiting = new Map<number, { done: (answer: Answer, body: Uint8Array) => void; failed: (words: string) => void }>();
+    private readonly help = new Help();
+    private readonly hint = el("div", { class: "ffv-lost", role: "alert", hidden: true });
+    private header: Header | undefined;
+    private scanShapes: ScanShapes | undefined;
+    private nextId = 1;
+    private frame = 0;
+    private hashTimer: ReturnType<typeof setTimeout> | undefined;
+    private lastPicture = new Map<Pane, Picture>();
+    private destroyed = false;
+    private readonly onHash = () => this.readHash();
+
+    constructor(
+        private readonly root: HTMLElement,
+        private readonly transport: Transport,
+        options: Options,
+    ) {
+        this.page = options.page ?? false;
+        this.painter = options.painter ?? "auto";
+        const send = (asked: Asked) => {
+            const { pane, gen, query, wish, precision } = asked;
+            this.send({ type: "ask", pane, gen, query, wish, precision });
+            this.panels[pane].working(wish === "exact");
+        };
+        this.askers = { scan: new Asker("scan", this.link, send), pattern: new Asker("pattern", this.link, send) };
+        root.classList.add("ffv");
+        root.append(el("p", { class: "ffv-wait", role: "status" }, "Opening …"));
+        root.addEventListener("keydown", (event) => globalKey(this, event));
+        if (this.page) window.addEventListener("hashchange", this.onHash);
+        transport.onmessage = (message) => this.receive(message);
+        transport.onstate = (open, reason) => this.connection(open, reason);
+        transport.connect();
+    }
+
+    // --- What panels ask -----------------------------------------------------------------------
+
+    axesOf(pane: Pane): Axis[] {
+        return pane === "scan" ? this.description.nav : this.description.sig;
+    }
+
+    isLine(pane: Pane): boolean {
+        return this.axesOf(pane).length < 2;
+    }
+
+    isVector(pane: Pane): boolean {
+        const picture = this.panels?.[pane].stage.picture;
+        return picture !== undefined && isVector(picture);
+    }
+
+    /** Rows and columns of the picture that a pane shows. */
+    whole(pane: Pane): [number, number] {
+        const { rows, cols } = this.panels[pane].stage.view;
+        return [rows, cols];
+    }
+
+    /** The pixel in the middle, where the frequency 0 of a transform is. */
+    middle(pane: Pane): Point {
+        const [rows, cols] = this.panels ? this.whole(pane) : extent(this.description, pane);
+        return [Math.floor(rows / 2), Math.floor(cols / 2)];
+    }
+
+    lutFor(pane: Pane): Lut {
+        if (this.isVector(pane)) return wheel();
+        return this.luts.get(this.state[pane].display.colormap) ?? this.luts.values().next().value!;
+    }
+
+    query(pane: Pane): Query {
+        return { pane, ...this.state[pane].query } as Query;
+    }
+
+    // --- What users do -------------------------------------------------------------------------
+
+    selectShape(pane: Pane, index: number): void {
+        if (this.selected[pane] === index) return;
+        this.selected[pane] = index;
+        this.noted(pane);
+    }
+
+    changeShape(pane: Pane, index: number, shape: Shape, input: number): void {
+        const shapes = [...shapesOn(this.state, pane)];
+        const before = shapes[index];
+        if (!before) return;
+        shapes[index] = { ...before, shape };
+        this.setShapes(pane, shapes, input);
+    }
+
+    addShape(pane: Pane, signed: Signed): void {
+        const shapes = [...shapesOn(this.state, pane), signed];
+        this.selected[pane] = shapes.length - 1;
+        this.setShapes(pane, shapes);
+    }
+
+    removeShape(pane: Pane, index: number): void {
+        const shapes = shapesOn(this.state, pane).filter((_, i) => i !== index);
+        this.selected[pane] = Math.max(0, Math.min(this.selected[pane], shapes.length - 1));
+        this.setShapes(pane, shapes);
+    }
+
+    setSign(pane: Pane, index: number, sign: Signed["sign"]): void {
+        this.setShapes(pane, shapesOn(this.state, pane).map((signed, i) => (i === index ? { ...signed, sign } : signed)));
+    }
+
+    /** Other shapes on a pane: the other pane's picture follows. `input` is when a moving pointer moved. */
+    setShapes(pane: Pane, shapes: Signed[], input?: number): void {
+        setShapesOn(this.state, pane, shapes);
+        this.noted(pane);
+        this.panels[pane].plotSoon();
+        const other = otherPane(pane);
+        if (input === undefined) this.ask(other);
+        else this.askers[other].move(this.copy(other), input);
+    }
+
+    /** Another channel or transform of a pane. */
+    queryChanged(pane: Pane): void {
+        this.noted(pane);
+        this.ask(pane);
+    }
+
+    /** Another index on an axis in front of the last two of the scan. */
+    setSlice(axis: number, index: number, input: number): void {
+        for (const pane of PANES) {
+            this.state[pane].query.slice[axis] = index;
+            this.noted(pane);
+            this.askers[pane].move(this.copy(pane), input);
+        }
+    }
+
+    displayChanged(pane: Pane): void {
+        this.panels[pane].limits();
+        this.panels[pane].plotSoon();
+        this.noted(pane);
+    }
+
+    setZoom(pane: Pane, zoom: Zoom | null): void {
+        this.state[pane].display.zoom = zoom;
+        this.noted(pane);
+        if (!this.state.linked) return;
+        const other = otherPane(pane);
+        const [rows, cols] = this.whole(pane);
+        const [ny, nx] = this.whole(other);
+        this.state[other].display.zoom = zoom && { k: zoom.k, cy: ((zoom.cy + 0.5) / rows) * ny - 0.5, cx: ((zoom.cx + 0.5) / cols) * nx - 0.5 };
+        this.noted(other);
+    }
+
+    /** The selected shape of the detector larger or smaller by so many pixels. */
+    resize(by: number, input: number): void {
+        const index = this.selected.pattern;
+        const signed = shapesOn(this.state, "pattern")[index];
+        if (signed) this.changeShape("pattern", index, resized(signed.shape, by), input);
+    }
+
+    autoContrast(): void {
+        for (const pane of PANES) {
+            this.state[pane].display.auto = true;
+            this.displayChanged(pane);
+        }
+    }
+
+    /** Both pictures exactly. */
+    exactly(): void {
+        for (const pane of PANES) this.ask(pane);
+    }
+
+    cancel(pane: Pane): void {
+        this.send({ type: "cancel", pane });
+        this.askers[pane].reset();
+        this.panels[pane].working(false);
+    }
+
+    /** Sets the selected shape of the detector to the bright disk. */
+    guessDisk(): void {
+        this.request({ type: "guess", what: "disk", query: this.query("scan") }, (answer) => {
+            if (answer.type !== "guess") return;
+            const { cy = 0, cx = 0, r = 1 } = answer;
+            const round = (value: number) => Math.round(value * 100) / 100;
+            const found = { cy: round(cy), cx: round(cx) };
+            const index = this.selected.pattern;
+            const now = shapesOn(this.state, "pattern")[index]?.shape;
+            if (now?.kind === "ring" || now?.kind === "wedge") {
+                const ri = round(r);
+                this.changeShape("pattern", index, { ...now, ...found, ri, ro: Math.max(now.ro, ri) }, performance.now());
+            } else if (now) this.changeShape("pattern", index, { kind: "disk", ...found, r: round(r) }, performance.now());
+            else this.addShape("pattern", { shape: { kind: "disk", ...found, r: round(r) }, sign: "plus" });
+        });
+    }
+
+    /** Finds rotation, flip and centre of the vectors. */
+    guessCom(): void {
+        this.request({ type: "guess", what: "com", query: this.query("scan") }, (answer) => {
+            if (answer.type !== "guess") return;
+            const { rotation = 0, flip_y = false, cy, cx } = answer;
+            const centre = cy === undefined || cx === undefined ? ("mean" as const) : { at: [cy, cx] as Point };
+            this.panels.scan.channel.setVectors({ rotation, flip_y, centre });
+        });
+    }
+
+    /** Adds a mask from a file of NumPy. */
+    async sendMask(pane: Pane, file: File): Promise<void> {
+        const bytes = new Uint8Array(await file.arrayBuffer());
+        const id = this.await((answer) => {
+            if (answer.type !== "mask") return;
+            const signed: Signed = { shape: { kind: "array", id: answer.mask }, sign: "plus" };
+            const shapes = shapesOn(this.state, pane);
+            const index = this.selected[pane];
+            if (shapes[index]) this.changeShape(pane, index, signed.shape, performance.now());
+            else this.addShape(pane, signed);
+            this.header?.say(`${file.name}: ${KIND_NAMES.array} ${answer.shape.join(" × ")}`);
+        });
+        this.transport.send(pack({ type: "mask", id, name: file.name, format: "npy" }, bytes));
+    }
+
+    /** Opens the file anew with another shape of the scan. */
+    open(nav_shape: number[], sync_offset = 0): void {
+        const id = this.nextId++;
+        const state = this.state;
+        this.waiting.set(id, {
+            done: () => {},
+            failed: (words) => this.header?.say(words, true),
+        });
+        this.reopening = { ...state, nav_shape };
+        this.send({ type: "open", id, nav_shape, sync_offset });
+    }
+    private reopening: State | undefined;
+
+    /** Takes another state, as of a file. Throws in words if it is none. */
+    load(text: string): void {
+        const state = ofJson(text, this.description);
+        const shape = this.description.nav.map(({ size }) => size);
+        if (state.nav_shape && String(state.nav_shape) !== String(shape)) {
+            this.reopening = state;
+            this.send({ type: "open", id: this.nextId++, nav_shape: state.nav_shape });
+            return;
+        }
+        this.state = state;
+        this.selected = { scan: 0, pattern: 0 };
+        for (const pane of PANES) this.noted(pane);
+        this.header?.sync();
+        this.exactly();
+    }
+
+    /** Sends a request and calls `done` with its answer. */
+    request(message: object, done: (answer: Answer, body: Uint8Array) => void): void {
+        this.send({ ...message, id: this.await(done) });
+    }
+
+    /** Tells the user something. */
+    say(words: string, wrong = true): void {
+        this.header?.say(words, wrong);
+    }
+
+    toggleHelp(): void {
+        this.help.toggle();
+    }
+
+    reconnect(): void {
+        this.hint.replaceChildren(el("span", {}, "Connecting …"));
+        this.transport.connect();
+    }
+
+    /** The state of a pane was changed: show it, and note it in the address. */
+    noted(pane: Pane): void {
+        this.syncPanes.add(pane);
+        this.dirty(pane);
+        if (!this.page) return;
+        clearTimeout(this.hashTimer);
+        this.hashTimer = setTimeout(() => history.replaceState(history.state, "", toHash(this.state)), 300);
+    }
+
+    /** A pane has to be drawn anew. */
+    dirty(pane: Pane): void {
+        this.dirtyPanes.add(pane);
+        if (this.frame === 0 && !this.destroyed) this.frame = requestAnimationFrame(() => this.paint());
+    }
+
+    destroy(): void {
+        this.destroyed = true;
+        cancelAnimationFrame(this.frame);
+        clearTimeout(this.hashTimer);
+        window.removeEventListener("hashchange", this.onHash);
+        for (const pane of PANES) this.askers[pane].reset();
+        this.transport.onstate = () => {};
+        this.transport.close();
+        if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
+        this.root.replaceChildren();
+    }
+
+    // --- What comes ----------------------------------------------------------------------------
+
+    private receive(message: string | ArrayBuffer): void {
+        try {
+            if (typeof message === "string") this.handle(JSON.parse(message) as Received, new ArrayBuffer(0), 0);
+            else {
+                const { head, body, at } = unpack(message);
+                this.handle(head, body, at);
+            }
+        } catch (error) {
+            this.fail(`a message of the viewer could not be understood: ${error instanceof Error ? error.message : String(error)}`);
+        }
+    }
+
+    private handle(message: Received, body: ArrayBuffer, at: number): void {
+        switch (message.type) {
+            case "hello":
+                this.hello(message);
+                break;
+            case "picture": {
+                this.counts.bytes += body.byteLength;
+                const picture = decode(message, body, at);
+                if (!this.askers[message.pane].accepts(picture)) {
+                    this.counts.stale++;
+                    this.send({ type: "ack", pane: message.pane, gen: message.gen });
+                    break;
+                }
+                this.acks.push({ pane: message.pane, gen: message.gen });
+                this.arrived[message.pane] = picture;
+                this.dirty(message.pane);
+                break;
+            }
+            case "done":
+                this.askers[message.pane].finished(message.gen);
+                if (message.gen === this.askers[message.pane].gen) this.panels[message.pane].working(false);
+                break;
+            case "progress":
+                this.header?.progress(message.done, message.label);
+                break;
+            case "error":
+                this.error(message);
+                break;
+            case "file":
+            case "guess":
+            case "mask": {
+                const waiting = this.waiting.get(message.id);
+                this.waiting.delete(message.id);
+                waiting?.done(message, new Uint8Array(body, at));
+                break;
+            }
+        }
+    }
+
+    private error({ pane, gen, id, message, hint }: Extract<Received, { type: "error" }>): void {
+        const words = hint ? `${message} (${hint})` : message;
+        if (id !== undefined && this.waiting.has(id)) {
+            this.waiting.get(id)!.failed(words);
+            this.waiting.delete(id);
+        } else if (pane !== undefined && this.panels) {
+            if (gen !== undefined && gen !== this.askers[pane].gen) return;
+            this.askers[pane].finished(this.askers[pane].gen);
+            this.panels[pane].complain(message, hint ?? "");
+        } else {
+            this.fail(words);
+        }
+    }
+
+    /** Words for which there is no better place. */
+    private fail(words: string): void {
+        if (this.header) this.header.say(words, true);
+        else this.root.replaceChildren(el("p", { class: "ffv-wait", role: "alert" }, words), this.hint);
+    }
+
+    private hello(hello: Hello): void {
+        if (hello.version !== 1) {
+            this.fail(`the viewer speaks version ${hello.version} of its messages, this page version 1: load the page again`);
+            return;
+        }
+        const again = this.description !== undefined && JSON.stringify(hello.description) === JSON.stringify(this.description);
+        if (again) {
+            // The same after a lost connection: everything stays as it is.
+            this.exactly();
+            return;
+        }
+        this.description = hello.description;
+        this.features = hello.features ?? [];
+        this.luts = new Map(Object.entries(hello.colormaps).map(([name, table]) => [name, lutOf(table)]));
+        if (this.luts.size === 0) this.luts.set("gray", greys());
+        const { trouble, reopen } = this.firstState();
+        if (reopen) {
+            this.send({ type: "open", id: this.nextId++, nav_shape: reopen });
+            return;
+        }
+        this.build();
+        if (trouble) this.header?.say(trouble, true);
+        this.exactly();
+    }
+
+    /** The state to begin with: of the address, of what was there before, or a fresh one. */
+    private firstState(): { trouble: string; reopen?: number[] } {
+        this.state = firstState(this.description);
+        for (const pane of PANES) {
+            const { display } = this.state[pane];
+            if (!this.luts.has(display.colormap)) display.colormap = this.luts.keys().next().value!;
+        }
+        const before = this.reopening;
+        this.reopening = undefined;
+        try {
+            const text = before ? JSON.stringify(before) : this.page ? ofHash(location.hash) : undefined;
+            if (text !== undefined) {
+                this.state = ofJson(text, this.description);
+                const shape = this.description.nav.map(({ size }) => size);
+                const wanted = this.state.nav_shape;
+                if (!before && wanted && String(wanted) !== String(shape)) {
+                    this.reopening = this.state;
+                    return { trouble: "", reopen: wanted };
+                }
+            }
+        } catch (error) {
+            return { trouble: error instanceof Error ? error.message : String(error) };
+        }
+        return { trouble: "" };
+    }
+
+    private build(): void {
+        if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
+        this.lastPicture.clear();
+        this.selected = { scan: 0, pattern: 0 };
+        this.header = new Header(this);
+        this.panels = { pattern: new PanePanel(this, "pattern"), scan: new PanePanel(this, "scan") };
+        this.panels.scan.root.hidden = this.description.nav.length === 0;
+        this.scanShapes = new ScanShapes(this);
+        this.root.replaceChildren(
+            this.header.root,
+            this.hint,
+            this.scanShapes.root,
+            el("main", { class: "ffv-panes" }, this.panels.pattern.root, this.panels.scan.root),
+            this.help.root,
+        );
+        if (this.page) document.title = `${this.description.name} – framefold`;
+        this.counts.painter = this.panels.scan.stage.painterKind;
+        for (const pane of PANES) this.noted(pane);
+    }
+
+    private connection(open: boolean, reason: string): void {
+        for (const pane of PANES) this.askers[pane].reset();
+        if (open) {
+            this.hint.hidden = true;
+            this.send({ type: "hello", version: 1 });
+            return;
+        }
+        for (const { failed } of this.waiting.values()) failed("the connection was lost before the answer came");
+        this.waiting.clear();
+        this.acks.length = 0;
+        if (this.panels) for (const pane of PANES) this.panels[pane].working(false);
+        const button = el("button", { type: "button", onclick: () => this.reconnect() }, "Reconnect");
+        this.hint.replaceChildren(
+            el("strong", {}, "The connection is lost."),
+            el("span", {}, `${reason[0]?.toUpperCase() ?? ""}${reason.slice(1)}. What is shown stays as it was; nothing follows any more.`),
+            button,
+        );
+        this.hint.hidden = false;
+        if (!this.panels) this.root.replaceChildren(this.hint);
+    }
+
+    private readHash(): void {
+        const text = ofHash(location.hash);
+        if (text === undefined || !this.panels || location.hash === toHash(this.state)) return;
+        try {
+            this.load(text);
+        } catch (error) {
+            this.fail(error instanceof Error ? error.message : String(error));
+        }
+    }
+
+    // --- Asking and painting -------------------------------------------------------------------
+
+    private paint(): void {
+        this.frame = 0;
+        if (this.destroyed || !this.panels) return;
+        for (const pane of PANES) {
+            const picture = this.arrived[pane];
+            delete this.arrived[pane];
+            // A newer question may have been asked since it came.
+            const fresh = picture && picture.gen === this.askers[pane].gen ? picture : undefined;
+            if (fresh) {
+                this.panels[pane].show(fresh);
+                this.lastPicture.set(pane, fresh);
+                this.syncPanes.add(pane);
+            } else if (picture) this.counts.stale++;
+            if (this.syncPanes.delete(pane)) this.panels[pane].sync();
+            if (this.dirtyPanes.delete(pane)) this.panels[pane].paint();
+            if (fresh) {
+                this.counts.painted++;
+                const input = this.askers[pane].inputOf(fresh.gen);
+                if (input !== undefined) {
+                    this.counts.latencies.push(performance.now() - input);
+                    if (this.counts.latencies.length > 1000) this.counts.latencies.shift();
+                }
+                if (pane === "scan") this.scanShapes?.show(fresh);
+            }
+        }
+        for (const ack of this.acks.splice(0)) this.send({ type: "ack", ...ack });
+    }
+
+    private ask(pane: Pane): void {
+        if (pane === "scan" && this.description.nav.length === 0) return;
+        this.askers[pane].ask(this.copy(pane));
+    }
+
+    private copy(pane: Pane) {
+        return structuredClone(this.state[pane].query);
+    }
+
+    private await(done: (answer: Answer, body: Uint8Array) => void): number {
+        const id = this.nextId++;
+        this.waiting.set(id, { done, failed: (words) => this.header?.say(words, true) });
+        return id;
+    }
+
+    private send(message: object): void {
+        this.transport.send(JSON.stringify(message));
+    }
+
+}
