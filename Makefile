@@ -67,6 +67,7 @@ help:
 	@echo 'make docs             build the documentation as a site, target/site/index.html'
 	@echo 'make wheel            build the wheel into dist/'
 	@echo 'make fmt              format Rust and Python'
+	@echo 'make web              build the page of the viewer anew, crates/view/web/dist; needs Node.js'
 	@echo 'make clean            remove all that the other targets made'
 
 # --- Set-up ---------------------------------------------------------------------------------
@@ -172,6 +173,19 @@ wheel: $(TOOLS)
 	rm -f dist/framefold-*.whl
 	$(BIN)/maturin build --release $(LOCKED) --out dist
 
+# What the viewer shows in a browser is committed as it was built, so that whoever installs framefold needs no
+# Node.js.
+WEB := crates/view/web
+WEB_TOOLS := $(WEB)/node_modules/.package-lock.json
+
+$(WEB_TOOLS): $(WEB)/package.json $(WEB)/package-lock.json
+	cd $(WEB) && npm ci --silent --no-audit --no-fund
+	@touch $@
+
+.PHONY: web
+web: $(WEB_TOOLS)
+	cd $(WEB) && node_modules/.bin/tsc --noEmit && node build.mjs
+
 .PHONY: fmt
 fmt: $(TOOLS)
 	cargo fmt --all
@@ -183,12 +197,13 @@ clean:
 	cargo clean
 	rm -rf target $(VENV) $(BENCH_VENV) dist "$(OUT)" bench-results .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find python tests examples bench -name '__pycache__' -type d -prune -exec rm -rf {} +
+	rm -rf $(WEB)/node_modules tests/browser/node_modules
 	rm -f python/framefold/_engine*.so python/framefold/_engine*.pyd
 
 # --- Checks ---------------------------------------------------------------------------------
 
 .PHONY: test
-test: test-format test-lints test-rust test-docs test-types test-python test-site
+test: test-format test-lints test-web test-rust test-docs test-types test-python test-site
 	@echo 'all checks passed'
 
 .PHONY: test-format
@@ -216,6 +231,16 @@ test-rust:
 		cargo test $(LOCKED) --workspace --tests; \
 	fi
 	cargo test $(LOCKED) --workspace --doc
+
+# The committed page is what its sources build to, byte for byte.
+.PHONY: test-web
+test-web:
+	@if command -v node >/dev/null && command -v npm >/dev/null; then \
+		$(MAKE) --no-print-directory $(WEB_TOOLS) && cd $(WEB) && \
+			node_modules/.bin/tsc --noEmit && node build.mjs --check; \
+	else \
+		echo 'skipped: the page of the viewer is compared with its sources where node and npm are installed'; \
+	fi
 
 .PHONY: test-docs
 test-docs: export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
