@@ -236,7 +236,7 @@ test-rust:
 .PHONY: test-web
 test-web:
 	@if command -v node >/dev/null && command -v npm >/dev/null; then \
-		$(MAKE) --no-print-directory $(WEB_TOOLS) && cd $(WEB) && \
+		$(MAKE) -s $(WEB_TOOLS) && cd $(WEB) && \
 			node_modules/.bin/tsc --noEmit && node build.mjs --check; \
 	else \
 		echo 'skipped: the page of the viewer is compared with its sources where node and npm are installed'; \

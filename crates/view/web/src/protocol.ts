@@ -85,7 +85,12 @@ export interface Hello {
     description: Description;
     /** Name → 256 × RGB in base64. */
     colormaps: Record<string, string>;
+    /** Their order, the default first. */
+    colormap_names?: string[];
     features?: string[];
+    /** What is shown first, of another client's. */
+    state?: unknown;
+    id?: number;
 }
 export interface PictureHead {
     type: "picture";

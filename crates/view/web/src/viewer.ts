@@ -39,6 +39,8 @@ export interface Counts {
 }
 
 const PANES: Pane[] = ["pattern", "scan"];
+/** The colour map of angles, which vectors are drawn with. */
+const DIRECTION = "direction";
 type Answer = Extract<Received, { id?: number }>;
 
 export class Viewer {
@@ -67,6 +69,7 @@ export class Viewer {
     private hashTimer: ReturnType<typeof setTimeout> | undefined;
     private lastPicture = new Map<Pane, Picture>();
     private destroyed = false;
+    private wheel: Lut | undefined;
     private readonly onHash = () => this.readHash();
 
     constructor(
@@ -119,8 +122,17 @@ export class Viewer {
     }
 
     lutFor(pane: Pane): Lut {
-        if (this.isVector(pane)) return wheel();
+        if (this.isVector(pane)) return this.luts.get(DIRECTION) ?? (this.wheel ??= wheel());
         return this.luts.get(this.state[pane].display.colormap) ?? this.luts.values().next().value!;
+    }
+
+    /** The state as scripts want it: with the colours that vectors have. */
+    exported(): State {
+        const state = structuredClone(this.state);
+        for (const pane of PANES) {
+            if (this.isVector(pane) && this.luts.has(DIRECTION)) state[pane].display.colormap = DIRECTION;
+        }
+        return state;
     }
 
     query(pane: Pane): Query {
@@ -417,6 +429,7 @@ export class Viewer {
     }
 
     private hello(hello: Hello): void {
+        if (hello.id !== undefined) this.waiting.delete(hello.id);
         if (hello.version !== 1) {
             this.fail(`the viewer speaks version ${hello.version} of its messages, this page version 1: load the page again`);
             return;
@@ -429,9 +442,10 @@ export class Viewer {
         }
         this.description = hello.description;
         this.features = hello.features ?? [];
-        this.luts = new Map(Object.entries(hello.colormaps).map(([name, table]) => [name, lutOf(table)]));
+        const names = hello.colormap_names ?? Object.keys(hello.colormaps);
+        this.luts = new Map(names.map((name) => [name, lutOf(hello.colormaps[name]!)]));
         if (this.luts.size === 0) this.luts.set("gray", greys());
-        const { trouble, reopen } = this.firstState();
+        const { trouble, reopen } = this.firstState(hello.state);
         if (reopen) {
             this.send({ type: "open", id: this.nextId++, nav_shape: reopen });
             return;
@@ -442,7 +456,7 @@ export class Viewer {
     }
 
     /** The state to begin with: of the address, of what was there before, or a fresh one. */
-    private firstState(): { trouble: string; reopen?: number[] } {
+    private firstState(given: unknown): { trouble: string; reopen?: number[] } {
         this.state = firstState(this.description);
         for (const pane of PANES) {
             const { display } = this.state[pane];
@@ -451,7 +465,8 @@ export class Viewer {
         const before = this.reopening;
         this.reopening = undefined;
         try {
-            const text = before ? JSON.stringify(before) : this.page ? ofHash(location.hash) : undefined;
+            let text = before ? JSON.stringify(before) : this.page ? ofHash(location.hash) : undefined;
+            if (text === undefined && given != null) text = JSON.stringify(given);
             if (text !== undefined) {
                 this.state = ofJson(text, this.description);
                 const shape = this.description.nav.map(({ size }) => size);

@@ -35,13 +35,16 @@ export class ExportMenu {
             file.value = "";
             void chosen?.text().then((text) => this.attempt(() => viewer.load(text)));
         });
+        const { features } = viewer;
+        const arrays = features.includes("export");
+        const scripts = features.includes("script");
         const item = (words: string, name: string, action: () => void) =>
             el("button", { type: "button", "data-export": name, onclick: () => this.attempt(action) }, words);
         const forPane = (pane: Pane, title: string) => [
             el("h3", {}, title),
             item("Picture (.png)", `${pane}-png`, () => void this.png(pane)),
             item("Picture (.svg)", `${pane}-svg`, () => this.svg(pane)),
-            ...ARRAYS.map(([format, words]) => item(words, `${pane}-${format}`, () => this.array(pane, format))),
+            ...(arrays ? ARRAYS : []).map(([format, words]) => item(words, `${pane}-${format}`, () => this.array(pane, format))),
         ];
         this.root = el(
             "details",
@@ -56,8 +59,7 @@ export class ExportMenu {
                     "div",
                     {},
                     el("h3", {}, "Both"),
-                    item("Script (.py)", "script", () => this.script("script")),
-                    item("Notebook (.ipynb)", "notebook", () => this.script("notebook")),
+                    ...(scripts ? [item("Script (.py)", "script", () => this.script("script")), item("Notebook (.ipynb)", "notebook", () => this.script("notebook"))] : []),
                     item("What is set (.json)", "state", () => save(`${this.stem()}-view.json`, new Blob([toJson(viewer.state)], { type: "application/json" }))),
                     item("Load what was set …", "load", () => file.click()),
                     viewer.page ? item("Copy link", "link", () => void this.copyLink()) : undefined,
@@ -103,7 +105,7 @@ export class ExportMenu {
 
     private script(form: "script" | "notebook"): void {
         const queries = [this.viewer.query("pattern"), this.viewer.query("scan")];
-        this.viewer.request({ type: "script", form, queries, state: this.viewer.state }, (answer, body) => this.received(answer, body));
+        this.viewer.request({ type: "script", form, queries, state: this.viewer.exported() }, (answer, body) => this.received(answer, body));
     }
 
     private received(answer: { type: string; name?: unknown; media_type?: unknown }, body: Uint8Array): void {

@@ -59,14 +59,14 @@ export class Scales {
         this.shown = key;
         const x = axes[axes.length - 1];
         const y = axes[axes.length - 2];
-        this.bar.replaceChildren(...(bar && !view.line ? this.barParts(view, x) : []));
+        this.bar.replaceChildren(...(bar && !view.line ? this.barParts(view, x, ticks) : []));
         this.ticks.replaceChildren(...(ticks ? [...tickParts(view, x, true), ...(view.line ? [] : tickParts(view, y, false))] : []));
     }
 
-    private barParts(view: View, axis: Axis | undefined): SVGElement[] {
+    private barParts(view: View, axis: Axis | undefined, ticks: boolean): SVGElement[] {
         const { length, words } = scaleBar(view, axis);
-        const left = Math.max(0, view.sx(-0.5)) + 12;
-        const bottom = Math.min(view.height, view.sy(view.rows - 0.5)) - 12;
+        const left = Math.max(0, view.sx(-0.5)) + (ticks ? 48 : 12);
+        const bottom = Math.min(view.height, view.sy(view.rows - 0.5)) - (ticks ? 34 : 12);
         return [
             svg("rect", { class: "ffv-bar-halo", x: left - 1.5, y: bottom - 5.5, width: length + 3, height: 7 }),
             svg("rect", { class: "ffv-bar", x: left, y: bottom - 4, width: length, height: 4 }),
@@ -104,7 +104,7 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
     parts.push(
         across
             ? svg("text", { class: "ffv-over", x: Math.min(view.width, view.sx(view.cols - 0.5)) - 4, y: edge - 22, "text-anchor": "end" }, words)
-            : svg("text", { class: "ffv-over", x: edge + 9, y: Math.max(0, view.line ? 0 : view.sy(-0.5)) + 14 }, words),
+            : svg("text", { class: "ffv-over", x: edge + 40, y: Math.max(0, view.line ? 0 : view.sy(-0.5)) + 14 }, words),
     );
     return parts;
 }

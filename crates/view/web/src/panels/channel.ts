@@ -32,7 +32,8 @@ export class ChannelPanel {
     readonly root: HTMLElement;
     private readonly channel: HTMLSelectElement;
     private readonly transform: HTMLSelectElement;
-    private readonly vectors: HTMLElement | undefined;
+    /** What vectors begin at and how they are turned; only of the scan. */
+    readonly vectors: HTMLElement | undefined;
     private readonly rotation;
     private readonly flip: HTMLButtonElement;
     private readonly mean: HTMLButtonElement;
@@ -79,9 +80,9 @@ export class ChannelPanel {
         this.cx = numberField("centre x", "px", 1, at(1));
         if (scan) {
             const guess = el("button", { type: "button", title: "Find rotation and flip such that vectors have no curl, and their centre", "data-guess": "com", onclick: () => viewer.guessCom() }, "Guess");
-            this.vectors = el("div", { class: "ffv-row" }, this.rotation.root, this.flip, this.mean, this.cy.root, this.cx.root, guess);
+            this.vectors = el("div", { class: "ffv-section ffv-row" }, el("h3", {}, "Vectors"), this.rotation.root, this.flip, this.mean, this.cy.root, this.cx.root, guess);
         }
-        this.root = el("div", { class: "ffv-channel" }, el("div", { class: "ffv-row" }, this.channel, this.transform), this.vectors);
+        this.root = el("div", { class: "ffv-row" }, this.channel, this.transform);
     }
 
     sync(): void {

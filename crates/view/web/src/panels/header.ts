@@ -30,11 +30,11 @@ export class Header {
             viewer.state.linked = on;
             viewer.noted("scan");
         });
-        this.marks = toggle("Bad pixels", "Mark pixels that are left out", viewer.state.marks, (on) => {
+        this.marks = toggle("Marks", "Mark bad pixels, and scan positions without data", viewer.state.marks, (on) => {
             viewer.state.marks = on;
             viewer.noted("pattern");
         });
-        this.marks.hidden = description.excluded.length === 0;
+        this.marks.hidden = description.excluded.length === 0 && description.n_missing === 0;
         const menu = new ExportMenu(viewer);
         const slices = description.nav.slice(0, -2).map((axis, index) => {
             const input = el("input", { type: "range", min: 0, max: axis.size - 1, step: 1, "aria-label": `index on the axis ${axis.name || index}` });

@@ -39,6 +39,8 @@ export class PanePanel {
     private readonly radialBox: HTMLDetailsElement;
     private readonly lineBox: HTMLElement;
     private values: Plane | undefined;
+    /** Scan positions without data. */
+    private missing: number[] = [];
     private plotTimer: ReturnType<typeof setTimeout> | undefined;
     private cursorAt: Point | null = null;
 
@@ -105,6 +107,7 @@ export class PanePanel {
             this.trouble,
             this.stage.root,
             el("div", { class: "ffv-under" }, this.readout, el("div", { class: "ffv-tools" }, ...zoomButtons, this.axesButton, this.lineButton)),
+            this.channel.vectors,
             el("div", { class: "ffv-section" }, el("h3", {}, scan ? "Region whose frames make the pattern" : "Detector"), this.shapes.root),
             el("div", { class: "ffv-section" }, el("h3", {}, "Contrast"), this.contrast.root),
             this.lineBox,
@@ -126,6 +129,7 @@ export class PanePanel {
         this.trouble.hidden = true;
         this.stage.show(picture, this.wholeOf(picture));
         this.values = scalars(picture);
+        this.missing = this.pane === "scan" && picture.state === "exact" && this.viewer.description.n_missing > 0 ? withoutData(this.values) : [];
         this.limits();
         this.showBadge(picture);
         this.showCursor();
@@ -154,8 +158,8 @@ export class PanePanel {
     look(): Look {
         const { viewer, pane } = this;
         const { scalebar, axes: ticks } = viewer.state[pane];
-        const excluded = viewer.state.marks && pane === "pattern" && !this.stage.picture?.axes ? viewer.description.excluded : [];
-        return { lut: viewer.lutFor(pane), norm: this.norm(), axes: this.axes(), scalebar, ticks, marks: excluded };
+        const marks = !viewer.state.marks || this.stage.picture?.axes ? [] : pane === "pattern" ? viewer.description.excluded : this.missing;
+        return { lut: viewer.lutFor(pane), norm: this.norm(), axes: this.axes(), scalebar, ticks, marks };
     }
 
     norm(): Norm {
@@ -260,4 +264,13 @@ export class PanePanel {
         parts.push(words.join(", "));
         this.readout.textContent = parts.join("  ·  ");
     }
+}
+
+/** The flat indices of values that are none. */
+function withoutData(values: Plane): number[] {
+    const found: number[] = [];
+    values.forEach((value, i) => {
+        if (Number.isNaN(value)) found.push(i);
+    });
+    return found;
 }

@@ -161,7 +161,7 @@ export class ShapesPanel {
 
     private fresh(kind: ShapeKind): Signed["shape"] {
         const view = this.viewer.panels[this.pane].stage.view;
-        return this.flattened(freshShape(kind, view.py(view.height / 2), view.px(view.width / 2), this.size()));
+        return this.flattened(freshShape(kind, Math.round(view.py(view.height / 2)), Math.round(view.px(view.width / 2)), this.size()));
     }
 
     /** On a line, shapes have no height. */

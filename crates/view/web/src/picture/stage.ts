@@ -6,7 +6,9 @@ import type { OverlayHost } from "../overlay/overlay.ts";
 import { Scales } from "../overlay/scales.ts";
 import { Curve } from "../plots/curve.ts";
 import type { Axis, Point } from "../protocol.ts";
+import { direction } from "./colour.ts";
 import type { Lut, Norm } from "./colour.ts";
+import { isVector } from "./decode.ts";
 import type { Picture } from "./decode.ts";
 import { painterFor } from "./painter.ts";
 import type { Painter, PainterChoice } from "./painter.ts";
@@ -51,6 +53,8 @@ export class Stage {
     private size: [number, number] = [0, 0];
     private whole: [number, number] = [1, 1];
     private line = false;
+    private readonly legend = el("canvas", { class: "ffv-legend", width: 72, height: 72, hidden: true, "aria-hidden": "true" });
+    private legendKey: unknown;
     private cursorAt: Point | null = null;
     private pan: { x: number; y: number } | undefined;
     private readonly observer: ResizeObserver;
@@ -71,6 +75,7 @@ export class Stage {
             { class: "ffv-stage", tabindex: 0, role: "application", "aria-label": label, "aria-roledescription": "picture" },
             this.canvas,
             this.svg,
+            this.legend,
         );
         this.painter = this.freshPainter(choice);
         this.observer = new ResizeObserver(([entry]) => {
@@ -123,6 +128,7 @@ export class Stage {
         this.scales.draw(view, look.axes, look.scalebar, look.ticks || this.line);
         this.overlay.draw(view);
         this.drawCross(view);
+        this.drawLegend(look.lut);
     }
 
     /** The canvas as it is now, drawn again so that it can be read. */
@@ -166,6 +172,22 @@ export class Stage {
             d += `M${left.toFixed(1)} ${top.toFixed(1)}l${k.toFixed(1)} ${k.toFixed(1)}m${(-k).toFixed(1)} 0l${k.toFixed(1)} ${(-k).toFixed(1)}`;
         }
         this.marks.setAttribute("d", d);
+    }
+
+    /** Which colour a direction has: a disk of vectors. */
+    private drawLegend(lut: Lut): void {
+        this.legend.hidden = !this.picture || !isVector(this.picture);
+        if (this.legend.hidden || this.legendKey === lut) return;
+        this.legendKey = lut;
+        const image = new ImageData(72, 72);
+        for (let i = 0; i < 72 * 72; i++) {
+            const [y, x] = [Math.floor(i / 72) - 35.5, (i % 72) - 35.5];
+            const length = Math.hypot(y, x) / 34;
+            if (length > 1) continue;
+            const at = 3 * direction(y, x);
+            image.data.set([lut[at]! * length, lut[at + 1]! * length, lut[at + 2]! * length, 255], 4 * i);
+        }
+        this.legend.getContext("2d")!.putImageData(image, 0, 0);
     }
 
     private drawCross(view: View): void {

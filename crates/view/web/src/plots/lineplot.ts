@@ -93,7 +93,7 @@ export class LinePlot {
         const stepX = niceStep(span / 4);
         for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
             const at = this.toX(i * stepX);
-            if (at < this.width - PAD.right - 60) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX)));
+            if (at < this.width - PAD.right - 7 * xWords.length - 8) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX)));
             parts.push(svg("path", { class: "ffv-plot-frame", d: `M${at} ${HEIGHT - PAD.bottom}v3` }));
         }
         for (const value of [low, high]) {
