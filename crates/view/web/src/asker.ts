@@ -52,6 +52,7 @@ export class Asker {
     private awaited = false;
     private sentAt = 0;
     private inputAt = 0;
+    private resting = false;
     private typicalMs = 30;
     private restTimer: ReturnType<typeof setTimeout> | undefined;
     private patienceTimer: ReturnType<typeof setTimeout> | undefined;
@@ -70,15 +71,16 @@ export class Asker {
         this.inputAt = input;
         clearTimeout(this.restTimer);
         this.restTimer = setTimeout(() => this.ask(this.query!), REST_MS);
+        this.resting = true;
         this.pump();
     }
 
     /** Asks for the exact picture now. */
-    ask(query: ScanQuery | PatternQuery, input = performance.now()): void {
+    ask(query: ScanQuery | PatternQuery): void {
         clearTimeout(this.restTimer);
+        this.resting = false;
         this.query = query;
         this.pending = "exact";
-        this.inputAt = input;
         this.awaited = false;
         this.pump();
     }
@@ -102,11 +104,16 @@ export class Asker {
         this.answered();
     }
 
-    /** When the user did what led to a picture. */
+    /** When the user did what led to a picture, if that is the first one that shows it. */
     inputOf(gen: number): number | undefined {
         const input = this.inputs.get(gen);
         for (const old of this.inputs.keys()) if (old <= gen) this.inputs.delete(old);
         return input;
+    }
+
+    /** Whether nothing is to be asked or answered. */
+    get idle(): boolean {
+        return !this.pending && !this.awaited && !this.busy && !this.resting;
     }
 
     /** Nothing is awaited any more: the connection was lost. */
@@ -116,6 +123,7 @@ export class Asker {
         this.pending = undefined;
         this.awaited = false;
         this.busy = false;
+        this.resting = false;
     }
 
     private answered(): void {
@@ -141,7 +149,8 @@ export class Asker {
         this.busy = wish === "exact";
         this.sentAt = performance.now();
         this.gen++;
-        this.inputs.set(this.gen, this.inputAt);
+        // Exact pictures are asked for when the pointer rests: how long they take is not how soon they follow.
+        if (wish === "fast") this.inputs.set(this.gen, this.inputAt);
         this.send({ pane: this.pane, gen: this.gen, query: this.query, wish, precision: this.link.precision(wish) });
     }
 }

@@ -12,6 +12,8 @@ export interface Mounted {
     state(): string;
     load(state: string): void;
     counts(): Counts;
+    /** Whether a picture is exact and nothing is on its way. */
+    settled(pane: Pane): boolean;
     /** The picture as it is on the screen: width, height and RGBA, without what lies over it. */
     pixels(pane: Pane): { width: number; height: number; data: Uint8ClampedArray };
     /** Where a place of the picture is on the screen, and how many points a pixel has there. */
@@ -26,6 +28,7 @@ export function mount(element: HTMLElement, transport: Transport, options: Optio
         state: () => toJson(viewer.state),
         load: (state) => viewer.load(state),
         counts: () => viewer.counts,
+        settled: (pane) => viewer.settled(pane),
         pixels: (pane) => {
             const panel = viewer.panels[pane];
             const canvas = panel.stage.still(panel.look());

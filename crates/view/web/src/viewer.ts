@@ -34,6 +34,8 @@ export interface Counts {
     stale: number;
     /** From what the user did to the painted picture, in milliseconds; the last thousand. */
     latencies: number[];
+    /** What was painted: the number of the question, and that of the newest one then; the last thousand. */
+    paints: { pane: Pane; gen: number; newest: number }[];
     painter: string;
     bytes: number;
 }
@@ -52,7 +54,7 @@ export class Viewer {
     selected: Record<Pane, number> = { scan: 0, pattern: 0 };
     readonly page: boolean;
     readonly painter: PainterChoice;
-    readonly counts: Counts = { painted: 0, stale: 0, latencies: [], painter: "", bytes: 0 };
+    readonly counts: Counts = { painted: 0, stale: 0, latencies: [], paints: [], painter: "", bytes: 0 };
     private readonly link = new Link();
     private readonly askers: Record<Pane, Asker>;
     private readonly arrived: Partial<Record<Pane, Picture>> = {};
@@ -67,7 +69,6 @@ export class Viewer {
     private nextId = 1;
     private frame = 0;
     private hashTimer: ReturnType<typeof setTimeout> | undefined;
-    private lastPicture = new Map<Pane, Picture>();
     private destroyed = false;
     private wheel: Lut | undefined;
     private readonly onHash = () => this.readHash();
@@ -137,6 +138,13 @@ export class Viewer {
 
     query(pane: Pane): Query {
         return { pane, ...this.state[pane].query } as Query;
+    }
+
+    /** Whether a pane shows the exact answer to the newest question. */
+    settled(pane: Pane): boolean {
+        const picture = this.panels?.[pane].stage.picture;
+        const asker = this.askers[pane];
+        return picture?.gen === asker.gen && picture.state === "exact" && asker.idle && this.frame === 0;
     }
 
     // --- What users do -------------------------------------------------------------------------
@@ -484,7 +492,6 @@ export class Viewer {
 
     private build(): void {
         if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
-        this.lastPicture.clear();
         this.selected = { scan: 0, pattern: 0 };
         this.header = new Header(this);
         this.panels = { pattern: new PanePanel(this, "pattern"), scan: new PanePanel(this, "scan") };
@@ -545,13 +552,14 @@ export class Viewer {
             const fresh = picture && picture.gen === this.askers[pane].gen ? picture : undefined;
             if (fresh) {
                 this.panels[pane].show(fresh);
-                this.lastPicture.set(pane, fresh);
                 this.syncPanes.add(pane);
             } else if (picture) this.counts.stale++;
             if (this.syncPanes.delete(pane)) this.panels[pane].sync();
             if (this.dirtyPanes.delete(pane)) this.panels[pane].paint();
             if (fresh) {
                 this.counts.painted++;
+                this.counts.paints.push({ pane, gen: fresh.gen, newest: this.askers[pane].gen });
+                if (this.counts.paints.length > 1000) this.counts.paints.shift();
                 const input = this.askers[pane].inputOf(fresh.gen);
                 if (input !== undefined) {
                     this.counts.latencies.push(performance.now() - input);

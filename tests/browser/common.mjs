@@ -1,0 +1,94 @@
+// What all browser tests share: a browser, a page that may only ask its own viewer, and steps that are counted.
+import { chromium } from "playwright-core";
+import { readFileSync } from "node:fs";
+
+/** What the test in Python wants: on the standard input, as JSON. */
+export const wanted = JSON.parse(readFileSync(0, "utf8"));
+
+const FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage", "--disable-background-networking"];
+const LIMIT_MS = 60_000;
+
+export async function launch({ webgl = true } = {}) {
+    const args = webgl ? FLAGS : [...FLAGS.filter((flag) => !flag.includes("swiftshader")), "--disable-gpu", "--disable-3d-apis"];
+    return chromium.launch({ executablePath: wanted.chromium, args });
+}
+
+/** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. */
+export async function open(browser, url, options = {}) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true, ...options });
+    const page = await context.newPage();
+    const seen = { foreign: [], errors: [] };
+    const own = new URL(url).host;
+    await context.route("**", (route) => {
+        const { protocol, host } = new URL(route.request().url());
+        if (["data:", "blob:"].includes(protocol) || host === own) return route.continue();
+        seen.foreign.push(route.request().url());
+        return route.abort();
+    });
+    page.on("websocket", (socket) => {
+        if (new URL(socket.url()).host !== own) seen.foreign.push(socket.url());
+    });
+    page.on("pageerror", (error) => seen.errors.push(String(error)));
+    page.on("console", (message) => {
+        // What the driver of a software renderer says is no error of the page.
+        if (message.type() === "error" && !message.text().includes("GL Driver")) seen.errors.push(message.text());
+    });
+    page.setDefaultTimeout(LIMIT_MS);
+    await page.goto(url);
+    return { page, seen, context };
+}
+
+/** Waits until both pictures are exact. */
+export async function exact(page, panes = ["pattern", "scan"]) {
+    for (const pane of panes) {
+        await page.locator(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`).waitFor();
+    }
+    await page.waitForFunction((panes) => {
+        const viewer = document.getElementById("framefold-viewer").framefold;
+        return panes.every((pane) => viewer.settled(pane));
+    }, panes);
+}
+
+export const state = (page) => page.evaluate(() => JSON.parse(document.getElementById("framefold-viewer").framefold.state()));
+export const counts = (page) => page.evaluate(() => document.getElementById("framefold-viewer").framefold.counts());
+export const place = (page, pane, y, x) =>
+    page.evaluate(([pane, y, x]) => document.getElementById("framefold-viewer").framefold.place(pane, y, x), [pane, y, x]);
+
+/** The canvas as it is on the screen: its size, and RGBA in base64. */
+export const pixels = (page, pane) =>
+    page.evaluate((pane) => {
+        const { width, height, data } = document.getElementById("framefold-viewer").framefold.pixels(pane);
+        let text = "";
+        for (let i = 0; i < data.length; i += 8192) text += String.fromCharCode(...data.subarray(i, i + 8192));
+        return { width, height, rgba: btoa(text) };
+    }, pane);
+
+/** Steps with names: each runs, and says what went wrong. */
+export class Steps {
+    done = [];
+
+    async step(name, action) {
+        try {
+            const found = await action();
+            this.done.push({ name, ok: found !== false, found: found === undefined ? null : found });
+        } catch (error) {
+            this.done.push({ name, ok: false, found: String(error).slice(0, 400) });
+        }
+    }
+}
+
+/** Tells the test in Python what was found. */
+export function tell(found) {
+    process.stdout.write(JSON.stringify(found));
+}
+
+/** Waits until `check` holds of what `get` gives. */
+export async function until(get, check, limit = 15_000) {
+    const end = Date.now() + limit;
+    for (;;) {
+        const found = await get();
+        if (check(found)) return found;
+        if (Date.now() > end) throw new Error(`it stays ${JSON.stringify(found)}`.slice(0, 300));
+        await new Promise((resolve) => setTimeout(resolve, 25));
+    }
+}

@@ -1,0 +1,42 @@
+// A detector is dragged over the pattern: how soon the scan image follows, and that nothing old is painted.
+import { counts, exact, launch, open, place, state, tell, wanted } from "./common.mjs";
+import { join } from "node:path";
+
+const browser = await launch();
+const { page, seen } = await open(browser, wanted.url);
+await exact(page);
+const before = await counts(page);
+const { detector } = (await state(page)).scan.query;
+const { cy, cx, r } = detector[0].shape;
+const start = await place(page, "pattern", cy, cx);
+await page.mouse.move(start.x, start.y);
+await page.mouse.down();
+const steps = wanted.steps ?? 60;
+const radius = wanted.radius ?? 6;
+for (let i = 1; i <= steps; i++) {
+    const turn = (2 * Math.PI * i) / steps;
+    const to = await place(page, "pattern", cy + radius * Math.sin(turn), cx + radius * Math.sin(2 * turn));
+    await page.mouse.move(to.x, to.y);
+    await page.waitForTimeout(16);
+    if (wanted.folder && i % Math.ceil(steps / 6) === 0) {
+        await page.locator(".ffv-panes").screenshot({ path: join(wanted.folder, `drag-${String(i).padStart(3, "0")}.png`) });
+    }
+}
+const during = await counts(page);
+await page.mouse.up();
+await exact(page);
+const after = await counts(page);
+const latencies = during.latencies.slice(before.latencies.length).sort((a, b) => a - b);
+const at = (part) => latencies[Math.min(latencies.length - 1, Math.floor(part * latencies.length))] ?? null;
+tell({
+    painted: during.painted - before.painted,
+    dropped: after.stale - before.stale,
+    stalePaints: after.paints.filter(({ gen, newest }) => gen !== newest).length,
+    p50: at(0.5),
+    p95: at(0.95),
+    shape: (await state(page)).scan.query.detector[0].shape,
+    r,
+    painter: after.painter,
+    ...seen,
+});
+await browser.close();

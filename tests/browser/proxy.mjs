@@ -1,0 +1,69 @@
+// A proxy between browser and viewer: it may be slow, put a prefix before all paths, or be cut.
+import { createServer, connect } from "node:net";
+
+/** `rate` in bytes per second towards the browser; `prefix` is taken away from paths; with latency in ms. */
+export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" } = {}) {
+    const open = new Set();
+    let cut = false;
+    const server = createServer((client) => {
+        if (cut) return client.destroy();
+        const upstream = connect(Number(target.port), target.hostname.replace(/[[\]]/g, ""));
+        for (const socket of [client, upstream]) {
+            open.add(socket);
+            socket.on("close", () => {
+                open.delete(socket);
+                client.destroy();
+                upstream.destroy();
+            });
+            socket.on("error", () => {});
+        }
+        let started = false;
+        client.on("data", (bytes) => {
+            // The head of each request comes in one piece: browsers write it so, and answers close the connection.
+            if (prefix && !started) {
+                const text = bytes.toString("latin1");
+                const line = /^(\w+) (\S+) /.exec(text);
+                if (!line || !line[2].startsWith(prefix)) return client.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                const upgrade = /\r\nupgrade:/i.test(text);
+                const path = line[2].slice(prefix.length - 1) || "/";
+                let head = text.replace(line[2], path);
+                if (!upgrade) head = head.replace(/\r\nconnection: [^\r]*/i, "\r\nConnection: close");
+                bytes = Buffer.from(head, "latin1");
+                started = upgrade;
+            }
+            upstream.write(bytes);
+        });
+        let free = 0;
+        upstream.on("data", (bytes) => {
+            if (rate === Infinity && latency === 0) return client.write(bytes);
+            const now = Date.now();
+            free = Math.max(free, now) + (bytes.length / rate) * 1000;
+            const wait = free - now + latency;
+            upstream.pause();
+            setTimeout(() => upstream.resume(), Math.max(0, free - now));
+            setTimeout(() => client.writable && client.write(bytes), wait);
+        });
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const { port } = server.address();
+    return {
+        /** The viewer's link by way of the proxy. */
+        link(url) {
+            const link = new URL(url);
+            link.port = String(port);
+            if (prefix) link.pathname = prefix.replace(/\/$/, "") + link.pathname;
+            return link.href;
+        },
+        cut() {
+            cut = true;
+            for (const socket of open) socket.destroy();
+        },
+        mend() {
+            cut = false;
+        },
+        close() {
+            this.cut();
+            server.close();
+        },
+    };
+}
