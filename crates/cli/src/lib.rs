@@ -32,4 +32,3 @@ mod terminal;
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
 pub use nearest::nearest;
-pub use output::{TiffLabels, TiffStep, write_tiff};

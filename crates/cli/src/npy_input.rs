@@ -39,3 +39,25 @@ fn read(path: &Path) -> Result<NativeArray> {
     reader.verify()?;
     Ok(array)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use framefold::core::DType;
+
+    #[test]
+    fn arrays_of_every_dtype_are_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        for dtype in DType::all() {
+            let mut array = NativeArray::zeros(dtype, &[2, 3, 5]);
+            for (i, byte) in array.values_mut().as_bytes_mut().iter_mut().enumerate() {
+                *byte = u8::from(i % 3 == 1);
+            }
+            let path = folder.path().join(format!("{dtype}.npy"));
+            let mut bytes = Vec::new();
+            framefold::io::write_npy(&mut bytes, &array).unwrap();
+            std::fs::write(&path, bytes).unwrap();
+            assert_eq!(read_npy(&path).unwrap(), array, "{dtype}");
+        }
+    }
+}

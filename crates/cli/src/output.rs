@@ -5,7 +5,6 @@ mod csv;
 mod drawing;
 mod hdf5;
 mod jpg;
-mod npy;
 mod npz;
 mod panel;
 mod png;
@@ -14,7 +13,6 @@ mod tif;
 pub(crate) use atomic::NewFolder;
 pub(crate) use drawing::PictureStyle;
 pub(crate) use npz::Extra;
-pub use tif::{TiffLabels, TiffStep, write_tiff};
 
 use crate::field::Field;
 use framefold::core::memory;
@@ -234,7 +232,7 @@ impl Target {
             }
             Format::Npy => {
                 let array = main.with_nan()?;
-                atomic::write(path, force, |out| npy::write(out, &array))
+                atomic::write(path, force, |out| framefold::io::write_npy(out, &array))
             }
             Format::Npz => atomic::write(path, force, |out| npz::write(out, fields, extras)),
             Format::Tif => atomic::write(path, force, |out| {

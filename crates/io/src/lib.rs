@@ -79,6 +79,7 @@ pub use write::raw_csr::{CsrWriteOptions, CsrWritten, write_raw_csr};
 pub use write::rows::{RowsDone, RowsEntry, RowsLayout, RowsSink};
 pub use write::whole::{OutputKind, WholeOutput, output_exists, part_of};
 pub use write::{
-    Compression, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions, WriteOrientation, Written,
-    ZarrVersion, write_dataset, write_tree,
+    Compression, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WriteFormat, WriteOptions,
+    WriteOrientation, Written, ZarrVersion, tree_bytes, write_dataset, write_npy, write_tiff,
+    write_tree,
 };

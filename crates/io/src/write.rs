@@ -19,6 +19,7 @@ mod pool;
 pub(crate) mod raw_csr;
 pub(crate) mod rows;
 mod selection;
+mod tif;
 mod units;
 mod verify;
 pub(crate) mod whole;
@@ -33,11 +34,13 @@ use chunks::{ChunkSpec, Chunker};
 use flat::Flat;
 use framefold_core::{Axis, Dataset, Error, MetadataList, Orientation, Result, axes, memory};
 use frames::Frames;
-pub use hdf5::{Tree, TreeNode, Value as TreeValue, write_tree};
+pub use hdf5::{Tree, TreeNode, Value as TreeValue, tree_bytes, write_tree};
+pub use npy::write_npy;
 pub use options::{Compression, WriteFormat, WriteOptions, WriteOrientation, Written, ZarrVersion};
 use pool::{Link, share};
 use selection::Selection;
 use std::path::Path;
+pub use tif::{TiffLabels, TiffStep, write_tiff};
 use units::{Unit, Units};
 
 /// Writes `dataset` to `path`, with corrections applied.
@@ -250,7 +253,7 @@ impl<'d> Job<'d> {
                 file.complete()
             }
             (None, WriteFormat::Npy) => {
-                let header = npy::header(&self.shape(), self.cast.to)?;
+                let header = npy::header(self.cast.to, &self.shape());
                 bytes::write_at(target.file()?, &header, 0, self.path)?;
                 let flat = Flat::new(self, target, header.len() as u64);
                 flat.store(sums, tick)

@@ -5,8 +5,10 @@ use crate::ending::detached;
 use crate::errors::OrRaise;
 use framefold::Error;
 use framefold::core::StoredDType;
-use framefold::io::{OutputKind, Tree, TreeNode, TreeValue, WholeOutput, write_tree};
-use framefold_cli::{TiffLabels, TiffStep};
+use framefold::io::{
+    OutputKind, TiffLabels, TiffStep, Tree, TreeNode, TreeValue, WholeOutput, write_tiff,
+    write_tree,
+};
 use framefold_python_macros::caught;
 use numpy::{PyReadonlyArray1, PyUntypedArray};
 use pyo3::prelude::*;
@@ -82,7 +84,7 @@ impl WholeFile {
         let Some(output) = output.as_ref() else { return Ok(()) };
         detached(py, || {
             let mut out = BufWriter::new(output.file()?);
-            framefold_cli::write_tiff(&mut out, &array, n_channel_axes, &labels)?;
+            write_tiff(&mut out, &array, n_channel_axes, &labels)?;
             out.flush().map_err(|error| Error::io("write the output", error))
         })
         .or_raise(py)

@@ -3,6 +3,7 @@
 //! All of it is a pure function of what a session knows; names of files, of axes and of functions become
 //! texts in scripts, never code.
 
+mod array;
 mod drawing;
 mod opened;
 mod pieces;
@@ -11,7 +12,9 @@ mod script;
 mod shots;
 mod state;
 mod weights;
+mod zarr;
 
+pub use array::{ArrayFormat, Exported};
 pub use drawing::Tables;
 pub use opened::Opened;
 pub use python::Literal;

@@ -4,9 +4,9 @@
 //! [`Extra`]). In buffers of floats entries without data are NaN, in others 0: look at `valid`.
 
 use super::atomic::failed;
-use super::npy;
 use crate::field::Field;
 use framefold::core::NativeArray;
+use framefold::io::write_npy;
 use framefold::{Error, Result};
 use std::io::{Seek, Write};
 use zip::write::SimpleFileOptions;
@@ -55,7 +55,7 @@ fn add<W: Write + Seek>(archive: &mut ZipWriter<W>, name: &str, array: &NativeAr
         // Room for the header included; larger members need the 64-bit fields.
         .large_file(u32::try_from(len_bytes).map_or(true, |len| len > u32::MAX - 65_536));
     archive.start_file(format!("{name}.npy"), options).map_err(zip_failed)?;
-    npy::write(archive, array)
+    write_npy(archive, array)
 }
 
 fn zip_failed(error: ZipError) -> Error {

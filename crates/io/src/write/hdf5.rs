@@ -30,7 +30,7 @@ pub(super) use node::Node;
 pub use node::Value;
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
-pub use tree::{Tree, TreeNode, write_tree};
+pub use tree::{Tree, TreeNode, tree_bytes, write_tree};
 
 /// Where pixels begin.
 pub(super) const FIRST_PIXEL: u64 = 4096;

@@ -130,7 +130,7 @@ impl RowsSink {
         let (opened, header, chunk) = match &entry.layout {
             RowsLayout::Npy => {
                 let file = target.file.as_ref().ok_or_else(wrong)?.try_clone();
-                (file, npy::header(&shape, dtype)?, None)
+                (file, npy::header(dtype, &shape), None)
             }
             RowsLayout::Chunks { file, chunk_bytes } => {
                 let path = target.part.join(file);

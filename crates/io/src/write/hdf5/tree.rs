@@ -5,9 +5,7 @@ use super::node::{Image, Node, Value};
 use super::{FIRST_PIXEL, NOWHERE};
 use crate::write::bytes::write_at;
 use crate::write::whole::WholeOutput;
-use framefold_core::{DType, Error, Result};
-use std::fs::File;
-use std::path::Path;
+use framefold_core::{DType, Error, Result, memory};
 
 /// A group with what is in it, in order.
 #[derive(Clone, Debug, Default)]
@@ -43,16 +41,43 @@ pub enum TreeNode<'a> {
 /// other; `Io`.
 pub fn write_tree(output: &WholeOutput, tree: &Tree<'_>) -> Result<()> {
     let (file, path) = (output.file()?, output.part());
+    write_to(tree, &mut |bytes, offset| write_at(file, bytes, offset, path))
+}
+
+/// The same as the bytes of a file.
+///
+/// # Errors
+/// As [`write_tree`], but for `Io`; `Limit` if there is no memory for it.
+pub fn tree_bytes(tree: &Tree<'_>) -> Result<Vec<u8>> {
+    let mut file: Vec<u8> = Vec::new();
+    write_to(tree, &mut |bytes, offset| {
+        let start = usize::try_from(offset).map_err(|_| Error::limit("the file is too large"))?;
+        let end = start.saturating_add(bytes.len());
+        if file.len() < end {
+            memory::check((end - file.len()) as u64)?;
+            file.resize(end, 0);
+        }
+        let place = file.get_mut(start..end).ok_or_else(|| Error::bug("a file has no end"))?;
+        place.copy_from_slice(bytes);
+        Ok(())
+    })?;
+    Ok(file)
+}
+
+/// Takes bytes for their place in a file.
+type Put<'a> = dyn FnMut(&[u8], u64) -> Result<()> + 'a;
+
+fn write_to(tree: &Tree<'_>, put: &mut Put<'_>) -> Result<()> {
     let mut end = FIRST_PIXEL;
-    let root = group(tree, file, path, &mut end)?;
+    let root = group(tree, put, &mut end)?;
     let mut image = Image::at(end);
     let root = image.append_tree(&root)?;
-    write_at(file, &image.bytes, image.start, path)?;
-    write_at(file, &message::superblock(root, image.end()), 0, path)
+    put(&image.bytes, image.start)?;
+    put(&message::superblock(root, image.end()), 0)
 }
 
 /// Writes the arrays of a group from `end` on, and gives its headers.
-fn group(tree: &Tree<'_>, file: &File, path: &Path, end: &mut u64) -> Result<Node> {
+fn group(tree: &Tree<'_>, put: &mut Put<'_>, end: &mut u64) -> Result<Node> {
     let mut children = Vec::with_capacity(tree.members.len());
     for (name, member) in &tree.members {
         if name.is_empty() || name.contains(['/', '\0']) || name == "." {
@@ -60,7 +85,7 @@ fn group(tree: &Tree<'_>, file: &File, path: &Path, end: &mut u64) -> Result<Nod
                 .with_hint("use a name without '/'"));
         }
         let node = match member {
-            TreeNode::Group(tree) => group(tree, file, path, end)?,
+            TreeNode::Group(tree) => group(tree, put, end)?,
             TreeNode::Array { attributes, shape, dtype, bytes } => {
                 let len = shape.iter().try_fold(dtype.size(), |len, n| len.checked_mul(*n));
                 if len != Some(bytes.len()) {
@@ -70,7 +95,7 @@ fn group(tree: &Tree<'_>, file: &File, path: &Path, end: &mut u64) -> Result<Nod
                     )));
                 }
                 let address = if bytes.is_empty() { NOWHERE } else { *end };
-                write_at(file, bytes, *end, path)?;
+                put(bytes, *end)?;
                 *end = (*end + bytes.len() as u64).next_multiple_of(8);
                 Node::Data {
                     shape: shape.clone(),

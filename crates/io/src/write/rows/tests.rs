@@ -75,7 +75,7 @@ fn expected() -> Vec<u8> {
 fn check(folder: &Path) {
     let npy = std::fs::read(folder.join("x.npy")).unwrap();
     let (header, rows) = npy.split_at(npy.len() - expected().len());
-    assert_eq!(header, npy::header(&[2, NAV / 2, ROW], DType::F32).unwrap());
+    assert_eq!(header, npy::header(DType::F32, &[2, NAV / 2, ROW]));
     assert_eq!(rows, expected());
 
     let shard = std::fs::read(folder.join("x.zarr/two/c/0/0/0")).unwrap();

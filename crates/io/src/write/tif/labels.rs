@@ -9,8 +9,7 @@
 //! ImageJ's steps have no sign, and its origins are in pixels. OME-XML knows units of length; all axes are in
 //! an annotation there, with any unit.
 
-use framefold::core::DType;
-use framefold::{Error, Result};
+use framefold_core::{DType, Error, Result};
 use std::fmt::Write as _;
 use tiff::encoder::Rational;
 
