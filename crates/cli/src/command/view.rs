@@ -23,7 +23,7 @@ pub(crate) fn view(args: ViewArgs) -> Result<u8> {
     let open = move |path: &Path, scan: &ScanChoice| open(&data, &files, path, scan);
     let opener = Files::try_new(named, serve.root.as_deref(), open)?;
     let options = HostOptions {
-        viewer: ViewerOptions { budget: serve.budget },
+        viewer: ViewerOptions { budget: serve.budget, ..ViewerOptions::default() },
         colormaps: colours::colormaps(),
         exporter: None,
         state,
