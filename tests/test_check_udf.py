@@ -272,10 +272,14 @@ class Brightest(ff.UDF):
     def postprocess(self):
         self.results.most += 1
 
+    # Loops, as NumPy's functions of whole arrays take much longer to be compiled.
     @ff.compiled
     def merge(self, dest, src):
-        dest.sum = src.sum
-        dest.most = np.maximum(dest.most, src.most)
+        for n in range(src.sum.shape[0]):
+            dest.sum[n] = src.sum[n]
+        for y in range(src.most.shape[0]):
+            for x in range(src.most.shape[1]):
+                dest.most[y, x] = max(dest.most[y, x], src.most[y, x])
 
 
 class Replaces(Brightest):

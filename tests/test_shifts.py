@@ -68,10 +68,10 @@ def moved_mask(mask, shift):
 def moved_by_pixels(mask, shift):
     """The same for whole pixels, without any interpolation."""
     moved = np.zeros(mask.shape, dtype=np.result_type(mask, np.int64))
-    for cell in np.ndindex(*mask.shape):
-        pixel = tuple(np.add(cell, shift))
-        if all(0 <= at < n for at, n in zip(pixel, mask.shape, strict=True)):
-            moved[pixel] = mask[cell]
+    cells = np.indices(mask.shape).reshape(mask.ndim, -1)
+    pixels = cells + np.reshape(shift, (-1, 1))
+    inside = ((pixels >= 0) & (pixels < np.reshape(mask.shape, (-1, 1)))).all(axis=0)
+    moved[tuple(pixels[:, inside])] = mask[tuple(cells[:, inside])]
     return moved
 
 
