@@ -11,7 +11,7 @@ import sysconfig
 import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from pathlib import PurePath
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
@@ -181,7 +181,7 @@ def names_in(code: CodeType) -> set[str]:
     return names
 
 
-def globals_in(code: CodeType) -> set[str]:
+def globals_in(code: CodeType) -> frozenset[str]:
     """The names of globals alone: a parameter of that name is something else."""
     return _arguments(code, GLOBAL)
 
@@ -195,12 +195,14 @@ def _imports_in(code: CodeType) -> list[str]:
     return sorted(_arguments(code, ("IMPORT_NAME",)))
 
 
-def _arguments(code: CodeType, instructions: tuple[str, ...]) -> set[str]:
+# The code of a function is looked through for each run, and for each change of its parameters.
+@lru_cache(4096)
+def _arguments(code: CodeType, instructions: tuple[str, ...]) -> frozenset[str]:
     names = {each.argval for each in dis.get_instructions(code) if each.opname in instructions}
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             names |= _arguments(constant, instructions)
-    return names
+    return frozenset(names)
 
 
 #: Where the modules of libraries are.
