@@ -275,10 +275,12 @@ test-wheel: $(TOOLS)
 			'import sysconfig; print(sysconfig.get_path("purelib"))')/tools.pth"
 
 # Several at a time, as many tests wait; each looks at its own processes, files and memory alone.
+# What is wrong with stubs, which one core looks for meanwhile, is said before the tests and counts after.
 .PHONY: test-python
 test-python: test-wheel
-	$(TEST_PYTHON) -m mypy.stubtest framefold._engine
-	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests
+	$(TEST_PYTHON) -m mypy.stubtest framefold._engine & stubs=$$!; \
+	$(TEST_PYTHON) -m pytest -n $(WORKERS) --dist worksteal --durations=30 tests; \
+	wait $$stubs
 	cd target && $(TEST_PYTHON) -m pytest -p no:cacheprovider --doctest-modules --pyargs framefold
 
 # Warnings of Sphinx, links that lead nowhere and public names without an entry are errors.
