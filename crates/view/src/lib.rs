@@ -19,6 +19,7 @@ pub mod serve;
 mod session;
 mod shapes;
 mod viewer;
+mod watch;
 
 pub use description::{AxisDescription, Description, OwnFunction};
 pub use guesses::{ComGuess, DiskGuess};
@@ -34,3 +35,4 @@ pub use query::{
 pub use session::{MAX_BINARY, MAX_TEXT, Message, Precision, Session, encode};
 pub use shapes::{Shape, Sign, Signed};
 pub use viewer::{Viewer, ViewerOptions, Wish};
+pub use watch::{Background, BackgroundState};

@@ -8,15 +8,20 @@ use crate::compute::pace::Pace;
 use crate::compute::pattern::PatternKey;
 use crate::compute::raw::Raw;
 use crate::compute::scan::ScanKey;
-use crate::compute::{guess, pattern, scan};
+use crate::compute::store::Store;
+use crate::compute::{background, guess, pattern, scan};
 use crate::own::Own;
+use crate::watch::Watched;
 use crate::{
-    AxisDescription, ComGuess, Description, DiskGuess, PatternQuery, Picture, Query, ScanQuery,
+    AxisDescription, Background, BackgroundState, ComGuess, Description, DiskGuess, PatternQuery,
+    Picture, Query, ScanQuery,
 };
-use framefold::core::{Axis, AxisKind, memory};
-use framefold::{Cancel, Dataset, Error, Result};
+use framefold::core::{Axis, AxisKind, guarded, memory};
+use framefold::{Cancel, Dataset, Error, ErrorKind, Result};
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// How much a viewer may use, and what it is given.
 #[derive(Clone, Default)]
@@ -24,6 +29,9 @@ pub struct ViewerOptions {
     /// How many bytes of what passes leave may stay in memory; by default a quarter of the memory of this
     /// machine, at most 4 GiB.
     pub budget: Option<u64>,
+    /// How long one may wait for a picture while the pointer moves; 80 ms by default. Previews are as fine as this
+    /// allows, and what can be computed exactly in a little less needs none.
+    pub patience: Option<Duration>,
     /// Functions of the session.
     pub own: Option<Arc<dyn Own>>,
 }
@@ -31,7 +39,11 @@ pub struct ViewerOptions {
 impl fmt::Debug for ViewerOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let own = self.own.as_ref().map(|own| own.describe());
-        f.debug_struct("ViewerOptions").field("budget", &self.budget).field("own", &own).finish()
+        f.debug_struct("ViewerOptions")
+            .field("budget", &self.budget)
+            .field("patience", &self.patience)
+            .field("own", &own)
+            .finish()
     }
 }
 
@@ -48,6 +60,8 @@ pub enum Wish {
 #[derive(Debug)]
 pub struct Viewer {
     shared: Arc<Shared>,
+    /// That which works in the background, once it has begun.
+    thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What answers, and work in the background, share.
@@ -58,11 +72,18 @@ pub(crate) struct Shared {
     pub(crate) options: ViewerOptions,
     /// What detectors are drawn on.
     pub(crate) sig: Canvas,
-    pub(crate) gate: Gate,
+    /// How many bytes of what passes leave may stay.
+    pub(crate) budget: u64,
+    pub(crate) gate: Arc<Gate>,
     pub(crate) pace: Pace,
     pub(crate) raws: Kept<ScanKey, Raw>,
     pub(crate) patterns: Kept<PatternKey, Vec<f64>>,
     masks: RwLock<ArrayMasks>,
+    disk: Mutex<Option<DiskGuess>>,
+    store: RwLock<Option<Arc<Store>>>,
+    watched: Watched,
+    /// Ends what goes on in the background.
+    end: Cancel,
 }
 
 /// No more arrays of weights are kept.
@@ -71,6 +92,8 @@ const MOST_MASKS: usize = 64;
 const MOST_LOOKED_AT: usize = 16;
 /// Nor more bytes of them.
 const MOST_MASK_BYTES: usize = 256 << 20;
+/// How long one waits for a picture that follows the pointer.
+const PATIENCE: Duration = Duration::from_millis(80);
 /// The largest budget that is not asked for.
 const LARGEST_BUDGET: u64 = 4 << 30;
 /// A budget where it is not known how much memory there is.
@@ -99,15 +122,23 @@ impl Viewer {
         let shared = Shared {
             name,
             sig,
-            gate: Gate::default(),
-            pace: Pace::new(u64::try_from(frame_bytes).unwrap_or(u64::MAX)),
+            budget,
+            gate: Arc::default(),
+            pace: Pace::new(
+                u64::try_from(frame_bytes).unwrap_or(u64::MAX),
+                options.patience.unwrap_or(PATIENCE),
+            ),
             raws: Kept::new(budget / 16),
             patterns: Kept::new(budget / 16),
             masks: RwLock::default(),
+            disk: Mutex::default(),
+            store: RwLock::default(),
+            watched: Watched::default(),
+            end: Cancel::new(),
             dataset,
             options,
         };
-        Ok(Viewer { shared: Arc::new(shared) })
+        Ok(Viewer { shared: Arc::new(shared), thread: Mutex::default() })
     }
 
     /// What clients have to know.
@@ -189,36 +220,73 @@ impl Viewer {
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<()> {
         cancel.check()?;
-        let _looking = self.shared.gate.look();
         self.shared.forget_if_changed();
-        let mut emit = |picture| {
-            cancel.check()?;
-            emit(picture)
-        };
-        match query {
-            Query::Scan(query) => scan::answer(&self.shared, query, wish, cancel, &mut emit),
-            Query::Pattern(query) => pattern::answer(&self.shared, query, wish, cancel, &mut emit),
+        let answer = self.shared.answer(query, wish, cancel, emit);
+        // Whoever looks once will look again.
+        if answer.is_ok() {
+            self.warm();
+        }
+        answer
+    }
+
+    /// Begins the pass in the background, if it has not begun before: one over all of the data, of which blocks of
+    /// pixels, rings around the bright disk and the statistics of pixels stay in memory, so that answers need not
+    /// read any. Answers begin it by themselves. It rests while they are computed, and ends with the
+    /// viewer. None is needed where all of the data can be read in no time.
+    pub fn warm(&self) {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = self.shared.clone();
+        if thread.is_some() || shared.pace.at_once(shared.dataset.shape().n_frames()) {
+            return;
+        }
+        shared.watched.tell(Background { state: BackgroundState::Working, done: 0.0 });
+        let work = move || shared.work();
+        // Without it, answers are as good, but slower.
+        *thread = std::thread::Builder::new().name("framefold-view".into()).spawn(work).ok();
+    }
+
+    /// How far the pass in the background is.
+    pub fn background(&self) -> Background {
+        self.shared.watched.latest()
+    }
+
+    /// Has `watch` called with each change of [`Viewer::background`], several times a second while it goes on,
+    /// until it returns false. It is called on the thread of that pass, and must not wait.
+    pub fn watch(&self, watch: impl Fn(&Background) -> bool + Send + 'static) {
+        self.shared.watched.add(Box::new(watch));
+    }
+
+    /// Stops the pass in the background, and waits for its end. The viewer still answers.
+    pub fn rest(&self) {
+        self.shared.end.cancel();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // It catches its panics itself.
+            let _ = thread.join();
         }
     }
 }
 
+impl Drop for Viewer {
+    /// Without waiting: what the pass reads with may need what this thread holds.
+    fn drop(&mut self) {
+        self.shared.end.cancel();
+    }
+}
+
 impl Viewer {
-    /// The bright disk of the mean pattern of the whole scan, or of those of its frames that can be read at once.
+    /// The bright disk of the mean pattern of the whole scan, or of those of its frames that can be read at once; the
+    /// centre in quarters of pixels, the radius in halves. Disks and rings around it are exact after the pass in
+    /// the background. Found once.
     ///
     /// # Errors
     /// `Unsupported` if frames have one axis; `InvalidArgument` if no pixel is brighter than others; those of
     /// [`Viewer::answer`].
     pub fn guess_disk(&self, cancel: &Cancel) -> Result<DiskGuess> {
-        if matches!(self.shared.sig.what, Cells::Pixels(1)) {
-            return Err(Error::unsupported("frames with one axis have no bright disk"));
-        }
-        let mut mean = None;
-        let query = Query::Pattern(PatternQuery::default());
-        self.answer(&query, Wish::Fast, cancel, &mut |picture| {
-            mean = Some(picture.values);
-            Ok(())
-        })?;
-        guess::disk(&mean.unwrap_or_default(), self.shared.sig.columns)
+        cancel.check()?;
+        let _looking = self.shared.gate.look();
+        self.shared.forget_if_changed();
+        self.shared.disk(cancel)
     }
 
     /// Rotation, flip and centre of the vectors that a detector sees, from an exact pass, or from what one left.
@@ -242,6 +310,69 @@ impl Viewer {
 }
 
 impl Shared {
+    pub(crate) fn answer(
+        &self,
+        query: &Query,
+        wish: Wish,
+        cancel: &Cancel,
+        emit: &mut dyn FnMut(Picture) -> Result<()>,
+    ) -> Result<()> {
+        let _looking = self.gate.look();
+        let mut emit = |picture| {
+            cancel.check()?;
+            emit(picture)
+        };
+        match query {
+            Query::Scan(query) => scan::answer(self, query, wish, cancel, &mut emit),
+            Query::Pattern(query) => pattern::answer(self, query, wish, cancel, &mut emit),
+        }
+    }
+
+    /// The bright disk, found once.
+    pub(crate) fn disk(&self, cancel: &Cancel) -> Result<DiskGuess> {
+        if matches!(self.sig.what, Cells::Pixels(1)) {
+            return Err(Error::unsupported("frames with one axis have no bright disk"));
+        }
+        let known = *self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let mut mean = None;
+        let query = PatternQuery::default();
+        pattern::answer(self, &query, Wish::Fast, cancel, &mut |picture| {
+            mean = Some(picture.values);
+            Ok(())
+        })?;
+        let DiskGuess { cy, cx, r } = guess::disk(&mean.unwrap_or_default(), self.sig.columns)?;
+        let to = |steps: f64, value: f64| (value * steps).round() / steps;
+        let disk = DiskGuess { cy: to(4.0, cy), cx: to(4.0, cx), r: to(2.0, r).max(0.5) };
+        *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = Some(disk);
+        Ok(disk)
+    }
+
+    /// What the pass in the background has left.
+    pub(crate) fn store(&self) -> Option<Arc<Store>> {
+        self.store.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// What goes on in the background, from its beginning to its end.
+    fn work(&self) {
+        let mut tell = |done| {
+            self.watched.tell(Background { state: BackgroundState::Working, done });
+            Ok(())
+        };
+        let made = guarded(|| background::make(self, &self.end, &mut tell));
+        let (state, done) = match made {
+            Ok(store) => {
+                *self.store.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(store));
+                (BackgroundState::Done, 1.0)
+            }
+            Err(error) if error.kind() == ErrorKind::Cancelled => (BackgroundState::Stopped, 0.0),
+            Err(error) => (BackgroundState::Failed(error.to_string()), 0.0),
+        };
+        self.watched.tell(Background { state, done });
+    }
+
     /// Whether the files are still those that were opened, by their sizes and times.
     fn is_unchanged(&self) -> bool {
         let files = self.dataset.opened().iter().zip(self.dataset.stamps());
@@ -264,6 +395,8 @@ impl Shared {
         if !self.is_unchanged() {
             self.raws.clear();
             self.patterns.clear();
+            *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.store.write().unwrap_or_else(PoisonError::into_inner) = None;
         }
     }
 

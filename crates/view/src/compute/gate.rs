@@ -2,7 +2,7 @@
 
 use framefold::{Cancel, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long a cancelled one waits at most.
 const POLL: Duration = Duration::from_millis(10);
@@ -50,12 +50,13 @@ impl Gate {
         Ok(Passing(self))
     }
 
-    /// Returns when no answer is being computed.
+    /// Returns when no answer is being computed, and after `most` in any case.
     ///
     /// # Errors
     /// `Cancelled`.
-    pub(crate) fn quiet(&self, cancel: &Cancel) -> Result<()> {
-        self.wait(cancel, |state| state.looking == 0).map(drop)
+    pub(crate) fn quiet(&self, cancel: &Cancel, most: Duration) -> Result<()> {
+        let start = Instant::now();
+        self.wait(cancel, |state| state.looking == 0 || start.elapsed() >= most).map(drop)
     }
 
     fn wait(

@@ -4,10 +4,8 @@ use super::grid::{Grid, Stride};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What can be done in this time is a preview.
-const PREVIEW: Duration = Duration::from_millis(80);
-/// What can be done in this time needs no preview.
-const AT_ONCE: Duration = Duration::from_millis(60);
+/// What takes no more of the time for a preview needs none.
+const AT_ONCE: f64 = 0.75;
 /// Bytes in a second, of frames that lie apart, before anything was read: a slow disk.
 const APART: f64 = 0.4e9;
 /// The same of frames that follow each other.
@@ -20,6 +18,7 @@ const SHORTEST: f64 = 1e-3;
 pub(crate) struct Pace {
     apart: Mutex<f64>,
     together: Mutex<f64>,
+    patience: Duration,
 }
 
 /// How frames are read.
@@ -33,9 +32,10 @@ pub(crate) enum Read {
 
 impl Pace {
     /// For frames of so many bytes.
-    pub(crate) fn new(frame_bytes: u64) -> Self {
+    pub(crate) fn new(frame_bytes: u64, patience: Duration) -> Self {
         let bytes = frame_bytes.max(1) as f64;
-        Pace { apart: Mutex::new(bytes / APART), together: Mutex::new(bytes / TOGETHER) }
+        let (apart, together) = (Mutex::new(bytes / APART), Mutex::new(bytes / TOGETHER));
+        Pace { apart, together, patience }
     }
 
     fn of(&self, read: Read) -> &Mutex<f64> {
@@ -64,7 +64,7 @@ impl Pace {
 
     /// Whether so many frames need no preview.
     pub(crate) fn at_once(&self, n_frames: usize) -> bool {
-        self.expected(Read::Together, n_frames) <= AT_ONCE
+        self.expected(Read::Together, n_frames) <= self.patience.mul_f64(AT_ONCE)
     }
 
     /// The finest stride whose frames can be read for a preview of a grid.
@@ -82,7 +82,7 @@ impl Pace {
 
     fn stride_where(&self, grid: &Grid, n: impl Fn(Stride) -> usize) -> Stride {
         let mut stride = Stride::ONE;
-        while n(stride) > 1 && self.expected(Read::Apart, n(stride)) > PREVIEW {
+        while n(stride) > 1 && self.expected(Read::Apart, n(stride)) > self.patience {
             stride = match grid.rows {
                 1 => Stride { rows: 1, columns: stride.columns * 2 },
                 _ => Stride { rows: stride.rows * 2, columns: stride.columns * 2 },

@@ -74,15 +74,21 @@ pub(crate) fn answer(
     if let Some(values) = shared.patterns.get(&key) {
         return emit(asked.picture(&values, State::Exact, "exact".into(), 1.0)?);
     }
+    if asked.roi.is_none()
+        && let Some(values) = shared.store().and_then(|store| store.pattern(what))
+    {
+        return emit(asked.picture(&values, State::Exact, "exact".into(), 1.0)?);
+    }
     let n_frames = asked.n_frames();
-    let at_once = shared.pace.at_once(n_frames);
+    // A frame is never in parts.
+    let at_once = n_frames <= 1 || shared.pace.at_once(n_frames);
     if !at_once {
         asked.preview(cancel, emit)?;
         if wish == Wish::Fast {
             return Ok(());
         }
     }
-    let values = Arc::new(asked.exact(cancel, emit)?);
+    let values = Arc::new(asked.exact(at_once, cancel, emit)?);
     let len_bytes = (values.len() * size_of::<f64>()) as u64;
     shared.patterns.put(key, values.clone(), len_bytes);
     emit(asked.picture(&values, State::Exact, "exact".into(), 1.0)?)
@@ -118,15 +124,13 @@ impl Asked<'_> {
 
     fn exact(
         &self,
+        at_once: bool,
         cancel: &Cancel,
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<Vec<f64>> {
         let n_frames = self.n_frames();
         // A frame or two need not wait for a pass over the whole scan.
-        let _pass = match self.shared.pace.at_once(n_frames) {
-            true => None,
-            false => Some(self.shared.gate.pass(cancel)?),
-        };
+        let _pass = if at_once { None } else { Some(self.shared.gate.pass(cancel)?) };
         let start = Instant::now();
         let roi = self.roi.clone();
         let results =

@@ -32,10 +32,12 @@ pub(crate) trait Total:
     /// Rounded once.
     fn value(self) -> f64;
     fn times(self, factor: i64) -> Self;
+    /// As an integer of 64 bits, if it is one.
+    fn whole(self) -> Option<i64>;
 }
 
 macro_rules! total {
-    ($type:ty) => {
+    ($type:ty, |$total:ident| $to_whole:expr) => {
         impl Total for $type {
             #[inline(always)]
             fn value(self) -> f64 {
@@ -46,12 +48,18 @@ macro_rules! total {
             fn times(self, factor: i64) -> Self {
                 self * factor as $type
             }
+
+            #[inline(always)]
+            fn whole(self) -> Option<i64> {
+                let $total = self;
+                $to_whole
+            }
         }
     };
 }
-total!(i64);
-total!(i128);
-total!(f64);
+total!(i64, |total| Some(total));
+total!(i128, |total| i64::try_from(total).ok());
+total!(f64, |_total| None);
 
 macro_rules! pixel {
     ($variant:ident $type:ty, $block:ty, $total:ty, $most:expr, |$pixel:ident| $to_block:expr, $to_value:expr, $nan:expr) => {

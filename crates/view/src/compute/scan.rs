@@ -78,8 +78,23 @@ pub(crate) fn answer(
     if let Some(raw) = shared.raws.get(&key) {
         return emit(asked.picture(&raw, Quality::exact())?);
     }
+    let mut shown = false;
+    if let Some(store) = shared.store()
+        && let Some(seen) = store.seen(what, &asked.runs, &grid)?
+    {
+        let label = seen.label;
+        if seen.exact {
+            return emit(asked.picture(&seen.raw, Quality::exact())?);
+        }
+        let quality = Quality { state: State::Binned, label, progress: 1.0 };
+        emit(asked.picture(&seen.raw, quality)?)?;
+        if wish == Wish::Fast {
+            return Ok(());
+        }
+        shown = true;
+    }
     let at_once = shared.pace.at_once(grid.len());
-    if !at_once && asked.preview(cancel, emit)? {
+    if !at_once && !shown && asked.preview(cancel, emit)? {
         return Ok(());
     }
     if wish == Wish::Fast && !at_once {

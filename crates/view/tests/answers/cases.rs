@@ -47,6 +47,22 @@ pub fn double(values: &TypedVec) -> Vec<f64> {
 /// A data set of counts, or of numbers of the whole range of their type that sums of a few thousand
 /// still hold in double precision.
 pub fn case(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
+    case_with(seed, dtype, nav, sig, ViewerOptions::default())
+}
+
+/// The same, where nobody waits for anything: each answer begins with a preview.
+pub fn impatient(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
+    let patience = Some(std::time::Duration::ZERO);
+    case_with(seed, dtype, nav, sig, ViewerOptions { patience, ..Default::default() })
+}
+
+pub fn case_with(
+    seed: u64,
+    dtype: DType,
+    nav: &[usize],
+    sig: &[usize],
+    options: ViewerOptions,
+) -> Case {
     let mut random = Random::new(seed);
     let n_frames: usize = nav.iter().product();
     let len: usize = sig.iter().product();
@@ -68,9 +84,9 @@ pub fn case(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
     let mut frames: Vec<Option<Vec<f64>>> =
         (0..n_frames).map(|i| there(i).then(|| all[i * len..(i + 1) * len].to_vec())).collect();
     let format = if seed % 5 == 1 { ArrayFormat::Csr } else { ArrayFormat::Dense };
-    let options = MemoryOptions { lends: seed % 2 == 0, gap: 0, presence, format };
+    let of_memory = MemoryOptions { lends: seed % 2 == 0, gap: 0, presence, format };
     let array = NativeArray::try_new(&[&[n_frames], sig].concat(), values).unwrap();
-    let source = Arc::new(MemorySource::try_new(array, options).unwrap());
+    let source = Arc::new(MemorySource::try_new(array, of_memory).unwrap());
     let mut dataset = Dataset::try_new(source, Some(nav), 0).unwrap();
     if seed % 7 == 2 && sig.len() == 2 && sig.iter().all(|&n| n > 2) {
         // One bad pixel, the mean of its neighbours.
@@ -91,7 +107,7 @@ pub fn case(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
         }
     }
     let (rows, columns) = if sig.len() == 1 { (1, sig[0]) } else { (sig[0], sig[1]) };
-    let viewer = Viewer::try_new("case".into(), dataset, ViewerOptions::default()).unwrap();
+    let viewer = Viewer::try_new("case".into(), dataset, options).unwrap();
     Case {
         viewer,
         data: Data { rows, columns, frames },

@@ -1,6 +1,8 @@
 //! Answers against an oracle that shares no code with what it checks.
 
+mod background;
 mod cases;
 mod exact;
 mod hostile;
 mod oracle;
+mod preview;

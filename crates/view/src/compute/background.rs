@@ -1,0 +1,149 @@
+//! One pass over all of the data while nobody waits, so that answers need not read any.
+
+use super::binning::Binning;
+use super::cube::Cube;
+use super::detect::{Detect, What};
+use super::detector::Weights;
+use super::gather::{Gather, Layout};
+use super::grid::{Grid, Stride};
+use super::pass;
+use super::pattern;
+use super::plane::Plane;
+use super::raw::Raw;
+use super::runs::Runs;
+use super::store::Store;
+use crate::viewer::Shared;
+use framefold::core::{DType, Udf, memory};
+use framefold::kernels::{Max, StdDev};
+use framefold::{Cancel, Result};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What of the budget cubes of blocks may take.
+const BLOCKS_SHARE: u64 = 2;
+/// What of it those of rings may take.
+const RINGS_SHARE: u64 = 8;
+/// What of it statistics of pixels may take while the pass goes on.
+const STATISTICS_SHARE: u64 = 4;
+/// Bytes that can be read in the time of an answer: half of the planes of a cube are not to take more,
+/// unless blocks are this large anyway.
+const QUICK_BYTES: u64 = 128 << 20;
+const USUAL_BLOCK: usize = 8;
+/// Bytes of a pixel that statistics take, on each thread, in each result that waits, and merged.
+const STATISTICS_BYTES: u64 = 32;
+
+/// Makes a store, telling how far it is.
+///
+/// # Errors
+/// Those of reading; `Cancelled`; `Limit` if there is no memory for anything.
+pub(crate) fn make(
+    shared: &Shared,
+    cancel: &Cancel,
+    progress: &mut dyn FnMut(f64) -> Result<()>,
+) -> Result<Store> {
+    let dataset = &shared.dataset;
+    let (rows, columns, dtype) = (shared.sig.rows, shared.sig.columns, dataset.pixel_dtype());
+    let n_positions = dataset.shape().n_frames();
+    let mut binnings = Vec::new();
+    if let Some(block) = block_size(shared.budget, dtype, n_positions, rows, columns) {
+        let binning = Binning::blocks(rows, columns, block)?;
+        binnings.push((binning, shared.budget / BLOCKS_SHARE));
+    }
+    if rows > 1
+        && let Ok(disk) = shared.disk(cancel)
+        && let Some(width) = ring_width(shared.budget, n_positions, rows, columns)
+    {
+        let binning = Binning::rings(rows, columns, [disk.cy, disk.cx], width)?;
+        binnings.push((binning, shared.budget / RINGS_SHARE));
+    }
+    cancel.check()?;
+    let layouts =
+        binnings.iter().map(|(binning, _)| Layout::try_new(binning, columns).map(Arc::new));
+    let layouts = layouts.collect::<Result<Vec<_>>>()?;
+    let cubes = binnings
+        .into_iter()
+        .map(|(binning, most)| Cube::try_new(binning, dtype, n_positions, most));
+    let cubes = cubes.map(|cube| cube.map(Some)).collect::<Result<Vec<_>>>()?;
+    let cubes = Arc::new(Mutex::new(cubes));
+    let gather = Gather {
+        cubes: cubes.clone(),
+        binnings: layouts,
+        gate: shared.gate.clone(),
+        cancel: cancel.clone(),
+    };
+    let all = Weights { rows, columns, values: memory::filled(1.0, rows * columns)? };
+    let runs = Arc::new(Runs::try_new(all)?);
+    let mut udfs: Vec<Arc<dyn Udf>> =
+        vec![Arc::new(Detect { what: What::Moments, runs }), Arc::new(gather)];
+    if has_room_for_statistics(shared.budget, rows * columns) {
+        udfs.push(Arc::new(StdDev { dtype: Some(DType::F64) }));
+        udfs.push(Arc::new(Max));
+    }
+    let results = pass::run(dataset, udfs, None, cancel, &mut |_, part| progress(part))?;
+    let grid = Grid { first: 0, rows: 1, columns: n_positions, n_all: n_positions, n_axes: 1 };
+    let raw = Raw::of_run(&results, &grid, Stride::ONE)?;
+    let whole = memory::collected(raw.values.as_chunks::<3>().0.iter().copied())?;
+    let mut patterns = Vec::new();
+    if results.valid.iter().any(|&valid| valid) {
+        for (udf, name, what) in [
+            (2, "sum", pattern::What::Sum),
+            (2, "mean", pattern::What::Mean),
+            (2, "std", pattern::What::Std),
+            (3, "intensity", pattern::What::Max),
+        ] {
+            let buffer = results.udfs.get(udf).and_then(|udf| udf.get(name));
+            if let Some(framefold::core::Array::Native(array)) = buffer.map(|b| &b.array) {
+                patterns.push((what, Arc::new(pattern::in_double(array)?)));
+            }
+        }
+    }
+    let cubes = std::mem::take(&mut *cubes.lock().unwrap_or_else(PoisonError::into_inner));
+    let missing = gaps(&dataset.positions_with_data(), n_positions);
+    Ok(Store { whole, cubes: cubes.into_iter().flatten().collect(), patterns, missing })
+}
+
+/// What lies between ranges.
+fn gaps(there: &[std::ops::Range<usize>], end: usize) -> Vec<std::ops::Range<usize>> {
+    let ends = std::iter::once(0).chain(there.iter().map(|range| range.end));
+    let starts = there.iter().map(|range| range.start).chain(std::iter::once(end));
+    ends.zip(starts).map(|(from, to)| from..to).filter(|gap| !gap.is_empty()).collect()
+}
+
+/// The finest blocks whose sums fit the budget, and can be added up in the time of an answer.
+fn block_size(
+    budget: u64,
+    dtype: DType,
+    n_positions: usize,
+    rows: usize,
+    columns: usize,
+) -> Option<[usize; 2]> {
+    let bytes = |edge: usize| {
+        let by = edge.min(rows);
+        let n_cells = rows.div_ceil(by).saturating_mul(columns.div_ceil(edge));
+        let size = Plane::most_bytes(dtype, by.saturating_mul(edge));
+        let bytes = n_cells.saturating_mul(n_positions).saturating_mul(size);
+        (u64::try_from(bytes).unwrap_or(u64::MAX), u64::try_from(size).unwrap_or(1))
+    };
+    let edges = std::iter::successors(Some(1usize), |edge| edge.checked_mul(2));
+    let edge = edges.take_while(|&edge| edge < 2 * rows.max(columns)).find(|&edge| {
+        let (bytes, size) = bytes(edge);
+        // Most planes are dark, and take 2 bytes.
+        let half = bytes / size * size.min(2) / 2;
+        bytes <= budget / BLOCKS_SHARE && (edge >= USUAL_BLOCK || half <= QUICK_BYTES)
+    })?;
+    Some([edge.min(rows), edge.min(columns)])
+}
+
+/// The width of rings, if their sums fit the budget.
+fn ring_width(budget: u64, n_positions: usize, rows: usize, columns: usize) -> Option<f64> {
+    let longest = (rows as f64).hypot(columns as f64) + 2.0;
+    // Sums up to a ring are large.
+    let bytes = |width: f64| longest / width * n_positions as f64 * 4.0;
+    [0.5, 1.0, 2.0].into_iter().find(|&width| bytes(width) <= (budget / RINGS_SHARE) as f64)
+}
+
+fn has_room_for_statistics(budget: u64, n_pixels: usize) -> bool {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let copies = u64::try_from(2 * threads + 4).unwrap_or(u64::MAX);
+    let bytes = u64::try_from(n_pixels).unwrap_or(u64::MAX).saturating_mul(STATISTICS_BYTES);
+    bytes.saturating_mul(copies) <= budget / STATISTICS_SHARE
+}

@@ -1,0 +1,276 @@
+//! Sums of cells of pixels for each position of the scan, cell by cell, and detectors made of them.
+
+use super::binning::Binning;
+use super::plane::Plane;
+use super::runs::Runs;
+use framefold::core::{DType, memory};
+use framefold::{Error, Result};
+use framefold_simd::{Simd, run};
+use std::ops::Range;
+
+/// For each cell of a binning, the sums of its pixels; or, of rings, those of all up to it.
+#[derive(Debug)]
+pub(crate) struct Cube {
+    pub(crate) binning: Binning,
+    planes: Vec<Plane>,
+    /// Whether planes hold sums of all cells up to theirs.
+    running: bool,
+    len_bytes: u64,
+    most_bytes: u64,
+    /// The largest magnitude in it.
+    largest: i64,
+    integers: bool,
+}
+
+/// How a detector is made of cells.
+#[derive(Debug)]
+pub(crate) struct Recipe {
+    /// What the whole frame counts.
+    pub(crate) base: f64,
+    /// What a plane counts: for the sum, and for the moments along rows and columns.
+    planes: Vec<(usize, [f64; 3])>,
+    /// How far the weights of pixels are from what their cells count, squared and added up.
+    pub(crate) residual: f64,
+}
+
+/// Positions that are summed at a time: sums stay in the cache.
+const POSITIONS: usize = 2048;
+/// Fewer sums are not worth a thread.
+const SMALLEST_SHARE: usize = 1 << 20;
+
+impl Cube {
+    /// For `n_positions`, in `most_bytes` at most.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub(crate) fn try_new(
+        binning: Binning,
+        dtype: DType,
+        n_positions: usize,
+        most_bytes: u64,
+    ) -> Result<Self> {
+        let running = binning.block.is_none();
+        let planes = (0..binning.n_cells()).map(|_| Plane::try_new(dtype, n_positions));
+        let planes = planes.collect::<Result<Vec<_>>>()?;
+        let bytes = planes.iter().map(|plane| plane.len() * plane.size()).sum::<usize>();
+        Ok(Cube {
+            binning,
+            planes,
+            running,
+            len_bytes: u64::try_from(bytes).unwrap_or(u64::MAX),
+            most_bytes,
+            largest: 0,
+            integers: !dtype.is_float(),
+        })
+    }
+
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
+    /// Puts the sums of `n` positions from `first` on: those of each cell after one another.
+    ///
+    /// # Errors
+    /// `Limit` if they would take more memory than there may be.
+    pub(crate) fn put(&mut self, first: usize, n: usize, sums: &[i64]) -> Result<()> {
+        for (plane, values) in self.planes.iter_mut().zip(sums.chunks_exact(n.max(1))) {
+            let (least, most) = values.iter().fold((0, 0), |(a, b), &v| (v.min(a), v.max(b)));
+            self.len_bytes = self.len_bytes.saturating_add(plane.growth(least, most));
+            if self.len_bytes > self.most_bytes {
+                return Err(Error::limit(format!(
+                    "sums of cells take more than the {} bytes that there may be",
+                    self.most_bytes
+                )));
+            }
+            plane.put(first, values)?;
+            self.largest = self.largest.max(most).max(least.saturating_neg());
+        }
+        Ok(())
+    }
+
+    /// The same of floating-point numbers, which are rounded.
+    pub(crate) fn put_floats(&mut self, first: usize, n: usize, sums: &[f64]) {
+        for (plane, values) in self.planes.iter_mut().zip(sums.chunks_exact(n.max(1))) {
+            plane.put_floats(first, values);
+        }
+    }
+
+    /// How to make a detector of cells; with its moments, if they are wanted.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub(crate) fn recipe(&self, runs: &Runs, moments: bool) -> Result<Recipe> {
+        let n = self.binning.n_cells();
+        let mut sums: Vec<f64> = memory::zeros(n)?;
+        let mut squares: Vec<f64> = memory::zeros(n)?;
+        for (&cell, &weight) in self.binning.of_pixel.iter().zip(&runs.weights) {
+            let weight = f64::from(weight);
+            sums[cell as usize] += weight;
+            squares[cell as usize] += weight * weight;
+        }
+        let sizes = self.binning.sizes.iter().map(|&size| f64::from(size.max(1)));
+        let means: Vec<f64> =
+            sums.iter().zip(sizes.clone()).map(|(sum, size)| sum / size).collect();
+        let spread = squares.iter().zip(&sums).zip(&means);
+        let residual: f64 =
+            spread.map(|((square, sum), mean)| (square - sum * mean).max(0.0)).sum();
+        // Where most cells count alike, it is less work to take the others away from all.
+        let alike = |value: f64| means.iter().filter(|mean| **mean == value).count();
+        let base = if alike(1.0) > alike(0.0) { 1.0 } else { 0.0 };
+        let mut of_cells: Vec<[f64; 3]> =
+            means.iter().map(|mean| [mean - base, 0.0, 0.0]).collect();
+        if moments {
+            let columns = runs.columns.max(1);
+            let pixels = self.binning.of_pixel.iter().zip(&runs.weights).enumerate();
+            for (pixel, (&cell, &weight)) in pixels {
+                let weight = f64::from(weight) - base;
+                of_cells[cell as usize][1] += weight * (pixel / columns) as f64;
+                of_cells[cell as usize][2] += weight * (pixel % columns) as f64;
+            }
+            for (factors, size) in of_cells.iter_mut().zip(sizes) {
+                factors[1] /= size;
+                factors[2] /= size;
+            }
+        }
+        if self.running {
+            // The sum of a ring is what there is up to it, less what there is up to the one before.
+            for cell in 0..n.saturating_sub(1) {
+                let next = of_cells[cell + 1];
+                of_cells[cell].iter_mut().zip(next).for_each(|(factor, next)| *factor -= next);
+            }
+        }
+        let planes = of_cells.into_iter().enumerate().filter(|(_, factors)| *factors != [0.0; 3]);
+        Ok(Recipe { base, planes: planes.collect(), residual })
+    }
+
+    /// Whether a detector made this way is exact.
+    pub(crate) fn is_exact(&self, recipe: &Recipe, moments: bool) -> bool {
+        let whole = |factor: f64| factor.fract() == 0.0 && factor.abs() <= f64::from(1 << 20);
+        let all = recipe.planes.iter().all(|(_, factors)| whole(factors[0]));
+        if moments {
+            // Where in its cell a pixel lies is not known.
+            return recipe.planes.is_empty();
+        }
+        let of_all = i128::from(self.largest) * (recipe.planes.len() as i128) * (1 << 20);
+        recipe.residual == 0.0
+            && (recipe.planes.is_empty() || (self.integers && all && of_all < 1 << 62))
+    }
+
+    /// What a detector sees at `positions`: the sum, or all three moments. `whole` are those of whole
+    /// frames at all positions.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub(crate) fn seen(
+        &self,
+        recipe: &Recipe,
+        width: usize,
+        positions: Range<usize>,
+        whole: &[[f64; 3]],
+    ) -> Result<Vec<f64>> {
+        let mut seen: Vec<f64> = memory::zeros(positions.len().saturating_mul(width))?;
+        let work = positions.len().saturating_mul(recipe.planes.len());
+        let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let n_threads = cores.min(work / SMALLEST_SHARE).max(1);
+        let share = positions.len().div_ceil(n_threads).next_multiple_of(POSITIONS).max(1);
+        let exact = width == 1 && self.is_exact(recipe, false);
+        let part = |number: usize, seen: &mut [f64]| {
+            let first = positions.start + number * share;
+            for (number, seen) in seen.chunks_mut(POSITIONS * width).enumerate() {
+                let first = first + number * POSITIONS;
+                let here = first..first + seen.len() / width;
+                match exact {
+                    true => run!(Simd::best(), self.see_whole(recipe, here, whole, seen)),
+                    false => run!(Simd::best(), self.see(recipe, width, here, whole, seen)),
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            let mut parts = seen.chunks_mut(share * width).enumerate();
+            let own = parts.next();
+            for (number, seen) in parts {
+                let part = &part;
+                scope.spawn(move || part(number, seen));
+            }
+            if let Some((number, seen)) = own {
+                part(number, seen);
+            }
+        });
+        Ok(seen)
+    }
+
+    /// In integers.
+    #[inline(always)]
+    fn see_whole(
+        &self,
+        recipe: &Recipe,
+        positions: Range<usize>,
+        whole: &[[f64; 3]],
+        seen: &mut [f64],
+    ) {
+        let mut sums = [0i64; POSITIONS];
+        let sums = &mut sums[..positions.len()];
+        let (mut plus, mut minus) = ([0u32; POSITIONS], [0u32; POSITIONS]);
+        // Narrow numbers in narrow sums, of no more planes than those hold.
+        let mut n_narrow = 0;
+        for (plane, factors) in &recipe.planes {
+            match (&self.planes[*plane], factors[0]) {
+                (Plane::U16(values), 1.0) => add_narrow(&values[positions.clone()], &mut plus),
+                (Plane::U16(values), -1.0) => add_narrow(&values[positions.clone()], &mut minus),
+                (plane, factor) => {
+                    plane.add_whole(positions.clone(), factor as i64, sums);
+                    continue;
+                }
+            }
+            n_narrow += 1;
+            if n_narrow == 1 << 16 {
+                n_narrow = 0;
+                flush(sums, &mut plus, &mut minus);
+            }
+        }
+        flush(sums, &mut plus, &mut minus);
+        let whole = &whole[positions];
+        for ((seen, &sum), whole) in seen.iter_mut().zip(&*sums).zip(whole) {
+            *seen = sum as f64 + if recipe.base == 0.0 { 0.0 } else { recipe.base * whole[0] };
+        }
+    }
+
+    /// In double precision.
+    #[inline(always)]
+    fn see(
+        &self,
+        recipe: &Recipe,
+        width: usize,
+        positions: Range<usize>,
+        whole: &[[f64; 3]],
+        seen: &mut [f64],
+    ) {
+        let mut sums = [0.0f64; POSITIONS];
+        let sums = &mut sums[..positions.len()];
+        for moment in 0..width.min(3) {
+            sums.fill(0.0);
+            for (plane, factors) in &recipe.planes {
+                self.planes[*plane].add_times(positions.clone(), factors[moment], sums);
+            }
+            let whole = &whole[positions.clone()];
+            for ((seen, sum), whole) in seen.chunks_exact_mut(width).zip(&*sums).zip(whole) {
+                let base = if recipe.base == 0.0 { 0.0 } else { recipe.base * whole[moment] };
+                seen[moment] = sum + base;
+            }
+        }
+    }
+}
+
+#[inline(always)]
+fn add_narrow(values: &[u16], sums: &mut [u32]) {
+    for (sum, &value) in sums.iter_mut().zip(values) {
+        *sum += u32::from(value);
+    }
+}
+
+#[inline(always)]
+fn flush(sums: &mut [i64], plus: &mut [u32], minus: &mut [u32]) {
+    for ((sum, plus), minus) in sums.iter_mut().zip(plus).zip(minus) {
+        *sum += i64::from(std::mem::take(plus)) - i64::from(std::mem::take(minus));
+    }
+}
