@@ -5,9 +5,10 @@ mod opener;
 mod pool;
 
 pub use files::Files;
-pub use opener::{Entry, EntryKind, ExportedFile, Exporter, Listing, Loaded, Opener, ScanChoice};
+pub use opener::{Entry, EntryKind, Listing, Loaded, Opener, ScanChoice};
 pub(crate) use pool::{Class, Pool};
 
+use crate::export::Opened;
 use crate::{Viewer, ViewerOptions};
 use framefold::{Error, Result};
 use serde_json::Value;
@@ -33,10 +34,17 @@ pub struct HostOptions {
     pub viewer: ViewerOptions,
     /// What clients colour pictures with, the default first.
     pub colormaps: Vec<Colormap>,
-    /// Who makes files of what is seen.
-    pub exporter: Option<Arc<dyn Exporter>>,
     /// What clients show first: an object that another client has sent with a script.
     pub state: Option<Value>,
+}
+
+/// A data set that is shown.
+#[derive(Debug)]
+pub struct Shown {
+    /// Answers queries.
+    pub viewer: Viewer,
+    /// How a script opens it.
+    pub opened: Opened,
 }
 
 /// What all clients of one viewer share.
@@ -44,9 +52,9 @@ pub struct ViewerHost {
     opener: Box<dyn Opener>,
     options: HostOptions,
     /// What a new client sees: what was opened last.
-    current: Mutex<Arc<Viewer>>,
+    current: Mutex<Arc<Shown>>,
     /// All that some client still looks at.
-    open: Mutex<Vec<(Choice, Weak<Viewer>)>>,
+    open: Mutex<Vec<(Choice, Weak<Shown>)>>,
     pool: Pool,
 }
 
@@ -60,7 +68,7 @@ impl ViewerHost {
     /// Those of opening.
     pub fn try_new(opener: Box<dyn Opener>, options: HostOptions) -> Result<Arc<Self>> {
         let choice = (None, ScanChoice::default());
-        let first = viewer_of(opener.as_ref(), &choice, &options)?;
+        let first = shown(opener.as_ref(), &choice, &options)?;
         Ok(Arc::new(ViewerHost {
             opener,
             options,
@@ -71,7 +79,7 @@ impl ViewerHost {
     }
 
     /// What a new client sees.
-    pub fn current(&self) -> Arc<Viewer> {
+    pub fn current(&self) -> Arc<Shown> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -79,29 +87,29 @@ impl ViewerHost {
     ///
     /// # Errors
     /// Those of opening; `Limit` if clients look at too many data sets.
-    pub fn open(&self, file: Option<&str>, scan: ScanChoice) -> Result<Arc<Viewer>> {
+    pub fn open(&self, file: Option<&str>, scan: ScanChoice) -> Result<Arc<Shown>> {
         let choice = (file.map(str::to_owned), scan);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|(_, viewer)| viewer.strong_count() > 0);
+        open.retain(|(_, shown)| shown.strong_count() > 0);
         let known = open.iter().find(|(known, _)| *known == choice);
-        let known = known.and_then(|(_, viewer)| viewer.upgrade());
+        let known = known.and_then(|(_, shown)| shown.upgrade());
         // A file that was replaced since is opened anew.
-        let known = known.filter(|viewer| viewer.is_unchanged());
-        let viewer = match known {
+        let known = known.filter(|shown| shown.viewer.is_unchanged());
+        let shown = match known {
             Some(known) => known,
             None if open.len() >= MAX_VIEWERS => {
                 return Err(Error::limit(format!("{} data sets are open already", open.len()))
                     .with_hint("close some of the pages that show others"));
             }
             None => {
-                let viewer = viewer_of(self.opener.as_ref(), &choice, &self.options)?;
+                let shown = shown(self.opener.as_ref(), &choice, &self.options)?;
                 open.retain(|(known, _)| *known != choice);
-                open.push((choice, Arc::downgrade(&viewer)));
-                viewer
+                open.push((choice, Arc::downgrade(&shown)));
+                shown
             }
         };
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = viewer.clone();
-        Ok(viewer)
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = shown.clone();
+        Ok(shown)
     }
 
     /// Who opens files.
@@ -119,9 +127,10 @@ impl ViewerHost {
     }
 }
 
-fn viewer_of(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Viewer>> {
-    let Loaded { name, dataset } = opener.open(choice.0.as_deref(), &choice.1)?;
-    Viewer::try_new(name, dataset, options.viewer.clone()).map(Arc::new)
+fn shown(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Shown>> {
+    let Loaded { name, dataset, opened } = opener.open(choice.0.as_deref(), &choice.1)?;
+    let viewer = Viewer::try_new(name, dataset, options.viewer.clone())?;
+    Ok(Arc::new(Shown { viewer, opened }))
 }
 
 impl fmt::Debug for ViewerHost {

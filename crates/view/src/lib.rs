@@ -24,8 +24,8 @@ mod watch;
 pub use description::{AxisDescription, Description, OwnFunction};
 pub use guesses::{ComGuess, DiskGuess};
 pub use host::{
-    Colormap, Entry, EntryKind, ExportedFile, Exporter, Files, HostOptions, Listing, Loaded,
-    Opener, ScanChoice, ViewerHost,
+    Colormap, Entry, EntryKind, Files, HostOptions, Listing, Loaded, Opener, ScanChoice, Shown,
+    ViewerHost,
 };
 pub use own::Own;
 pub use picture::{Picture, State};

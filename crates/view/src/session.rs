@@ -13,8 +13,10 @@
 mod base64;
 mod binary;
 mod encode;
+mod files;
 mod jobs;
 mod line;
+mod npy;
 mod outbox;
 mod reply;
 mod request;
@@ -154,8 +156,8 @@ impl Session {
             return self
                 .tell(reply::error(&error.with_hint("load the page again"), &About::Nothing));
         }
-        let viewer = self.lock().viewer.clone();
-        let said = guarded(|| Ok(reply::hello(&viewer, &self.host, None)));
+        let shown = self.lock().shown.clone();
+        let said = guarded(|| Ok(reply::hello(&shown.viewer, &self.host, None)));
         self.tell(said.unwrap_or_else(|error| reply::error(&error, &About::Nothing)));
     }
 

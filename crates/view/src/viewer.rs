@@ -303,6 +303,11 @@ impl Viewer {
         guess::com(&Field::centres(&raw, middle))
     }
 
+    /// The shape and the weights of an array that was sent.
+    pub(crate) fn mask(&self, id: u32) -> Option<(Vec<usize>, Vec<f32>)> {
+        self.shared.masks().get(&id).map(|mask| (mask.shape.clone(), mask.weights.clone()))
+    }
+
     /// Whether its files are still what they were when they were opened, as far as their sizes and times tell.
     pub fn is_unchanged(&self) -> bool {
         self.shared.is_unchanged()

@@ -77,6 +77,12 @@ impl DataArgs {
         self.stages.iter().try_fold(dataset, |dataset, text| framefold::pipe(dataset, text))
     }
 
+    /// How frames are turned, what is said of axes, and the stages as text.
+    #[cfg(feature = "view")]
+    pub(crate) fn changes(&self) -> (Orientation, &Calibrate, &[String]) {
+        (self.orientation, &self.calibrate, &self.stages)
+    }
+
     /// The options for opening one of `files`.
     pub(crate) fn open_options(&self, files: &[PathBuf]) -> OpenOptions {
         let files = if self.stack { files.to_vec() } else { Vec::new() };

@@ -5,7 +5,9 @@ mod colours;
 
 use crate::args::{DataArgs, ServeArgs, ViewArgs};
 use crate::{exit, interrupt, terminal};
+use framefold::io::Calibrate;
 use framefold::{Dataset, Error, Result};
+use framefold_view::export::Opened;
 use framefold_view::serve::{Address, ServeOptions, Server};
 use framefold_view::{Files, HostOptions, ScanChoice, ViewerHost, ViewerOptions};
 use serde_json::Value;
@@ -25,7 +27,6 @@ pub(crate) fn view(args: ViewArgs) -> Result<u8> {
     let options = HostOptions {
         viewer: ViewerOptions { budget: serve.budget, ..ViewerOptions::default() },
         colormaps: colours::colormaps(),
-        exporter: None,
         state,
     };
     let host = running.run(|| ViewerHost::try_new(Box::new(opener), options))?;
@@ -50,7 +51,12 @@ impl ServeArgs {
 }
 
 /// Opens a file that was named, or chosen by a client, whose scan is laid out as a client says.
-fn open(data: &DataArgs, files: &[PathBuf], path: &Path, scan: &ScanChoice) -> Result<Dataset> {
+fn open(
+    data: &DataArgs,
+    files: &[PathBuf],
+    path: &Path,
+    scan: &ScanChoice,
+) -> Result<(Dataset, Opened)> {
     let named = files.iter().any(|file| file == path);
     let mut options = data.open_options(if named { files } else { &[] });
     if let Some(shape) = &scan.nav_shape {
@@ -59,7 +65,15 @@ fn open(data: &DataArgs, files: &[PathBuf], path: &Path, scan: &ScanChoice) -> R
     if let Some(offset) = scan.sync_offset {
         (options.sync_offset, options.fixed_sync) = (offset, true);
     }
-    data.open_with(&data.format, path, &options)
+    let dataset = data.open_with(&data.format, path, &options)?;
+    let (orientation, calibrate, stages) = data.changes();
+    let opened = Opened::file(dataset.source().info().format, path, &options).oriented(orientation);
+    let opened = stages.iter().fold(opened, |opened, stage| opened.piped(stage));
+    let opened = match *calibrate == Calibrate::default() {
+        true => opened,
+        false => opened.unknown("what options say of axes"),
+    };
+    Ok((dataset, opened))
 }
 
 fn read_state(path: &Path) -> Result<Value> {

@@ -4,6 +4,7 @@
 //! by a link, is neither listed nor opened.
 
 use super::{Entry, EntryKind, Listing, Loaded, Opener, ScanChoice};
+use crate::export::Opened;
 use framefold::{Dataset, Error, Result};
 use std::collections::HashMap;
 use std::fs::{self, DirEntry};
@@ -18,7 +19,7 @@ const MAX_NUMBERS: usize = 200_000;
 const DATA_FOLDERS: [&str; 2] = ["zarr", "zspy"];
 
 /// Opens a file whose scan is laid out in some way.
-type OpenFile = dyn Fn(&Path, &ScanChoice) -> Result<Dataset> + Send + Sync;
+type OpenFile = dyn Fn(&Path, &ScanChoice) -> Result<(Dataset, Opened)> + Send + Sync;
 
 /// An [`Opener`] of files.
 pub struct Files {
@@ -44,7 +45,7 @@ impl Files {
     pub fn try_new(
         named: Vec<PathBuf>,
         root: Option<&Path>,
-        open: impl Fn(&Path, &ScanChoice) -> Result<Dataset> + Send + Sync + 'static,
+        open: impl Fn(&Path, &ScanChoice) -> Result<(Dataset, Opened)> + Send + Sync + 'static,
     ) -> Result<Self> {
         if named.is_empty() {
             return Err(Error::invalid("there is no file to view"));
@@ -133,8 +134,8 @@ impl Files {
 impl Opener for Files {
     fn open(&self, file: Option<&str>, scan: &ScanChoice) -> Result<Loaded> {
         let path = self.path_of(file.unwrap_or("n0"))?;
-        let dataset = (self.open)(&path, scan).map_err(|error| error.with_path(&path))?;
-        Ok(Loaded { name: name(&path), dataset })
+        let (dataset, opened) = (self.open)(&path, scan).map_err(|error| error.with_path(&path))?;
+        Ok(Loaded { name: name(&path), dataset, opened })
     }
 
     fn files(&self, folder: Option<&str>) -> Result<Listing> {

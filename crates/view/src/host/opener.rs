@@ -1,9 +1,8 @@
-//! What the viewer leaves to those who use it: opening files, and making files of what is seen.
+//! What the viewer leaves to those who use it: opening files.
 
-use crate::{Query, Viewer};
-use framefold::{Cancel, Dataset, Result};
+use crate::export::Opened;
+use framefold::{Dataset, Result};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 /// How a scan is laid out, where that is not as the file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -22,6 +21,8 @@ pub struct Loaded {
     pub name: String,
     /// The data set.
     pub dataset: Dataset,
+    /// How a script opens it.
+    pub opened: Opened,
 }
 
 /// Opens what a viewer may show, and nothing else. Is called from any thread, by several at once.
@@ -73,42 +74,4 @@ pub enum EntryKind {
     File,
     /// Others are in it.
     Folder,
-}
-
-/// A file that was made of what is seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ExportedFile {
-    /// Its name.
-    pub name: String,
-    /// Its type, as browsers say it.
-    pub media_type: String,
-    /// What is in it.
-    pub bytes: Vec<u8>,
-}
-
-/// Makes files of what is seen. Is called from any thread, by several at once.
-pub trait Exporter: Send + Sync {
-    /// The exact answer to `query` as a file of `format`.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no such format; those of answering and writing.
-    fn export(
-        &self,
-        viewer: &Viewer,
-        query: &Query,
-        format: &str,
-        cancel: &Cancel,
-    ) -> Result<ExportedFile>;
-
-    /// The `script` or `notebook` that makes the same pictures.
-    ///
-    /// # Errors
-    /// `InvalidArgument` if there is no such form.
-    fn script(
-        &self,
-        viewer: &Viewer,
-        form: &str,
-        queries: &[Query],
-        state: &Value,
-    ) -> Result<ExportedFile>;
 }

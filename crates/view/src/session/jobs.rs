@@ -1,12 +1,14 @@
 //! What a client wants besides pictures.
 
 use super::binary::{SentMask, Weights};
-use super::{Message, Session, reply};
-use crate::Query;
-use crate::host::{Class, ScanChoice};
+use super::{Message, Session, files, npy, reply};
+use crate::export::FileMade;
+use crate::host::{Class, ScanChoice, Shown};
+use crate::{Query, ScanQuery};
 use framefold::{Cancel, Error, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// A job.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,32 +53,50 @@ impl Job {
 impl Session {
     /// Does a job; the answer to it.
     pub(super) fn done(&self, id: u64, job: Job, cancel: &Cancel) -> Result<Answer> {
-        let viewer = self.lock().viewer.clone();
-        let none = || Error::unsupported("this viewer makes no files");
-        let exporter = || self.host.options().exporter.clone().ok_or_else(none);
-        match job {
-            Job::Guess(..) => Err(Error::unsupported("guesses are not made yet")),
-            Job::Mask(_) => Err(Error::unsupported("masks are not taken yet")),
+        let shown = self.lock().shown.clone();
+        let viewer = &shown.viewer;
+        let text = |kind, fields| Answer::Message(Message::Text(reply::answer(kind, id, fields)));
+        let file = |file: &FileMade| Answer::Message(Message::Bytes(reply::file(id, file)));
+        Ok(match job {
+            Job::Guess(Guess::Disk, _) => text("guess", json!(viewer.guess_disk(cancel)?)),
+            Job::Guess(Guess::Com, query) => {
+                text("guess", json!(viewer.guess_com(&scan_query(query)?, cancel)?))
+            }
+            Job::Mask(SentMask { name, weights }) => {
+                let (shape, weights) = match weights {
+                    Weights::Plain(shape, weights) => (shape, weights),
+                    Weights::Npy(bytes) => npy::weights(&bytes)?,
+                };
+                let mask = viewer.add_mask(&shape, weights)?;
+                text("mask", json!({ "mask": mask, "name": name, "shape": shape }))
+            }
             Job::Files(folder) => {
-                let listing = self.host.opener().files(folder.as_deref())?;
-                let text = reply::answer("files", id, json!(listing));
-                Ok(Answer::Message(Message::Text(text)))
+                text("files", json!(self.host.opener().files(folder.as_deref())?))
             }
             Job::Open(file, scan) => {
-                let viewer = self.host.open(file.as_deref(), scan)?;
-                let hello = reply::hello(&viewer, &self.host, Some(id));
-                Ok(Answer::Replace(viewer, hello))
+                let shown = self.host.open(file.as_deref(), scan)?;
+                let hello = reply::hello(&shown.viewer, &self.host, Some(id));
+                Answer::Replace(shown, hello)
             }
-            Job::Export(query, format) => {
-                let file = exporter()?.export(&viewer, &query, &format, cancel)?;
-                Ok(Answer::Message(Message::Bytes(reply::file(id, &file))))
-            }
+            Job::Export(query, format) => file(&files::array(&shown, &query, &format, cancel)?),
             Job::Script(form, queries, state) => {
-                let file = exporter()?.script(&viewer, &form, &queries, &state)?;
-                Ok(Answer::Message(Message::Bytes(reply::file(id, &file))))
+                file(&files::script(&shown, &form, &queries, &state, self.host.options())?)
             }
-        }
+        })
     }
+}
+
+/// The query of a guess: that of a picture of the scan, or nothing.
+fn scan_query(query: Value) -> Result<ScanQuery> {
+    let mut query = query;
+    if let Some(query) = query.as_object_mut() {
+        query.remove("pane");
+    }
+    if query.is_null() {
+        return Ok(ScanQuery::default());
+    }
+    ScanQuery::deserialize(query)
+        .map_err(|error| Error::invalid(format!("a query is wrong: {error}")))
 }
 
 /// What comes of a job.
@@ -84,5 +104,5 @@ pub(super) enum Answer {
     /// A message.
     Message(Message),
     /// Another data set, and the message that says so.
-    Replace(std::sync::Arc<crate::Viewer>, String),
+    Replace(Arc<Shown>, String),
 }

@@ -3,7 +3,8 @@
 use super::base64;
 use super::request::Pane;
 use crate::Viewer;
-use crate::host::{ExportedFile, ViewerHost};
+use crate::export::FileMade;
+use crate::host::ViewerHost;
 use framefold::Error;
 use serde_json::{Map, Value, json};
 
@@ -40,10 +41,7 @@ pub(super) fn hello(viewer: &Viewer, host: &ViewerHost, id: Option<u64>) -> Stri
         (map.name.clone(), Value::from(colours))
     });
     let names: Vec<&str> = options.colormaps.iter().map(|map| map.name.as_str()).collect();
-    let mut features = vec!["files", "guess", "mask", "open"];
-    if options.exporter.is_some() {
-        features.extend(["export", "script"]);
-    }
+    let features = ["export", "files", "guess", "mask", "open", "script"];
     let mut value = json!({
         "type": "hello",
         "version": VERSION,
@@ -87,8 +85,8 @@ pub(super) fn answer(kind: &str, id: u64, fields: Value) -> String {
     value.to_string()
 }
 
-pub(super) fn file(id: u64, file: &ExportedFile) -> Vec<u8> {
-    let ExportedFile { name, media_type, bytes } = file;
+pub(super) fn file(id: u64, file: &FileMade) -> Vec<u8> {
+    let FileMade { name, media_type, bytes } = file;
     let header = json!({ "type": "file", "id": id, "name": name, "media_type": media_type });
     binary(&header, bytes.len(), |message| message.extend_from_slice(bytes))
 }

@@ -6,13 +6,12 @@ use super::outbox::Outbox;
 use super::request::Pane;
 use super::slot::{Ask, Slot};
 use super::{Message, Task, reply};
-use crate::Viewer;
-use crate::host::Class;
+use crate::host::{Class, Shown};
 use framefold::{Error, Result};
 use std::sync::Arc;
 
 pub(super) struct State {
-    pub(super) viewer: Arc<Viewer>,
+    pub(super) shown: Arc<Shown>,
     pub(super) line: Line,
     slots: [Slot; 2],
     /// The pane whose turn it is.
@@ -22,10 +21,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(viewer: Arc<Viewer>) -> Self {
+    pub(super) fn new(shown: Arc<Shown>) -> Self {
         let slots = [Slot::new(Pane::Scan), Slot::new(Pane::Pattern)];
         let (line, outbox) = (Line::default(), Outbox::default());
-        State { viewer, line, slots, turn: 0, outbox, closed: false }
+        State { shown, line, slots, turn: 0, outbox, closed: false }
     }
 
     pub(super) fn slot(&mut self, pane: Pane) -> &mut Slot {
@@ -70,11 +69,11 @@ impl State {
     }
 
     /// Another data set: pictures of the one before are stale.
-    pub(super) fn replace(&mut self, viewer: Arc<Viewer>, hello: String) {
+    pub(super) fn replace(&mut self, shown: Arc<Shown>, hello: String) {
         if self.closed {
             return;
         }
-        self.viewer = viewer;
+        self.shown = shown;
         self.slots.iter_mut().for_each(Slot::cancel);
         self.event(Message::Text(hello));
     }

@@ -21,11 +21,11 @@ impl Session {
     fn answer(&self, pane: Pane, class: Class) {
         let mut state = self.lock();
         let Some((ask, cancel)) = state.slot(pane).begin(class) else { return };
-        let viewer = state.viewer.clone();
+        let shown = state.shown.clone();
         drop(state);
         let generation = ask.generation;
         let result = guarded(|| {
-            viewer.answer(&ask.query, ask.wish, &cancel, &mut |picture| {
+            shown.viewer.answer(&ask.query, ask.wish, &cancel, &mut |picture| {
                 // Not worth to be encoded.
                 cancel.check()?;
                 let message = encode::encode_for(&picture, pane, generation, ask.precision);
@@ -49,7 +49,7 @@ impl Session {
             state.line.finish();
             match result {
                 Ok(Answer::Message(message)) => state.event(message),
-                Ok(Answer::Replace(viewer, hello)) => state.replace(viewer, hello),
+                Ok(Answer::Replace(shown, hello)) => state.replace(shown, hello),
                 Err(error) => {
                     state.event(Message::Text(reply::error(&error, &About::Id(id))));
                 }
