@@ -4,9 +4,10 @@ use super::jobs::Answer;
 use super::reply::{self, About};
 use super::request::Pane;
 use super::{Message, Session, Task, encode};
+use crate::Viewer;
 use crate::host::Class;
-use framefold::Error;
 use framefold::core::guarded;
+use framefold::{Error, Result, io};
 
 impl Session {
     /// Does a task whose turn it is, if there is still something to do. A panic is an error as any other.
@@ -25,6 +26,7 @@ impl Session {
         drop(state);
         let generation = ask.generation;
         let result = guarded(|| {
+            check_unchanged(&shown.viewer)?;
             shown.viewer.answer(&ask.query, ask.wish, &cancel, &mut |picture| {
                 // Not worth to be encoded.
                 cancel.check()?;
@@ -55,5 +57,14 @@ impl Session {
                 }
             }
         });
+    }
+}
+
+/// An error if a file is another one now: what is open of the old one would be shown on and on.
+fn check_unchanged(viewer: &Viewer) -> Result<()> {
+    match viewer.is_unchanged() {
+        true => Ok(()),
+        // It was deleted, or it has grown, perhaps.
+        false => io::check_unchanged(viewer.dataset()),
     }
 }
