@@ -113,6 +113,12 @@ export interface FileHead {
     name: string;
     media_type: string;
 }
+export interface Listing {
+    name: string;
+    parent?: string | null;
+    entries: { id: string; name: string; kind: "file" | "folder"; bytes: number }[];
+    more: boolean;
+}
 export type Received =
     | Hello
     | PictureHead
@@ -121,6 +127,7 @@ export type Received =
     | { type: "error"; pane?: Pane; gen?: number; id?: number; message: string; hint?: string | null; kind?: string }
     | { type: "progress"; what: string; done: number; label: string }
     | { type: "guess"; id: number; cy?: number; cx?: number; r?: number; rotation?: number; flip_y?: boolean }
+    | ({ type: "files"; id: number } & Listing)
     | { type: "mask"; id: number; mask: number; shape: number[] };
 
 const MAGIC = 0x31564646; // `FFV1`, little-endian.

@@ -14,8 +14,9 @@ import { decode, isVector } from "./picture/decode.ts";
 import type { Picture } from "./picture/decode.ts";
 import type { PainterChoice } from "./picture/painter.ts";
 import type { Zoom } from "./picture/view.ts";
-import { pack, unpack } from "./protocol.ts";
 import type { Axis, Description, Hello, Pane, Point, Query, Received, Shape, Signed } from "./protocol.ts";
+import { Session, inWords } from "./session.ts";
+import type { Answer } from "./session.ts";
 import { extent, firstState, ofHash, ofJson, otherPane, setShapesOn, shapesOn, toHash } from "./state.ts";
 import type { State } from "./state.ts";
 import type { Transport } from "./transport.ts";
@@ -43,7 +44,6 @@ export interface Counts {
 const PANES: Pane[] = ["pattern", "scan"];
 /** The colour map of angles, which vectors are drawn with. */
 const DIRECTION = "direction";
-type Answer = Extract<Received, { id?: number }>;
 
 export class Viewer {
     state!: State;
@@ -55,18 +55,22 @@ export class Viewer {
     readonly page: boolean;
     readonly painter: PainterChoice;
     readonly counts: Counts = { painted: 0, stale: 0, latencies: [], paints: [], painter: "", bytes: 0 };
+    private readonly session: Session;
     private readonly link = new Link();
     private readonly askers: Record<Pane, Asker>;
     private readonly arrived: Partial<Record<Pane, Picture>> = {};
     private readonly acks: { pane: Pane; gen: number }[] = [];
     private readonly dirtyPanes = new Set<Pane>();
     private readonly syncPanes = new Set<Pane>();
-    private readonly waiting = new Map<number, { done: (answer: Answer, body: Uint8Array) => void; failed: (words: string) => void }>();
     private readonly help = new Help();
     private readonly hint = el("div", { class: "ffv-lost", role: "alert", hidden: true });
     private header: Header | undefined;
     private scanShapes: ScanShapes | undefined;
-    private nextId = 1;
+    /** What is shown once the file was opened with another shape. */
+    private reopening: State | undefined;
+    /** The number of the file, if it is not the first one; and whether another one is being opened. */
+    private file: string | undefined;
+    private opening = false;
     private frame = 0;
     private hashTimer: ReturnType<typeof setTimeout> | undefined;
     private destroyed = false;
@@ -75,14 +79,14 @@ export class Viewer {
 
     constructor(
         private readonly root: HTMLElement,
-        private readonly transport: Transport,
+        transport: Transport,
         options: Options,
     ) {
         this.page = options.page ?? false;
         this.painter = options.painter ?? "auto";
         const send = (asked: Asked) => {
             const { pane, gen, query, wish, precision } = asked;
-            this.send({ type: "ask", pane, gen, query, wish, precision });
+            this.session.send({ type: "ask", pane, gen, query, wish, precision });
             this.panels[pane].working(wish === "exact");
         };
         this.askers = { scan: new Asker("scan", this.link, send), pattern: new Asker("pattern", this.link, send) };
@@ -90,9 +94,19 @@ export class Viewer {
         root.append(el("p", { class: "ffv-wait", role: "status" }, "Opening …"));
         root.addEventListener("keydown", (event) => globalKey(this, event));
         if (this.page) window.addEventListener("hashchange", this.onHash);
-        transport.onmessage = (message) => this.receive(message);
-        transport.onstate = (open, reason) => this.connection(open, reason);
-        transport.connect();
+        this.session = new Session(transport, {
+            hello: (hello) => this.hello(hello),
+            picture: (head, body, at) => this.came(decode(head, body, at), head.pane),
+            done: ({ pane, gen }) => {
+                this.askers[pane].finished(gen);
+                if (gen === this.askers[pane].gen) this.panels[pane].working(false);
+            },
+            progress: (done, label) => this.header?.progress(done, label),
+            error: (error) => this.error(error),
+            say: (words) => this.fail(words),
+            connection: (open, reason) => this.connection(open, reason),
+        });
+        this.session.connect();
     }
 
     // --- What panels ask -----------------------------------------------------------------------
@@ -241,7 +255,7 @@ export class Viewer {
     }
 
     cancel(pane: Pane): void {
-        this.send({ type: "cancel", pane });
+        this.session.send({ type: "cancel", pane });
         this.askers[pane].reset();
         this.panels[pane].working(false);
     }
@@ -276,30 +290,30 @@ export class Viewer {
     /** Adds a mask from a file of NumPy. */
     async sendMask(pane: Pane, file: File): Promise<void> {
         const bytes = new Uint8Array(await file.arrayBuffer());
-        const id = this.await((answer) => {
+        const done = (answer: Answer) => {
             if (answer.type !== "mask") return;
             const signed: Signed = { shape: { kind: "array", id: answer.mask }, sign: "plus" };
-            const shapes = shapesOn(this.state, pane);
             const index = this.selected[pane];
-            if (shapes[index]) this.changeShape(pane, index, signed.shape, performance.now());
+            if (shapesOn(this.state, pane)[index]) this.changeShape(pane, index, signed.shape, performance.now());
             else this.addShape(pane, signed);
-            this.header?.say(`${file.name}: ${KIND_NAMES.array} ${answer.shape.join(" × ")}`);
-        });
-        this.transport.send(pack({ type: "mask", id, name: file.name, format: "npy" }, bytes));
+            this.say(`${file.name}: ${KIND_NAMES.array} ${answer.shape.join(" × ")}`, false);
+        };
+        this.session.request({ type: "mask", name: file.name, format: "npy" }, done, { bytes });
     }
 
     /** Opens the file anew with another shape of the scan. */
     open(nav_shape: number[], sync_offset = 0): void {
-        const id = this.nextId++;
-        const state = this.state;
-        this.waiting.set(id, {
-            done: () => {},
-            failed: (words) => this.header?.say(words, true),
-        });
-        this.reopening = { ...state, nav_shape };
-        this.send({ type: "open", id, nav_shape, sync_offset });
+        this.reopening = { ...this.state, nav_shape };
+        const file = this.file === undefined ? {} : { file: this.file };
+        this.reopen({ nav_shape, sync_offset, ...file });
     }
-    private reopening: State | undefined;
+
+    /** Opens another file, by the number that a list gave it. */
+    openFile(file: string): void {
+        this.file = file;
+        this.opening = true;
+        this.reopen({ file });
+    }
 
     /** Takes another state, as of a file. Throws in words if it is none. */
     load(text: string): void {
@@ -307,7 +321,7 @@ export class Viewer {
         const shape = this.description.nav.map(({ size }) => size);
         if (state.nav_shape && String(state.nav_shape) !== String(shape)) {
             this.reopening = state;
-            this.send({ type: "open", id: this.nextId++, nav_shape: state.nav_shape });
+            this.reopen({ nav_shape: state.nav_shape });
             return;
         }
         this.state = state;
@@ -319,7 +333,7 @@ export class Viewer {
 
     /** Sends a request and calls `done` with its answer. */
     request(message: object, done: (answer: Answer, body: Uint8Array) => void): void {
-        this.send({ ...message, id: this.await(done) });
+        this.session.request(message, done);
     }
 
     /** Tells the user something. */
@@ -333,7 +347,7 @@ export class Viewer {
 
     reconnect(): void {
         this.hint.replaceChildren(el("span", {}, "Connecting …"));
-        this.transport.connect();
+        this.session.connect();
     }
 
     /** The state of a pane was changed: show it, and note it in the address. */
@@ -357,76 +371,33 @@ export class Viewer {
         clearTimeout(this.hashTimer);
         window.removeEventListener("hashchange", this.onHash);
         for (const pane of PANES) this.askers[pane].reset();
-        this.transport.onstate = () => {};
-        this.transport.close();
+        this.session.close();
         if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
         this.root.replaceChildren();
     }
 
     // --- What comes ----------------------------------------------------------------------------
 
-    private receive(message: string | ArrayBuffer): void {
-        try {
-            if (typeof message === "string") this.handle(JSON.parse(message) as Received, new ArrayBuffer(0), 0);
-            else {
-                const { head, body, at } = unpack(message);
-                this.handle(head, body, at);
-            }
-        } catch (error) {
-            this.fail(`a message of the viewer could not be understood: ${error instanceof Error ? error.message : String(error)}`);
+    private came(picture: Picture, pane: Pane): void {
+        this.counts.bytes += picture.bytes;
+        if (!this.askers[pane].accepts(picture)) {
+            this.counts.stale++;
+            this.session.send({ type: "ack", pane, gen: picture.gen });
+            return;
         }
+        this.acks.push({ pane, gen: picture.gen });
+        this.arrived[pane] = picture;
+        this.dirty(pane);
     }
 
-    private handle(message: Received, body: ArrayBuffer, at: number): void {
-        switch (message.type) {
-            case "hello":
-                this.hello(message);
-                break;
-            case "picture": {
-                this.counts.bytes += body.byteLength;
-                const picture = decode(message, body, at);
-                if (!this.askers[message.pane].accepts(picture)) {
-                    this.counts.stale++;
-                    this.send({ type: "ack", pane: message.pane, gen: message.gen });
-                    break;
-                }
-                this.acks.push({ pane: message.pane, gen: message.gen });
-                this.arrived[message.pane] = picture;
-                this.dirty(message.pane);
-                break;
-            }
-            case "done":
-                this.askers[message.pane].finished(message.gen);
-                if (message.gen === this.askers[message.pane].gen) this.panels[message.pane].working(false);
-                break;
-            case "progress":
-                this.header?.progress(message.done, message.label);
-                break;
-            case "error":
-                this.error(message);
-                break;
-            case "file":
-            case "guess":
-            case "mask": {
-                const waiting = this.waiting.get(message.id);
-                this.waiting.delete(message.id);
-                waiting?.done(message, new Uint8Array(body, at));
-                break;
-            }
-        }
-    }
-
-    private error({ pane, gen, id, message, hint }: Extract<Received, { type: "error" }>): void {
-        const words = hint ? `${message} (${hint})` : message;
-        if (id !== undefined && this.waiting.has(id)) {
-            this.waiting.get(id)!.failed(words);
-            this.waiting.delete(id);
-        } else if (pane !== undefined && this.panels) {
+    private error(error: Extract<Received, { type: "error" }>): void {
+        const { pane, gen, message, hint } = error;
+        if (pane !== undefined && this.panels) {
             if (gen !== undefined && gen !== this.askers[pane].gen) return;
             this.askers[pane].finished(this.askers[pane].gen);
             this.panels[pane].complain(message, hint ?? "");
         } else {
-            this.fail(words);
+            this.fail(inWords(error));
         }
     }
 
@@ -437,7 +408,6 @@ export class Viewer {
     }
 
     private hello(hello: Hello): void {
-        if (hello.id !== undefined) this.waiting.delete(hello.id);
         if (hello.version !== 1) {
             this.fail(`the viewer speaks version ${hello.version} of its messages, this page version 1: load the page again`);
             return;
@@ -455,9 +425,10 @@ export class Viewer {
         if (this.luts.size === 0) this.luts.set("gray", greys());
         const { trouble, reopen } = this.firstState(hello.state);
         if (reopen) {
-            this.send({ type: "open", id: this.nextId++, nav_shape: reopen });
+            this.reopen({ nav_shape: reopen });
             return;
         }
+        this.opening = false;
         this.build();
         if (trouble) this.header?.say(trouble, true);
         this.exactly();
@@ -470,6 +441,8 @@ export class Viewer {
             const { display } = this.state[pane];
             if (!this.luts.has(display.colormap)) display.colormap = this.luts.keys().next().value!;
         }
+        // What was set for one file says little of another.
+        if (this.opening) return { trouble: "" };
         const before = this.reopening;
         this.reopening = undefined;
         try {
@@ -513,11 +486,8 @@ export class Viewer {
         for (const pane of PANES) this.askers[pane].reset();
         if (open) {
             this.hint.hidden = true;
-            this.send({ type: "hello", version: 1 });
             return;
         }
-        for (const { failed } of this.waiting.values()) failed("the connection was lost before the answer came");
-        this.waiting.clear();
         this.acks.length = 0;
         if (this.panels) for (const pane of PANES) this.panels[pane].working(false);
         const button = el("button", { type: "button", onclick: () => this.reconnect() }, "Reconnect");
@@ -568,7 +538,7 @@ export class Viewer {
                 if (pane === "scan") this.scanShapes?.show(fresh);
             }
         }
-        for (const ack of this.acks.splice(0)) this.send({ type: "ack", ...ack });
+        for (const ack of this.acks.splice(0)) this.session.send({ type: "ack", ...ack });
     }
 
     private ask(pane: Pane): void {
@@ -580,14 +550,18 @@ export class Viewer {
         return structuredClone(this.state[pane].query);
     }
 
-    private await(done: (answer: Answer, body: Uint8Array) => void): number {
-        const id = this.nextId++;
-        this.waiting.set(id, { done, failed: (words) => this.header?.say(words, true) });
-        return id;
+    /** Opens something anew; if that fails, everything stays as it was. */
+    private reopen(what: object): void {
+        const failed = (words: string) => {
+            this.reopening = undefined;
+            this.opening = false;
+            if (!this.panels) {
+                this.state = firstState(this.description);
+                this.build();
+                this.exactly();
+            }
+            this.say(words);
+        };
+        this.session.request({ type: "open", ...what }, () => {}, { failed });
     }
-
-    private send(message: object): void {
-        this.transport.send(JSON.stringify(message));
-    }
-
 }

@@ -3,6 +3,7 @@
 import { el, short, toggle } from "../dom.ts";
 import { ExportMenu } from "../export/menu.ts";
 import { unitOf, valueOn } from "../overlay/scales.ts";
+import { FilesMenu } from "./files.ts";
 import type { Viewer } from "../viewer.ts";
 
 const SAID_MS = 8000;
@@ -35,6 +36,7 @@ export class Header {
             viewer.noted("pattern");
         });
         this.marks.hidden = description.excluded.length === 0 && description.n_missing === 0;
+        const files = viewer.features.includes("files") ? new FilesMenu(viewer).root : undefined;
         const menu = new ExportMenu(viewer);
         const slices = description.nav.slice(0, -2).map((axis, index) => {
             const input = el("input", { type: "range", min: 0, max: axis.size - 1, step: 1, "aria-label": `index on the axis ${axis.name || index}` });
@@ -48,6 +50,7 @@ export class Header {
             { class: "ffv-head" },
             el("h1", {}, description.name),
             el("span", { class: "ffv-facts" }, facts),
+            files,
             warnings,
             ...slices,
             el("span", { class: "ffv-fill" }),
