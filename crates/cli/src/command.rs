@@ -14,7 +14,7 @@ pub(crate) use info::info;
 pub(crate) use reductions::reductions;
 pub(crate) use run::run;
 #[cfg(feature = "view")]
-pub(crate) use view::view;
+pub(crate) use view::{colormaps, view};
 
 use crate::terminal::is_broken_pipe;
 use crate::{app, exit};

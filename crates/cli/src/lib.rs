@@ -32,3 +32,9 @@ mod terminal;
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
 pub use nearest::nearest;
+
+/// The colour maps of the viewer, the default first.
+#[cfg(feature = "view")]
+pub fn viewer_colormaps() -> Vec<framefold_view::Colormap> {
+    command::colormaps()
+}

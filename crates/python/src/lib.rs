@@ -33,6 +33,7 @@ mod sparse;
 mod transform;
 mod udf;
 mod verbs;
+mod viewer;
 mod whole;
 mod words;
 
@@ -85,6 +86,8 @@ mod _engine {
     use super::udf::{CompiledCode, TileCursor};
     #[pymodule_export]
     use super::verbs::{Partial, PyResults};
+    #[pymodule_export]
+    use super::viewer::{ViewerHostOfPython, ViewerSession, viewer_page};
     #[pymodule_export]
     use super::whole::{WholeFile, part_of};
     use super::*;

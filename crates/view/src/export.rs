@@ -11,6 +11,7 @@ mod python;
 mod script;
 mod shots;
 mod state;
+mod titles;
 mod weights;
 mod zarr;
 
@@ -20,6 +21,7 @@ pub use opened::Opened;
 pub use python::Literal;
 pub use script::{Script, ScriptForm};
 pub use shots::Arrays;
+pub(crate) use titles::{axes, title};
 
 /// A file for a client.
 #[derive(Clone, Debug, PartialEq, Eq)]

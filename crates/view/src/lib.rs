@@ -12,6 +12,7 @@ pub mod export;
 mod guesses;
 mod host;
 mod own;
+pub mod page;
 mod picture;
 mod query;
 #[cfg(feature = "serve")]

@@ -3,6 +3,8 @@
 mod browser;
 mod colours;
 
+pub(crate) use colours::colormaps;
+
 use crate::args::{DataArgs, ServeArgs, ViewArgs};
 use crate::{exit, interrupt, terminal};
 use framefold::io::Calibrate;
@@ -26,7 +28,7 @@ pub(crate) fn view(args: ViewArgs) -> Result<u8> {
     let opener = Files::try_new(named, serve.root.as_deref(), open)?;
     let options = HostOptions {
         viewer: ViewerOptions { budget: serve.budget, ..ViewerOptions::default() },
-        colormaps: colours::colormaps(),
+        colormaps: colormaps(),
         state,
     };
     let host = running.run(|| ViewerHost::try_new(Box::new(opener), options))?;

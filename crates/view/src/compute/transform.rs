@@ -84,7 +84,7 @@ fn logarithms(mut values: Vec<f64>) -> Vec<f64> {
 }
 
 /// The axis of frequencies of `n` positions, `step` apart.
-fn reciprocal(axis: &AxisDescription, n: usize, step: usize) -> AxisDescription {
+pub(crate) fn reciprocal(axis: &AxisDescription, n: usize, step: usize) -> AxisDescription {
     let scale = 1.0 / (n as f64 * step as f64 * axis.scale);
     AxisDescription {
         name: format!("1/{}", axis.name),

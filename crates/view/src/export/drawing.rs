@@ -10,6 +10,9 @@ use crate::AxisDescription;
 const IN_MATPLOTLIB: &[&str] =
     &["viridis", "inferno", "magma", "plasma", "cividis", "gray", "turbo", "twilight"];
 
+/// The colour map of directions, whatever else is chosen.
+const DIRECTION: &str = "direction";
+
 /// The table of a colour map, 256 × RGB, by its name.
 pub type Tables<'a> = &'a dyn Fn(&str) -> Option<Vec<u8>>;
 
@@ -26,7 +29,8 @@ pub(super) fn draw(
     match (&axes[..], shot.is_vector) {
         ([y, x], is_vector) => {
             let norm = norm(&format!("np.hypot(*{name})"), &name, display, is_vector);
-            lines.push(format!("cmap = {}", colormap(shot, &display.colormap, tables)));
+            let map = if is_vector { DIRECTION } else { &display.colormap };
+            lines.push(format!("cmap = {}", colormap(shot, map, tables)));
             lines.push(format!("norm = {norm}"));
             let array = match (is_vector, display.scale) {
                 (true, _) => {

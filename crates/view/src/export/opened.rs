@@ -26,8 +26,10 @@ pub struct Opened {
     options: Vec<(String, Literal)>,
     /// Methods of the data set that were called after that, as source code.
     changes: Vec<String>,
-    /// What a script cannot do again, in words.
+    /// What a script does not do again, in words.
     unknown: Vec<String>,
+    /// The same, where the script would then see other frames.
+    missing: Vec<String>,
 }
 
 impl Opened {
@@ -94,10 +96,17 @@ impl Opened {
         self
     }
 
-    /// The same with something that a script cannot do again: "corrections that were given …".
+    /// The same with something that a script does not do again: "what options say of axes".
     #[must_use]
     pub fn unknown(mut self, words: &str) -> Self {
         self.unknown.push(words.to_owned());
+        self
+    }
+
+    /// The same with something without which a script would see other frames: "corrections that were given …".
+    #[must_use]
+    pub fn missing(mut self, words: &str) -> Self {
+        self.missing.push(words.to_owned());
         self
     }
 
@@ -134,6 +143,10 @@ impl Opened {
             }
         }
         lines.extend(self.changes.iter().map(|change| format!("ds = ds.{change}")));
+        for words in &self.missing {
+            let words = format!("put this into the script, and take this line out: {words}");
+            lines.push(format!("raise SystemExit({})", quoted(&words)));
+        }
         lines
     }
 

@@ -2,6 +2,7 @@
 
 use super::opened::call;
 use super::python::{Literal, number, quoted};
+use super::titles::{axes, title};
 use super::weights;
 use crate::{
     AxisDescription, Centre, ComPart, Description, PatternChannel, PatternQuery, Query,
@@ -45,7 +46,12 @@ impl Shot {
         about: &Description,
         arrays: Arrays<'_>,
     ) -> Result<Self> {
-        let mut shot = Shot { name: name.to_owned(), ..Shot::default() };
+        let mut shot = Shot {
+            name: name.to_owned(),
+            title: title(query),
+            axes: axes(query, about),
+            ..Shot::default()
+        };
         match query {
             Query::Scan(query) => shot.scan(query, about, arrays)?,
             Query::Pattern(query) => shot.pattern(query, about, arrays)?,
@@ -54,7 +60,6 @@ impl Shot {
     }
 
     fn scan(&mut self, query: &ScanQuery, about: &Description, arrays: Arrays<'_>) -> Result<()> {
-        self.axes = last_two(&about.nav);
         let slice = index(&query.slice);
         let roi = match slice.is_empty() {
             true => String::new(),
@@ -69,28 +74,21 @@ impl Shot {
             self.weights("detector", &query.detector, "FRAME", &lens(&about.sig), arrays)?;
         }
         let part = if slice.is_empty() { String::new() } else { format!("[{slice}]") };
-        let of_detector = match query.detector.is_empty() {
-            true => "all pixels",
-            false => "the pixels of the detector",
-        };
         match &query.channel {
             ScanChannel::Sum => {
-                self.title = format!("Sum of {of_detector}");
                 self.masks(&format!("[{name}_detector]"), &roi);
                 self.line(format!("{name} = result[\"intensity\"].data[..., 0]{part}"));
             }
             ScanChannel::Mean => {
-                self.title = format!("Mean of {of_detector}");
                 self.masks(&format!("[{name}_detector]"), &roi);
                 let weights = format!("np.abs({name}_detector()).sum()");
                 self.line(format!("{name} = result[\"intensity\"].data[..., 0]{part} / {weights}"));
             }
             ScanChannel::Std | ScanChannel::Max => {
-                let (class, what) = match query.channel {
-                    ScanChannel::Std => ("DetectorStd", "Standard deviation"),
-                    _ => ("DetectorMax", "Maximum"),
+                let class = match query.channel {
+                    ScanChannel::Std => "DetectorStd",
+                    _ => "DetectorMax",
                 };
-                self.title = format!("{what} of {of_detector}");
                 self.pieces.insert(class);
                 self.imports.insert(("udf", "UDF"));
                 self.run(&format!("{class}({name}_detector() != 0)"), &roi);
@@ -98,42 +96,39 @@ impl Shot {
             }
             ScanChannel::Com { part: shown, centre, rotation, flip_y } => {
                 self.field(&roi, &part, (*centre, *rotation, *flip_y));
-                self.com_part(*shown, of_detector);
+                self.com_part(*shown);
             }
             ScanChannel::Idpc { centre, rotation, flip_y } => {
-                self.title = format!("Integrated centre of mass of {of_detector}");
                 self.field(&roi, &part, (*centre, *rotation, *flip_y));
                 self.pieces.insert("integrated");
                 self.line(format!("{name} = integrated(field)"));
             }
             ScanChannel::Own { name: function, buffer } => {
-                self.own(function, buffer, &roi);
-                self.line(format!("{name} = result[{}].data{part}", quoted(buffer)));
+                self.own(function, &roi);
+                let (buffer, entry) = entry_of(buffer);
+                self.line(format!("{name} = result[{}].data{entry}{part}", quoted(buffer)));
             }
         }
         self.transform(query.transform);
         Ok(())
     }
 
-    fn com_part(&mut self, shown: ComPart, of_detector: &str) {
+    fn com_part(&mut self, shown: ComPart) {
         let name = self.name.clone();
-        let (what, code) = match shown {
-            ComPart::Vector => ("Centre of mass", "field".to_owned()),
-            ComPart::Magnitude => {
-                ("Distance of the centre of mass", "np.hypot(field[0], field[1])".to_owned())
-            }
-            ComPart::Y => ("Centre of mass along y", "field[0]".to_owned()),
-            ComPart::X => ("Centre of mass along x", "field[1]".to_owned()),
+        let code = match shown {
+            ComPart::Vector => "field",
+            ComPart::Magnitude => "np.hypot(field[0], field[1])",
+            ComPart::Y => "field[0]",
+            ComPart::X => "field[1]",
             ComPart::Divergence => {
                 self.pieces.insert("divergence");
-                ("Divergence of the centre of mass", "divergence(field)".to_owned())
+                "divergence(field)"
             }
             ComPart::Curl => {
                 self.pieces.insert("curl");
-                ("Curl of the centre of mass", "curl(field)".to_owned())
+                "curl(field)"
             }
         };
-        self.title = format!("{what} of {of_detector}");
         self.is_vector = shown == ComPart::Vector;
         self.line(format!("{name} = {code}"));
     }
@@ -171,7 +166,6 @@ impl Shot {
         about: &Description,
         arrays: Arrays<'_>,
     ) -> Result<()> {
-        self.axes = last_two(&about.sig);
         let name = self.name.clone();
         let scan = lens(&about.nav);
         let slice = index(&query.slice);
@@ -193,15 +187,12 @@ impl Shot {
             roi = "roi=roi".to_owned();
             n_frames = "np.count_nonzero(roi)";
         }
-        let of_region = if roi.is_empty() { "all frames" } else { "the frames of the region" };
         match &query.channel {
             PatternChannel::Sum | PatternChannel::Mean => {
                 self.imports.insert(("udf.sum", "SumUDF"));
                 self.run("SumUDF(dtype=\"float64\")", &roi);
                 self.line(format!("{name} = result[\"intensity\"].data"));
-                self.title = format!("Sum of {of_region}");
                 if query.channel == PatternChannel::Mean {
-                    self.title = format!("Mean of {of_region}");
                     if about.n_missing > 0 {
                         // Not all positions have a frame.
                         self.imports.insert(("udf.stddev", "StdDevUDF"));
@@ -212,21 +203,20 @@ impl Shot {
                 }
             }
             PatternChannel::Std => {
-                self.title = format!("Standard deviation of {of_region}");
                 self.imports.insert(("udf.stddev", "StdDevUDF"));
                 self.run("StdDevUDF()", &roi);
                 self.line(format!("{name} = result[\"std\"].data"));
             }
             PatternChannel::Max => {
-                self.title = format!("Maximum of {of_region}");
                 self.pieces.insert("FrameMax");
                 self.imports.insert(("udf", "UDF"));
                 self.run("FrameMax()", &roi);
                 self.line(format!("{name} = result[\"value\"].data"));
             }
             PatternChannel::Own { name: function, buffer } => {
-                self.own(function, buffer, &roi);
-                self.line(format!("{name} = result[{}].data", quoted(buffer)));
+                self.own(function, &roi);
+                let (buffer, entry) = entry_of(buffer);
+                self.line(format!("{name} = result[{}].data{entry}", quoted(buffer)));
             }
         }
         self.transform(query.transform);
@@ -234,8 +224,7 @@ impl Shot {
     }
 
     /// A function of the session, which the script does not know.
-    fn own(&mut self, function: &str, buffer: &str, roi: &str) {
-        self.title = format!("{buffer} of {function}");
+    fn own(&mut self, function: &str, roi: &str) {
         let constant = format!("{}_FUNCTION", self.name.to_uppercase());
         self.definitions.push(format!(
             "# {} is a function of the session, which this script does not know: put it here.\n\
@@ -248,10 +237,10 @@ impl Shot {
     }
 
     fn transform(&mut self, transform: Transform) {
-        let (piece, what) = match transform {
+        let piece = match transform {
             Transform::None => return,
-            Transform::Fft => ("fourier", "Fourier transform"),
-            Transform::Ewpc => ("cepstrum", "Cepstrum"),
+            Transform::Fft => "fourier",
+            Transform::Ewpc => "cepstrum",
         };
         self.pieces.insert(piece);
         let name = &self.name;
@@ -260,8 +249,6 @@ impl Shot {
             false => format!("{name} = {piece}({name})"),
         };
         self.line(line);
-        self.title = format!("{what}: {}", self.title);
-        self.axes = self.axes.iter().map(reciprocal).collect();
     }
 
     /// A function `NAME_WHAT` that gives the weights of shapes.
@@ -313,18 +300,11 @@ fn index(slice: &[usize]) -> String {
     slice.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn last_two(axes: &[AxisDescription]) -> Vec<AxisDescription> {
-    axes.get(axes.len().saturating_sub(2)..).unwrap_or_default().to_vec()
-}
-
-/// The axis of frequencies, 0 in the middle.
-fn reciprocal(axis: &AxisDescription) -> AxisDescription {
-    let scale = 1.0 / (axis.size.max(1) as f64 * axis.scale);
-    AxisDescription {
-        name: axis.name.clone(),
-        size: axis.size,
-        scale,
-        offset: -((axis.size / 2) as f64) * scale,
-        unit: if axis.unit.is_empty() { String::new() } else { format!("1/({})", axis.unit) },
+/// The name of a buffer, and the index of an entry where it has several: `intensity[1]`.
+fn entry_of(buffer: &str) -> (&str, String) {
+    let entry = buffer.strip_suffix(']').and_then(|text| text.rsplit_once('['));
+    match entry.and_then(|(name, i)| Some((name, i.parse::<usize>().ok()?))) {
+        Some((name, i)) => (name, format!("[..., {i}]")),
+        None => (buffer, String::new()),
     }
 }

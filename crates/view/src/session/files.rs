@@ -1,6 +1,6 @@
 //! Files that clients take away.
 
-use crate::export::{FileMade, Script, ScriptForm};
+use crate::export::{ArrayFormat, Exported, FileMade, Script, ScriptForm, axes, title};
 use crate::host::{HostOptions, Shown};
 use crate::{Picture, Query, Wish};
 use framefold::{Cancel, Error, Result};
@@ -13,9 +13,20 @@ pub(super) fn array(
     format: &str,
     cancel: &Cancel,
 ) -> Result<FileMade> {
+    let format = ArrayFormat::by_name(format)?;
     let picture = exact(shown, query, cancel)?;
-    let _ = picture;
-    Err(Error::unsupported(format!("files of the format '{format}' are not written yet")))
+    let about = shown.viewer.describe();
+    let exported = Exported {
+        dataset: &about.name,
+        pane: match query {
+            Query::Scan(_) => "scan",
+            Query::Pattern(_) => "pattern",
+        },
+        title: &title(query),
+        picture: &picture,
+        axes: &picture.axes.clone().unwrap_or_else(|| axes(query, &about)),
+    };
+    exported.file(format)
 }
 
 /// The last picture of the answer to a query: the exact one.

@@ -5,7 +5,7 @@ use framefold_view::Colormap as Sent;
 use std::f64::consts::TAU;
 
 /// All colour maps, the default first; the last one, `direction`, is for angles from +x towards +y.
-pub(super) fn colormaps() -> Vec<Sent> {
+pub(crate) fn colormaps() -> Vec<Sent> {
     let maps = COLORMAPS.iter().filter_map(|name| {
         let map = Colormap::by_name(name)?;
         let colour = |i: u16| {
