@@ -72,7 +72,7 @@ impl ViewerHostOfPython {
         let shown = Loaded { name, dataset: dataset.inner().clone(), opened };
         let opener = Box::new(OneDataset { shown, reopen });
         let options = HostOptions {
-            viewer: ViewerOptions { budget, own },
+            viewer: ViewerOptions { budget, own, ..ViewerOptions::default() },
             colormaps: framefold_cli::viewer_colormaps(),
             state: None,
         };
