@@ -6,17 +6,21 @@
 //! moved frame, each cell then is a weighted sum of the pixels around `i + shift`. Pixels of weight
 //! zero are not looked at, and what lies outside of the frame does not count.
 
+mod blend;
+
+pub(super) use blend::{Part, Room};
+
 use super::rows::Pixel;
 use crate::total::Value;
 use framefold_core::{Bool8, Complex64, Complex128, F16, Result, memory, stray_column};
-use framefold_simd::{Simd, run};
+use framefold_simd::Simd;
 use std::ops::Range;
 
 /// Shifts beyond this are as far away as any others; sums with places in a frame do not overflow.
 const FAR: i64 = 1 << 60;
 
 /// The shift along one axis: whole pixels, and the part of a pixel that is left.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Axis {
     first: i64,
     fraction: f64,
@@ -90,24 +94,28 @@ impl Moved<'_> {
     /// # Errors
     /// `Limit` if there is no memory for them.
     pub(super) fn lines(&self, line: usize, lines: &mut Lines) -> Result<()> {
-        lines.clear();
-        memory::push(lines, (0, 1.0))?;
-        let n_outer = self.sig.len().saturating_sub(1);
-        let (mut rest, mut inner) = (line, self.sig[..n_outer].iter().product::<usize>());
+        self.places(self.sig.len().saturating_sub(1), line, lines)
+    }
+
+    /// The same for what the first `n_outer` axes count: lines, planes, or what else.
+    fn places(&self, n_outer: usize, number: usize, places: &mut Lines) -> Result<()> {
+        places.clear();
+        memory::push(places, (0, 1.0))?;
+        let (mut rest, mut inner) = (number, self.sig[..n_outer].iter().product::<usize>());
         for (&len, axis) in self.sig[..n_outer].iter().zip(self.axes) {
             inner /= len.max(1);
             let at = rest / inner.max(1);
             rest -= at * inner;
-            let n = lines.len();
+            let n = places.len();
             for i in 0..n {
-                let (outer, weight) = lines[i];
+                let (outer, weight) = places[i];
                 for (shift, part) in axis.parts() {
                     if let Some(at) = moved(at, shift, len) {
-                        memory::push(lines, (outer * len + at, weight * part))?;
+                        memory::push(places, (outer * len + at, weight * part))?;
                     }
                 }
             }
-            lines.drain(..n);
+            places.drain(..n);
         }
         Ok(())
     }
@@ -165,34 +173,6 @@ impl Moved<'_> {
             stride *= len;
         }
         Some(found)
-    }
-
-    /// The same for any shift, and numbers that keep what lies between those of pixels.
-    ///
-    /// # Errors
-    /// As [`Moved::lines`].
-    pub(super) fn blend<T: Movable>(
-        &self,
-        frame: &[T],
-        pixels: Range<usize>,
-        lines: &mut Lines,
-        under: &mut [T::Between],
-    ) -> Result<()> {
-        let width = self.width();
-        let Some(last) = self.axes.last() else { return Ok(()) };
-        under.fill(T::Between::default());
-        let mut rest = under;
-        for (line, columns) in self.by_line(pixels) {
-            let (here, later) = rest.split_at_mut(columns.len());
-            rest = later;
-            self.lines(line, lines)?;
-            for &(source, weight) in &*lines {
-                let line =
-                    Line { cells: &frame[source * width..][..width], weight, columns: &columns };
-                line.add(self.simd, last, here);
-            }
-        }
-        Ok(())
     }
 
     /// The cells of the masks that lie on a pixel of the frame, and how much it counts there.
@@ -262,55 +242,6 @@ impl Plane {
             let cells = clipped(row * width + stray.start..row * width + stray.end, &inside);
             for cell in &mut under[cells.start - pixels.start..cells.end - pixels.start] {
                 *cell = T::default();
-            }
-        }
-    }
-}
-
-/// A line of a frame, and how much it counts under some columns of the masks.
-struct Line<'a, T> {
-    cells: &'a [T],
-    weight: f64,
-    columns: &'a Range<usize>,
-}
-
-impl<T: Movable> Line<'_, T> {
-    /// Adds it to what lies under the columns, moved along itself.
-    fn add(&self, simd: Simd, axis: &Axis, under: &mut [T::Between]) {
-        let &Line { cells, weight, columns } = self;
-        let inside = |shift| clipped(overlap(cells.len(), shift), columns);
-        // Most cells lie between two pixels, which are added at once.
-        let both = match axis.is_whole() {
-            true => columns.start..columns.start,
-            false => clipped(inside(axis.first), &inside(axis.first + 1)),
-        };
-        if let Some(first) = moved(both.start, axis.first, cells.len()).filter(|_| !both.is_empty())
-        {
-            let under = &mut under[both.start - columns.start..both.end - columns.start];
-            let cells = &cells[first..=first + both.len()];
-            let (left, right) = (weight * (1.0 - axis.fraction), weight * axis.fraction);
-            run!(
-                simd,
-                for ((sum, a), b) in under.iter_mut().zip(cells).zip(&cells[1..]) {
-                    let between = a.between().weighted(left).plus(b.between().weighted(right));
-                    *sum = sum.plus(between);
-                }
-            );
-        }
-        for (shift, part) in axis.parts() {
-            let all = inside(shift);
-            let before = all.start..both.start.clamp(all.start, all.end);
-            let after = both.end.clamp(before.end, all.end)..all.end;
-            for columns_here in [before, after] {
-                let Some(first) = moved(columns_here.start, shift, cells.len()) else { continue };
-                let start = columns_here.start - columns.start;
-                let under = &mut under[start..start + columns_here.len()];
-                run!(
-                    simd,
-                    for (sum, cell) in under.iter_mut().zip(&cells[first..]) {
-                        *sum = sum.plus(cell.between().weighted(weight * part));
-                    }
-                );
             }
         }
     }

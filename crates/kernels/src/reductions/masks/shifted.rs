@@ -5,7 +5,7 @@
 //! read once for several frames, whatever their shifts are, and each sum is in the order in which
 //! it is without shifts.
 
-use super::moved::{Axis, Lines, Movable, Moved};
+use super::moved::{Axis, Movable, Moved, Part, Room};
 use super::product::Product;
 use super::rows::Pixel;
 use super::stack::{MaskStack, Weights};
@@ -33,7 +33,7 @@ const GAP: usize = 32;
 pub(super) struct Mover<T: Movable> {
     /// The shifts of the frames of a tile.
     axes: Vec<Axis>,
-    lines: Lines,
+    room: Room<T::Between>,
     /// A block of frames that are moved by whole pixels.
     cells: Vec<T>,
     /// The same for other shifts.
@@ -73,7 +73,7 @@ impl<T: Movable> Mover<T> {
         first: usize,
         stack: &MaskStack,
     ) -> Result<()> {
-        let Mover { axes, lines, cells, between, .. } = self;
+        let Mover { axes, room, cells, between, .. } = self;
         let sig = stack.sig_shape();
         let n_pixels = frames.frame_len();
         check(axes, frames.depth(), sig)?;
@@ -86,30 +86,20 @@ impl<T: Movable> Mover<T> {
         };
         for start in (0..frames.depth()).step_by(n_frames) {
             let which = start..frames.depth().min(start + n_frames);
-            let axes = &axes[which.start * sig.len()..which.end * sig.len()];
-            let whole = axes.iter().all(Axis::is_whole);
+            let whole =
+                axes[which.start * sig.len()..which.end * sig.len()].iter().all(Axis::is_whole);
             let block = Block { frames, which, axes, sig, first, stack };
             for start in (0..n_pixels).step_by(block_pixels) {
                 let pixels = start..n_pixels.min(start + block_pixels);
                 if whole {
-                    block.add(
-                        product,
-                        pixels,
-                        lines,
-                        cells,
-                        |moved, frame, pixels, _, under| {
-                            moved.copy(frame, pixels, under);
-                            Ok(())
-                        },
-                    )?;
+                    block.add(product, pixels, room, cells, |moved, part, _, under| {
+                        moved.copy(part.frame, part.pixels, under);
+                        Ok(())
+                    })?;
                 } else {
-                    block.add(
-                        product,
-                        pixels,
-                        lines,
-                        between,
-                        |moved, frame, pixels, l, under| moved.blend(frame, pixels, l, under),
-                    )?;
+                    block.add(product, pixels, room, between, |moved, part, room, under| {
+                        moved.blend(part, room, under)
+                    })?;
                 }
             }
         }
@@ -127,7 +117,8 @@ impl<T: Movable> Mover<T> {
         first: usize,
         stack: &MaskStack,
     ) -> Result<()> {
-        let Mover { axes, lines, starts, columns, values, .. } = self;
+        let Mover { axes, room, starts, columns, values, .. } = self;
+        let lines = &mut room.lines;
         let sig = stack.sig_shape();
         check(axes, entries.depth(), sig)?;
         starts.clear();
@@ -157,7 +148,7 @@ impl<T: Movable> Mover<T> {
 struct Block<'a, T> {
     frames: FramesView<'a, T>,
     which: Range<usize>,
-    /// Their shifts.
+    /// The shifts of all frames.
     axes: &'a [Axis],
     sig: &'a [usize],
     /// The number of the tile's first frame in the partition.
@@ -166,22 +157,45 @@ struct Block<'a, T> {
 }
 
 impl<T: Movable> Block<'_, T> {
+    /// Frame `i` of the tile.
+    fn moved(&self, i: usize) -> Moved<'_> {
+        let n_axes = self.sig.len();
+        let axes = &self.axes[i * n_axes..(i + 1) * n_axes];
+        Moved { simd: Simd::best(), sig: self.sig, axes }
+    }
+
+    /// Which cells are looked at after those of frame `i` under the `pixels`.
+    fn ahead(&self, i: usize, pixels: &Range<usize>) -> &[T] {
+        let len = self.frames.frame_len();
+        let (next, pixels) = match i + 1 < self.which.end {
+            true => (i + 1, pixels.clone()),
+            false if pixels.end < len => {
+                (self.which.start, pixels.end..len.min(pixels.end + pixels.len()))
+            }
+            false => (self.which.end, 0..pixels.len()),
+        };
+        if next == self.frames.depth() {
+            return &[];
+        }
+        &self.frames.frame(next)[self.moved(next).reach(&pixels)]
+    }
+
     /// Adds the products of what `fill` finds under the `pixels` of the masks.
     fn add<U: Pixel>(
         &self,
         product: &mut Product,
         pixels: Range<usize>,
-        lines: &mut Lines,
+        room: &mut Room<T::Between>,
         scratch: &mut Vec<U>,
-        fill: impl Fn(&Moved<'_>, &[T], Range<usize>, &mut Lines, &mut [U]) -> Result<()>,
+        fill: impl Fn(&Moved<'_>, Part<'_, T>, &mut Room<T::Between>, &mut [U]) -> Result<()>,
     ) -> Result<()> {
         let (n, stride) = (pixels.len(), pixels.len() + GAP);
         memory::resize(scratch, scratch.len().max(self.which.len() * stride), U::default())?;
         let first = self.first + self.which.start;
-        let shifts = self.axes.chunks_exact(self.sig.len());
-        let moved = |axes| Moved { simd: Simd::best(), sig: self.sig, axes };
-        for ((i, axes), under) in self.which.clone().zip(shifts).zip(scratch.chunks_mut(stride)) {
-            fill(&moved(axes), self.frames.frame(i), pixels.clone(), lines, &mut under[..n])?;
+        for (i, under) in self.which.clone().zip(scratch.chunks_mut(stride)) {
+            let (frame, ahead) = (self.frames.frame(i), self.ahead(i, &pixels));
+            let part = Part { frame, pixels: pixels.clone(), ahead };
+            fill(&self.moved(i), part, room, &mut under[..n])?;
         }
         if self.stack.are_finite() {
             // What lies outside of the frame is 0, and so is its product.
@@ -189,20 +203,19 @@ impl<T: Movable> Block<'_, T> {
             product.add(frames, first, 0..n, self.stack, pixels);
             return Ok(());
         }
-        let shifts = self.axes.chunks_exact(self.sig.len());
-        for (i, (axes, under)) in shifts.zip(scratch.chunks(stride)).enumerate() {
-            let moved = moved(axes);
+        for (i, under) in self.which.clone().zip(scratch.chunks(stride)) {
+            let moved = self.moved(i);
             let frame = FramesView::try_new(under, 1, n, n)?;
             let (inside, mut cell) = (moved.columns(), 0);
             for (line, columns) in moved.by_line(pixels.clone()) {
-                moved.lines(line, lines)?;
+                moved.lines(line, &mut room.lines)?;
                 let there = columns.start.max(inside.start)..columns.end.min(inside.end);
-                if !lines.is_empty() && there.start < there.end {
+                if !room.lines.is_empty() && there.start < there.end {
                     let cells = cell + (there.start - columns.start)..;
                     let cells = cells.start..cells.start + there.len();
                     let start = pixels.start + cells.start;
                     let run = start..start + there.len();
-                    product.add(frame, first + i, cells, self.stack, run);
+                    product.add(frame, self.first + i, cells, self.stack, run);
                 }
                 cell += columns.len();
             }

@@ -41,7 +41,7 @@ fn axes(shift: &[f64; 3]) -> Vec<Axis> {
 fn frames_lie_under_masks_as_their_shifts_say() {
     let frame = frame();
     for shift in &SHIFTS {
-        let (axes, mut lines) = (axes(shift), vec![]);
+        let (axes, mut room) = (axes(shift), Room::default());
         let expected = expected(shift);
         for simd in Simd::all() {
             let moved = Moved { simd, sig: &SIG, axes: &axes };
@@ -49,7 +49,8 @@ fn frames_lie_under_masks_as_their_shifts_say() {
             for pixels in [0..LEN, 0..0, 5..7, 7..40, 9..18, 107..108] {
                 let expected = &expected[pixels.clone()];
                 let mut under = vec![7f32; pixels.len()];
-                moved.blend(&frame, pixels.clone(), &mut lines, &mut under).unwrap();
+                let part = Part { frame: &frame, pixels: pixels.clone(), ahead: &[] };
+                moved.blend(part, &mut room, &mut under).unwrap();
                 assert!(under.iter().zip(expected).all(|(&u, &e)| f64::from(u) == e), "{shift:?}");
                 if axes.iter().all(Axis::is_whole) {
                     let mut under = vec![7u16; pixels.len()];
@@ -98,6 +99,21 @@ fn pixels_of_weight_zero_are_not_looked_at() {
     let axes = axes(&[0.0, 0.0, -0.0]);
     let moved = Moved { simd: Simd::best(), sig: &SIG, axes: &axes };
     let mut under = vec![0f32; LEN];
-    moved.blend(&frame, 0..LEN, &mut vec![], &mut under).unwrap();
+    let part = Part { frame: &frame, pixels: 0..LEN, ahead: &frame };
+    moved.blend(part, &mut Room::default(), &mut under).unwrap();
     assert!(under.iter().zip(&frame).all(|(a, b)| a.to_bits() == b.to_bits()));
+}
+
+#[test]
+fn what_is_asked_for_ahead_is_what_lies_under_the_masks() {
+    for shift in &SHIFTS {
+        let axes = axes(shift);
+        let moved = Moved { simd: Simd::best(), sig: &SIG, axes: &axes };
+        let reach = moved.reach(&(0..LEN));
+        assert!(reach.start <= reach.end && reach.end <= LEN, "{shift:?} {reach:?}");
+    }
+    let axes = axes(&[1.0, -2.0, 3.5]);
+    let moved = Moved { simd: Simd::best(), sig: &SIG, axes: &axes };
+    // A plane further, two rows back, three columns further; and a row and a pixel more.
+    assert_eq!(moved.reach(&(29..31)), 29 + 36 - 18 + 3..31 + 36 - 18 + 3 + 10);
 }
