@@ -22,5 +22,6 @@ pub(crate) mod plane;
 pub(crate) mod raw;
 pub(crate) mod runs;
 pub(crate) mod scan;
+pub(crate) mod shapes_of_scan;
 pub(crate) mod store;
 pub(crate) mod transform;

@@ -8,6 +8,7 @@ use crate::compute::pace::Pace;
 use crate::compute::pattern::PatternKey;
 use crate::compute::raw::Raw;
 use crate::compute::scan::ScanKey;
+use crate::compute::shapes_of_scan::suggested;
 use crate::compute::store::Store;
 use crate::compute::{background, guess, pattern, scan};
 use crate::own::Own;
@@ -155,7 +156,10 @@ impl Viewer {
             warnings: dataset.warnings(),
             excluded: excluded.unwrap_or_default(),
             n_missing: dataset.shape().n_frames().saturating_sub(n_there),
-            suggested_shapes: Vec::new(),
+            suggested_shapes: match dataset.shape().nav() {
+                [_] => suggested(dataset.source().info().n_frames),
+                _ => Vec::new(),
+            },
             own: options.own.as_ref().map(|own| own.describe()).unwrap_or_default(),
         }
     }

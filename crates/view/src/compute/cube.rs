@@ -64,10 +64,6 @@ impl Cube {
         })
     }
 
-    pub(crate) fn len_bytes(&self) -> u64 {
-        self.len_bytes
-    }
-
     /// Puts the sums of `n` positions from `first` on: those of each cell after one another.
     ///
     /// # Errors

@@ -57,3 +57,45 @@ pub(crate) fn frequency(place: usize, n: usize) -> f64 {
 pub(crate) fn from_middle(place: usize, n: usize) -> usize {
     (place + n / 2) % n
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transforms_are_those_of_the_definition() {
+        for (rows, columns) in [(1, 7), (6, 10), (5, 1), (3, 33), (16, 4), (1, 1)] {
+            let values: Vec<Complex<f64>> = (0..rows * columns)
+                .map(|i| Complex::new((i * i % 13) as f64, (i % 5) as f64))
+                .collect();
+            let mut found = values.clone();
+            transform(&mut found, rows, columns, FftDirection::Forward).unwrap();
+            for (place, found) in found.iter().enumerate() {
+                let (ky, kx) = (place / columns, place % columns);
+                let mut expected = Complex::new(0.0, 0.0);
+                for (i, value) in values.iter().enumerate() {
+                    let turns = (ky * (i / columns)) as f64 / rows as f64
+                        + (kx * (i % columns)) as f64 / columns as f64;
+                    expected +=
+                        value * Complex::from_polar(1.0, -2.0 * std::f64::consts::PI * turns);
+                }
+                assert!((found - expected).norm() < 1e-9, "{rows} {columns} {place}");
+            }
+            transform(&mut found, rows, columns, FftDirection::Inverse).unwrap();
+            assert!(found.iter().zip(&values).all(|(a, b)| (a - b).norm() < 1e-9));
+        }
+    }
+
+    #[test]
+    fn frequencies_and_their_places() {
+        let all = |n| (0..n).map(|i| (frequency(i, n) * n as f64).round()).collect::<Vec<f64>>();
+        assert_eq!(all(4), [0.0, 1.0, -2.0, -1.0]);
+        assert_eq!(all(5), [0.0, 1.0, 2.0, -2.0, -1.0]);
+        for n in [1, 4, 5] {
+            for i in 0..n {
+                let shown = from_middle(i, n) as f64 - (n / 2) as f64;
+                assert_eq!(shown, (frequency(i, n) * n as f64).round());
+            }
+        }
+    }
+}

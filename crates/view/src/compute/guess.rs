@@ -126,3 +126,68 @@ pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
     };
     Ok(ComGuess { rotation, flip_y, cy: mean(&centres.y), cx: mean(&centres.x) })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bright_disks_are_found() {
+        for (cy, cx, r) in [(31.0, 40.0, 9.0), (20.3, 22.6, 14.5), (5.0, 60.0, 12.0)] {
+            let mut pattern: Vec<f64> = (0..64 * 80)
+                .map(|i| {
+                    let (y, x) = ((i / 80) as f64 - cy, (i % 80) as f64 - cx);
+                    let edge = (r + 0.5 - y.hypot(x)).clamp(0.0, 1.0);
+                    // A pedestal, counts further out, and noise.
+                    100.0 + 900.0 * edge + 60.0 / (1.0 + y.hypot(x) / 10.0) + (i * 7919 % 13) as f64
+                })
+                .collect();
+            pattern[17] = 1e6;
+            pattern[1000] = f64::NAN;
+            let found = disk(&pattern, 80).unwrap();
+            let cut = cy - r < 0.0;
+            assert!((found.cx - cx).abs() < 0.5, "{found:?} for {cy} {cx} {r}");
+            assert!(cut || (found.cy - cy).abs() < 0.5, "{found:?} for {cy} {cx} {r}");
+            assert!(cut || (found.r - r).abs() < 1.0, "{found:?} for {cy} {cx} {r}");
+        }
+        for nothing in [vec![], vec![5.0; 12], vec![f64::NAN; 12]] {
+            assert!(disk(&nothing, 4).unwrap_err().to_string().contains("no bright disk"));
+        }
+    }
+
+    #[test]
+    fn rotations_and_flips_are_found() {
+        let (rows, columns) = (40, 44);
+        // Atoms that draw the beam to them.
+        let mut atoms = Field {
+            y: vec![0.0; rows * columns],
+            x: vec![0.0; rows * columns],
+            rows,
+            columns,
+            steps: [1.0; 2],
+        };
+        for i in 0..rows * columns {
+            for (ay, ax) in [(10.0, 12.0), (30.0, 11.0), (21.0, 31.0), (8.0, 35.0)] {
+                let (dy, dx) = ((i / columns) as f64 - ay, (i % columns) as f64 - ax);
+                let pull = (-(dy * dy + dx * dx) / 18.0f64).exp();
+                atoms.y[i] -= pull * dy;
+                atoms.x[i] -= pull * dx;
+            }
+        }
+        for flip_y in [false, true] {
+            for rotation in [0.0, 35.0, 150.0, 180.0, -20.0, -135.0] {
+                // The way back: from the scan to the detector.
+                let mut seen = atoms.clone();
+                seen.turn(-rotation, false);
+                seen.turn(0.0, flip_y);
+                seen.y.iter_mut().for_each(|y| *y += 31.5);
+                seen.x.iter_mut().for_each(|x| *x += 33.25);
+                let found = com(&seen).unwrap();
+                assert_eq!((found.rotation, found.flip_y), (rotation, flip_y));
+                assert!((found.cy - 31.5).abs() < 0.1 && (found.cx - 33.25).abs() < 0.1);
+            }
+        }
+        let line = Field { rows: 1, columns: rows * columns, ..atoms };
+        assert!(com(&line).is_err());
+    }
+}

@@ -41,3 +41,51 @@ pub(crate) fn phase(field: &Field) -> Result<Vec<f64>> {
     let values = phase.iter().zip(known);
     Ok(values.map(|(phase, known)| if known { phase.re } else { f64::NAN }).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::f64::consts::PI;
+
+    #[test]
+    fn the_phase_of_a_gradient_comes_back() {
+        for (rows, columns, step) in [(30, 42, 1.0), (1, 25, 1.0), (16, 9, 4.0)] {
+            let angle = |i: usize| {
+                let (y, x) =
+                    ((i / columns) as f64 / rows as f64, (i % columns) as f64 / columns as f64);
+                (2.0 * PI * (y + 2.0 * x), 2.0 * PI * (3.0 * x - 1.0 * y) + 0.5)
+            };
+            // Of one row, nothing changes along y.
+            let down = if rows > 1 { 1.0 } else { 0.0 };
+            let n = rows * columns;
+            let expected: Vec<f64> =
+                (0..n).map(|i| angle(i).0.cos() + 0.3 * angle(i).1.sin()).collect();
+            let along = |first: f64, second: f64, len: usize| -> Vec<f64> {
+                let slope = |i: usize| -first * angle(i).0.sin() + 0.3 * second * angle(i).1.cos();
+                // Per step, over 2π; a constant has no phase.
+                (0..n).map(|i| slope(i) / (len as f64 * step) + 0.7).collect()
+            };
+            let field = Field {
+                y: along(down, -down, rows),
+                x: along(2.0, 3.0, columns),
+                rows,
+                columns,
+                steps: [step, step],
+            };
+            let found = phase(&field).unwrap();
+            for (found, expected) in found.iter().zip(&expected) {
+                assert!((found - expected).abs() < 1e-9, "{rows} {columns}: {found} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_positions_stay_unknown() {
+        let mut field =
+            Field { y: vec![1.0; 12], x: vec![0.0; 12], rows: 3, columns: 4, steps: [1.0; 2] };
+        field.y[5] = f64::NAN;
+        let phase = phase(&field).unwrap();
+        assert!(phase[5].is_nan());
+        assert!(phase.iter().enumerate().all(|(i, value)| i == 5 || value.abs() < 1e-12));
+    }
+}

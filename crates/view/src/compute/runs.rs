@@ -84,11 +84,6 @@ impl Runs {
         let groups = groups.map(|groups| groups.groups);
         Ok(Runs { rows, columns, weights: values, groups, lines, n_pixels, total })
     }
-
-    /// Whether each pixel counts, and as much as the others.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.n_pixels == self.weights.len() && self.weights.iter().all(|&w| w == 1.0)
-    }
 }
 
 /// Groups that are being made.

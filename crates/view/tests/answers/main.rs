@@ -6,3 +6,5 @@ mod exact;
 mod hostile;
 mod oracle;
 mod preview;
+mod surroundings;
+mod transforms;
