@@ -18,18 +18,23 @@ use framefold::kernels::{Max, StdDev};
 use framefold::{Cancel, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What of the budget cubes of blocks may take.
-const BLOCKS_SHARE: u64 = 2;
 /// What of it those of rings may take.
 const RINGS_SHARE: u64 = 8;
 /// What of it statistics of pixels may take while the pass goes on.
-const STATISTICS_SHARE: u64 = 4;
+const STATISTICS_SHARE: u64 = 16;
+/// Bytes of the moments of a whole frame.
+const MOMENTS_BYTES: u64 = 24;
 /// Bytes that can be read in the time of an answer: half of the planes of a cube are not to take more,
 /// unless blocks are this large anyway.
 const QUICK_BYTES: u64 = 128 << 20;
 const USUAL_BLOCK: usize = 8;
 /// Bytes of a pixel that statistics take, on each thread, in each result that waits, and merged.
 const STATISTICS_BYTES: u64 = 32;
+
+/// What of a budget cubes of blocks may take, with the moments of frames.
+fn for_blocks(budget: u64) -> u64 {
+    budget / 4 * 3
+}
 
 /// Makes a store, telling how far it is.
 ///
@@ -46,7 +51,7 @@ pub(crate) fn make(
     let mut binnings = Vec::new();
     if let Some(block) = block_size(shared.budget, dtype, n_positions, rows, columns) {
         let binning = Binning::blocks(rows, columns, block)?;
-        binnings.push((binning, shared.budget / BLOCKS_SHARE));
+        binnings.push((binning, for_blocks(shared.budget)));
     }
     if rows > 1
         && let Ok(disk) = shared.disk(cancel)
@@ -123,12 +128,14 @@ fn block_size(
         let bytes = n_cells.saturating_mul(n_positions).saturating_mul(size);
         (u64::try_from(bytes).unwrap_or(u64::MAX), u64::try_from(size).unwrap_or(1))
     };
+    let moments = u64::try_from(n_positions).unwrap_or(u64::MAX).saturating_mul(MOMENTS_BYTES);
     let edges = std::iter::successors(Some(1usize), |edge| edge.checked_mul(2));
     let edge = edges.take_while(|&edge| edge < 2 * rows.max(columns)).find(|&edge| {
         let (bytes, size) = bytes(edge);
         // Most planes are dark, and take 2 bytes.
         let half = bytes / size * size.min(2) / 2;
-        bytes <= budget / BLOCKS_SHARE && (edge >= USUAL_BLOCK || half <= QUICK_BYTES)
+        bytes.saturating_add(moments) <= for_blocks(budget)
+            && (edge >= USUAL_BLOCK || half <= QUICK_BYTES)
     })?;
     Some([edge.min(rows), edge.min(columns)])
 }
@@ -146,4 +153,51 @@ fn has_room_for_statistics(budget: u64, n_pixels: usize) -> bool {
     let copies = u64::try_from(2 * threads + 4).unwrap_or(u64::MAX);
     let bytes = u64::try_from(n_pixels).unwrap_or(u64::MAX).saturating_mul(STATISTICS_BYTES);
     bytes.saturating_mul(copies) <= budget / STATISTICS_SHARE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_and_rings_fit_the_budget() {
+        for dtype in [DType::U8, DType::U16, DType::I16, DType::U32, DType::F32] {
+            for n_positions in [1, 1000, 65_536, 762_129, 10_000_000] {
+                for [rows, columns] in [[256, 256], [1, 2048], [4096, 4096], [515, 515], [3, 7]] {
+                    for budget in [0, 1 << 20, 1 << 28, 4 << 30] {
+                        if let Some([by, bx]) =
+                            block_size(budget, dtype, n_positions, rows, columns)
+                        {
+                            let cells = rows.div_ceil(by) * columns.div_ceil(bx);
+                            let size = Plane::most_bytes(dtype, by * bx);
+                            let bytes = (cells * n_positions * size) as u64;
+                            assert!(
+                                bytes <= budget / 4 * 3,
+                                "{dtype} {n_positions} {rows} {by} {bx}"
+                            );
+                        }
+                        if let Some(width) = ring_width(budget, n_positions, rows, columns) {
+                            let binning = (rows * columns < 1 << 20)
+                                .then(|| Binning::rings(rows, columns, [0.0, 0.0], width).unwrap());
+                            if let Some(binning) = binning {
+                                let bytes = (binning.n_cells() * n_positions * 4) as u64;
+                                assert!(bytes <= budget / 8, "{n_positions} {rows} {width}");
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        // The case that all of this is for: 8 × 8.
+        let usual = |n_positions| block_size(4 << 30, DType::U16, n_positions, 256, 256);
+        assert_eq!([usual(65_536), usual(762_129)], [Some([8, 8]); 2]);
+        assert_eq!(block_size(0, DType::U16, 1, 256, 256), None);
+    }
+
+    #[test]
+    fn gaps_are_what_is_left() {
+        assert_eq!(gaps(&[2..4, 6..9], 10), [0..2, 4..6, 9..10]);
+        assert_eq!(gaps(std::slice::from_ref(&(0..10)), 10), []);
+        assert_eq!(gaps(&[], 3), [0..3]);
+    }
 }

@@ -44,6 +44,10 @@ pub(crate) fn suggested(n_frames: u64) -> Vec<[usize; 2]> {
 
 /// How unlikely a scan of this shape is.
 fn cost(rows: u64, columns: u64, misfit: f64) -> f64 {
+    if rows == columns && misfit == 0.0 {
+        // A square by chance is rare.
+        return 0.2 * roundness(rows);
+    }
     let apart = (columns as f64 / rows as f64).log2().abs();
     let flown_back = (1..=FLYBACK.min(columns - 1)).map(|more| roundness(columns - more) + 0.5);
     let across = flown_back.fold(roundness(columns), f64::min);

@@ -1,6 +1,8 @@
 //! What the pass in the background leaves, against exact answers.
 
-use crate::cases::{Case, DTYPES, answers, assert_close, case_with, double, impatient, shapes};
+use crate::cases::{
+    Case, DTYPES, answers, assert_close, case_with, double, impatient, shapes, slow,
+};
 use crate::oracle;
 use framefold::core::DType;
 use framefold_testkit::Random;
@@ -9,7 +11,7 @@ use framefold_view::{
     ScanQuery, Shape, Sign, Signed, State, Viewer, ViewerOptions, Wish,
 };
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Begins the pass, and waits for its end.
 fn warm(viewer: &Viewer) {
@@ -155,7 +157,7 @@ fn disks_and_rings_around_the_bright_one_are_exact() {
     // A bright disk around (30, 33), and noise.
     let (nav, n) = ([10, 10], 64);
     let options = ViewerOptions {
-        // Too little for blocks, and enough for rings.
+        // Enough for rings of half a pixel, and for coarser blocks.
         budget: Some(100 * 200 * 4 * 8),
         patience: Some(Duration::ZERO),
         ..Default::default()
@@ -239,4 +241,25 @@ fn the_background_ends_with_the_viewer() {
     case.viewer.rest();
     assert_ne!(case.viewer.background().state, BackgroundState::Working);
     assert!(answers(&case.viewer, &Query::Scan(ScanQuery::default()), Wish::Exact).is_ok());
+}
+
+#[test]
+fn it_waits_for_answers_and_can_be_stopped() {
+    let case = slow(Duration::from_millis(2), &[15, 15]);
+    case.viewer.warm();
+    let query = Query::Pattern(PatternQuery {
+        region: vec![Signed { shape: Shape::Point { y: 3.0, x: 4.0 }, sign: Sign::Plus }],
+        ..Default::default()
+    });
+    let begin = Instant::now();
+    for _ in 0..5 {
+        assert_eq!(answers(&case.viewer, &query, Wish::Fast).unwrap().len(), 1);
+    }
+    // Not after all frames, which take 200 ms and more.
+    assert!(begin.elapsed() < Duration::from_secs(2));
+    assert_eq!(case.viewer.background().state, BackgroundState::Working);
+    let begin = Instant::now();
+    case.viewer.rest();
+    assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
+    assert_eq!(case.viewer.background().state, BackgroundState::Stopped);
 }

@@ -1,6 +1,7 @@
 //! Random data sets, and detectors for them.
 
 use crate::oracle::Data;
+use crate::slow::Slow;
 use framefold::core::{ArrayFormat, Corrections, DType, NativeArray, Presence, TypedVec};
 use framefold::{Cancel, Dataset};
 use framefold_testkit::{MemoryOptions, MemorySource, Random, Values, random_values};
@@ -48,6 +49,17 @@ pub fn double(values: &TypedVec) -> Vec<f64> {
 /// still hold in double precision.
 pub fn case(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
     case_with(seed, dtype, nav, sig, ViewerOptions::default())
+}
+
+/// Frames of 8 × 8 uint16 that each take a while to read.
+pub fn slow(for_frame: std::time::Duration, nav: &[usize]) -> Case {
+    let Case { viewer, data, nav, sig, dtype } = impatient(3, DType::U16, nav, &[8, 8]);
+    let source = Arc::new(Slow { source: viewer.dataset().source().clone(), for_frame });
+    let dataset = Dataset::try_new(source, Some(&nav), 0).unwrap();
+    let patience = Some(std::time::Duration::ZERO);
+    let options = ViewerOptions { patience, ..Default::default() };
+    let viewer = Viewer::try_new("slow".into(), dataset, options).unwrap();
+    Case { viewer, data, nav, sig, dtype }
 }
 
 /// The same, where nobody waits for anything: each answer begins with a preview.

@@ -6,5 +6,6 @@ mod exact;
 mod hostile;
 mod oracle;
 mod preview;
+mod slow;
 mod surroundings;
 mod transforms;

@@ -1,13 +1,13 @@
 //! What is there at once, and work that is not wanted any more.
 
-use crate::cases::{answers, assert_close, case_with, impatient};
+use crate::cases::{answers, assert_close, case_with, impatient, slow};
 use framefold::core::DType;
 use framefold::{Cancel, ErrorKind};
 use framefold_view::{
     PatternChannel, PatternQuery, Query, ScanChannel, ScanQuery, Shape, Sign, Signed, State,
     ViewerOptions, Wish,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn previews_are_every_few_positions() {
@@ -110,4 +110,50 @@ fn cancelled_answers_end() {
     });
     assert!(error.unwrap_err().to_string().contains("no more"));
     assert!(answers(&case.viewer, &query, Wish::Exact).is_ok());
+}
+
+#[test]
+fn exact_passes_show_what_they_have() {
+    let case = slow(Duration::from_millis(3), &[12, 15]);
+    let query = Query::Scan(ScanQuery::default());
+    let pictures = answers(&case.viewer, &query, Wish::Exact).unwrap();
+    let exact = pictures.last().unwrap();
+    let partial: Vec<_> = pictures.iter().filter(|p| p.state == State::Partial).collect();
+    assert!(!partial.is_empty());
+    let mut before = 0.0;
+    for picture in partial {
+        assert!(picture.progress > before && picture.progress < 1.0);
+        assert!(picture.label.ends_with("% so far"), "{}", picture.label);
+        before = picture.progress;
+        let known = picture.values.iter().filter(|value| !value.is_nan()).count();
+        assert!(known > 0 && known < 180);
+        for (found, exact) in picture.values.iter().zip(&exact.values) {
+            assert!(found.is_nan() || found == exact);
+        }
+    }
+    // What was computed is kept: also for another channel of the same sums.
+    let begin = Instant::now();
+    let query = Query::Scan(ScanQuery { channel: ScanChannel::Mean, ..Default::default() });
+    let mean = answers(&case.viewer, &query, Wish::Fast).unwrap().pop().unwrap();
+    assert_eq!(mean.state, State::Exact);
+    assert!(begin.elapsed() < Duration::from_millis(150), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn work_that_is_not_wanted_ends_soon() {
+    let case = slow(Duration::from_millis(5), &[30, 30]);
+    for query in [Query::Scan(ScanQuery::default()), Query::Pattern(PatternQuery::default())] {
+        let cancel = Cancel::new();
+        let (stopped, begin) = std::thread::scope(|scope| {
+            let answer =
+                scope.spawn(|| case.viewer.answer(&query, Wish::Exact, &cancel, &mut |_| Ok(())));
+            std::thread::sleep(Duration::from_millis(150));
+            let begin = Instant::now();
+            cancel.cancel();
+            (answer.join().unwrap(), begin)
+        });
+        // All of it takes 2 seconds and more.
+        assert!(begin.elapsed() < Duration::from_millis(700), "{:?}", begin.elapsed());
+        assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Cancelled);
+    }
 }

@@ -1,0 +1,40 @@
+//! A source that takes its time.
+
+use framefold::Result;
+use framefold::core::{DataSource, DenseTile, FrameIndices, FrameReader, SigSlice, SourceInfo};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Waits for each frame.
+#[derive(Debug)]
+pub struct Slow {
+    pub source: Arc<dyn DataSource>,
+    pub for_frame: Duration,
+}
+
+impl DataSource for Slow {
+    fn info(&self) -> &SourceInfo {
+        self.source.info()
+    }
+
+    fn reader(&self) -> Result<Box<dyn FrameReader + '_>> {
+        Ok(Box::new(Reader { reader: self.source.reader()?, for_frame: self.for_frame }))
+    }
+}
+
+struct Reader<'a> {
+    reader: Box<dyn FrameReader + 'a>,
+    for_frame: Duration,
+}
+
+impl FrameReader for Reader<'_> {
+    fn read(&mut self, frames: FrameIndices<'_>, sig: &SigSlice) -> Result<DenseTile<'_>> {
+        let n = u32::try_from(frames.len()).unwrap_or(u32::MAX);
+        std::thread::sleep(self.for_frame * n);
+        self.reader.read(frames, sig)
+    }
+
+    fn verify(&mut self) -> Result<()> {
+        self.reader.verify()
+    }
+}
