@@ -240,7 +240,7 @@ impl Viewer {
     pub fn warm(&self) {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let shared = self.shared.clone();
-        if thread.is_some() || shared.pace.at_once(shared.dataset.shape().n_frames()) {
+        if thread.is_some() || shared.pace.at_once(shared.dataset.shape().n_frames(), 1.0) {
             return;
         }
         shared.watched.tell(Background { state: BackgroundState::Working, done: 0.0 });

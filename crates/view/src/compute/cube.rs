@@ -35,6 +35,8 @@ pub(crate) struct Recipe {
 
 /// Positions that are summed at a time: sums stay in the cache.
 const POSITIONS: usize = 2048;
+/// Larger factors are not taken as integers.
+const MOST_FACTOR: f64 = 65536.0;
 /// Fewer sums are not worth a thread.
 const SMALLEST_SHARE: usize = 1 << 20;
 
@@ -141,15 +143,19 @@ impl Cube {
 
     /// Whether a detector made this way is exact.
     pub(crate) fn is_exact(&self, recipe: &Recipe, moments: bool) -> bool {
-        let whole = |factor: f64| factor.fract() == 0.0 && factor.abs() <= f64::from(1 << 20);
-        let all = recipe.planes.iter().all(|(_, factors)| whole(factors[0]));
         if moments {
             // Where in its cell a pixel lies is not known.
             return recipe.planes.is_empty();
         }
-        let of_all = i128::from(self.largest) * (recipe.planes.len() as i128) * (1 << 20);
-        recipe.residual == 0.0
-            && (recipe.planes.is_empty() || (self.integers && all && of_all < 1 << 62))
+        let whole = recipe.planes.iter().all(|(_, factors)| is_whole(factors[0]));
+        let integers = self.integers && whole && self.fits_integers(recipe);
+        recipe.residual == 0.0 && (recipe.planes.is_empty() || integers)
+    }
+
+    /// Whether sums of planes, times whole factors, fit integers of 64 bits.
+    fn fits_integers(&self, recipe: &Recipe) -> bool {
+        let largest = i128::from(self.largest) * MOST_FACTOR as i128;
+        self.integers && largest.saturating_mul(recipe.planes.len() as i128) < 1 << 62
     }
 
     /// What a detector sees at `positions`: the sum, or all three moments. `whole` are those of whole
@@ -169,15 +175,14 @@ impl Cube {
         let cores = std::thread::available_parallelism().map_or(1, |n| n.get());
         let n_threads = cores.min(work / SMALLEST_SHARE).max(1);
         let share = positions.len().div_ceil(n_threads).next_multiple_of(POSITIONS).max(1);
-        let exact = width == 1 && self.is_exact(recipe, false);
         let part = |number: usize, seen: &mut [f64]| {
             let first = positions.start + number * share;
             for (number, seen) in seen.chunks_mut(POSITIONS * width).enumerate() {
                 let first = first + number * POSITIONS;
                 let here = first..first + seen.len() / width;
-                match exact {
-                    true => run!(Simd::best(), self.see_whole(recipe, here, whole, seen)),
-                    false => run!(Simd::best(), self.see(recipe, width, here, whole, seen)),
+                match width {
+                    1 => run!(Simd::best(), self.see_sums(recipe, here, whole, seen)),
+                    _ => run!(Simd::best(), self.see(recipe, width, here, whole, seen)),
                 }
             }
         };
@@ -195,26 +200,32 @@ impl Cube {
         Ok(seen)
     }
 
-    /// In integers.
+    /// Sums alone: in integers where cells count fully, which is most of the work.
     #[inline(always)]
-    fn see_whole(
+    fn see_sums(
         &self,
         recipe: &Recipe,
         positions: Range<usize>,
         whole: &[[f64; 3]],
         seen: &mut [f64],
     ) {
-        let mut sums = [0i64; POSITIONS];
-        let sums = &mut sums[..positions.len()];
+        let n = positions.len();
+        let (mut sums, mut shares) = ([0i64; POSITIONS], [0f64; POSITIONS]);
+        let (sums, shares) = (&mut sums[..n], &mut shares[..n]);
         let (mut plus, mut minus) = ([0u32; POSITIONS], [0u32; POSITIONS]);
+        let fits = self.fits_integers(recipe);
         // Narrow numbers in narrow sums, of no more planes than those hold.
         let mut n_narrow = 0;
         for (plane, factors) in &recipe.planes {
             match (&self.planes[*plane], factors[0]) {
                 (Plane::U16(values), 1.0) => add_narrow(&values[positions.clone()], &mut plus),
                 (Plane::U16(values), -1.0) => add_narrow(&values[positions.clone()], &mut minus),
-                (plane, factor) => {
+                (plane, factor) if fits && is_whole(factor) => {
                     plane.add_whole(positions.clone(), factor as i64, sums);
+                    continue;
+                }
+                (plane, factor) => {
+                    plane.add_times(positions.clone(), factor, shares);
                     continue;
                 }
             }
@@ -225,13 +236,14 @@ impl Cube {
             }
         }
         flush(sums, &mut plus, &mut minus);
-        let whole = &whole[positions];
-        for ((seen, &sum), whole) in seen.iter_mut().zip(&*sums).zip(whole) {
-            *seen = sum as f64 + if recipe.base == 0.0 { 0.0 } else { recipe.base * whole[0] };
+        let parts = sums.iter().zip(shares).zip(&whole[positions]);
+        for (seen, ((&sum, share), whole)) in seen.iter_mut().zip(parts) {
+            let base = if recipe.base == 0.0 { 0.0 } else { recipe.base * whole[0] };
+            *seen = sum as f64 + *share + base;
         }
     }
 
-    /// In double precision.
+    /// Moments, in double precision.
     #[inline(always)]
     fn see(
         &self,
@@ -255,6 +267,11 @@ impl Cube {
             }
         }
     }
+}
+
+/// Whether a factor is a whole number that is not too large.
+fn is_whole(factor: f64) -> bool {
+    factor.fract() == 0.0 && factor.abs() <= MOST_FACTOR
 }
 
 #[inline(always)]

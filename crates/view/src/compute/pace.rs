@@ -10,8 +10,11 @@ const AT_ONCE: f64 = 0.75;
 const APART: f64 = 0.4e9;
 /// The same of frames that follow each other.
 const TOGETHER: f64 = 1.0e9;
-/// Shorter measurements say little.
+/// Shorter measurements of fewer frames say little.
 const SHORTEST: f64 = 1e-3;
+const ENOUGH: usize = 64;
+/// What a frame costs of which no pixel is looked at, compared with all of them.
+const FIXED: f64 = 0.2;
 
 /// How long a frame takes, in seconds, by how frames are read.
 #[derive(Debug)]
@@ -45,44 +48,47 @@ impl Pace {
         }
     }
 
-    /// How long so many frames take.
-    pub(crate) fn expected(&self, read: Read, n_frames: usize) -> Duration {
+    /// How long so many frames take, of which a share of the pixels is looked at.
+    fn expected(&self, read: Read, n_frames: usize, share: f64) -> Duration {
         let seconds = *self.of(read).lock().unwrap_or_else(PoisonError::into_inner);
-        Duration::try_from_secs_f64(seconds * n_frames as f64).unwrap_or(Duration::MAX)
+        let seconds = seconds * work(share) * n_frames as f64;
+        Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
     }
 
-    /// So many frames have been read since `start`.
-    pub(crate) fn seen(&self, read: Read, n_frames: usize, start: Instant) {
+    /// So many frames have been read since `start`, and a share of their pixels was looked at.
+    pub(crate) fn seen(&self, read: Read, n_frames: usize, share: f64, start: Instant) {
         let seconds = start.elapsed().as_secs_f64();
-        if n_frames == 0 || seconds < SHORTEST {
+        if n_frames == 0 || (seconds < SHORTEST && n_frames < ENOUGH) {
             return;
         }
+        let seconds = seconds / n_frames as f64 / work(share);
         let mut known = self.of(read).lock().unwrap_or_else(PoisonError::into_inner);
-        // The latest counts most: files move from the disk to memory.
-        *known = 0.3 * *known + 0.7 * seconds / n_frames as f64;
+        // Files move from the disk to memory; of what makes a pass slow, most is soon over.
+        let latest = if seconds < *known { 0.8 } else { 0.4 };
+        *known = (1.0 - latest) * *known + latest * seconds;
     }
 
     /// Whether so many frames need no preview.
-    pub(crate) fn at_once(&self, n_frames: usize) -> bool {
-        self.expected(Read::Together, n_frames) <= self.patience.mul_f64(AT_ONCE)
+    pub(crate) fn at_once(&self, n_frames: usize, share: f64) -> bool {
+        self.expected(Read::Together, n_frames, share) <= self.patience.mul_f64(AT_ONCE)
     }
 
     /// The finest stride whose frames can be read for a preview of a grid.
-    pub(crate) fn stride(&self, grid: &Grid) -> Stride {
+    pub(crate) fn stride(&self, grid: &Grid, share: f64) -> Stride {
         let n = |stride: Stride| {
             grid.rows.div_ceil(stride.rows) * grid.columns.div_ceil(stride.columns)
         };
-        self.stride_where(grid, n)
+        self.stride_where(grid, share, n)
     }
 
-    /// The same for some positions of it.
+    /// The same for some positions of it, of whose frames all pixels count.
     pub(crate) fn stride_within(&self, grid: &Grid, n_positions: usize) -> Stride {
-        self.stride_where(grid, |stride| n_positions.div_ceil(stride.area()))
+        self.stride_where(grid, 1.0, |stride| n_positions.div_ceil(stride.area()))
     }
 
-    fn stride_where(&self, grid: &Grid, n: impl Fn(Stride) -> usize) -> Stride {
+    fn stride_where(&self, grid: &Grid, share: f64, n: impl Fn(Stride) -> usize) -> Stride {
         let mut stride = Stride::ONE;
-        while n(stride) > 1 && self.expected(Read::Apart, n(stride)) > self.patience {
+        while n(stride) > 1 && self.expected(Read::Apart, n(stride), share) > self.patience {
             stride = match grid.rows {
                 1 => Stride { rows: 1, columns: stride.columns * 2 },
                 _ => Stride { rows: stride.rows * 2, columns: stride.columns * 2 },
@@ -90,4 +96,9 @@ impl Pace {
         }
         stride
     }
+}
+
+/// What a frame costs of which a share of the pixels is looked at.
+fn work(share: f64) -> f64 {
+    FIXED + (1.0 - FIXED) * share
 }

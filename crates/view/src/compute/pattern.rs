@@ -81,7 +81,7 @@ pub(crate) fn answer(
     }
     let n_frames = asked.n_frames();
     // A frame is never in parts.
-    let at_once = n_frames <= 1 || shared.pace.at_once(n_frames);
+    let at_once = n_frames <= 1 || shared.pace.at_once(n_frames, 1.0);
     if !at_once {
         asked.preview(cancel, emit)?;
         if wish == Wish::Fast {
@@ -111,7 +111,7 @@ impl Asked<'_> {
         let start = Instant::now();
         let results =
             pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |_, _| Ok(()))?;
-        self.shared.pace.seen(Read::Apart, n_frames, start);
+        self.shared.pace.seen(Read::Apart, n_frames, 1.0, start);
         let share = n_all as f64 / n_frames as f64;
         let Some(mut values) = self.values(&results)? else { return Ok(()) };
         if self.what == What::Sum {
@@ -143,7 +143,7 @@ impl Asked<'_> {
                 let label = format!("exact, {:.0} % so far", 100.0 * progress);
                 emit(self.picture(&values, State::Partial, label, progress)?)
             })?;
-        self.shared.pace.seen(Read::Together, n_frames, start);
+        self.shared.pace.seen(Read::Together, n_frames, 1.0, start);
         match self.values(&results)? {
             Some(values) => Ok(values),
             // Positions without data alone.

@@ -93,7 +93,7 @@ pub(crate) fn answer(
         }
         shown = true;
     }
-    let at_once = shared.pace.at_once(grid.len());
+    let at_once = shared.pace.at_once(grid.len(), asked.share());
     if !at_once && !shown && asked.preview(cancel, emit)? {
         return Ok(());
     }
@@ -143,16 +143,22 @@ fn check_channel(channel: &ScanChannel) -> Result<()> {
 }
 
 impl Asked<'_> {
+    /// Which part of each frame is looked at.
+    fn share(&self) -> f64 {
+        let looked_at: usize = self.runs.lines.iter().map(|line| line.len()).sum();
+        looked_at as f64 / self.runs.weights.len().max(1) as f64
+    }
+
     /// A picture of what was left by earlier passes, or of some frames; true if it is as good as any.
     fn preview(
         &self,
         cancel: &Cancel,
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<bool> {
-        let stride = self.shared.pace.stride(&self.grid);
+        let stride = self.shared.pace.stride(&self.grid, self.share());
         let start = Instant::now();
         let raw = self.run(stride, cancel, &mut |_, _| Ok(()))?;
-        self.shared.pace.seen(Read::Apart, raw.rows * raw.columns, start);
+        self.shared.pace.seen(Read::Apart, raw.rows * raw.columns, self.share(), start);
         let quality = match stride {
             Stride::ONE => Quality::exact(),
             stride => Quality {
@@ -181,7 +187,7 @@ impl Asked<'_> {
             let label = format!("exact, {:.0} % so far", 100.0 * progress);
             emit(self.picture(&raw, Quality { state: State::Partial, label, progress })?)
         })?;
-        self.shared.pace.seen(Read::Together, self.grid.len(), start);
+        self.shared.pace.seen(Read::Together, self.grid.len(), self.share(), start);
         Ok(raw)
     }
 

@@ -23,6 +23,9 @@ pub(crate) struct Store {
     pub(crate) missing: Vec<Range<usize>>,
 }
 
+/// By how much better than blocks rings have to be where both are not exact.
+const RINGS_WEIGHT: f64 = 16.0;
+
 /// A detector as a store has it.
 pub(crate) struct Seen {
     pub(crate) raw: Raw,
@@ -45,7 +48,9 @@ impl Store {
         let mut best: Option<(&Cube, Recipe)> = None;
         for cube in &self.cubes {
             let recipe = cube.recipe(runs, moments)?;
-            let better = |(_, other): &(&Cube, Recipe)| recipe.residual < other.residual;
+            // What lies around the bright disk is seen as it is by blocks, and as its mean by rings.
+            let weight = if cube.binning.block.is_some() { 1.0 } else { RINGS_WEIGHT };
+            let better = |(_, other): &(&Cube, Recipe)| weight * recipe.residual < other.residual;
             // Where in a ring a pixel lies says nothing of its row and column.
             let fits = !moments || cube.binning.block.is_some();
             if fits && best.as_ref().is_none_or(better) {
