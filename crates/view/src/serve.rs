@@ -20,6 +20,7 @@ use crate::ViewerHost;
 use app::App;
 use framefold::{Error, Result};
 use listen::Listener;
+use security::Gate;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -60,6 +61,7 @@ pub struct Server {
     address: Address,
     base: String,
     token: String,
+    gate: Arc<Gate>,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -83,6 +85,7 @@ impl Server {
         let (stop, stopped) = watch::channel(false);
         let text = token.text().to_owned();
         let app = App::new(host, token, cookie, &base, options, stopped);
+        let gate = app.gate.clone();
         let thread = std::thread::Builder::new().name("viewer-http".to_owned());
         let serve = move || {
             let _last = Last(Some(ended));
@@ -91,7 +94,7 @@ impl Server {
             runtime.shutdown_background();
         };
         let thread = thread.spawn(serve).map_err(|error| Error::io("start a thread", error))?;
-        Ok(Server { address, base, token: text, stop, thread: Some(thread) })
+        Ok(Server { address, base, token: text, gate, stop, thread: Some(thread) })
     }
 
     /// Where it listens.
@@ -101,7 +104,20 @@ impl Server {
 
     /// What to open in a browser: with the token. Behind a Unix socket, the part after the name of the machine.
     pub fn link(&self) -> String {
-        let (base, token) = (&self.base, &self.token);
+        self.link_with(&self.token)
+    }
+
+    /// A link that works once, within a minute, for the command line of a browser: other users of the machine may
+    /// see that. A second one makes the first one useless.
+    ///
+    /// # Errors
+    /// `Io` if the system has no random numbers.
+    pub fn link_for_once(&self) -> Result<String> {
+        Ok(self.link_with(&self.gate.ticket()?))
+    }
+
+    fn link_with(&self, token: &str) -> String {
+        let base = &self.base;
         match &self.address {
             Address::Tcp(address) if address.ip().is_unspecified() => {
                 format!("http://localhost:{}{base}?token={token}", address.port())

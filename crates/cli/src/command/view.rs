@@ -114,7 +114,7 @@ fn announce(server: &Server, args: &ServeArgs) -> Result<()> {
                  ssh -N -L {port}:{address} {there}"
             ))?;
             if !args.no_browser && args.base_url == "/" {
-                browser::open(&server.link());
+                browser::open(&server.link_for_once()?);
             }
         }
         Address::Tcp(address) => {

@@ -23,7 +23,7 @@ pub(super) type Alive = mpsc::Sender<Infallible>;
 /// What is served.
 pub(super) struct App {
     host: Arc<ViewerHost>,
-    gate: Gate,
+    pub(super) gate: Arc<Gate>,
     /// Before each path: a proxy may leave it there, or take it away.
     base: String,
     clients: Arc<Semaphore>,
@@ -53,7 +53,7 @@ impl App {
         });
         App {
             host,
-            gate: Gate::new(token, cookie, hosts),
+            gate: Arc::new(Gate::new(token, cookie, hosts)),
             base: base.to_owned(),
             clients: Arc::new(Semaphore::new(limits::MAX_CLIENTS)),
             connections: Arc::new(Semaphore::new(limits::MAX_CONNECTIONS)),

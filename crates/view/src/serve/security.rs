@@ -3,12 +3,16 @@
 //! A page of another site can make a browser send requests here. It has no cookie of this server (`SameSite`), it is
 //! told apart by `Origin`, and if it had its own name point to this machine (DNS rebinding), by `Host`.
 
+use super::limits;
 use super::token::Secret;
 use bytes::Bytes;
+use framefold::Result;
 use http_body_util::Full;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Response, StatusCode};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 /// An answer.
 pub(super) type Answer = Response<Full<Bytes>>;
@@ -34,6 +38,8 @@ pub(super) struct Gate {
     token: Secret,
     /// In the cookie, which a browser gets for the token.
     cookie: Secret,
+    /// Lets in once, and up to some time.
+    ticket: Mutex<Option<(Secret, Instant)>>,
     /// Names by which this machine may be called; `None` if nobody else can reach the socket.
     hosts: Option<Vec<String>>,
 }
@@ -47,7 +53,25 @@ pub(super) enum Entrance {
 
 impl Gate {
     pub(super) fn new(token: Secret, cookie: Secret, hosts: Option<Vec<String>>) -> Self {
-        Gate { token, cookie, hosts }
+        Gate { token, cookie, ticket: Mutex::new(None), hosts }
+    }
+
+    /// A token that lets in once: others may see it in the list of this machine's processes.
+    ///
+    /// # Errors
+    /// `Io` if the system has none.
+    pub(super) fn ticket(&self) -> Result<String> {
+        let ticket = Secret::new()?;
+        let text = ticket.text().to_owned();
+        let until = Instant::now() + limits::TICKET_TIME;
+        *self.ticket.lock().unwrap_or_else(PoisonError::into_inner) = Some((ticket, until));
+        Ok(text)
+    }
+
+    fn takes(&self, token: &str) -> bool {
+        let mut ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
+        let right = ticket.take_if(|(ticket, _)| ticket.is(token));
+        right.is_some_and(|(_, until)| Instant::now() <= until)
     }
 
     /// What is wrong with a request whoever it is from, if something is.
@@ -89,7 +113,7 @@ impl Gate {
         let mut cookies = cookies
             .flat_map(|line| line.split(';'))
             .filter_map(|cookie| cookie.trim().split_once('=').filter(|(name, _)| *name == own));
-        if token.is_some_and(|token| self.token.is(token)) {
+        if token.is_some_and(|token| self.token.is(token) || self.takes(token)) {
             Some(Entrance::Token)
         } else if cookies.any(|(_, value)| self.cookie.is(value)) {
             Some(Entrance::Cookie)
@@ -252,6 +276,13 @@ mod tests {
         assert_eq!(gate.entrance(&plain, Some(token)), Some(Entrance::Token));
         assert_eq!(gate.entrance(&plain, Some(&value)), None);
         assert_eq!(gate.entrance(&plain, None), None);
+        let ticket = gate.ticket().unwrap();
+        assert_eq!(gate.entrance(&plain, Some(&ticket[..63])), None);
+        assert_eq!(gate.entrance(&plain, Some(&ticket)), Some(Entrance::Token));
+        assert_eq!(gate.entrance(&plain, Some(&ticket)), None, "twice");
+        let ticket = gate.ticket().unwrap();
+        gate.ticket.lock().unwrap().as_mut().unwrap().1 = Instant::now() - limits::TICKET_TIME;
+        assert_eq!(gate.entrance(&plain, Some(&ticket)), None, "too late");
         let set = gate.set_cookie(&plain).unwrap();
         let set = set.to_str().unwrap();
         assert_eq!(set, format!("framefold-view-8={value}; HttpOnly; SameSite=Strict"));
