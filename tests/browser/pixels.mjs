@@ -3,6 +3,15 @@ import { counts, exact, launch, open, pixels, place, state, tell, wanted } from 
 
 const browser = await launch({ webgl: wanted.webgl });
 const { page, seen } = await open(browser, wanted.url);
+let colormaps = {};
+page.on("websocket", (socket) => {
+    socket.on("framereceived", ({ payload }) => {
+        const message = typeof payload === "string" ? JSON.parse(payload) : {};
+        if (message.type === "hello") colormaps = message.colormaps;
+    });
+});
+// Sockets that were open before are not listened to.
+await page.reload();
 await exact(page);
 const shown = [];
 for (const { name, changes } of wanted.states) {
@@ -22,5 +31,5 @@ for (const { name, changes } of wanted.states) {
     }
     shown.push(found);
 }
-tell({ shown, painter: (await counts(page)).painter, ...seen });
+tell({ shown, colormaps, painter: (await counts(page)).painter, ...seen });
 await browser.close();

@@ -5,7 +5,7 @@ import type { Plane } from "./decode.ts";
 export type Scale = "linear" | "log" | "sqrt" | "power";
 
 /** More values than this are thinned out before they are sorted, while the pointer waits. */
-const MOST_SORTED = 1 << 17;
+const MOST_SORTED = 1 << 16;
 
 export interface Statistics {
     min: number;

@@ -44,6 +44,8 @@ export class Stage {
     readonly overlay: Overlay;
     picture: Picture | undefined;
     private canvas = el("canvas", { class: "ffv-canvas", "aria-hidden": "true" });
+    /** Lies under the picture, and is seen where there is no data. */
+    private readonly ground = el("div", { class: "ffv-ground" });
     private readonly svg = svg("svg", { class: "ffv-overlay" });
     private readonly marks = svg("path", { class: "ffv-marks" });
     private readonly cross = svg("path", { class: "ffv-cross" });
@@ -73,6 +75,7 @@ export class Stage {
         this.root = el(
             "div",
             { class: "ffv-stage", tabindex: 0, role: "application", "aria-label": label, "aria-roledescription": "picture" },
+            this.ground,
             this.canvas,
             this.svg,
             this.legend,
@@ -123,6 +126,7 @@ export class Stage {
             this.curve.clear();
             this.painter.paint(this.picture, look.lut, look.norm, view, density);
         }
+        this.drawGround(view);
         this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
         this.drawMarks(view, look.marks);
         this.scales.draw(view, look.axes, look.scalebar, look.ticks || this.line);
@@ -160,6 +164,15 @@ export class Stage {
             this.host.dirty();
         });
         return painter;
+    }
+
+    private drawGround(view: View): void {
+        const { style } = this.ground;
+        this.ground.hidden = this.line || !this.picture;
+        style.left = `${view.sx(-0.5)}px`;
+        style.top = `${view.sy(-0.5)}px`;
+        style.width = `${view.cols * view.k}px`;
+        style.height = `${view.rows * view.k}px`;
     }
 
     private drawMarks(view: View, marks: number[]): void {

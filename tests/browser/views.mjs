@@ -1,0 +1,28 @@
+// Pictures of the page as users see it: each view is shown, and kept in a folder.
+import { exact, launch, open, state, tell, wanted } from "./common.mjs";
+
+const browser = await launch();
+const scheme = wanted.dark ? "dark" : "light";
+const { page, seen } = await open(browser, wanted.url, { viewport: { width: wanted.width ?? 1280, height: 960 }, colorScheme: scheme, reducedMotion: "reduce" });
+const panes = wanted.panes ?? ["pattern", "scan"];
+await exact(page, panes);
+const words = [];
+for (const { name, changes, click } of wanted.views) {
+    const saved = await state(page);
+    for (const [path, value] of Object.entries(changes ?? {})) {
+        const keys = path.split(".");
+        const last = keys.pop();
+        keys.reduce((at, key) => at[key], saved)[last] = value;
+    }
+    if (changes) await page.evaluate((text) => document.getElementById("framefold-viewer").framefold.load(text), JSON.stringify(saved));
+    await exact(page, panes);
+    for (const selector of click ?? []) await page.locator(selector).first().click();
+    if (click) await exact(page, panes);
+    // Plots are drawn a little later than pictures.
+    await page.waitForTimeout(300);
+    const trouble = await page.locator(".ffv-trouble:visible, .ffv-said.ffv-wrong:visible").allTextContents();
+    words.push({ name, trouble, badges: await page.locator(".ffv-badge").allTextContents(), text: (await page.locator("#framefold-viewer").innerText()).slice(0, 4000) });
+    await page.screenshot({ path: `${wanted.folder}/${name}.png`, fullPage: true });
+}
+tell({ words, ...seen });
+await browser.close();

@@ -1,0 +1,36 @@
+// The module as a notebook uses it: without a page of its own, and without a viewer behind it.
+import { launch, open, tell, until, wanted } from "./common.mjs";
+import { serveMock } from "./serve.mjs";
+
+const browser = await launch({ webgl: wanted.webgl });
+const { url, close } = await serveMock();
+const { page, seen } = await open(browser, url);
+const found = {};
+await page.locator(".ffv-pane-scan .ffv-badge[data-state=exact]").waitFor();
+const asked = () => page.evaluate(() => window.model.asked.length);
+const before = await asked();
+await page.locator(".ffv-pane-pattern .ffv-centre").focus();
+await page.keyboard.press("ArrowRight");
+found.asked = (await until(asked, (n) => n >= before + 2)) - before;
+found.wishes = await page.evaluate((n) => window.model.asked.slice(n).map(({ wish }) => wish), before);
+// A notebook's page scrolls under the pointer; the wheel zooms after a click only.
+await page.locator("h1").click();
+await page.locator(".ffv-pane-scan .ffv-stage").hover();
+await page.mouse.wheel(0, -300);
+await page.waitForTimeout(200);
+const fields = await page.locator(".ffv-pane-scan .ffv-scalebar text").textContent();
+await page.locator(".ffv-pane-scan .ffv-stage").click({ position: { x: 5, y: 5 } });
+await page.mouse.wheel(0, -900);
+await until(() => page.locator(".ffv-pane-scan .ffv-scalebar text").textContent(), (text) => text !== fields);
+found.scale = [fields, await page.locator(".ffv-pane-scan .ffv-scalebar text").textContent()];
+found.hash = new URL(page.url()).hash;
+// The kernel may be busy, or gone: the model says so.
+await page.evaluate(() => {
+    for (const listener of window.model.listeners) listener({ closed: "the kernel has ended" }, []);
+});
+found.words = await page.locator(".ffv-lost:visible").textContent();
+await page.evaluate(() => window.end());
+found.left = await page.locator("#cell").innerText();
+tell({ ...found, ...seen });
+await browser.close();
+close();
