@@ -3,7 +3,7 @@
 import { Asker, Link } from "./asker.ts";
 import type { Asked } from "./asker.ts";
 import { el } from "./dom.ts";
-import { KIND_NAMES, resized } from "./overlay/shapes.ts";
+import { resized } from "./overlay/shapes.ts";
 import { Header } from "./panels/header.ts";
 import { Help, globalKey } from "./panels/help.ts";
 import { PanePanel } from "./panels/pane.ts";
@@ -260,47 +260,6 @@ export class Viewer {
         this.panels[pane].working(false);
     }
 
-    /** Sets the selected shape of the detector to the bright disk. */
-    guessDisk(): void {
-        this.request({ type: "guess", what: "disk", query: this.query("scan") }, (answer) => {
-            if (answer.type !== "guess") return;
-            const { cy = 0, cx = 0, r = 1 } = answer;
-            const round = (value: number) => Math.round(value * 100) / 100;
-            const found = { cy: round(cy), cx: round(cx) };
-            const index = this.selected.pattern;
-            const now = shapesOn(this.state, "pattern")[index]?.shape;
-            if (now?.kind === "ring" || now?.kind === "wedge") {
-                const ri = round(r);
-                this.changeShape("pattern", index, { ...now, ...found, ri, ro: Math.max(now.ro, ri) }, performance.now());
-            } else if (now) this.changeShape("pattern", index, { kind: "disk", ...found, r: round(r) }, performance.now());
-            else this.addShape("pattern", { shape: { kind: "disk", ...found, r: round(r) }, sign: "plus" });
-        });
-    }
-
-    /** Finds rotation, flip and centre of the vectors. */
-    guessCom(): void {
-        this.request({ type: "guess", what: "com", query: this.query("scan") }, (answer) => {
-            if (answer.type !== "guess") return;
-            const { rotation = 0, flip_y = false, cy, cx } = answer;
-            const centre = cy === undefined || cx === undefined ? ("mean" as const) : { at: [cy, cx] as Point };
-            this.panels.scan.channel.setVectors({ rotation, flip_y, centre });
-        });
-    }
-
-    /** Adds a mask from a file of NumPy. */
-    async sendMask(pane: Pane, file: File): Promise<void> {
-        const bytes = new Uint8Array(await file.arrayBuffer());
-        const done = (answer: Answer) => {
-            if (answer.type !== "mask") return;
-            const signed: Signed = { shape: { kind: "array", id: answer.mask }, sign: "plus" };
-            const index = this.selected[pane];
-            if (shapesOn(this.state, pane)[index]) this.changeShape(pane, index, signed.shape, performance.now());
-            else this.addShape(pane, signed);
-            this.say(`${file.name}: ${KIND_NAMES.array} ${answer.shape.join(" × ")}`, false);
-        };
-        this.session.request({ type: "mask", name: file.name, format: "npy" }, done, { bytes });
-    }
-
     /** Opens the file anew with another shape of the scan. */
     open(nav_shape: number[], sync_offset = 0): void {
         this.reopening = { ...this.state, nav_shape };
@@ -332,8 +291,8 @@ export class Viewer {
     }
 
     /** Sends a request and calls `done` with its answer. */
-    request(message: object, done: (answer: Answer, body: Uint8Array) => void): void {
-        this.session.request(message, done);
+    request(message: object, done: (answer: Answer, body: Uint8Array) => void, bytes?: Uint8Array): void {
+        this.session.request(message, done, bytes ? { bytes } : {});
     }
 
     /** Tells the user something. */

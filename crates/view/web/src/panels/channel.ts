@@ -2,6 +2,7 @@
 
 import { el, numberField, select, toggle } from "../dom.ts";
 import type { ComPart, Pane, PatternChannel, ScanChannel, Transform, Vectors } from "../protocol.ts";
+import { guessCom } from "../requests.ts";
 import type { Viewer } from "../viewer.ts";
 
 const PLAIN: [string, string][] = [
@@ -79,7 +80,7 @@ export class ChannelPanel {
         this.cy = numberField("centre y", "px", 1, at(0));
         this.cx = numberField("centre x", "px", 1, at(1));
         if (scan) {
-            const guess = el("button", { type: "button", title: "Find rotation and flip such that vectors have no curl, and their centre", "data-guess": "com", onclick: () => viewer.guessCom() }, "Guess");
+            const guess = el("button", { type: "button", title: "Find rotation and flip such that vectors have no curl, and their centre", "data-guess": "com", onclick: () => guessCom(viewer) }, "Guess");
             this.vectors = el("div", { class: "ffv-section ffv-row" }, el("h3", {}, "Vectors"), this.rotation.root, this.flip, this.mean, this.cy.root, this.cx.root, guess);
         }
         this.root = el("div", { class: "ffv-row" }, this.channel, this.transform);

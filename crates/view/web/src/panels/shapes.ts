@@ -6,6 +6,7 @@ import type { Field } from "../overlay/shapes.ts";
 import { isCalibrated, unitOf } from "../overlay/scales.ts";
 import type { Axis, Pane, ShapeKind, Signed } from "../protocol.ts";
 import { shapesOn } from "../state.ts";
+import { guessDisk, sendMask } from "../requests.ts";
 import type { Viewer } from "../viewer.ts";
 
 /** Along which axis a field's number lies: a position on y or x, or a length. */
@@ -62,7 +63,7 @@ export class ShapesPanel {
         }
         this.file.addEventListener("change", () => {
             const file = this.file.files?.[0];
-            if (file) void this.viewer.sendMask(this.pane, file);
+            if (file) void sendMask(this.viewer, this.pane, file);
             this.file.value = "";
         });
         const signs = [
@@ -72,7 +73,7 @@ export class ShapesPanel {
                 : undefined,
             el("button", { type: "button", title: "Remove the selected shape (Delete)", "data-remove": "", onclick: () => this.viewer.removeShape(this.pane, this.viewer.selected[this.pane]) }, "Remove"),
             pane === "pattern" && !line
-                ? el("button", { type: "button", title: "Find the bright disk of the mean pattern", "data-guess": "disk", onclick: () => this.viewer.guessDisk() }, "Find disk")
+                ? el("button", { type: "button", title: "Find the bright disk of the mean pattern", "data-guess": "disk", onclick: () => guessDisk(this.viewer) }, "Find disk")
                 : undefined,
         ];
         const axes = viewer.axesOf(pane);
