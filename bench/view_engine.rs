@@ -54,7 +54,7 @@ fn write(path: &Path, rows: usize) -> Outcome<()> {
     file.write_all(b"\x93NUMPY\x01\x00")?;
     let len = (10 + header.len() + 1).next_multiple_of(64) - 10;
     file.write_all(&u16::try_from(len)?.to_le_bytes())?;
-    write!(file, "{header:<width$}\n", width = len - 1)?;
+    writeln!(file, "{header:<width$}", width = len - 1)?;
     for number in 0..rows * rows {
         file.write_all(&frames[(number * 7 + number / rows) % DIFFERENT])?;
     }

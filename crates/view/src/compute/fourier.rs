@@ -10,7 +10,7 @@ use rustfft::{FftDirection, FftPlanner};
 /// # Errors
 /// `Limit` if there is no memory for it.
 pub(crate) fn transform(
-    values: &mut Vec<Complex<f64>>,
+    values: &mut [Complex<f64>],
     rows: usize,
     columns: usize,
     direction: FftDirection,

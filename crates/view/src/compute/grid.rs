@@ -143,7 +143,8 @@ impl Grid {
         let mut any = false;
         for &position in roi.positions() {
             let (y, x) = at(position);
-            if (y - row) % stride.rows == 0 && (x - column) % stride.columns == 0 {
+            if (y - row).is_multiple_of(stride.rows) && (x - column).is_multiple_of(stride.columns)
+            {
                 (mask[position], any) = (true, true);
             }
         }

@@ -27,7 +27,7 @@ pub(crate) fn disk(pattern: &[f64], columns: usize) -> Result<DiskGuess> {
     };
     // Without what is everywhere: a pedestal of the camera, say.
     let height = top - darkest;
-    if !(height > 0.0) {
+    if height <= 0.0 {
         return Err(nothing_bright());
     }
     let threshold = |step: usize| darkest + height * (step + 1) as f64 / (THRESHOLDS + 1) as f64;
@@ -50,7 +50,7 @@ pub(crate) fn disk(pattern: &[f64], columns: usize) -> Result<DiskGuess> {
         y += weight * (pixel / columns) as f64;
         x += weight * (pixel % columns) as f64;
     }
-    if !(total > 0.0) {
+    if total <= 0.0 {
         return Err(nothing_bright());
     }
     Ok(DiskGuess { cy: y / total, cx: x / total, r })

@@ -120,11 +120,11 @@ impl Plane {
     #[inline(always)]
     pub(crate) fn add_times(&self, positions: Range<usize>, factor: f64, sums: &mut [f64]) {
         match self {
-            Plane::U16(v) => add_times(&v[positions], factor, sums, |v| f64::from(v)),
-            Plane::U32(v) => add_times(&v[positions], factor, sums, |v| f64::from(v)),
-            Plane::I32(v) => add_times(&v[positions], factor, sums, |v| f64::from(v)),
+            Plane::U16(v) => add_times(&v[positions], factor, sums, f64::from),
+            Plane::U32(v) => add_times(&v[positions], factor, sums, f64::from),
+            Plane::I32(v) => add_times(&v[positions], factor, sums, f64::from),
             Plane::I64(v) => add_times(&v[positions], factor, sums, |v| v as f64),
-            Plane::F32(v) => add_times(&v[positions], factor, sums, |v| f64::from(v)),
+            Plane::F32(v) => add_times(&v[positions], factor, sums, f64::from),
         }
     }
 

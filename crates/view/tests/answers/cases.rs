@@ -79,7 +79,7 @@ pub fn case_with(
     let n_frames: usize = nav.iter().product();
     let len: usize = sig.iter().product();
     let wide = matches!(dtype, DType::U64 | DType::I64) || dtype.is_float();
-    let values = if wide || seed % 3 == 0 { Values::Counts } else { Values::Full };
+    let values = if wide || seed.is_multiple_of(3) { Values::Counts } else { Values::Full };
     let values = random_values(dtype, n_frames * len, values, seed);
     let all = double(&values);
     let presence = match seed % 4 {
@@ -96,7 +96,7 @@ pub fn case_with(
     let mut frames: Vec<Option<Vec<f64>>> =
         (0..n_frames).map(|i| there(i).then(|| all[i * len..(i + 1) * len].to_vec())).collect();
     let format = if seed % 5 == 1 { ArrayFormat::Csr } else { ArrayFormat::Dense };
-    let of_memory = MemoryOptions { lends: seed % 2 == 0, gap: 0, presence, format };
+    let of_memory = MemoryOptions { lends: seed.is_multiple_of(2), gap: 0, presence, format };
     let array = NativeArray::try_new(&[&[n_frames], sig].concat(), values).unwrap();
     let source = Arc::new(MemorySource::try_new(array, of_memory).unwrap());
     let mut dataset = Dataset::try_new(source, Some(nav), 0).unwrap();
