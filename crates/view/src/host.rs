@@ -45,6 +45,8 @@ pub struct Shown {
     pub viewer: Viewer,
     /// How a script opens it.
     pub opened: Opened,
+    /// The number of its file, if it is not the one that is shown if nothing else is said.
+    file: Option<String>,
 }
 
 /// What all clients of one viewer share.
@@ -83,12 +85,12 @@ impl ViewerHost {
         self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Opens a file, by its number, or the one that was named first, with a scan of another shape.
+    /// Opens a file, by its number, or the one that `now` shows, with a scan of some shape.
     ///
     /// # Errors
     /// Those of opening; `Limit` if clients look at too many data sets.
-    pub fn open(&self, file: Option<&str>, scan: ScanChoice) -> Result<Arc<Shown>> {
-        let choice = (file.map(str::to_owned), scan);
+    pub fn open(&self, now: &Shown, file: Option<String>, scan: ScanChoice) -> Result<Arc<Shown>> {
+        let choice = (file.or_else(|| now.file.clone()), scan);
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|(_, shown)| shown.strong_count() > 0);
         let known = open.iter().find(|(known, _)| *known == choice);
@@ -130,7 +132,7 @@ impl ViewerHost {
 fn shown(opener: &dyn Opener, choice: &Choice, options: &HostOptions) -> Result<Arc<Shown>> {
     let Loaded { name, dataset, opened } = opener.open(choice.0.as_deref(), &choice.1)?;
     let viewer = Viewer::try_new(name, dataset, options.viewer.clone())?;
-    Ok(Arc::new(Shown { viewer, opened }))
+    Ok(Arc::new(Shown { viewer, opened, file: choice.0.clone() }))
 }
 
 impl fmt::Debug for ViewerHost {

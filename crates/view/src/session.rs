@@ -26,7 +26,8 @@ mod work;
 
 pub use encode::{Precision, encode};
 
-use crate::host::ViewerHost;
+use crate::Background;
+use crate::host::{Shown, ViewerHost};
 use framefold::Error;
 use framefold::core::guarded;
 use reply::About;
@@ -69,7 +70,12 @@ impl Session {
     pub fn new(host: Arc<ViewerHost>) -> Arc<Session> {
         let state = Mutex::new(State::new(host.current()));
         let (ready, on_ready) = (Condvar::new(), OnceLock::new());
-        Arc::new_cyclic(|this| Session { this: this.clone(), host, state, ready, on_ready })
+        let session =
+            |this: &Weak<Session>| Session { this: this.clone(), host, state, ready, on_ready };
+        let session = Arc::new_cyclic(session);
+        let shown = session.lock().shown.clone();
+        session.watch(&shown);
+        session
     }
 
     /// What is called, from any thread, when something may be handed out; the first one stays. It must not
@@ -159,6 +165,23 @@ impl Session {
         let shown = self.lock().shown.clone();
         let said = guarded(|| Ok(reply::hello(&shown.viewer, &self.host, None)));
         self.tell(said.unwrap_or_else(|error| reply::error(&error, &About::Nothing)));
+        self.progress(&shown, &shown.viewer.background());
+    }
+
+    /// Has the client learn how far the pass in the background is, as long as it looks at this data set.
+    fn watch(&self, shown: &Arc<Shown>) {
+        let (this, viewed) = (self.this.clone(), Arc::downgrade(shown));
+        shown.viewer.watch(move |now| match (this.upgrade(), viewed.upgrade()) {
+            (Some(session), Some(shown)) => session.progress(&shown, now),
+            _ => false,
+        });
+    }
+
+    fn progress(&self, shown: &Arc<Shown>, now: &Background) -> bool {
+        match reply::progress(now) {
+            Some(text) => self.change(|state| state.progress(shown, text)),
+            None => true,
+        }
     }
 
     fn ask(&self, pane: Pane, ask: Ask) {

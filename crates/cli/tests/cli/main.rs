@@ -18,3 +18,5 @@ mod run;
 mod several;
 #[cfg(test)]
 mod support;
+#[cfg(all(test, feature = "view"))]
+mod view;

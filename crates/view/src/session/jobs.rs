@@ -74,7 +74,7 @@ impl Session {
                 text("files", json!(self.host.opener().files(folder.as_deref())?))
             }
             Job::Open(file, scan) => {
-                let shown = self.host.open(file.as_deref(), scan)?;
+                let shown = self.host.open(&shown, file, scan)?;
                 let hello = reply::hello(&shown.viewer, &self.host, Some(id));
                 Answer::Replace(shown, hello)
             }

@@ -2,9 +2,9 @@
 
 use super::base64;
 use super::request::Pane;
-use crate::Viewer;
 use crate::export::FileMade;
 use crate::host::ViewerHost;
+use crate::{Background, BackgroundState, Viewer};
 use framefold::Error;
 use serde_json::{Map, Value, json};
 
@@ -55,6 +55,20 @@ pub(super) fn hello(viewer: &Viewer, host: &ViewerHost, id: Option<u64>) -> Stri
         value["id"] = json!(id);
     }
     value.to_string()
+}
+
+/// How far the pass in the background is; nothing if there is none.
+pub(super) fn progress(now: &Background) -> Option<String> {
+    let (state, label) = match &now.state {
+        BackgroundState::None => return None,
+        BackgroundState::Working => ("working", "reads all data to become quick".to_owned()),
+        BackgroundState::Done => ("done", String::new()),
+        BackgroundState::Stopped => ("stopped", "does not read ahead".to_owned()),
+        BackgroundState::Failed(error) => ("failed", error.clone()),
+    };
+    let done = now.done;
+    let value = json!({ "type": "progress", "what": "background", "state": state, "done": done, "label": label });
+    Some(value.to_string())
 }
 
 pub(super) fn done(pane: Pane, generation: u64) -> String {

@@ -17,6 +17,8 @@ pub(super) struct State {
     /// The pane whose turn it is.
     turn: usize,
     outbox: Outbox,
+    /// How far the pass in the background is, if that has not been sent.
+    progress: Option<String>,
     closed: bool,
 }
 
@@ -24,7 +26,7 @@ impl State {
     pub(super) fn new(shown: Arc<Shown>) -> Self {
         let slots = [Slot::new(Pane::Scan), Slot::new(Pane::Pattern)];
         let (line, outbox) = (Line::default(), Outbox::default());
-        State { shown, line, slots, turn: 0, outbox, closed: false }
+        State { shown, line, slots, turn: 0, outbox, progress: None, closed: false }
     }
 
     pub(super) fn slot(&mut self, pane: Pane) -> &mut Slot {
@@ -74,6 +76,7 @@ impl State {
             return;
         }
         self.shown = shown;
+        self.progress = None;
         self.slots.iter_mut().for_each(Slot::cancel);
         self.event(Message::Text(hello));
     }
@@ -83,6 +86,17 @@ impl State {
         self.slots.iter_mut().for_each(Slot::cancel);
         self.line.clear();
         self.outbox.clear();
+        self.progress = None;
+    }
+
+    /// Puts down how far the pass in the background of `shown` is, in the place of what was said of it before; false
+    /// if nobody wants to know any more.
+    pub(super) fn progress(&mut self, shown: &Arc<Shown>, text: String) -> bool {
+        let wanted = !self.closed && Arc::ptr_eq(&self.shown, shown);
+        if wanted {
+            self.progress = Some(text);
+        }
+        wanted
     }
 
     pub(super) fn close_with(&mut self, text: String) {
@@ -92,7 +106,7 @@ impl State {
         }
     }
 
-    /// What is sent next: answers and errors before pictures, pictures of both panes in turn.
+    /// What is sent next: answers and errors before pictures, pictures of both panes in turn, progress last.
     pub(super) fn take(&mut self) -> Option<Message> {
         if let Some(message) = self.outbox.pop() {
             return Some(message);
@@ -109,7 +123,7 @@ impl State {
                 return Some(message);
             }
         }
-        None
+        self.progress.take().map(Message::Text)
     }
 }
 

@@ -47,6 +47,10 @@ impl Session {
     fn do_job(&self, class: Class) {
         let Some((id, job, cancel)) = self.lock().line.begin(class) else { return };
         let result = guarded(|| self.done(id, job, &cancel));
+        let other = match &result {
+            Ok(Answer::Replace(shown, _)) => Some(shown.clone()),
+            _ => None,
+        };
         self.change(|state| {
             state.line.finish();
             match result {
@@ -57,6 +61,10 @@ impl Session {
                 }
             }
         });
+        if let Some(shown) = other {
+            self.watch(&shown);
+            self.progress(&shown, &shown.viewer.background());
+        }
     }
 }
 

@@ -68,6 +68,11 @@ fn a_folder_is_gone_through_by_numbers() {
     assert_eq!((names(&inner), &inner["parent"]), (vec!["b.npy"], &json!(id(&first, "root"))));
     let hello = open(&mut client, &id(&inner, "b.npy"));
     assert_eq!(hello["description"]["name"], "b.npy");
+    // Another shape of the scan is one of the same file.
+    client.send(&json!({ "type": "open", "id": 2, "nav_shape": [6] }));
+    let hello = client.until("hello");
+    assert_eq!(hello["description"]["name"], "b.npy");
+    assert_eq!(hello["description"]["nav"].as_array().unwrap().len(), 1);
     let broken = open(&mut client, &id(&root, "broken.npy"));
     assert_eq!((&broken["type"], &broken["id"]), (&json!("error"), &json!(2)), "{broken}");
     // What was open stays open.

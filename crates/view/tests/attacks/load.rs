@@ -282,3 +282,22 @@ fn two_tabs() {
         }
     }
 }
+
+/// Every client hears of the pass in the background, also one that comes later, but not what is outdated.
+#[test]
+fn how_far_the_background_is() {
+    let bench = Bench::with(|_| Setup { patience: Some(Duration::ZERO), ..Setup::default() });
+    let mut client = bench.client();
+    client.ask(1, &json!({}), "exact");
+    let progress = loop {
+        let progress = client.until("progress");
+        assert_eq!(progress["what"], "background");
+        if progress["state"] != "working" {
+            break progress;
+        }
+    };
+    assert_eq!((&progress["state"], progress["done"].as_f64()), (&json!("done"), Some(1.0)));
+    let mut late = bench.client();
+    late.hello();
+    assert_eq!(late.until("progress")["state"], "done");
+}

@@ -29,6 +29,7 @@ pub struct Setup {
     pub root: Option<PathBuf>,
     pub own: Option<Arc<dyn Own>>,
     pub serve: ServeOptions,
+    pub patience: Option<Duration>,
 }
 
 impl Bench {
@@ -40,9 +41,9 @@ impl Bench {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("scan.npy");
         write_scan(&file, "6, 8, 16, 16");
-        let Setup { root, own, serve } = setup(dir.path());
+        let Setup { root, own, serve, patience } = setup(dir.path());
         let opener = Files::try_new(vec![file], root.as_deref(), open).unwrap();
-        let viewer = ViewerOptions { own, ..ViewerOptions::default() };
+        let viewer = ViewerOptions { own, patience, ..ViewerOptions::default() };
         let options = HostOptions { viewer, ..HostOptions::default() };
         let host = ViewerHost::try_new(Box::new(opener), options).unwrap();
         let server = Server::start(host, &serve, || {}).unwrap();
