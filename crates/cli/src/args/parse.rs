@@ -49,6 +49,7 @@ pub(super) fn finite(text: &str) -> Result<f64, String> {
 }
 
 /// A number of bytes: `500MB`, `2GiB`, `1000`.
+#[cfg(feature = "view")]
 pub(super) fn bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -92,6 +93,7 @@ mod tests {
         }
     }
 
+    #[cfg(feature = "view")]
     #[test]
     fn numbers_of_bytes() {
         for (text, expected) in

@@ -18,5 +18,6 @@ mod run;
 mod several;
 #[cfg(test)]
 mod support;
-#[cfg(all(test, feature = "view"))]
+#[cfg(test)]
+#[cfg(feature = "view")]
 mod view;

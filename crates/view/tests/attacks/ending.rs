@@ -16,7 +16,7 @@ fn the_server_is_ended_while_someone_drags() {
     bench.server.stop();
     assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
     for client in [&mut client, &mut other] {
-        let (_, code) = client.to_end();
+        let (_, code) = client.read_to_end();
         assert_eq!(code, Some(1001), "going away");
     }
     assert!(std::net::TcpStream::connect(bench.address()).is_err());

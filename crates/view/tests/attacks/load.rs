@@ -205,7 +205,7 @@ fn a_client_that_asks_for_much_and_reads_nothing_is_sent_away() {
         }
     }
     let before = memory();
-    let (words, _) = client.to_end();
+    let (words, _) = client.read_to_end();
     assert!(words.contains("does not read"), "{words}");
     assert!(memory() < before + (100 << 20));
     bench.client().assert_well();

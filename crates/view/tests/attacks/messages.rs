@@ -129,7 +129,7 @@ fn messages_that_are_too_long() {
     client.text(&" ".repeat(MAX_TEXT));
     assert!(client.next_error().contains("not JSON"));
     client.text(&" ".repeat(MAX_TEXT + 1));
-    let (words, code) = client.to_end();
+    let (words, code) = client.read_to_end();
     assert!(words.contains(&MAX_TEXT.to_string()), "{words}");
     assert_eq!(code, Some(1008));
     let mut client = bench.client();
@@ -137,7 +137,7 @@ fn messages_that_are_too_long() {
     let claimed = (MAX_BINARY as u64 * 1000).to_be_bytes();
     let head = [&[0x82, 0x80 | 127][..], &claimed, &[0; 4]].concat();
     std::io::Write::write_all(&mut client.stream, &head).unwrap();
-    let (words, _) = client.to_end();
+    let (words, _) = client.read_to_end();
     assert!(words.contains("too long") || words.contains("refused"), "{words}");
     // In pieces that are short by themselves.
     let mut client = bench.client();
@@ -146,7 +146,7 @@ fn messages_that_are_too_long() {
     for _ in 0..9 {
         client.frame(0x00, Some([0; 4]), &piece);
     }
-    let (words, _) = client.to_end();
+    let (words, _) = client.read_to_end();
     assert!(!words.is_empty());
     bench.client().assert_well();
 }
@@ -174,7 +174,7 @@ fn frames_against_the_rules() {
         let mut client = bench.client();
         client.hello();
         send(&mut client, mask);
-        client.to_end();
+        client.read_to_end();
         assert_eq!(bench.get("/", &bench.cookie()).status, 200, "{what}");
     }
     // Pieces that are in order, and a ping between them.
@@ -183,7 +183,7 @@ fn frames_against_the_rules() {
     client.frame(0x89, mask, b"");
     client.frame(0x80, mask, br#"lo","version":1}"#);
     let mut kinds = Vec::new();
-    while kinds.len() < 1 {
+    while kinds.is_empty() {
         match client.next() {
             Frame::Text(value) => kinds.push(value["type"].clone()),
             Frame::Ping => {}

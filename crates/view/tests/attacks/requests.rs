@@ -182,7 +182,7 @@ fn connections_half_closed() {
     let mut client = bench.client();
     client.hello();
     client.stream.shutdown(Shutdown::Write).unwrap();
-    client.to_end();
+    client.read_to_end();
     bench.client().assert_well();
 }
 

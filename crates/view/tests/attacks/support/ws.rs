@@ -176,7 +176,7 @@ impl Ws {
     }
 
     /// Reads until the connection is closed; the last error on the way, and the code of the end.
-    pub fn to_end(&mut self) -> (String, Option<u16>) {
+    pub fn read_to_end(&mut self) -> (String, Option<u16>) {
         let (mut words, mut code) = (String::new(), None);
         loop {
             match self.next() {
