@@ -91,6 +91,7 @@ SECTIONS = (
                     "guide/corrections",
                     "guide/partial-results",
                     "guide/live-plots",
+                    "guide/view",
                     "guide/command-line",
                 ),
             ),

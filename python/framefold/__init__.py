@@ -19,6 +19,7 @@ from framefold.compat.submodules import submodule
 from framefold.udf.base import UDF
 
 if TYPE_CHECKING:
+    from framefold._viewer.viewing import view
     from framefold.checking import check_udf
     from framefold.compat.as_libertem import install_as_libertem
     from framefold.compilation.marks import compiled
@@ -93,6 +94,7 @@ __all__ = [
     "from_result",
     "install_as_libertem",
     "register_format",
+    "view",
 ]
 
 
@@ -132,6 +134,7 @@ _LAZY = {
     "fit_origin": "framefold.utils.descan",
     "install_as_libertem": "framefold.compat.as_libertem",
     "register_format": "framefold.io.dataset._own",
+    "view": "framefold._viewer.viewing",
 }
 
 

@@ -21,6 +21,8 @@ __all__ = [
     "Schedule",
     "ShiftedMasks",
     "TileCursor",
+    "ViewerHost",
+    "ViewerSession",
     "WholeFile",
     "__version__",
     "check_memory",
@@ -45,6 +47,7 @@ __all__ = [
     "register_format",
     "threads_left",
     "vector_colours",
+    "viewer_page",
     "write_dataset",
     "write_raw_csr",
 ]
@@ -56,6 +59,7 @@ _ResultLists = list[list[_Result]]
 _Part = tuple[str, Any, int | None]
 _State = list[list[list[_Part]]]
 
+def viewer_page() -> tuple[str, str]: ...
 def check_memory(len_bytes: int) -> None: ...
 def cli_main(arguments: list[str]) -> int: ...
 def nearest_names(word: str, names: list[str]) -> list[str]: ...
@@ -161,6 +165,27 @@ class WholeFile:
     ) -> None: ...
     def publish(self) -> None: ...
     def discard(self) -> None: ...
+
+@final
+class ViewerHost:
+    def __new__(
+        cls,
+        dataset: Dataset,
+        name: str,
+        file: tuple[str, dict[str, Any]] | None = None,
+        changes: Sequence[tuple[str, dict[str, Any]]] | None = None,
+        functions: Any | None = None,
+        reopen: Callable[[list[int] | None, int | None], Dataset] | None = None,
+        budget: int | None = None,
+    ) -> ViewerHost: ...
+    def session(self) -> ViewerSession: ...
+
+@final
+class ViewerSession:
+    def receive_text(self, text: str) -> None: ...
+    def receive_bytes(self, bytes: bytes) -> None: ...
+    def next(self, timeout: float) -> str | bytes | Literal[False] | None: ...
+    def close(self) -> None: ...
 
 @final
 class ShiftedMasks:

@@ -7,7 +7,6 @@ use crate::dataset::PyDataset;
 use crate::ending::{EngineThread, attached, detached};
 use crate::errors::OrRaise;
 use crate::options::open_options;
-use crate::plan::PyPlan;
 use framefold::core::{Cancel, Error, Orientation};
 use framefold_python_macros::caught;
 use framefold_view::export::Opened;
@@ -219,13 +218,8 @@ impl Own for OfPython {
             true => Error::cancelled(),
             false => failed(&doing, &error),
         };
-        // A run, step by step, and what stops it.
-        let (run, stop) = attached(|py| -> PyResult<(Py<PyAny>, Cancel)> {
-            let (run, plan): (Py<PyAny>, Bound<'_, PyPlan>) =
-                self.0.bind(py).call_method1("begin", (name,))?.extract()?;
-            Ok((run, plan.get().cancel_flag()))
-        })
-        .map_err(|error| attached(|_| failed(error)))?;
+        let run = attached(|py| self.0.bind(py).call_method1("begin", (name,)).map(Bound::unbind))
+            .map_err(|error| attached(|_| failed(error)))?;
         let steps = || -> framefold::Result<()> {
             let mut shown = Instant::now();
             loop {
@@ -237,7 +231,7 @@ impl Own for OfPython {
                     continue;
                 }
                 let picture = attached(|py| -> PyResult<Picture> {
-                    let arguments = (run.bind(py), buffer);
+                    let arguments = (run.bind(py), name, buffer);
                     let given: Given<'_> =
                         self.0.bind(py).call_method1("picture", arguments)?.extract()?;
                     Ok(made(given, more))
@@ -249,7 +243,11 @@ impl Own for OfPython {
                 shown = Instant::now();
             }
         };
-        let done = stopping(cancel, &stop, steps);
+        let stop = || {
+            // What is over cannot be stopped.
+            let _ = attached(|py| run.bind(py).call_method0("cancel").map(drop));
+        };
+        let done = stopping(cancel, stop, steps);
         // Threads and files of the run go with it.
         let closed = attached(|py| run.bind(py).call_method0("close").map(drop));
         done?;
@@ -257,21 +255,22 @@ impl Own for OfPython {
     }
 }
 
-/// Does `work`, and asks a run to stop as soon as `cancel` is set.
-fn stopping<T>(cancel: &Cancel, stop: &Cancel, work: impl FnOnce() -> T) -> T {
+/// Does `work`, and has it stop, by `stop`, as soon as `cancel` is set.
+fn stopping<T>(cancel: &Cancel, stop: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
     let done = Cancel::new();
     std::thread::scope(|scope| {
-        let watch = || {
+        let done = &done;
+        let watch = move || {
             while !done.is_cancelled() {
                 if cancel.is_cancelled() {
-                    stop.cancel();
+                    stop();
                     return;
                 }
                 std::thread::park_timeout(BETWEEN_LOOKS);
             }
         };
         let watcher = scope.spawn(watch);
-        let _end = Ended { done: &done, watcher: watcher.thread() };
+        let _end = Ended { done, watcher: watcher.thread() };
         work()
     })
 }

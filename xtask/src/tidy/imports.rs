@@ -21,7 +21,17 @@ const LAYERS: &[&[&str]] = &[
     &["analysis", "common.analysis"],
     &["context"],
     &["api"],
-    &["", "contrib", "utils", "checking", "detectors", "cli", "_own_commands", "__main__"],
+    &[
+        "",
+        "contrib",
+        "utils",
+        "checking",
+        "detectors",
+        "cli",
+        "_own_commands",
+        "_viewer",
+        "__main__",
+    ],
 ];
 
 /// One import that counts: the importing module, its file, the line, and what is imported.

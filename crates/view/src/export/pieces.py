@@ -131,6 +131,8 @@ def vectors(moments, frame, centre, rotation, flip_y):
     or in the middle.
     """
     total, *first = np.moveaxis(np.asarray(moments, dtype=np.float64), -1, 0)
+    if len(first) == 1:  # frames are lines
+        first = [np.zeros_like(total), *first]
     origin = [n // 2 for n in (1, *frame)[-2:]] if centre is None else centre
     with np.errstate(divide="ignore", invalid="ignore"):
         centres = [moment / total for moment in first]

@@ -44,6 +44,8 @@ enum Cell {
     Definitions(String),
     /// Within `main`.
     Statements(String),
+    /// The same, and leaves a figure, which notebooks show.
+    Drawing(String),
 }
 
 impl Script<'_> {
@@ -94,7 +96,7 @@ impl Script<'_> {
             cells.extend(definitions.map(|code| Cell::Definitions(code.clone())));
             cells.push(Cell::Statements(shot.body.join("\n")));
             if !drawn.is_empty() {
-                cells.push(Cell::Statements(drawn.join("\n")));
+                cells.push(Cell::Drawing(drawn.join("\n")));
             }
         }
         Ok(cells)
@@ -187,6 +189,7 @@ fn as_script(cells: &[Cell]) -> String {
             Cell::Words(words) => statements.push(comment(words)),
             Cell::Definitions(code) => top.push(code.clone()),
             Cell::Statements(code) => statements.push(code.clone()),
+            Cell::Drawing(code) => statements.push(format!("{code}\nplt.close(fig)")),
         }
     }
     let body = statements.join("\n");
@@ -212,7 +215,9 @@ fn as_notebook(cells: &[Cell]) -> String {
         }
         match cell {
             Cell::Definitions(code) => definitions.push(code),
-            Cell::Statements(code) => found.push(code_cell(found.len(), code)),
+            Cell::Statements(code) | Cell::Drawing(code) => {
+                found.push(code_cell(found.len(), code));
+            }
             Cell::Words(words) => found.push(json!({
                 "cell_type": "markdown",
                 "id": format!("part-{}", found.len()),

@@ -95,11 +95,11 @@ impl Shot {
                 self.line(format!("{name} = result[\"value\"].data{part}"));
             }
             ScanChannel::Com { part: shown, centre, rotation, flip_y } => {
-                self.field(&roi, &part, (*centre, *rotation, *flip_y));
+                self.field(&roi, &part, about.sig.len() == 1, (*centre, *rotation, *flip_y));
                 self.com_part(*shown);
             }
             ScanChannel::Idpc { centre, rotation, flip_y } => {
-                self.field(&roi, &part, (*centre, *rotation, *flip_y));
+                self.field(&roi, &part, about.sig.len() == 1, (*centre, *rotation, *flip_y));
                 self.pieces.insert("integrated");
                 self.line(format!("{name} = integrated(field)"));
             }
@@ -134,16 +134,22 @@ impl Shot {
     }
 
     /// Makes `field`, the vectors of centres of mass.
-    fn field(&mut self, roi: &str, part: &str, turned: (Centre, f64, bool)) {
+    fn field(&mut self, roi: &str, part: &str, of_lines: bool, turned: (Centre, f64, bool)) {
         let name = self.name.clone();
         let (centre, rotation, flip_y) = turned;
         self.pieces.insert("vectors");
+        let (words, indices, all) = match of_lines {
+            true => ("times x", "x = np.arange(*FRAME)", "weights, weights * x"),
+            false => (
+                "times y and times x",
+                "y, x = np.indices(FRAME)",
+                "weights, weights * y, weights * x",
+            ),
+        };
         self.definitions.push(format!(
             "def {name}_moments():\n    \
-             \"\"\"Weights for the sum of the pixels, and of these times y and times x.\"\"\"\n    \
-             weights = {name}_detector()\n    \
-             y, x = np.indices((1, *FRAME)[-2:]).reshape((2, *FRAME))\n    \
-             return np.stack([weights, weights * y, weights * x])"
+             \"\"\"Weights for the sum of the pixels, and of these {words}.\"\"\"\n    \
+             weights = {name}_detector()\n    {indices}\n    return np.stack([{all}])"
         ));
         self.masks(&format!("{name}_moments"), roi);
         let centre = match centre {

@@ -1,0 +1,1 @@
+"""The viewer in notebooks: ``view``, its widget, and functions of the session as channels."""

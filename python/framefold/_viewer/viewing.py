@@ -1,0 +1,128 @@
+"""From a data set to a widget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from framefold import _engine
+from framefold.api import Context
+from framefold.common._integers import whole
+from framefold.common.optional import require
+from framefold.exceptions import ArgumentTypeError
+from framefold.io.dataset.base import DataSet
+
+if TYPE_CHECKING:
+    from framefold._viewer.widget import ViewerWidget
+    from framefold.udf.base import UDF
+
+__all__ = ["host_of", "view"]
+
+
+def view(
+    dataset: DataSet,
+    udfs: Mapping[str, UDF] | None = None,
+    *,
+    context: Context | None = None,
+    budget: int | None = None,
+) -> ViewerWidget:
+    """Look at a data set: the viewer of ``framefold view`` as a widget of a notebook.
+
+    It only makes the widget, which a notebook shows as the result of a cell; from scripts and
+    terminals, use the command ``framefold view``. Reads no pixel before it is shown.
+
+    Parameters
+    ----------
+    dataset
+        From :meth:`Context.open` or :meth:`Context.load`; its frames have one or two axes.
+    udfs
+        Functions whose results are pictures, by the names that the viewer shows. Buffers of kind
+        ``nav``, of scans of one or two axes, are pictures of the scan, those of kind ``sig``
+        pictures of frames. They run when they are looked at.
+    context
+        Where ``udfs`` run; a new one by default.
+    budget
+        How many bytes of what passes over the data leave may stay in memory. By default a quarter
+        of what is free, at most 4 GiB.
+
+    Returns
+    -------
+    ViewerWidget
+        A widget of anywidget. ``close()`` ends it, and what is computed for it.
+
+    Raises
+    ------
+    MissingLibraryError
+        If anywidget is not installed: ``pip install 'framefold[widget]'``.
+    UnsupportedError
+        If frames have more than two axes.
+    ArgumentTypeError
+        If ``udfs`` are no dict of UDFs.
+
+    Examples
+    --------
+    >>> import framefold as ff
+    >>> dataset = ff.example_scan()
+    >>> widget = ff.view(dataset)  # doctest: +SKIP
+    """
+    if not isinstance(dataset, DataSet):
+        raise ArgumentTypeError(
+            f"view takes a data set, got a {type(dataset).__name__}; open it first: "
+            f"ff.view(ff.Context().open(path))"
+        )
+    require("anywidget", "framefold.view", "widgets in notebooks; 'framefold[widget]' has it")
+    from framefold._viewer.widget import ViewerWidget
+
+    return ViewerWidget(host_of(dataset, udfs, context=context, budget=budget))
+
+
+def host_of(
+    dataset: DataSet,
+    udfs: Mapping[str, UDF] | None = None,
+    *,
+    context: Context | None = None,
+    budget: int | None = None,
+) -> _engine.ViewerHost:
+    """What answers the clients of a viewer; see :func:`view`."""
+    functions = None
+    if udfs:
+        from framefold._viewer.functions import Functions
+
+        functions = Functions(context or Context(), dataset, udfs)
+    dataset._check_files()
+    corrected = dataset._corrected(None, None)[1]
+    opened = dataset._opened_with
+    return _engine.ViewerHost(
+        corrected,
+        _name_of(dataset),
+        file=None if opened is None else opened[1:],
+        changes=[(name, dict(given)) for name, given in dataset._changes],
+        functions=functions,
+        reopen=None if opened is None else _Reopened(dataset),
+        budget=None if budget is None else whole("budget", budget),
+    )
+
+
+class _Reopened:
+    """Opens the files of a data set again, with another scan; holds no file open itself."""
+
+    def __init__(self, dataset: DataSet) -> None:
+        assert dataset._opened_with is not None
+        self._how = dataset._opened_with
+        self._changes = dataset._changes
+
+    def __call__(self, nav_shape: list[int] | None, sync_offset: int | None) -> _engine.Dataset:
+        from framefold.io.dataset._file import open_files
+        from framefold.io.dataset.base import _change
+
+        kind, path, options = self._how
+        new: dict[str, Any] = {"nav_shape": nav_shape, "sync_offset": sync_offset}
+        options = {**options, **{name: value for name, value in new.items() if value is not None}}
+        return _change(open_files(kind, path, options, quiet=True)[0], self._changes)
+
+
+def _name_of(dataset: DataSet) -> str:
+    paths = dataset.paths
+    if paths:
+        return paths[0].name
+    return f"{dataset.format} {'×'.join(str(n) for n in dataset.shape)}"

@@ -1,0 +1,401 @@
+"""Scripts and notebooks that the viewer exports give its arrays.
+
+With framefold, and with LiberTEM where FRAMEFOLD_LIBERTEM_PYTHON names an interpreter that has it.
+"""
+
+import ast
+import base64
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from view_client import Client
+
+import framefold as ff
+
+NAV, SIG = (5, 6), (16, 18)
+
+
+def shape(kind, sign="plus", **numbers):
+    return {"shape": {"kind": kind, **numbers}, "sign": sign}
+
+
+DISK = [shape("disk", cy=7.3, cx=8.0, r=4.2)]
+#: One detector of each kind of shapes, and a signed sum.
+SHAPES = {
+    "point": [shape("point", y=6.5, x=3.2)],
+    "disk": DISK,
+    "disk at a distance of pixels": [shape("disk", cy=7, cx=8, r=13**0.5)],
+    "ring": [shape("ring", cy=7.5, cx=8.5, ri=3.0, ro=6.5)],
+    "wedge": [shape("wedge", cy=7, cx=8, ri=1, ro=7, **{"from": 315, "to": 45})],
+    "full wedge": [shape("wedge", cy=7, cx=8, ri=0, ro=5, **{"from": 0, "to": 360})],
+    "rectangle": [shape("rectangle", y0=9.8, x0=2.2, y1=3.4, x1=11.9)],
+    "polygon": [shape("polygon", points=[[1, 2], [12.5, 4], [9, 15], [3, 9.5], [14, 1]])],
+    "lattice": [shape("lattice", cy=7, cx=8, a=[4.2, 0.5], b=[0, 5], r=2.2, order=2)],
+    "signed": [
+        shape("disk", cy=7, cx=8, r=6),
+        shape("rectangle", "minus", y0=5, x0=0, y1=9, x1=17),
+        shape("ring", cy=2, cx=3, ri=0, ro=2.5),
+    ],
+}
+COM = {"kind": "com", "centre": {"at": [7.25, 8.5]}, "rotation": 30.0, "flip_y": True}
+SCAN_CHANNELS = {
+    "mean": {"kind": "mean"},
+    "std": {"kind": "std"},
+    "max": {"kind": "max"},
+    "com": {"kind": "com"},
+    "com turned": COM,
+    **{
+        part: {**COM, "part": part, "centre": "mean"}
+        for part in ("magnitude", "y", "x", "divergence", "curl")
+    },
+    "idpc": {"kind": "idpc", "rotation": -20.0},
+}
+REGION = [shape("rectangle", y0=1, x0=0, y1=3, x1=4), shape("point", "minus", y=2, x=2)]
+PATTERN_CHANNELS = ("sum", "mean", "std", "max")
+
+
+def scan(detector=(), channel="sum", **rest):
+    channel = {"kind": channel} if isinstance(channel, str) else channel
+    return {"pane": "scan", "channel": channel, "detector": list(detector), **rest}
+
+
+def pattern(region=(), channel="mean", **rest):
+    return {"pane": "pattern", "channel": {"kind": channel}, "region": list(region), **rest}
+
+
+def all_queries():
+    """By name, each query that is to give the same array; those of sums and maxima bit for bit."""
+    queries = {f"sum of {name}": scan(detector) for name, detector in SHAPES.items()}
+    queries["sum of all"] = scan()
+    for name in ("disk", "signed"):
+        for channel, query in SCAN_CHANNELS.items():
+            queries[f"{channel} of {name}"] = scan(SHAPES[name], query)
+    queries["fft"] = scan(DISK, transform="fft")
+    queries["fft of vectors"] = scan(DISK, "com", transform="fft")
+    for channel in PATTERN_CHANNELS:
+        queries[f"pattern {channel}"] = pattern(channel=channel)
+        queries[f"pattern {channel} of a region"] = pattern(REGION, channel)
+    queries["frame"] = pattern([shape("point", y=3, x=2)])
+    queries["pattern ewpc"] = pattern(REGION, transform="ewpc")
+    queries["pattern fft"] = pattern(transform="fft")
+    return queries
+
+
+def is_exact(name):
+    return name.startswith(("sum", "mean", "max", "pattern sum", "pattern max", "frame")) or (
+        "mean" in name and "pattern" in name
+    )
+
+
+def agree(name, found, expected, of_integers=True):
+    """Sums, maxima and what is divided by a count are the same bits, others agree to rounding."""
+    assert found.shape == expected.shape, name
+    if of_integers and is_exact(name):
+        np.testing.assert_array_equal(found, expected, err_msg=name)
+        return
+    # Differences and Fourier transforms of large values are small ones.
+    scale = np.nanmax(np.abs(expected)) or 1.0
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11 * scale, err_msg=name)
+
+
+@pytest.fixture(scope="module")
+def frames():
+    return np.random.default_rng(7).poisson(3.0, (*NAV, *SIG)).astype(np.uint16)
+
+
+@pytest.fixture
+def opened(tmp_path):
+    """Opens an array as a file, from a folder whose name would be code if it were not quoted."""
+    folder = tmp_path / 'it\'s "a\\folder"; import os #'
+    folder.mkdir()
+
+    def open_array(array, **options):
+        np.save(folder / "scan.npy", array)
+        return ff.Context.make_with("inline").load("npy", folder / "scan.npy", **options)
+
+    return open_array
+
+
+def run(script, folder, python=sys.executable):
+    """Runs a script in a folder of its own."""
+    environment = {**os.environ, "MPLBACKEND": "Agg", "PYTHONPATH": ""}
+    (folder / "exported.py").write_text(script, encoding="utf-8")
+    done = subprocess.run(
+        [python, "exported.py"],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, f"{done.stderr}\n{script}"
+    assert not re.search(r"warn", done.stderr, re.IGNORECASE), done.stderr
+
+
+def script_of(client, queries, state=None, form="script"):
+    """The text of a script, or of a notebook, for these queries."""
+    named = list(queries.values())
+    return client.file(type="script", form=form, queries=named, state=state)[1].decode()
+
+
+def arrays_of(queries, folder):
+    """What a script wrote, by the names of the queries."""
+    numbers = {"scan": 0, "pattern": 0}
+    found = {}
+    for name, query in queries.items():
+        pane = query["pane"]
+        numbers[pane] += 1
+        ending = f"_{numbers[pane]}" if numbers[pane] > 1 else ""
+        found[name] = np.load(folder / f"scan-{pane}{ending}.npy")
+    return found
+
+
+def check(dataset, queries, folder, python=sys.executable, of_integers=True, for_libertem=False):
+    client = Client(dataset)
+    expected = {name: client.array(query) for name, query in queries.items()}
+    script = script_of(client, queries)
+    if for_libertem:
+        # A cluster is not what is tested.
+        script = script.replace("lt.Context()", 'lt.Context.make_with("inline")')
+    folder.mkdir()
+    run(script, folder, python)
+    for name, found in arrays_of(queries, folder).items():
+        agree(name, found, expected[name], of_integers)
+    n_pictures = len(list(folder.glob("*.png")))
+    assert n_pictures == len(queries)
+    return script
+
+
+def test_scripts_give_the_arrays_of_the_viewer(frames, opened, tmp_path):
+    check(opened(frames), all_queries(), tmp_path / "run")
+
+
+def test_floats_agree_to_rounding(frames, opened, tmp_path):
+    values = frames.astype(np.float32) / 7
+    queries = all_queries()
+    some = {name: queries[name] for name in list(queries)[::3]}
+    check(opened(values), some, tmp_path / "run", of_integers=False)
+
+
+def test_slices_of_scans_with_more_axes(frames, opened, tmp_path):
+    dataset = opened(np.stack([frames, frames[::-1] * 2]), nav_shape=(2, *NAV))
+    queries = {
+        "sum": scan(DISK, slice=[1]),
+        "com": scan(DISK, COM, slice=[0]),
+        "max": scan(DISK, "max", slice=[1]),
+        "pattern mean": pattern(REGION, slice=[1]),
+        "pattern max": pattern(channel="max", slice=[0]),
+    }
+    check(dataset, queries, tmp_path / "run")
+
+
+def test_lines(frames, opened, tmp_path):
+    """Scans and frames of one axis."""
+    dataset = opened(frames.reshape((-1, SIG[0] * SIG[1])), sig_dims=1)
+    queries = {
+        "sum": scan([shape("rectangle", y0=0, x0=20, y1=0, x1=90)]),
+        "max": scan((), "max"),
+        "com": scan([shape("rectangle", y0=0, x0=20, y1=0, x1=90)], "com"),
+        "curl": scan((), {"kind": "com", "part": "curl"}),
+        "pattern mean": pattern([shape("rectangle", y0=0, x0=3, y1=0, x1=9)]),
+        "pattern fft": pattern(transform="fft"),
+    }
+    check(dataset, queries, tmp_path / "run")
+
+
+def test_positions_without_data(frames, opened, tmp_path):
+    with pytest.warns(ff.warnings.DataSetWarning, match="sync_offset"):
+        dataset = opened(frames, nav_shape=NAV, sync_offset=-3)
+    queries = {
+        "sum": scan(DISK),
+        "std": scan(DISK, "std"),
+        "com": scan(DISK, "com"),
+        "idpc": scan(DISK, "idpc"),
+        "divergence": scan(DISK, {**COM, "part": "divergence"}),
+        "fft": scan(DISK, transform="fft"),
+        "pattern mean": pattern(),
+        "pattern std of a region": pattern(REGION, "std"),
+    }
+    client = Client(dataset)
+    expected = {name: client.array(query) for name, query in queries.items()}
+    assert np.isnan(expected["sum"]).sum() == 3
+    script = script_of(client, queries)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    # Three positions have no frame, of which runs warn.
+    run("import warnings\nwarnings.simplefilter('ignore')\n" + script, folder)
+    for name, found in arrays_of(queries, folder).items():
+        agree(name, found, expected[name])
+
+
+def test_arrays_of_weights_are_in_the_script(frames, opened, tmp_path):
+    client = Client(opened(frames))
+    rng = np.random.default_rng(3)
+    bits = client.mask("bits", rng.integers(0, 2, SIG))
+    weights = client.mask("weights", rng.normal(size=SIG))
+    queries = {
+        "sum of bits": scan([shape("array", id=bits)]),
+        "signed": scan([shape("array", id=weights), shape("array", "minus", id=bits)], "mean"),
+    }
+    expected = {name: client.array(query) for name, query in queries.items()}
+    script = script_of(client, queries)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run(script, folder)
+    found = arrays_of(queries, folder)
+    np.testing.assert_array_equal(found["sum of bits"], expected["sum of bits"])
+    np.testing.assert_allclose(found["signed"], expected["signed"], rtol=1e-11, atol=1e-12)
+
+
+def test_frames_that_stages_made(frames, opened, tmp_path):
+    dataset = opened(frames).orient(flip="y").pipe("bin 2")
+    script = check(dataset, {"sum": scan(), "pattern max": pattern((), "max")}, tmp_path / "run")
+    assert "LiberTEM cannot run it" in script
+
+
+def test_functions_of_the_session_are_asked_for(frames, opened, tmp_path):
+    client = Client(opened(frames), udfs={"my sum": ff.SumUDF()})
+    channel = {"kind": "own", "name": "my sum", "buffer": "intensity"}
+    query = {"pane": "pattern", "channel": channel}
+    expected = client.array(query)
+    script = script_of(client, {"own": query})
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(AssertionError, match="set PATTERN_FUNCTION in this script"):
+        run(script, folder)
+    given = "import framefold as ff\nPATTERN_FUNCTION = ff.SumUDF()"
+    run(script.replace("PATTERN_FUNCTION = None", given), folder)
+    np.testing.assert_array_equal(np.load(folder / "scan-pattern.npy"), expected)
+
+
+def test_files_that_have_changed_are_noticed(frames, opened, tmp_path):
+    dataset = opened(frames, nav_shape=NAV)
+    script = script_of(Client(dataset), {"sum": scan()})
+    np.save(dataset.paths[0], frames[..., :-1])
+    folder = tmp_path / "run"
+    folder.mkdir()
+    with pytest.raises(
+        AssertionError, match=r"the data have the shape .* expected \(5, 6, 16, 18\)"
+    ):
+        run(script, folder)
+
+
+@pytest.mark.parametrize("scale", ["linear", "log", "sqrt", "power"])
+def test_pictures_have_colours_and_limits_of_the_viewer(frames, opened, tmp_path, scale):
+    """By pixels, against the arithmetic of the page (web/src/picture/colour.ts)."""
+    display = {"colormap": "magma", "scale": scale, "gamma": 0.4, "low": 40.0, "high": 90.5}
+    client = Client(opened(frames))
+    values = client.array(scan(DISK))
+    state = {"version": 1, "scan": {"display": display}}
+    script = script_of(client, {"sum": scan(DISK)}, state)
+    folder = tmp_path / "run"
+    folder.mkdir()
+    saved = 'np.save("drawn.npy", image.to_rgba(image.get_array(), bytes=True))'
+    text = re.sub(r"^( *)(fig\.savefig)", rf"\1{saved}\n\1\2", script, flags=re.MULTILINE)
+    run(text, folder)
+    table = client.hello()["colormaps"]["magma"]
+    table = np.frombuffer(base64.b64decode(table), np.uint8).reshape(256, 3)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        position = np.clip((values - 40.0) / (90.5 - 40.0), 0, 1)
+        if scale == "log":
+            position = np.log(values / 40.0) / np.log(90.5 / 40.0)
+            position = np.where(values <= 40.0, 0, np.minimum(position, 1))
+    position = {"sqrt": position**0.5, "power": position**0.4}.get(scale, position)
+    expected = table[np.minimum(255, np.floor(position * 256)).astype(int)]
+    drawn = np.load(folder / "drawn.npy")
+    assert (drawn[..., 3] == 255).all()
+    # A value at the border of two colours may have either.
+    assert (np.abs(drawn[..., :3].astype(int) - expected).max(axis=-1) <= 4).all()
+    assert (drawn[..., :3] == expected).all(axis=-1).mean() > 0.9
+
+
+def test_notebooks_run(frames, opened, tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    client = Client(opened(frames))
+    queries = {"com": scan(DISK, "com"), "pattern mean": pattern(REGION)}
+    content = script_of(client, queries, {"version": 1}, form="notebook")
+    notebook = nbformat.reads(content, as_version=4)
+    nbformat.validate(notebook)
+    code = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    run(code, folder)
+    for each, found in arrays_of(queries, folder).items():
+        agree(each, found, client.array(queries[each]))
+
+
+HOSTILE = [
+    "a\nimport os",
+    'a";raise SystemExit(1)#',
+    "a\\",
+    "'''",
+    '"""',
+    "a\r#",
+    "\u202ea",
+    "{x}",
+    "\x7f",
+]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="such names of files are allowed on POSIX alone")
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_of_files_are_no_code(frames, tmp_path, name):
+    path = tmp_path / f"{name}.npy"
+    np.save(path, frames[:1, :2])
+    client = Client(ff.Context.make_with("inline").load("npy", path))
+    saved, script = client.file(type="script", form="script", queries=[scan()], state=None)
+    assert re.fullmatch(r"[A-Za-z0-9._-]+", saved)
+    tree = ast.parse(script)
+    texts = [node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)]
+    assert os.fspath(path) in texts
+    clean = tmp_path / "clean.npy"
+    np.save(clean, frames[:1, :2])
+    client = Client(ff.Context.make_with("inline").load("npy", clean))
+    plain = script_of(client, {"sum": scan()})
+    # But for its texts it is the same script.
+    assert _without_texts(tree) == _without_texts(ast.parse(plain))
+
+
+def _without_texts(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            node.value = ""
+    return ast.dump(tree)
+
+
+def _libertem():
+    return os.environ.get("FRAMEFOLD_LIBERTEM_PYTHON")
+
+
+@pytest.mark.skipif(_libertem() is None, reason="FRAMEFOLD_LIBERTEM_PYTHON names no interpreter")
+class TestWithLiberTEM:
+    def run(self, dataset, queries, folder, **options):
+        python = Path(_libertem())
+        check(dataset, queries, folder, python=str(python), for_libertem=True, **options)
+
+    def test_all(self, frames, opened, tmp_path):
+        self.run(opened(frames), all_queries(), tmp_path / "run")
+
+    def test_floats(self, frames, opened, tmp_path):
+        values = frames.astype(np.float32) / 7
+        self.run(opened(values), all_queries(), tmp_path / "run", of_integers=False)
+
+    def test_slices(self, frames, opened, tmp_path):
+        dataset = opened(np.stack([frames, frames[::-1] * 2]), nav_shape=(2, *NAV))
+        queries = {"sum": scan(DISK, slice=[1]), "pattern mean": pattern(REGION, slice=[1])}
+        self.run(dataset, queries, tmp_path / "run")
+
+
+def test_a_script_holds_the_words_of_a_state(frames, opened):
+    """A state that is none is an error in words, and nothing else."""
+    client = Client(opened(frames))
+    client.send(type="script", id=9, form="script", queries=[scan()], state={"scan": 3})
+    header, _ = client.next()
+    assert (header["type"], header["id"]) == ("error", 9), json.dumps(header)
+    assert "state" in header["message"]
