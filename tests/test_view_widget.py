@@ -111,6 +111,9 @@ class TestConnection:
             connection.receive({**text(type="hello", version=1), "view": view})
         for view in ("a", "b"):
             carrier.wait_for(lambda c, b, view=view: c.get("view") == view and is_hello(c, b))
+        connection.receive({"view": "a", "ended": True})
+        wait_until(lambda: len(pulling()) == 1)
+        connection.receive({"view": "c", "ended": True})
         for i in range(40):
             connection.receive({**text(type="hello", version=1), "view": i})
         wait_until(lambda: len(pulling()) <= 16)

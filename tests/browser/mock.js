@@ -95,6 +95,7 @@ export class MockModel {
     }
 
     send(content, _callbacks, buffers) {
+        if (content.ended) return;
         const message = content.text ? JSON.parse(content.text) : unpack(buffers[0]).head;
         setTimeout(() => this.answer(message), 0);
     }

@@ -48,7 +48,9 @@ class Connection:
         view, text = content.get("view"), content.get("text")
         if not isinstance(view, (str, int, type(None))):
             return
-        if isinstance(text, str):
+        if content.get("ended") is True:
+            self._end(view)
+        elif isinstance(text, str):
             session = self._session(view, anew=_is_hello(text))
             if session is not None:
                 session.receive_text(text)
@@ -83,6 +85,12 @@ class Connection:
             daemon=True,
         ).start()
         return session
+
+    def _end(self, view: Any) -> None:
+        with self._lock:
+            session = self._sessions.pop(view, None)
+        if session is not None:
+            session.close()
 
     def _has_ended(self, view: Any, session: _engine.ViewerSession) -> bool:
         """Let go of a session that ended by itself; whether it was in use."""

@@ -52,6 +52,8 @@ export function mount(element: HTMLElement, transport: Transport, options: Optio
 /** For notebooks. */
 function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
     const root = document.createElement("div");
+    // Keys pressed here are not commands of JupyterLab's, some of which remove cells.
+    root.dataset.lmSuppressShortcuts = "true";
     el.append(root);
     const mounted = mount(root, new WidgetTransport(model));
     return () => mounted.destroy();

@@ -64,10 +64,14 @@ export interface WidgetModel {
     get?(name: string): unknown;
 }
 
-/** Text travels as `{"text": …}`, bytes as the first buffer of an empty message. */
+/**
+ * Text travels as `{"view": …, "text": …}`, bytes as the first buffer of `{"view": …}`. A notebook may show a widget
+ * in several places, each of which hears all messages: `view` says which one a message is for.
+ */
 export class WidgetTransport implements Transport {
     onmessage: Transport["onmessage"] = () => {};
     onstate: Transport["onstate"] = () => {};
+    private readonly view = Math.random().toString(36).slice(2);
     private readonly listener = (content: unknown, buffers: DataView[]) => this.receive(content, buffers);
 
     constructor(private readonly model: WidgetModel) {}
@@ -80,16 +84,19 @@ export class WidgetTransport implements Transport {
     }
 
     send(message: string | ArrayBuffer): void {
-        if (typeof message === "string") this.model.send({ text: message });
-        else this.model.send({}, undefined, [message]);
+        if (typeof message === "string") this.model.send({ view: this.view, text: message });
+        else this.model.send({ view: this.view }, undefined, [message]);
     }
 
     close(): void {
         this.model.off("msg:custom", this.listener);
+        // Of a model that is gone, nobody hears it.
+        this.model.send({ view: this.view, ended: true });
     }
 
     private receive(content: unknown, buffers: DataView[]): void {
-        const { text, closed } = (content ?? {}) as { text?: unknown; closed?: unknown };
+        const { view, text, closed } = (content ?? {}) as { view?: unknown; text?: unknown; closed?: unknown };
+        if (view !== undefined && view !== this.view) return;
         if (typeof closed === "string") {
             this.onstate(false, closed);
             return;
