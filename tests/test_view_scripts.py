@@ -163,6 +163,7 @@ def check(dataset, queries, folder, python=sys.executable, of_integers=True, for
     if for_libertem:
         # A cluster is not what is tested.
         script = script.replace("lt.Context()", 'lt.Context.make_with("inline")')
+        script = 'import sys\nsys.modules["framefold"] = None\n' + script
     folder.mkdir()
     run(script, folder, python)
     for name, found in arrays_of(queries, folder).items():
