@@ -260,6 +260,12 @@ impl Viewer {
         self.shared.watched.add(Box::new(watch));
     }
 
+    /// The bytes of what passes have left in memory: never more than the budget.
+    pub fn len_bytes(&self) -> u64 {
+        let store = self.shared.store().map_or(0, |store| store.len_bytes());
+        store + self.shared.raws.len_bytes() + self.shared.patterns.len_bytes()
+    }
+
     /// Stops the pass in the background, and waits for its end. The viewer still answers.
     pub fn rest(&self) {
         self.shared.end.cancel();

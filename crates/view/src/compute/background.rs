@@ -48,6 +48,9 @@ pub(crate) fn make(
     let dataset = &shared.dataset;
     let (rows, columns, dtype) = (shared.sig.rows, shared.sig.columns, dataset.pixel_dtype());
     let n_positions = dataset.shape().n_frames();
+    if moments_bytes(n_positions) > for_blocks(shared.budget) {
+        return Ok(Store::default());
+    }
     let mut binnings = Vec::new();
     if let Some(block) = block_size(shared.budget, dtype, n_positions, rows, columns) {
         let binning = Binning::blocks(rows, columns, block)?;
@@ -128,7 +131,7 @@ fn block_size(
         let bytes = n_cells.saturating_mul(n_positions).saturating_mul(size);
         (u64::try_from(bytes).unwrap_or(u64::MAX), u64::try_from(size).unwrap_or(1))
     };
-    let moments = u64::try_from(n_positions).unwrap_or(u64::MAX).saturating_mul(MOMENTS_BYTES);
+    let moments = moments_bytes(n_positions);
     let edges = std::iter::successors(Some(1usize), |edge| edge.checked_mul(2));
     let edge = edges.take_while(|&edge| edge < 2 * rows.max(columns)).find(|&edge| {
         let (bytes, size) = bytes(edge);
@@ -138,6 +141,11 @@ fn block_size(
             && (edge >= USUAL_BLOCK || half <= QUICK_BYTES)
     })?;
     Some([edge.min(rows), edge.min(columns)])
+}
+
+/// The bytes of the moments of so many frames.
+fn moments_bytes(n_positions: usize) -> u64 {
+    u64::try_from(n_positions).unwrap_or(u64::MAX).saturating_mul(MOMENTS_BYTES)
 }
 
 /// The width of rings, if their sums fit the budget.

@@ -66,6 +66,11 @@ impl Cube {
         })
     }
 
+    /// The bytes of its sums.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        self.len_bytes
+    }
+
     /// Puts the sums of `n` positions from `first` on: those of each cell after one another.
     ///
     /// # Errors

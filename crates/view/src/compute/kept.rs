@@ -23,6 +23,12 @@ impl<K: PartialEq, V> Kept<K, V> {
         entries.iter().find(|(k, ..)| k == key).map(|(_, value, _)| value.clone())
     }
 
+    /// The bytes of all of them.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.iter().map(|(.., len_bytes)| len_bytes).sum()
+    }
+
     /// Drops all results.
     pub(crate) fn clear(&self) {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner).clear();

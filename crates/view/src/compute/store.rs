@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Of the whole scan.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Store {
     /// Sum, and sums of rows and columns, of each whole frame; NaN where there is none.
     pub(crate) whole: Vec<[f64; 3]>,
@@ -73,6 +73,14 @@ impl Store {
         let label = if exact { "exact".to_owned() } else { cube.binning.label.clone() };
         let (rows, columns, stride) = (grid.rows, grid.columns, Stride::ONE);
         Ok(Some(Seen { raw: Raw { values, width, rows, columns, stride }, exact, label }))
+    }
+
+    /// The bytes of all of it.
+    pub(crate) fn len_bytes(&self) -> u64 {
+        let cubes: u64 = self.cubes.iter().map(Cube::len_bytes).sum();
+        let pixels: usize = self.patterns.iter().map(|(_, values)| values.len()).sum();
+        let others = self.whole.len() * size_of::<[f64; 3]>() + pixels * size_of::<f64>();
+        cubes.saturating_add(u64::try_from(others).unwrap_or(u64::MAX))
     }
 
     /// The statistics of all frames.

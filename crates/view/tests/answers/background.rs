@@ -263,3 +263,31 @@ fn it_waits_for_answers_and_can_be_stopped() {
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     assert_eq!(case.viewer.background().state, BackgroundState::Stopped);
 }
+
+#[test]
+fn no_more_is_kept_than_the_budget_allows() {
+    let mut kept = vec![];
+    for budget in [0, 10_000, 50_000, 200_000, 1_000_000, 10_000_000] {
+        for (number, dtype) in (1..).zip([DType::U8, DType::U16, DType::I64, DType::F32]) {
+            let options = ViewerOptions {
+                budget: Some(budget),
+                patience: Some(Duration::ZERO),
+                ..Default::default()
+            };
+            let case = case_with(number, dtype, &[10, 10], &[24, 24], options);
+            warm(&case.viewer);
+            for r in 0..24 {
+                let disk = Shape::Disk { cy: 11.0, cx: 12.0, r: f64::from(r) / 3.0 };
+                let signed = vec![Signed { shape: disk, sign: Sign::Plus }];
+                let query = ScanQuery { detector: signed.clone(), ..Default::default() };
+                answers(&case.viewer, &Query::Scan(query), Wish::Exact).unwrap();
+                let query = PatternQuery { region: signed, ..Default::default() };
+                let _ = answers(&case.viewer, &Query::Pattern(query), Wish::Exact);
+            }
+            assert!(case.viewer.len_bytes() <= budget, "{dtype} {budget}");
+            kept.push(case.viewer.len_bytes());
+        }
+    }
+    assert_eq!(kept[0], 0);
+    assert!(kept.last().is_some_and(|&bytes| bytes > 100_000), "{kept:?}");
+}
