@@ -11,9 +11,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,15 +76,17 @@ impl Listener {
         // Each connection has one; when all are gone, so are the connections.
         let (alive, mut all_gone) = mpsc::channel::<Infallible>(1);
         let accept = async {
-            loop {
+            // Whoever finds no place waits for one, in the system's line: strangers can make others wait, not
+            // keep them out.
+            while let Ok(place) = app.connections.clone().acquire_owned().await {
                 let accepted = match &self.kind {
                     Kind::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                         let _ = stream.set_nodelay(true);
-                        connected(&app, stream, &alive);
+                        connected(&app, stream, place, &alive);
                     }),
                     #[cfg(unix)]
                     Kind::Unix(socket) => {
-                        socket.accept().await.map(|stream| connected(&app, stream, &alive))
+                        socket.accept().await.map(|stream| connected(&app, stream, place, &alive))
                     }
                 };
                 if accepted.is_err() {
@@ -102,20 +104,13 @@ impl Listener {
     }
 }
 
-/// Serves a connection, unless there are too many.
-fn connected<S>(app: &Arc<App>, mut stream: S, alive: &Alive)
+/// Serves a connection.
+fn connected<S>(app: &Arc<App>, stream: S, place: OwnedSemaphorePermit, alive: &Alive)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let alive = alive.clone();
     let app = app.clone();
-    let Ok(place) = app.connections.clone().try_acquire_owned() else {
-        tokio::spawn(async move {
-            let answer = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
-            let _ = tokio::time::timeout(Duration::from_secs(1), stream.write_all(answer)).await;
-        });
-        return;
-    };
     tokio::spawn(async move {
         let service = service_fn(|request| {
             let answer = app.answer(request, &alive);
