@@ -297,3 +297,32 @@ fn scans_that_do_not_fit() {
     client.ask(1, &json!({}), "exact");
     client.until("done");
 }
+
+/// Names of files come from the name of the data, and contents are what was asked for.
+#[test]
+fn files_to_take_away() {
+    let bench = Bench::new();
+    let mut client = bench.client();
+    let query = json!({ "pane": "scan" });
+    client.send(&json!({ "type": "export", "id": 1, "query": query, "format": "npy" }));
+    client.send(&json!({ "type": "script", "id": 2, "form": "script", "queries": [query] }));
+    for (id, name, begin) in [(1, "scan-scan.npy", &b"\x93NUMPY"[..]), (2, "scan-view.py", b"")] {
+        let file = loop {
+            match client.next() {
+                Frame::Binary(header, bytes) => break (header, bytes),
+                Frame::Text(value) if value["type"] == "progress" => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!((&file.0["type"], &file.0["id"]), (&json!("file"), &json!(id)));
+        assert_eq!(file.0["name"], name);
+        assert!(file.1.starts_with(begin) && !file.1.is_empty());
+    }
+    for (format, form) in [("exe", "shell"), ("../npy", "../x"), ("", "")] {
+        client.send(&json!({ "type": "export", "id": 3, "query": query, "format": format }));
+        assert!(!client.next_error().is_empty());
+        client
+            .send(&json!({ "type": "script", "id": 4, "form": form, "queries": [], "state": [] }));
+        assert!(!client.next_error().is_empty());
+    }
+}
