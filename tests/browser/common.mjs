@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 export const wanted = JSON.parse(readFileSync(0, "utf8"));
 
 const FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage", "--disable-background-networking"];
-const LIMIT_MS = 60_000;
+const LIMIT_MS = 20_000;
 
 export async function launch({ webgl = true } = {}) {
     const args = webgl ? FLAGS : [...FLAGS.filter((flag) => !flag.includes("swiftshader")), "--disable-gpu", "--disable-3d-apis"];
@@ -73,6 +73,7 @@ export class Steps {
             this.done.push({ name, ok: found !== false, found: found === undefined ? null : found });
         } catch (error) {
             this.done.push({ name, ok: false, found: String(error).slice(0, 400) });
+            process.stderr.write(`${name}: ${String(error).slice(0, 200)}\n`);
         }
     }
 }
