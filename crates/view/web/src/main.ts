@@ -52,8 +52,10 @@ export function mount(element: HTMLElement, transport: Transport, options: Optio
 /** For notebooks. */
 function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => void {
     const root = document.createElement("div");
-    // Keys pressed here are not commands of JupyterLab's, some of which remove cells.
-    root.dataset.lmSuppressShortcuts = "true";
+    // Keys pressed here are no commands of the notebook's page, of which some add and remove cells.
+    root.addEventListener("keydown", (event) => {
+        if (!event.ctrlKey && !event.metaKey && !event.altKey) event.stopPropagation();
+    });
     el.append(root);
     const mounted = mount(root, new WidgetTransport(model));
     return () => mounted.destroy();
