@@ -305,7 +305,7 @@ mod tests {
             description: &description(name),
             queries,
             state,
-            tables: &|name| (name == "wheel").then(|| vec![7; 768]),
+            tables: &|name| (name == "direction").then(|| vec![7; 768]),
             arrays: &|_| None,
         }
         .file(form)
@@ -358,7 +358,7 @@ mod tests {
             flip_y: true,
         };
         let query = Query::Scan(ScanQuery { channel, ..ScanQuery::default() });
-        let state = json!({"scan": {"display": {"colormap": "wheel"}}});
+        let state = json!({"scan": {"display": {"colormap": "gray"}}});
         let file = made("a.mib", &[query], &state, ScriptForm::Script);
         let text = text(&file);
         assert!(text.contains("SCAN_COLOURS = (") && text.contains("import base64\n"), "{text}");
