@@ -1,7 +1,6 @@
 //! Sessions of the viewer for notebooks: messages in and out, without a network.
 //!
-//! The half that is written in Python is `framefold/context/_viewing.py`, with functions of the session, and
-//! `framefold/context/_widget.py`, the widget.
+//! The half that is written in Python is `framefold/_viewer`.
 
 use crate::dataset::PyDataset;
 use crate::ending::{EngineThread, attached, detached};
@@ -194,12 +193,15 @@ impl Opener for OneDataset {
 /// Functions of the session, in Python.
 struct OfPython(Py<PyAny>);
 
+/// A function as Python describes it: its name, and its pictures of the scan and of frames.
+type Described = (String, Vec<String>, Vec<String>);
+
 /// A picture as Python gives it: names of planes, shape, all values, and which part of the frames is in it.
 type Given<'py> = (Vec<String>, Vec<usize>, PyReadonlyArray1<'py, f64>, f64);
 
 impl Own for OfPython {
     fn describe(&self) -> Vec<OwnFunction> {
-        let described: PyResult<Vec<(String, Vec<String>, Vec<String>)>> =
+        let described: PyResult<Vec<Described>> =
             attached(|py| self.0.bind(py).call_method0("describe")?.extract());
         let described = described.unwrap_or_default();
         described.into_iter().map(|(name, nav, sig)| OwnFunction { name, nav, sig }).collect()
