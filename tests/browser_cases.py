@@ -23,16 +23,20 @@ COMMAND = shlex.split(os.environ.get("FRAMEFOLD_VIEW_COMMAND", "")) or [
     "-m",
     "framefold",
 ]
+#: A folder with a page that is tried instead of the one that the command holds.
+DIST = os.environ.get("FRAMEFOLD_VIEW_DIST")
 #: Where pictures of the page are left for people; by default they go with the test.
 PICTURES = os.environ.get("FRAMEFOLD_VIEW_PICTURES")
-LIMIT = 300
+LIMIT = 240
 
 
 def chromium() -> str:
     """The browser; skips the test where there is none, or nothing to drive it with."""
     found = shutil.which("chromium")
     if found is None:
-        pytest.skip("the viewer is tried in Chromium, which is not installed: apt-get install chromium")
+        pytest.skip(
+            "the viewer is tried in Chromium, which is not installed: apt-get install chromium"
+        )
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("the viewer's page is tried with Node.js and npm, which are not installed")
     install()
@@ -58,7 +62,7 @@ def install() -> None:
 
 def drive(script: str, **wanted: Any) -> Any:
     """What a script of the folder `browser` finds; it is told what is wanted."""
-    wanted.setdefault("chromium", chromium())
+    wanted = {"chromium": chromium(), "dist": DIST, **wanted}
     ended = subprocess.run(
         ["node", script],
         cwd=HERE,
@@ -80,7 +84,8 @@ def viewer(*arguments: Any) -> Iterator[tuple[str, int]]:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
             link = process.stdout.readline().strip()
             assert link.startswith("http://"), process.stderr.read()

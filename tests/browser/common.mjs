@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 export const wanted = JSON.parse(readFileSync(0, "utf8"));
 
 const FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage", "--disable-background-networking"];
-const LIMIT_MS = 20_000;
+const LIMIT_MS = 10_000;
 
 export async function launch({ webgl = true } = {}) {
     const args = webgl ? FLAGS : [...FLAGS.filter((flag) => !flag.includes("swiftshader")), "--disable-gpu", "--disable-3d-apis"];
@@ -25,6 +25,13 @@ export async function open(browser, url, options = {}) {
         seen.foreign.push(route.request().url());
         return route.abort();
     });
+    if (wanted.dist) {
+        await context.route(/\/viewer\.(js|css)$/, (route) => {
+            const name = route.request().url().split("/").pop();
+            const contentType = name.endsWith("js") ? "text/javascript" : "text/css";
+            return route.fulfill({ body: readFileSync(`${wanted.dist}/${name}`), contentType });
+        });
+    }
     page.on("websocket", (socket) => {
         if (new URL(socket.url()).host !== own) seen.foreign.push(socket.url());
     });
@@ -84,7 +91,7 @@ export function tell(found) {
 }
 
 /** Waits until `check` holds of what `get` gives. */
-export async function until(get, check, limit = 15_000) {
+export async function until(get, check, limit = 8_000) {
     const end = Date.now() + limit;
     for (;;) {
         const found = await get();

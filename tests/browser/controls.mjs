@@ -90,7 +90,15 @@ const HANDLES = {
     polygon: ["centre", "p0", "p1", "p2"],
     lattice: ["centre", "a", "b", "r"],
 };
+/** Begins again with what was set first: what was moved about may lie outside of the picture. */
+const first = JSON.stringify(await state(page));
+async function again() {
+    await page.evaluate((text) => document.getElementById("framefold-viewer").framefold.load(text), first);
+    await exact(page);
+}
+
 for (const [kind, ids] of Object.entries(HANDLES)) {
+    await again();
     await step(`detector ${kind}`, async () => {
         const now = (await detector())[0].shape.kind;
         if (now !== kind) await follows("scan", () => press(pattern.locator(`[data-kind=${kind}]`)));
@@ -111,6 +119,7 @@ for (const [kind, ids] of Object.entries(HANDLES)) {
             }));
     }
 }
+await again();
 await step("polygon: a corner more and less", async () => {
     await press(pattern.locator("[data-kind=polygon]"));
     const n = (await detector())[0].shape.points.length;
@@ -175,6 +184,7 @@ await step("region removed", async () => {
     return (await region()).length === 0;
 });
 
+await again();
 const keys = (box) => box.locator("option").evaluateAll((all) => all.map(({ value }) => value));
 for (const [name, label] of [["scan", "Channel of the scan image"], ["pattern", "Channel of the pattern"], ["scan", "Transform of the scan image"], ["pattern", "Transform of the pattern"]]) {
     const box = page.getByLabel(label, { exact: true });

@@ -45,6 +45,7 @@ if (wanted.what === "drag") {
     const during = await counts(page);
     await exact(page);
     found.painted = during.painted - before.painted;
+    found.dropped = during.stale - before.stale;
     found.seconds = (Date.now() - begin) / 1000;
     found.asked = asked.length;
     found.precisions = [...new Set(asked.filter(({ wish }) => wish === "fast").map(({ precision }) => precision))];

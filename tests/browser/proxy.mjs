@@ -7,16 +7,17 @@ export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" 
     let cut = false;
     const server = createServer((client) => {
         if (cut) return client.destroy();
+        // When the link has room for more.
+        let free = 0;
         const upstream = connect(Number(target.port), target.hostname.replace(/[[\]]/g, ""));
         for (const socket of [client, upstream]) {
             open.add(socket);
-            socket.on("close", () => {
-                open.delete(socket);
-                client.destroy();
-                upstream.destroy();
-            });
+            socket.on("close", () => open.delete(socket));
             socket.on("error", () => {});
         }
+        client.on("close", () => upstream.destroy());
+        // What is on its way still comes.
+        upstream.on("close", () => setTimeout(() => client.end(), cut ? 0 : Math.max(0, free - Date.now()) + latency + 5));
         let started = false;
         client.on("data", (bytes) => {
             // The head of each request comes in one piece: browsers write it so, and answers close the connection.
@@ -33,7 +34,6 @@ export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" 
             }
             upstream.write(bytes);
         });
-        let free = 0;
         upstream.on("data", (bytes) => {
             if (rate === Infinity && latency === 0) return client.write(bytes);
             const now = Date.now();

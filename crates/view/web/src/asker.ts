@@ -57,6 +57,8 @@ export class Asker {
     private restTimer: ReturnType<typeof setTimeout> | undefined;
     private patienceTimer: ReturnType<typeof setTimeout> | undefined;
     private readonly inputs = new Map<number, number>();
+    /** When questions were sent whose answer has not come. */
+    private readonly sent = new Map<number, number>();
 
     constructor(
         private readonly pane: Pane,
@@ -88,12 +90,15 @@ export class Asker {
     /** Whether a picture is of the newest question; what the link carries is learned from all. */
     accepts(picture: Picture): boolean {
         const current = picture.gen === this.gen;
-        if (current && this.awaited) {
-            const ms = performance.now() - this.sentAt;
+        const sent = this.sent.get(picture.gen);
+        for (const old of this.sent.keys()) if (old <= picture.gen) this.sent.delete(old);
+        if (sent !== undefined) {
+            const ms = performance.now() - sent;
             this.link.arrived(picture.bytes, ms);
-            this.typicalMs += (ms - this.typicalMs) * 0.3;
-            this.answered();
+            // Answers that come too late teach at once to wait longer.
+            this.typicalMs = current ? this.typicalMs + (ms - this.typicalMs) * 0.3 : Math.max(this.typicalMs, ms);
         }
+        if (current && this.awaited) this.answered();
         return current;
     }
 
@@ -120,6 +125,7 @@ export class Asker {
     reset(): void {
         clearTimeout(this.restTimer);
         clearTimeout(this.patienceTimer);
+        this.sent.clear();
         this.pending = undefined;
         this.awaited = false;
         this.busy = false;
@@ -149,6 +155,7 @@ export class Asker {
         this.busy = wish === "exact";
         this.sentAt = performance.now();
         this.gen++;
+        this.sent.set(this.gen, this.sentAt);
         // Exact pictures are asked for when the pointer rests: how long they take is not how soon they follow.
         if (wish === "fast") this.inputs.set(this.gen, this.inputAt);
         this.send({ pane: this.pane, gen: this.gen, query: this.query, wish, precision: this.link.precision(wish) });

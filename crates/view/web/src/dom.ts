@@ -95,7 +95,7 @@ export function numberField(
         unit ? el("span", { class: "ffv-unit" }, unit) : undefined,
     );
     const show = (value: number) => {
-        const words = Number.isFinite(value) ? String(Number(value.toPrecision(7))) : "";
+        const words = Number.isFinite(value) ? String(Number.isInteger(value) ? value : Number(value.toPrecision(6))) : "";
         if (document.activeElement !== input || Number(input.value) !== Number(words)) {
             if (input.value !== words) input.value = words;
         }

@@ -41,6 +41,9 @@ export class Overlay {
     /** What goes on between pointer down and up. */
     private drag: ((y: number, x: number, input: number) => void) | undefined;
 
+    /** The handle that was taken hold of last. */
+    private taken: { index: number; id: string } | undefined;
+
     constructor(
         private readonly root: SVGSVGElement,
         private readonly host: OverlayHost,
@@ -56,6 +59,13 @@ export class Overlay {
             this.drag = undefined;
             root.classList.remove("ffv-dragging");
         };
+        // Who holds the pointer hears of clicks: not the handle, but what it lies in.
+        root.addEventListener("dblclick", (event) => {
+            const { index, id } = this.taken ?? { index: -1, id: "" };
+            const shape = this.host.shapes()[index]?.shape;
+            const corner = /^p(\d+)$/.exec(id);
+            if (shape && corner) this.host.change(index, withCorner(shape, Number(corner[1])), event.timeStamp);
+        });
         root.addEventListener("pointerup", end);
         root.addEventListener("pointercancel", end);
     }
@@ -173,6 +183,7 @@ export class Overlay {
             const handle = current();
             if (!handle) return;
             this.host.select(index);
+            this.taken = { index, id };
             node.focus({ preventScroll: true });
             const [y, x] = this.place(event);
             const [oy, ox] = [handle.y - y, handle.x - x];
@@ -202,11 +213,6 @@ export class Overlay {
             }
             event.preventDefault();
             event.stopPropagation();
-        });
-        node.addEventListener("dblclick", () => {
-            const shape = this.host.shapes()[index]?.shape;
-            const corner = /^p(\d+)$/.exec(id);
-            if (shape && corner) this.host.change(index, withCorner(shape, Number(corner[1])), performance.now());
         });
         return node;
     }
