@@ -61,7 +61,7 @@ def spread(values: np.ndarray, display: dict[str, Any]) -> np.ndarray:
 
 
 def at_pixels(shown: dict[str, Any], shape: tuple[int, int]) -> tuple[np.ndarray, ...]:
-    """The rows and columns that the canvas shows, and where it shows any; edges count as neither."""
+    """The rows and columns that the canvas shows, where it surely shows them, and where any."""
     rows = (np.arange(shown["height"]) + 0.5 - shown["top"]) / shown["k"] + 0.5
     cols = (np.arange(shown["width"]) + 0.5 - shown["left"]) / shown["k"] + 0.5
     sure = [np.abs(place - np.round(place)) > 0.02 for place in (rows, cols)]
@@ -342,7 +342,7 @@ REAL = [
         "003_merlin_test_roi_sig256x64_nav4x2_hot_pixel_52x_39y.mib",
         (),
     ),
-    ("empad", "EMPAD/hyperspy/scan_x4_y4.raw", ()),
+    ("empad", "EMPAD/hyperspy/scan_x4_y4.raw", ("--format", "empad")),
     ("blo", "BLO/rosettasciio/test1.blo", ()),
     ("hdf5", "HDF5/LiberTEM/hdf5_sample.h5", ()),
 ]

@@ -45,6 +45,16 @@ export async function open(browser, url, options = {}) {
     return { page, seen, context };
 }
 
+/** How many pictures were painted after one that answers a newer question. */
+export function stalePaints({ paints }) {
+    const newest = { scan: 0, pattern: 0 };
+    return paints.filter(({ pane, gen }) => {
+        const stale = gen < newest[pane];
+        newest[pane] = Math.max(newest[pane], gen);
+        return stale;
+    }).length;
+}
+
 /** Waits until both pictures are exact. */
 export async function exact(page, panes = ["pattern", "scan"]) {
     for (const pane of panes) {

@@ -1,5 +1,5 @@
 // A detector is dragged over the pattern: how soon the scan image follows, and that nothing old is painted.
-import { counts, exact, launch, open, place, state, tell, wanted } from "./common.mjs";
+import { counts, exact, launch, open, place, stalePaints, state, tell, wanted } from "./common.mjs";
 import { join } from "node:path";
 
 const browser = await launch();
@@ -31,7 +31,7 @@ const at = (part) => latencies[Math.min(latencies.length - 1, Math.floor(part * 
 tell({
     painted: during.painted - before.painted,
     dropped: after.stale - before.stale,
-    stalePaints: after.paints.filter(({ gen, newest }) => gen !== newest).length,
+    stalePaints: stalePaints(after),
     p50: at(0.5),
     p95: at(0.95),
     shape: (await state(page)).scan.query.detector[0].shape,

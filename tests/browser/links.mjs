@@ -1,5 +1,5 @@
 // The viewer over links that are slow, have a prefix, break, or lead to a viewer that ends.
-import { counts, exact, launch, open, place, state, tell, until, wanted } from "./common.mjs";
+import { counts, exact, launch, open, place, stalePaints, state, tell, until, wanted } from "./common.mjs";
 import { proxy } from "./proxy.mjs";
 
 const browser = await launch();
@@ -49,7 +49,7 @@ if (wanted.what === "drag") {
     found.seconds = (Date.now() - begin) / 1000;
     found.asked = asked.length;
     found.precisions = [...new Set(asked.filter(({ wish }) => wish === "fast").map(({ precision }) => precision))];
-    found.stalePaints = during.paints.filter(({ gen, newest }) => gen !== newest).length;
+    found.stalePaints = stalePaints(during);
     const latencies = during.latencies.slice(before.latencies.length).sort((a, b) => a - b);
     found.p95 = latencies[Math.floor(0.95 * latencies.length)] ?? null;
 }

@@ -35,8 +35,8 @@ export interface Counts {
     stale: number;
     /** From what the user did to the painted picture, in milliseconds; the last thousand. */
     latencies: number[];
-    /** What was painted: the number of the question, and that of the newest one then; the last thousand. */
-    paints: { pane: Pane; gen: number; newest: number }[];
+    /** The questions whose pictures were painted; the last thousand. */
+    paints: { pane: Pane; gen: number }[];
     painter: string;
     bytes: number;
 }
@@ -475,19 +475,18 @@ export class Viewer {
         this.frame = 0;
         if (this.destroyed || !this.panels) return;
         for (const pane of PANES) {
-            const picture = this.arrived[pane];
+            const fresh = this.arrived[pane];
             delete this.arrived[pane];
-            // A newer question may have been asked since it came.
-            const fresh = picture && picture.gen === this.askers[pane].gen ? picture : undefined;
+            // It was the answer to the newest question when it came; the next one may be on its way since.
             if (fresh) {
                 this.panels[pane].show(fresh);
                 this.syncPanes.add(pane);
-            } else if (picture) this.counts.stale++;
+            }
             if (this.syncPanes.delete(pane)) this.panels[pane].sync();
             if (this.dirtyPanes.delete(pane)) this.panels[pane].paint();
             if (fresh) {
                 this.counts.painted++;
-                this.counts.paints.push({ pane, gen: fresh.gen, newest: this.askers[pane].gen });
+                this.counts.paints.push({ pane, gen: fresh.gen });
                 if (this.counts.paints.length > 1000) this.counts.paints.shift();
                 const input = this.askers[pane].inputOf(fresh.gen);
                 if (input !== undefined) {
