@@ -300,11 +300,17 @@ def test_a_scan_of_unknown_shape(tmp_path: Path) -> None:
     path = tmp_path / "series.npy"
     rng = np.random.default_rng(3)
     np.save(path, rng.poisson(9, (64, 16, 16)).astype(np.uint16))
-    views = [{"name": "series"}]
+    views = [
+        {"name": "series"},
+        {"name": "series-4-16", "click": [".ffv-thumb:has-text('4 × 16')"]},
+    ]
     with viewer(path) as (link, _):
         found = drive("views.mjs", url=link, views=views, folder=str(pictures(tmp_path)))
     assert found["errors"] == []
-    shown(found, "series")
+    first, chosen = shown(found, "series")["text"], shown(found, "series-4-16")["text"]
+    assert "does not say what shape the scan has" in first
+    assert "8 × 8" in first
+    assert "scan 4 × 16" in chosen
 
 
 def test_spectra_are_lines(tmp_path: Path) -> None:

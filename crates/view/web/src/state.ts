@@ -65,7 +65,7 @@ export function firstState(description: Description): State {
         },
         pattern: {
             query: { channel: { kind: "mean" }, region: [], slice: [...slice], transform: "none" },
-            display: display("viridis", "log"),
+            display: display("viridis", rows === 1 ? "linear" : "log"),
             ...extras(),
         },
         linked: false,

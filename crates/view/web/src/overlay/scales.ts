@@ -82,7 +82,8 @@ function tickParts(view: View, axis: Axis | undefined, across: boolean): SVGElem
     const first = Math.max(-0.5, across ? view.px(0) : view.py(0));
     const last = Math.min(n - 0.5, across ? view.px(length) : view.py(length));
     const [a, b] = [valueOn(axis, first), valueOn(axis, last)];
-    const step = niceStep(((across ? 80 : 55) / view.k) * Math.abs(scale));
+    // Between pixels there is nothing to number.
+    const step = Math.max(isCalibrated(axis) ? 0 : 1, niceStep(((across ? 80 : 55) / view.k) * Math.abs(scale)));
     const parts: SVGElement[] = [];
     const edge = across
         ? Math.min(view.height, view.line ? view.height : view.sy(view.rows - 0.5))

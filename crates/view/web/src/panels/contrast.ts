@@ -95,6 +95,7 @@ export class ContrastPanel {
         const { display } = this.viewer.state[this.pane];
         const vector = this.viewer.isVector(this.pane);
         this.colormap.value = display.colormap;
+        this.colormap.hidden = this.ramp.hidden = this.viewer.isLine(this.pane);
         this.colormap.disabled = vector;
         this.colormap.title = vector ? "Vectors have the colours of their direction" : "Colour map";
         this.scale.value = display.scale;

@@ -38,7 +38,8 @@ export class ScanShapes {
                 rowField.root,
                 colField.root,
                 offsetField.root,
-                el("button", { type: "button", onclick: () => viewer.open([rows, cols], offset) }, "Open with this shape"),
+                el("button", { type: "button", "data-open": "", onclick: () => viewer.open([rows, cols], offset) }, "Open with this shape"),
+                el("button", { type: "button", onclick: () => (this.root.hidden = true) }, "It is a line"),
             ),
         );
     }

@@ -15,6 +15,11 @@ function direction(key: string): "y" | "x" | "length" {
     return /^(cx|x\d?|\d+x)$/.test(key) ? "x" : "length";
 }
 
+/** On a line, a rectangle is a span. */
+function nameOf(kind: ShapeKind, line: boolean): string {
+    return line && kind === "rectangle" ? "Span" : KIND_NAMES[kind];
+}
+
 interface Conversion {
     unit: string;
     show(value: number): number;
@@ -55,7 +60,7 @@ export class ShapesPanel {
               : ["point", "rectangle", "disk", "polygon"];
         const bar = el("div", { class: "ffv-tools", role: "toolbar", "aria-label": pane === "pattern" ? "Detector shape" : "Region shape" });
         for (const kind of kinds) {
-            const words = line && kind === "rectangle" ? "Span" : KIND_NAMES[kind];
+            const words = nameOf(kind, line);
             const button = el("button", { type: "button", "aria-pressed": "false", title: `${words}: make the selected shape one, or add one`, "data-kind": kind }, words);
             button.addEventListener("click", () => this.use(kind));
             this.tools.set(kind, button);
@@ -110,15 +115,16 @@ export class ShapesPanel {
     private build(shapes: Signed[], chosen: number): void {
         this.fields.length = 0;
         const axes = this.viewer.axesOf(this.pane);
+        const line = this.viewer.isLine(this.pane);
         this.list.replaceChildren(
             ...shapes.map(({ shape, sign }, index) => {
-                const name = el("button", { type: "button", class: "ffv-shape-name", "aria-pressed": String(index === chosen) }, `${index + 1} ${KIND_NAMES[shape.kind]}`);
+                const name = el("button", { type: "button", class: "ffv-shape-name", "aria-pressed": String(index === chosen) }, `${index + 1} ${nameOf(shape.kind, line)}`);
                 name.addEventListener("click", () => this.viewer.selectShape(this.pane, index));
                 const signBox = this.pane === "pattern"
                     ? select(`Sign of shape ${index + 1}`, [["plus", "+"], ["minus", "−"]], sign, (value) => this.viewer.setSign(this.pane, index, value as Signed["sign"]))
                     : undefined;
                 // The numbers of the selected shape only: a polygon has many.
-                const parts = index !== chosen ? [] : fieldsOf(shape).map((field) => {
+                const parts = index !== chosen ? [] : fieldsOf(shape).filter(({ key }) => !line || direction(key) !== "y").map((field) => {
                     const convert = conversion(field, axes, this.calibrated);
                     const made = numberField(field.label, convert.unit, convert.step, (value) => {
                         const now = shapesOn(this.viewer.state, this.pane)[index]?.shape;
