@@ -43,6 +43,6 @@ mod tests {
             a.iter().zip(b).map(|(a, b)| (i32::from(*a) - i32::from(b)).abs()).max().unwrap()
         };
         let steps = (0..256).map(|i| step(direction[i], direction[(i + 1) % 256]));
-        assert!(steps.max().unwrap() <= 12);
+        assert!(steps.max().unwrap() <= 16);
     }
 }
