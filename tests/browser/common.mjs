@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 export const wanted = JSON.parse(readFileSync(0, "utf8"));
 
 const FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage", "--disable-background-networking"];
-const LIMIT_MS = 10_000;
+const LIMIT_MS = 30_000;
 
 export async function launch({ webgl = true } = {}) {
     const args = webgl ? FLAGS : [...FLAGS.filter((flag) => !flag.includes("swiftshader")), "--disable-gpu", "--disable-3d-apis"];
