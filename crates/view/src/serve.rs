@@ -1,7 +1,7 @@
 //! The viewer behind HTTP and a WebSocket, for browsers.
 //!
 //! A thread of its own serves all connections; what is computed is computed by the host's threads. Every request
-//! goes through [`security`], which lets in who has the token, by a name that is allowed, from a page of this
+//! goes through `security`, which lets in who has the token, by a name that is allowed, from a page of this
 //! server. There are four paths and nothing else, and none of them is the name of a file.
 //!
 //! *Invariant:* a connection costs bounded memory and, if it does nothing, bounded time.
