@@ -173,7 +173,7 @@ wheel: $(TOOLS)
 	rm -f dist/framefold-*.whl
 	$(BIN)/maturin build --release $(LOCKED) --out dist
 
-# What the viewer shows in a browser is committed as it was built, so that whoever installs framefold needs no
+# What the viewer shows in a browser is committed as it was built, so that an installation needs no
 # Node.js.
 WEB := crates/view/web
 WEB_TOOLS := $(WEB)/node_modules/.package-lock.json

@@ -3,7 +3,7 @@
 use crate::{OwnFunction, Picture};
 use framefold::{Cancel, Result};
 
-/// Functions that whoever started the viewer brought along, such as UDFs in Python.
+/// Functions that the program that made the viewer adds as channels, such as UDFs in Python.
 pub trait Own: Send + Sync {
     /// What they are, and which of their result buffers are pictures. Asked for by each client.
     fn describe(&self) -> Vec<OwnFunction>;

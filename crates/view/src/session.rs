@@ -61,7 +61,7 @@ pub struct Session {
     state: Mutex<State>,
     /// Something can be handed out.
     ready: Condvar,
-    /// Is told so, too.
+    /// Called then, too.
     on_ready: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 

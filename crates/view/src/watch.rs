@@ -17,7 +17,7 @@ pub struct Background {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BackgroundState {
-    /// Nothing: nobody has looked yet, or the data are so few that none is needed.
+    /// Nothing: no picture was asked for yet, or the data are so few that none is needed.
     #[default]
     None,
     /// It reads.
@@ -56,11 +56,11 @@ impl Watched {
     pub(crate) fn tell(&self, now: Background) {
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = now.clone();
         // Not while they are called: one may add another.
-        let mut told = std::mem::take(&mut *self.lock());
-        told.retain(|watch| watch(&now));
+        let mut called = std::mem::take(&mut *self.lock());
+        called.retain(|watch| watch(&now));
         let mut watches = self.lock();
-        told.append(&mut watches);
-        *watches = told;
+        called.append(&mut watches);
+        *watches = called;
     }
 }
 

@@ -1,4 +1,4 @@
-//! One pass over all of the data while nobody waits, so that answers need not read any.
+//! One pass over all of the data between answers, so that later answers need not read any.
 
 use super::binning::Binning;
 use super::cube::Cube;

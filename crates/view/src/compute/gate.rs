@@ -1,4 +1,4 @@
-//! Who computes now: exact passes one after the other, work in the background while nobody looks.
+//! Which work may run now: one exact pass at a time, and the background pass between answers.
 
 use framefold::{Cancel, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

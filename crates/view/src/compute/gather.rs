@@ -15,7 +15,7 @@ use framefold_simd::{Simd, run};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Work in the background waits no longer for answers: somebody who drags all the time is to have its results, too.
+/// Work in the background waits no longer for answers, so that it ends while a detector is dragged all the time, too.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Fills cubes. It has one result buffer, the number of frames.

@@ -26,7 +26,7 @@ pub(crate) fn suggested(n_frames: u64) -> Vec<[usize; 2]> {
             found.push((cost(rows, columns, 0.0), rows, columns));
             continue;
         }
-        // Of numbers that do not fit, only those that somebody would choose.
+        // Of numbers that do not fit, only those that are usual.
         if roundness(rows) > 1.0 {
             continue;
         }
@@ -56,7 +56,7 @@ fn cost(rows: u64, columns: u64, misfit: f64) -> f64 {
     apart.min((apart - 0.03).abs()) + roundness(rows) + across + misfit
 }
 
-/// How unlikely somebody chooses this number.
+/// How unusual this number is for an axis of a scan.
 fn roundness(number: u64) -> f64 {
     match number {
         n if n.is_power_of_two() => 0.0,

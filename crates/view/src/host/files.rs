@@ -1,6 +1,6 @@
 //! The files that a viewer may open: those that were named, and those in one folder.
 //!
-//! Clients call files by numbers that they were told in a list; they never say a name. What leads out of the folder,
+//! Clients call files by numbers from a list that they got; they never say a name. What leads out of the folder,
 //! by a link, is neither listed nor opened.
 
 use super::{Entry, EntryKind, Listing, Loaded, Opener, ScanChoice};
@@ -11,7 +11,7 @@ use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// How many entries of a folder are told.
+/// How many entries of a folder are listed.
 const MAX_ENTRIES: usize = 2000;
 /// How many numbers there may be.
 const MAX_NUMBERS: usize = 200_000;

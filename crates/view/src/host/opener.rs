@@ -49,7 +49,7 @@ pub struct Listing {
     pub parent: Option<String>,
     /// What is in it, by name.
     pub entries: Vec<Entry>,
-    /// Whether there is more than is told.
+    /// Whether there are more entries than these.
     pub more: bool,
 }
 

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// Whoever is served has one; when all are gone, nobody is served.
+/// Each connection has one; when all are dropped, no connection is left.
 pub(super) type Alive = mpsc::Sender<Infallible>;
 
 /// What is served.

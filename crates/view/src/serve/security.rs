@@ -40,7 +40,7 @@ pub(super) struct Gate {
     cookie: Secret,
     /// Lets in once, and up to some time.
     ticket: Mutex<Option<(Secret, Instant)>>,
-    /// Names by which this machine may be called; `None` if nobody else can reach the socket.
+    /// Names by which this machine may be called; `None` if only this user can reach the socket.
     hosts: Option<Vec<String>>,
 }
 
@@ -74,7 +74,7 @@ impl Gate {
         right.is_some_and(|(_, until)| Instant::now() <= until)
     }
 
-    /// What is wrong with a request whoever it is from, if something is.
+    /// What is wrong with a request from any client, if something is.
     pub(super) fn refuse(&self, request: &Parts) -> Option<Answer> {
         let Some(host) = host_of(request) else {
             return Some(words(

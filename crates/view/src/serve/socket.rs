@@ -36,7 +36,7 @@ pub(super) async fn serve<S>(
         tokio::select! {
             end = &mut sending => end,
             end = receive(&mut source, &session) => match end {
-                // It is told why.
+                // The client gets the reason.
                 End::Told => {
                     let _ = tokio::time::timeout(limits::GOODBYE, sending).await;
                     End::Told

@@ -4,7 +4,7 @@ use framefold::{Error, Result};
 use std::fmt;
 use std::hint::black_box;
 
-/// 256 bits that nobody can guess, from the system.
+/// 256 random bits, from the system.
 pub(super) struct Secret(String);
 
 impl Secret {

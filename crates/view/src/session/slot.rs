@@ -9,7 +9,7 @@ use framefold::{Cancel, Error, Result};
 
 /// How many pictures may be on their way before the client says that it has painted one.
 const MAX_UNACKNOWLEDGED: usize = 2;
-/// How many threads may work for a pane: one, and one that has not noticed yet that nobody waits for it.
+/// How many threads may work for a pane: one, and one that has not noticed yet that it was cancelled.
 const MAX_RUNNING: usize = 2;
 
 /// A question.
@@ -27,7 +27,7 @@ pub(super) struct Slot {
     current: Option<u64>,
     /// The largest generation there was.
     last: Option<u64>,
-    /// The latest question, while nobody works on it.
+    /// The latest question, while no thread works on it.
     asked: Option<Ask>,
     running: Vec<(u64, Cancel)>,
     picture: Option<Vec<u8>>,

@@ -89,8 +89,8 @@ impl State {
         self.progress = None;
     }
 
-    /// Puts down how far the pass in the background of `shown` is, in the place of what was said of it before; false
-    /// if nobody wants to know any more.
+    /// Replaces the message about how far the background pass of `shown` is; false once the session is closed or
+    /// shows something else.
     pub(super) fn progress(&mut self, shown: &Arc<Shown>, text: String) -> bool {
         let wanted = !self.closed && Arc::ptr_eq(&self.shown, shown);
         if wanted {
@@ -127,7 +127,7 @@ impl State {
     }
 }
 
-/// Who waits too long for nothing learns what he is told at least.
+/// The error of a session whose client does not read its answers.
 pub(super) fn overflow(n: usize) -> Error {
     Error::limit(format!("{n} answers wait for a client that does not read them"))
         .with_hint("load the page again")
