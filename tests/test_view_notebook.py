@@ -150,8 +150,10 @@ def test_notebooks_with_the_widget_run_from_top_to_bottom():
     assert "render" in widget["_esm"]
 
 
-def test_exported_notebooks_run_in_a_kernel(tmp_path):
+def test_exported_notebooks_run_in_a_kernel(tmp_path, monkeypatch):
     pytest.importorskip("matplotlib")
+    # The kernel has pictures in its output, unless the environment says another place.
+    monkeypatch.delenv("MPLBACKEND", raising=False)
     from view_client import Client
 
     import framefold as ff

@@ -71,6 +71,12 @@ def wait_until(true):
         time.sleep(0.01)
 
 
+@pytest.fixture(autouse=True)
+def no_thread_of_others():
+    """Threads of the test before have ended."""
+    wait_until(lambda: not pulling())
+
+
 class TestConnection:
     def test_pictures_come_as_buffers(self, dataset):
         carrier = Carrier()
