@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Files of the repository's root that are pages, and what they are called on the site.
+#: Files outside of docs/ that are pages, by their paths, and what they are called on the site.
 FROM_ROOT = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CHANGELOG.md": "project/changes.md",
     "CONTRIBUTING.md": "project/contributing.md",
     "CORRECTNESS.md": "project/correctness.md",
     "SECURITY.md": "project/security-policy.md",
+    "crates/view/PROTOCOL.md": "project/viewer-protocol.md",
 }
 
 
@@ -168,7 +169,12 @@ SECTIONS = (
             Group("In published work", ("citing",)),
             Group(
                 "Taking part",
-                ("project/contributing", "project/architecture", "decisions/index"),
+                (
+                    "project/contributing",
+                    "project/architecture",
+                    "project/viewer-protocol",
+                    "decisions/index",
+                ),
             ),
         ),
     ),

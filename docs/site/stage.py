@@ -29,8 +29,10 @@ FENCE = re.compile(r"^\s*```")
 
 def place_of(source: Path) -> Path | None:
     """Where the site has a file of the repository; None if it is no page."""
-    if source.parent == ROOT and source.name in FROM_ROOT:
-        return Path(FROM_ROOT[source.name])
+    if source.is_relative_to(ROOT):
+        page = FROM_ROOT.get(source.relative_to(ROOT).as_posix())
+        if page is not None:
+            return Path(page)
     if source.is_relative_to(DOCS) and not source.is_relative_to(DOCS / "site"):
         within = source.relative_to(DOCS)
         if within.name == "README.md":
