@@ -61,7 +61,7 @@ def install() -> None:
 
 
 def drive(script: str, **wanted: Any) -> Any:
-    """What a script of the folder `browser` finds; it is told what is wanted."""
+    """What a script of the folder `browser` finds; `wanted` are its arguments."""
     wanted = {"chromium": chromium(), "dist": DIST, **wanted}
     ended = subprocess.run(
         ["node", script],

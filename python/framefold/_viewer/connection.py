@@ -15,7 +15,7 @@ Send = Callable[[dict[str, Any], list[bytes]], None]
 
 #: How long a thread waits for a message, in seconds, before it looks whether it is still wanted.
 WAIT = 3600.0
-#: A widget that is shown more often lets go of the places where it was shown first.
+#: A widget that is shown in more places closes the sessions of the oldest ones.
 MOST_SESSIONS = 16
 #: Only short texts begin a session.
 MOST_HELLO = 4096
@@ -118,7 +118,7 @@ def _pass_on(
                 passing({**to, "text": message}, [])
             elif message is not None:
                 passing(to, [message])
-        except Exception:  # the channel is gone; nobody is there to be told
+        except Exception:  # the channel is gone, so the error has no receiver
             break
         del passing
     session.close()

@@ -62,7 +62,7 @@ pub fn slow(for_frame: std::time::Duration, nav: &[usize]) -> Case {
     Case { viewer, data, nav, sig, dtype }
 }
 
-/// The same, where nobody waits for anything: each answer begins with a preview.
+/// The same without patience: each answer begins with a preview.
 pub fn impatient(seed: u64, dtype: DType, nav: &[usize], sig: &[usize]) -> Case {
     let patience = Some(std::time::Duration::ZERO);
     case_with(seed, dtype, nav, sig, ViewerOptions { patience, ..Default::default() })

@@ -44,7 +44,7 @@ impl Own for Odd {
     }
 }
 
-/// A second, unless nobody waits for it.
+/// A second, unless it is cancelled.
 fn wait(cancel: &Cancel) -> Result<()> {
     let end = Instant::now() + Duration::from_secs(1);
     while Instant::now() < end {
@@ -108,7 +108,7 @@ fn of_a_flood_of_questions_the_latest_is_answered() {
     assert!(odd.most.load(Ordering::SeqCst) <= 2);
 }
 
-/// A picture waits until one is acknowledged; by then, nobody wants it any more.
+/// A picture waits until one is acknowledged; by then, another question has replaced its own.
 #[test]
 fn no_picture_comes_after_a_question_was_taken_back() {
     let (bench, _) = bench();

@@ -1,4 +1,4 @@
-//! A client of a WebSocket that sends what it is told to.
+//! A client of a WebSocket that sends any frames a test gives it.
 
 use super::{LONG, Reply};
 use serde_json::{Value, json};
