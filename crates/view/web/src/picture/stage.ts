@@ -58,6 +58,8 @@ export class Stage {
     private readonly legend = el("canvas", { class: "ffv-legend", width: 72, height: 72, hidden: true, "aria-hidden": "true" });
     private legendKey: unknown;
     private cursorAt: Point | null = null;
+    /** What the canvas shows. */
+    private painted: { picture: Picture; lut: Lut; key: string } | undefined;
     private pan: { x: number; y: number } | undefined;
     private readonly observer: ResizeObserver;
 
@@ -118,13 +120,13 @@ export class Stage {
         }
         const view = this.view;
         if (!this.picture) {
-            this.painter.clear();
+            this.clear();
         } else if (this.line) {
-            this.painter.clear();
+            this.clear();
             this.curve.draw(this.picture, view, look.norm);
         } else {
             this.curve.clear();
-            this.painter.paint(this.picture, look.lut, look.norm, view, density);
+            this.paint(this.picture, look, view, density);
         }
         this.drawGround(view);
         this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -137,8 +139,24 @@ export class Stage {
 
     /** The canvas as it is now, drawn again so that it can be read. */
     still(look: Look): HTMLCanvasElement {
+        this.painted = undefined;
         this.draw(look);
         return this.canvas;
+    }
+
+    /** Paints the picture, unless the canvas shows it so already: where shapes move, pictures below them stay. */
+    private paint(picture: Picture, { lut, norm }: Look, view: View, density: number): void {
+        const { width, height } = this.canvas;
+        const key = JSON.stringify([norm, view, density, width, height]);
+        const old = this.painted;
+        if (old?.picture === picture && old.lut === lut && old.key === key) return;
+        this.painter.paint(picture, lut, norm, view, density);
+        this.painted = { picture, lut, key };
+    }
+
+    private clear(): void {
+        this.painter.clear();
+        this.painted = undefined;
     }
 
     zoomBy(factor: number, at?: Point): void {
@@ -161,6 +179,7 @@ export class Stage {
             this.canvas.replaceWith(fresh);
             this.canvas = fresh;
             this.painter = painterFor(fresh, "canvas2d");
+            this.painted = undefined;
             this.host.dirty();
         });
         return painter;
