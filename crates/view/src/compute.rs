@@ -20,6 +20,7 @@ pub(crate) mod pattern;
 pub(crate) mod pixel;
 pub(crate) mod plane;
 pub(crate) mod raw;
+pub(crate) mod rest;
 pub(crate) mod runs;
 pub(crate) mod scan;
 pub(crate) mod shapes_of_scan;

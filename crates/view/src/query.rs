@@ -15,6 +15,16 @@ pub enum Query {
     Pattern(PatternQuery),
 }
 
+impl Query {
+    /// Whether it asks for a function that was given to the viewer.
+    pub(crate) fn is_own(&self) -> bool {
+        match self {
+            Query::Scan(query) => matches!(query.channel, ScanChannel::Own { .. }),
+            Query::Pattern(query) => matches!(query.channel, PatternChannel::Own { .. }),
+        }
+    }
+}
+
 /// A picture of the scan: what a detector sees at each position.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]

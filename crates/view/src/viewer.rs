@@ -2,11 +2,12 @@
 
 use crate::compute::com::Field;
 use crate::compute::detector::{ArrayMask, ArrayMasks, Canvas, Cells};
-use crate::compute::gate::Gate;
+use crate::compute::gate::{Gate, Urgent};
 use crate::compute::kept::Kept;
 use crate::compute::pace::Pace;
 use crate::compute::pattern::PatternKey;
 use crate::compute::raw::Raw;
+use crate::compute::rest::Rest;
 use crate::compute::scan::ScanKey;
 use crate::compute::shapes_of_scan::suggested;
 use crate::compute::store::Store;
@@ -17,7 +18,7 @@ use crate::{
     AxisDescription, Background, BackgroundState, ComGuess, Description, DiskGuess, PatternQuery,
     Picture, Query, ScanQuery,
 };
-use framefold::core::{Axis, AxisKind, guarded, memory};
+use framefold::core::{Axis, AxisKind, Udf, guarded, memory};
 use framefold::{Cancel, Dataset, Error, ErrorKind, Result};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -294,7 +295,7 @@ impl Viewer {
     /// [`Viewer::answer`].
     pub fn guess_disk(&self, cancel: &Cancel) -> Result<DiskGuess> {
         cancel.check()?;
-        let _looking = self.shared.gate.look();
+        let _looking = self.shared.gate.look(false);
         self.shared.forget_if_changed();
         self.shared.disk(cancel)
     }
@@ -305,7 +306,7 @@ impl Viewer {
     /// `InvalidArgument` if the scan does not have two axes of two positions each; those of [`Viewer::answer`].
     pub fn guess_com(&self, query: &ScanQuery, cancel: &Cancel) -> Result<ComGuess> {
         cancel.check()?;
-        let _looking = self.shared.gate.look();
+        let _looking = self.shared.gate.look(false);
         self.shared.forget_if_changed();
         let raw = scan::moments(&self.shared, query, cancel)?;
         let sig = &self.shared.sig;
@@ -325,6 +326,11 @@ impl Viewer {
 }
 
 impl Shared {
+    /// What has a pass make room for what is more urgent.
+    pub(crate) fn rest(&self, until: Urgent, cancel: &Cancel) -> Arc<dyn Udf> {
+        Arc::new(Rest { gate: self.gate.clone(), until, cancel: cancel.clone() })
+    }
+
     pub(crate) fn answer(
         &self,
         query: &Query,
@@ -332,7 +338,9 @@ impl Shared {
         cancel: &Cancel,
         emit: &mut dyn FnMut(Picture) -> Result<()>,
     ) -> Result<()> {
-        let _looking = self.gate.look();
+        // How long an own function takes is not known: others do not wait for it.
+        let following = wish == Wish::Fast && !query.is_own();
+        let _looking = self.gate.look(following);
         let mut emit = |picture| {
             cancel.check()?;
             emit(picture)

@@ -4,6 +4,7 @@ use super::binning::Binning;
 use super::cube::Cube;
 use super::detect::{Detect, What};
 use super::detector::Weights;
+use super::gate::Urgent;
 use super::gather::{Gather, Layout};
 use super::grid::{Grid, Stride};
 use super::pass;
@@ -72,12 +73,7 @@ pub(crate) fn make(
         .map(|(binning, most)| Cube::try_new(binning, dtype, n_positions, most));
     let cubes = cubes.map(|cube| cube.map(Some)).collect::<Result<Vec<_>>>()?;
     let cubes = Arc::new(Mutex::new(cubes));
-    let gather = Gather {
-        cubes: cubes.clone(),
-        binnings: layouts,
-        gate: shared.gate.clone(),
-        cancel: cancel.clone(),
-    };
+    let gather = Gather { cubes: cubes.clone(), binnings: layouts };
     let all = Weights { rows, columns, values: memory::filled(1.0, rows * columns)? };
     let runs = Arc::new(Runs::try_new(all)?);
     let mut udfs: Vec<Arc<dyn Udf>> =
@@ -86,6 +82,7 @@ pub(crate) fn make(
         udfs.push(Arc::new(StdDev { dtype: Some(DType::F64) }));
         udfs.push(Arc::new(Max));
     }
+    udfs.push(shared.rest(Urgent::Answers, cancel));
     let results = pass::run(dataset, udfs, None, cancel, &mut |_, part| progress(part))?;
     let grid = Grid { first: 0, rows: 1, columns: n_positions, n_all: n_positions, n_axes: 1 };
     let raw = Raw::of_run(&results, &grid, Stride::ONE)?;

@@ -1,4 +1,5 @@
-//! Which work may run now: one exact pass at a time, and the background pass between answers.
+//! Which work may run now: one exact pass at a time, between pictures that follow the pointer, and the background
+//! pass between all answers.
 
 use framefold::{Cancel, Result};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,12 +19,26 @@ pub(crate) struct Gate {
 struct State {
     /// Answers that are being computed.
     looking: usize,
+    /// Those of them that follow the pointer.
+    following: usize,
     /// Whether one of them is an exact pass.
     passing: bool,
 }
 
+/// What a pass waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Urgent {
+    /// Answers that follow the pointer.
+    Following,
+    /// All answers.
+    Answers,
+}
+
 /// An answer is being computed until this is dropped.
-pub(crate) struct Looking<'g>(&'g Gate);
+pub(crate) struct Looking<'g> {
+    gate: &'g Gate,
+    following: bool,
+}
 
 /// An exact pass goes on until this is dropped.
 pub(crate) struct Passing<'g>(&'g Gate);
@@ -34,10 +49,12 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// For an answer, at once.
-    pub(crate) fn look(&self) -> Looking<'_> {
-        self.lock().looking += 1;
-        Looking(self)
+    /// For an answer, at once; `following` if it follows the pointer.
+    pub(crate) fn look(&self, following: bool) -> Looking<'_> {
+        let mut state = self.lock();
+        state.looking += 1;
+        state.following += usize::from(following);
+        Looking { gate: self, following }
     }
 
     /// For an exact pass, when no other goes on.
@@ -50,13 +67,17 @@ impl Gate {
         Ok(Passing(self))
     }
 
-    /// Returns when no answer is being computed, and after `most` in any case.
+    /// Returns when nothing urgent is being computed, and after `most` in any case.
     ///
     /// # Errors
     /// `Cancelled`.
-    pub(crate) fn quiet(&self, cancel: &Cancel, most: Duration) -> Result<()> {
+    pub(crate) fn quiet(&self, urgent: Urgent, cancel: &Cancel, most: Duration) -> Result<()> {
         let start = Instant::now();
-        self.wait(cancel, |state| state.looking == 0 || start.elapsed() >= most).map(drop)
+        let n = |state: &State| match urgent {
+            Urgent::Following => state.following,
+            Urgent::Answers => state.looking,
+        };
+        self.wait(cancel, |state| n(state) == 0 || start.elapsed() >= most).map(drop)
     }
 
     fn wait(
@@ -78,8 +99,11 @@ impl Gate {
 
 impl Drop for Looking<'_> {
     fn drop(&mut self) {
-        self.0.lock().looking -= 1;
-        self.0.changed.notify_all();
+        let mut state = self.gate.lock();
+        state.looking -= 1;
+        state.following -= usize::from(self.following);
+        drop(state);
+        self.gate.changed.notify_all();
     }
 }
 
@@ -87,5 +111,44 @@ impl Drop for Passing<'_> {
     fn drop(&mut self) {
         self.0.lock().passing = false;
         self.0.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Duration = Duration::from_millis(30);
+
+    fn waits(gate: &Gate, urgent: Urgent) -> bool {
+        let start = Instant::now();
+        gate.quiet(urgent, &Cancel::new(), SHORT).unwrap();
+        start.elapsed() >= SHORT
+    }
+
+    #[test]
+    fn passes_wait_for_what_is_more_urgent_alone() {
+        let gate = Gate::default();
+        let both =
+            |gate: &Gate| [Urgent::Following, Urgent::Answers].map(|urgent| waits(gate, urgent));
+        assert_eq!(both(&gate), [false, false]);
+        {
+            let _exact = gate.look(false);
+            assert_eq!(both(&gate), [false, true]);
+            let _fast = gate.look(true);
+            assert_eq!(both(&gate), [true, true]);
+        }
+        assert_eq!(both(&gate), [false, false]);
+    }
+
+    #[test]
+    fn a_cancelled_pass_does_not_wait() {
+        let gate = Gate::default();
+        let _fast = gate.look(true);
+        let cancel = Cancel::new();
+        cancel.cancel();
+        let start = Instant::now();
+        assert!(gate.quiet(Urgent::Following, &cancel, Duration::from_secs(60)).is_err());
+        assert!(start.elapsed() < Duration::from_secs(30));
     }
 }

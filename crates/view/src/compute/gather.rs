@@ -3,20 +3,15 @@
 use super::binning::Binning;
 use super::cube::Cube;
 use super::detect::typed;
-use super::gate::Gate;
 use super::pixel::{Pixel, Total, add_each, dispatch_real, refuse_complex};
 use framefold::core::{
     Accumulator, Array, ArrayFormat, BufferDecl, BufferKind, CsrTile, DType, JobMeta, Merger,
     Method, NativeArray, Partial, Partition, Requirements, RunMeta, SourceInfo, Tile, TilePosition,
     Udf, memory, stray_column,
 };
-use framefold::{Cancel, Error, ErrorKind, Result};
+use framefold::{Error, ErrorKind, Result};
 use framefold_simd::{Simd, run};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
-/// Work in the background waits no longer for answers, so that it ends while a detector is dragged all the time, too.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Fills cubes. It has one result buffer, the number of frames.
 pub(crate) struct Gather {
@@ -24,8 +19,6 @@ pub(crate) struct Gather {
     pub(crate) cubes: Arc<Mutex<Vec<Option<Cube>>>>,
     /// The binnings of these, in order.
     pub(crate) binnings: Vec<Arc<Layout>>,
-    pub(crate) gate: Arc<Gate>,
-    pub(crate) cancel: Cancel,
 }
 
 /// A binning as loops want it.
@@ -132,8 +125,6 @@ impl Udf for Gather {
     }
 
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>> {
-        // Between partitions, answers go first.
-        self.gate.quiet(&self.cancel, LONGEST_PAUSE)?;
         let n_frames = partition.n_frames();
         dispatch_real!(run.job.input_dtype, T => {
             let zeros = |layout: &Arc<Layout>| memory::filled(

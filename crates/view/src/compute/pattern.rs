@@ -1,5 +1,6 @@
 //! Pictures of frames: those of a region of the scan, pixel by pixel.
 
+use super::gate::Urgent;
 use super::grid::{Grid, Stride};
 use super::pace::Read;
 use super::pass;
@@ -133,8 +134,12 @@ impl Asked<'_> {
         let _pass = if at_once { None } else { Some(self.shared.gate.pass(cancel)?) };
         let start = Instant::now();
         let roi = self.roi.clone();
+        let mut udfs = self.udfs();
+        if !at_once {
+            udfs.push(self.shared.rest(Urgent::Following, cancel));
+        }
         let results =
-            pass::run(&self.shared.dataset, self.udfs(), roi, cancel, &mut |results, progress| {
+            pass::run(&self.shared.dataset, udfs, roi, cancel, &mut |results, progress| {
                 // In bands, parts of the frame are further than others.
                 if !results.plan().tiling().is_full_frame() || self.transform != Transform::None {
                     return Ok(());

@@ -3,6 +3,7 @@
 use super::com::{Field, Turn};
 use super::detect::{Detect, What};
 use super::detector::paint;
+use super::gate::Urgent;
 use super::grid::{Grid, Stride};
 use super::pace::Read;
 use super::pass;
@@ -11,7 +12,7 @@ use super::runs::Runs;
 use super::transform::{self, Plane};
 use crate::viewer::Shared;
 use crate::{Picture, ScanChannel, ScanQuery, Signed, State, Transform, Wish};
-use framefold::core::AxisKind;
+use framefold::core::{AxisKind, Udf};
 use framefold::{Cancel, Error, Result};
 use std::sync::Arc;
 use std::time::Instant;
@@ -100,7 +101,7 @@ pub(crate) fn answer(
     if wish == Wish::Fast && !at_once {
         return Ok(());
     }
-    let raw = Arc::new(asked.exact(cancel, emit)?);
+    let raw = Arc::new(asked.exact(at_once, cancel, emit)?);
     shared.raws.put(key, raw.clone(), raw.len_bytes());
     emit(asked.picture(&raw, Quality::exact())?)
 }
@@ -118,7 +119,8 @@ pub(crate) fn moments(shared: &Shared, query: &ScanQuery, cancel: &Cancel) -> Re
     }
     let weights = paint(&query.detector, shared.sig, &shared.masks())?;
     let runs = Arc::new(Runs::try_new(weights)?);
-    let raw = Arc::new(Asked { shared, query, grid, runs, what }.exact(cancel, &mut |_| Ok(()))?);
+    let asked = Asked { shared, query, grid, runs, what };
+    let raw = Arc::new(asked.exact(false, cancel, &mut |_| Ok(()))?);
     shared.raws.put(key, raw.clone(), raw.len_bytes());
     Ok(raw)
 }
@@ -157,7 +159,7 @@ impl Asked<'_> {
     ) -> Result<bool> {
         let stride = self.shared.pace.stride(&self.grid, self.share());
         let start = Instant::now();
-        let raw = self.run(stride, cancel, &mut |_, _| Ok(()))?;
+        let raw = self.run(stride, &[], cancel, &mut |_, _| Ok(()))?;
         self.shared.pace.seen(Read::Apart, raw.rows * raw.columns, self.share(), start);
         let quality = match stride {
             Stride::ONE => Quality::exact(),
@@ -173,13 +175,20 @@ impl Asked<'_> {
     }
 
     /// What the detector sees at each position, with pictures on the way.
-    fn exact(&self, cancel: &Cancel, emit: &mut dyn FnMut(Picture) -> Result<()>) -> Result<Raw> {
-        let _pass = self.shared.gate.pass(cancel)?;
+    fn exact(
+        &self,
+        at_once: bool,
+        cancel: &Cancel,
+        emit: &mut dyn FnMut(Picture) -> Result<()>,
+    ) -> Result<Raw> {
+        // What takes no longer than a preview need not wait.
+        let _pass = if at_once { None } else { Some(self.shared.gate.pass(cancel)?) };
         let start = Instant::now();
         // What is far from linear in the vectors, or needs all of them, says nothing before the end.
         let shown = self.query.transform == Transform::None
             && !matches!(self.query.channel, ScanChannel::Idpc { .. });
-        let raw = self.run(Stride::ONE, cancel, &mut |results, progress| {
+        let rest = (!at_once).then(|| self.shared.rest(Urgent::Following, cancel));
+        let raw = self.run(Stride::ONE, rest.as_slice(), cancel, &mut |results, progress| {
             if !shown {
                 return Ok(());
             }
@@ -191,10 +200,18 @@ impl Asked<'_> {
         Ok(raw)
     }
 
-    fn run(&self, stride: Stride, cancel: &Cancel, look: &mut pass::Look<'_>) -> Result<Raw> {
-        let detect = Arc::new(Detect { what: self.what, runs: self.runs.clone() });
+    fn run(
+        &self,
+        stride: Stride,
+        beside: &[Arc<dyn Udf>],
+        cancel: &Cancel,
+        look: &mut pass::Look<'_>,
+    ) -> Result<Raw> {
+        let mut udfs: Vec<Arc<dyn Udf>> =
+            vec![Arc::new(Detect { what: self.what, runs: self.runs.clone() })];
+        udfs.extend_from_slice(beside);
         let roi = self.grid.roi(stride)?;
-        let results = pass::run(&self.shared.dataset, vec![detect], roi, cancel, look)?;
+        let results = pass::run(&self.shared.dataset, udfs, roi, cancel, look)?;
         Raw::of_run(&results, &self.grid, stride)
     }
 
