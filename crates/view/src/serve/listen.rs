@@ -122,9 +122,7 @@ where
             .header_read_timeout(limits::HEAD_TIME)
             .max_headers(limits::MAX_HEADERS)
             .max_header_size(limits::MAX_HEAD)
-            .max_buf_size(limits::MAX_HEAD)
-            // Whoever waits holds no connection.
-            .keep_alive(false);
+            .max_buf_size(limits::MAX_HEAD);
         let connection = server.serve_connection(TokioIo::new(stream), service).with_upgrades();
         let mut stopped = app.stopped.clone();
         tokio::select! {

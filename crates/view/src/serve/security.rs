@@ -180,6 +180,9 @@ pub(super) fn answer(status: StatusCode, media_type: &'static str, body: Bytes) 
     let headers = answer.headers_mut();
     protect(headers);
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
+    // Clients that wait hold no connection. The server itself is not set to do so: it would say "close" of a
+    // WebSocket, too, and some proxies then take it for none.
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
     answer
 }
 

@@ -50,6 +50,8 @@ impl Ws {
             reply.head.contains("sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo="),
             "{reply:?}"
         );
+        // Tornado, with which Jupyter's servers pass WebSockets on, takes nothing else.
+        assert!(reply.head.contains("\nconnection: upgrade\r\n"), "{reply:?}");
         Ok(Ws { stream })
     }
 
