@@ -315,6 +315,67 @@ def com_of(frame, centre, r, ri):
     return centre if total == 0 else np.array([(frame * y).sum(), (frame * x).sum()]) / total
 
 
+def test_one_rule_for_all_ways_to_give_shifts_of_centres(anywhere):
+    shifts, aux = fractions(), ff.CoMUDF.aux_data
+    roi = np.random.default_rng(5).random(NAV) < 0.6
+    for dtype in ("uint16", "complex64"):  # on a kernel, and in Python
+        dataset = open_as(anywhere, counts(dtype), "dense", num_partitions=3)
+
+        def run(udf):
+            results = anywhere.run_udf(dataset, udf, roi=roi)  # noqa: B023
+            return [results[name].raw_data for name in ("raw_com", "raw_shifts", "field")]
+
+        expected = run(ff.CoMUDF(r=5, shifts=shifts))
+        for given in (
+            aux(shifts, "nav", (2,), "float64"),
+            aux(shifts.reshape(-1), "nav", (2,), "float64"),
+        ):
+            for udf in (
+                ff.CoMUDF(r=5, shifts=given),
+                ff.CoMUDF.with_params(r=5, shifts=given),
+                ff.CoMUDF(CoMParams(r=5, shifts=given)),
+                ff.CoMUDF(CoMParams(r=5), shifts=given),
+                ff.CoMUDF(r=5).with_params(shifts=given),
+                ff.CoMUDF(shifts=given).with_params(r=5),
+            ):
+                assert all(map(np.array_equal, run(udf), expected))
+        one = run(ff.CoMUDF(r=5, shifts=(1.25, -2)))
+        given = aux((1.25, -2), "single", (2,), "float64")
+        assert all(map(np.array_equal, run(ff.CoMUDF(r=5, shifts=given)), one))
+    with pytest.raises(InvalidArgumentError, match="got both com_params and others"):
+        ff.CoMUDF(CoMParams(shifts=(1, 2)), shifts=(1, 2))
+    with pytest.raises(InvalidArgumentError, match=r"\(6, 4, 2\)|\[6, 4, 2\]"):
+        run(ff.CoMUDF(shifts=aux(np.zeros((6, 4, 2)), "nav", (2,))))
+
+
+def test_centres_follow_what_another_function_finds(anywhere):
+    dataset = open_as(anywhere, counts(), "dense", num_partitions=3)
+
+    def smooth(centres):
+        return ff.fit_origin(centres, "plane", centre=(8, 11)).shifts
+
+    com = ff.CoMUDF(cy=8, cx=11)
+    shifts = smooth(anywhere.run_udf(dataset, com)["raw_com"].data)
+    expected = anywhere.run_udf(dataset, ff.CoMUDF(cy=8, cx=11, r=6, shifts=shifts))
+    reference = ff.from_result(com, "raw_com", smooth)
+    for udf in (
+        ff.CoMUDF(cy=8, cx=11, r=6, shifts=reference),
+        ff.CoMUDF(CoMParams(8, 11, 6, shifts=reference)),
+        ff.CoMUDF(cy=8, cx=11).with_params(r=6, shifts=reference),
+        ff.CoMUDF(cy=8, cx=11, r=6, shifts=(3, 3)).with_params(shifts=reference),
+        ff.CoMUDF(cy=8, cx=11, shifts=reference).with_params(r=6),
+    ):
+        for found in (anywhere.run_udf(dataset, [com, udf])[1], anywhere.run_udf(dataset, udf)):
+            for name, buffer in expected.items():
+                assert buffer.data.tobytes() == found[name].data.tobytes(), name
+        assert udf.params.shifts is reference
+    plain = udf.with_params(shifts=shifts)
+    assert list(plain.params) == ["com_params"]
+    assert (
+        anywhere.run_udf(dataset, plain)["field"].data.tobytes() == expected["field"].data.tobytes()
+    )
+
+
 @pytest.mark.parametrize("form", ["dense", "csr"])
 @pytest.mark.parametrize("dtype", ["uint8", "int64", "float32", "complex128"])
 @pytest.mark.parametrize("region", [{}, {"r": 4.5}, {"r": 7, "ri": 2}])

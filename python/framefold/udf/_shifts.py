@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.buffers import AuxBufferWrapper
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
     from framefold.common.shape import Shape
+
+
+def whole(given: Any) -> Any:
+    """All shifts, where AUX data have them, as an array; anything else as it is."""
+    if not isinstance(given, AuxBufferWrapper):
+        return given
+    # All in one row is a way to give AUX data.
+    row = given.kind == "nav" and given.data.ndim == 1
+    return given.raw_data if row else given.data
 
 
 def as_shifts(name: str, given: Any, n_axes: int) -> npt.NDArray[np.float64]:

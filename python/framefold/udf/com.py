@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from framefold import _engine
-from framefold.common.buffers import BufferDeclaration
+from framefold.common.buffers import AuxBufferWrapper, BufferDeclaration
 from framefold.common.sparse import is_sparse, to_csr
 from framefold.common.udf import UDFMethod
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
-from framefold.udf._shifts import as_shifts, check_finite, check_scan
+from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf._vector_field import (
     GuessResult,
     apply_correction,
@@ -30,6 +30,7 @@ from framefold.udf._vector_field import (
 )
 from framefold.udf._with_params import ClassOrObject, check_names
 from framefold.udf.base import UDF, own_method
+from framefold.udf.references import FromResult
 
 if TYPE_CHECKING:
     from framefold.io.dataset.base import DataSet
@@ -76,7 +77,7 @@ class CoMParams(NamedTuple):
     scan_rotation: float = 0.0
     flip_y: bool = False
     regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION
-    shifts: npt.ArrayLike | None = None
+    shifts: npt.ArrayLike | AuxBufferWrapper | FromResult | None = None
 
 
 class CoMUDF(UDF):
@@ -105,7 +106,8 @@ class CoMUDF(UDF):
     shifts
         How far the reference position is moved, in pixels: (dy, dx) for all frames, or an array
         of shape ``(*nav, 2)`` or ``(positions, 2)`` with one pair for each position of the scan,
-        such as the ``shifts`` of :func:`framefold.fit_origin`. The disk or ring is the one around
+        such as the ``shifts`` of :func:`framefold.fit_origin`; or AUX data of kind ``nav``, or
+        :func:`framefold.from_result`. The disk or ring is the one around
         (cy + dy, cx + dx), and ``raw_shifts`` and the field are relative to that position.
         Fractions move it by fractions of a pixel.
 
@@ -156,23 +158,31 @@ class CoMUDF(UDF):
         scan_rotation: float = 0.0,
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
-        shifts: npt.ArrayLike | None = None,
+        shifts: npt.ArrayLike | AuxBufferWrapper | FromResult | None = None,
     ) -> None:
-        given = CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression, shifts)
+        given = CoMParams(cy, cx, r, ri, scan_rotation, flip_y, regression)
         if com_params is None:
             com_params = given
         elif not isinstance(com_params, CoMParams):
             raise InvalidArgumentError(
                 f"CoMUDF: com_params is a {type(com_params).__name__}; use CoMUDF(cy=…, cx=…, r=…)"
             )
-        elif any(not np.array_equal(x, y) for x, y in zip(given, CoMParams(), strict=True)):  # type: ignore[arg-type]
+        elif (shifts is not None and com_params.shifts is not None) or any(
+            not np.array_equal(x, y)  # type: ignore[arg-type]
+            for x, y in zip(given, CoMParams(), strict=True)
+        ):
             raise InvalidArgumentError(
                 "CoMUDF: got both com_params and others; pass all of them by name, or "
                 "com_params._replace(…)"
             )
         _check_numbers(com_params)
         _regression(com_params.regression)
-        super().__init__(com_params=com_params)
+        shifts = com_params.shifts if shifts is None else shifts
+        if isinstance(shifts, FromResult):
+            # By itself, so that a value takes its place.
+            super().__init__(com_params=com_params._replace(shifts=None), shifts=shifts)
+        else:
+            super().__init__(com_params=com_params._replace(shifts=whole(shifts)))
 
     @ClassOrObject
     def with_params(  # type: ignore[override] # on the class, it makes a new one
@@ -185,7 +195,7 @@ class CoMUDF(UDF):
         scan_rotation: float = 0.0,
         flip_y: bool = False,
         regression: RegressionOptionsT = RegressionOptions.NO_REGRESSION,
-        shifts: npt.ArrayLike | None = None,
+        shifts: npt.ArrayLike | AuxBufferWrapper | FromResult | None = None,
     ) -> Self:
         """The same as the class with these parameters: the reference's way to write it.
 
@@ -199,13 +209,14 @@ class CoMUDF(UDF):
         own = {name: value for name, value in params.items() if name in CoMParams._fields}
         others = {name: value for name, value in params.items() if name not in own}
         com_params: CoMParams = others.get("com_params", self._kwargs["com_params"])
+        kept = {name: value for name, value in self._kwargs.items() if name not in params}
         if own and "com_params" in others:
             raise InvalidArgumentError(
                 "CoMUDF: got both com_params and others; pass all of them by name, or "
                 "com_params._replace(…)"
             )
         return {
-            **self._kwargs,
+            **kept,
             **others,
             "com_params": com_params._replace(**own) if own else com_params,
         }
@@ -225,8 +236,9 @@ class CoMUDF(UDF):
 
     def _shifts(self) -> npt.NDArray[np.float64] | None:
         """The ``shifts``, or None."""
-        shifts = self.params.com_params.shifts
-        return None if shifts is None else as_shifts(type(self).__name__, shifts, 2)
+        # By itself only where a value has taken the place of a reference.
+        shifts = self._kwargs.get("shifts", self.params.com_params.shifts)
+        return None if shifts is None else as_shifts(type(self).__name__, whole(shifts), 2)
 
     def _shifts_of_frames(self) -> npt.NDArray[np.float64]:
         """One shift for each frame that is being processed, or one for all of them."""

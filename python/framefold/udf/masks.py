@@ -30,7 +30,7 @@ from framefold.common.udf import (
 )
 from framefold.exceptions import InvalidArgumentError
 from framefold.udf._exact_sums import add
-from framefold.udf._shifts import as_shifts, check_finite, check_scan
+from framefold.udf._shifts import as_shifts, check_finite, check_scan, whole
 from framefold.udf.base import UDF
 from framefold.udf.references import FromResult
 
@@ -210,11 +210,7 @@ class ApplyMasksUDF(UDF):
         """The shifts of all positions, or the one for all frames; before parts are handed out."""
         given = self._kwargs.get("shifts")
         n_axes = len(self._checked_masks().sig_shape)
-        if isinstance(given, AuxBufferWrapper):
-            # All in one row is a way to give AUX data.
-            row = given.kind == "nav" and given.data.ndim == 1
-            given = given.raw_data if row else given.data
-        return None if given is None else as_shifts(type(self).__name__, given, n_axes)
+        return None if given is None else as_shifts(type(self).__name__, whole(given), n_axes)
 
     def _widened(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         # The kernel takes the data as they are; a preference for wider results is met here.
