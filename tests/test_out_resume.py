@@ -11,6 +11,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -164,13 +165,133 @@ def test_another_run_is_not_gone_on_with(folder):
 
 
 def test_values_that_keep_state_out_of_their_attributes_differ():
-    described = importlib.import_module("framefold.run.provenance").described
+    described = importlib.import_module("framefold.run.described").described
     assert described(random.Random(3)) == described(random.Random(3))
     assert described(random.Random(3)) != described(random.Random(4))
     rng = np.random.default_rng
     assert described(rng(1)) == described(rng(1)) != described(rng(2))
     with pytest.raises(UnsupportedError, match="lock"):
         described(threading.Lock())
+
+
+FIRST = """
+    import enum, functools, types
+    import numpy as np
+    import framefold as ff
+
+    LEVEL = 1
+
+    def helper(x):
+        return inner(x) if x else recursive(x)
+
+    def inner(x):
+        return x + LEVEL
+
+    def recursive(x):
+        return helper(x) + Config.level
+
+    class Config:
+        level = 3
+
+    class Model:
+        def __init__(self):
+            self.level, self.own = 1, None
+        def __call__(self, x):
+            return x * self.level
+
+    class Kind(enum.Enum):
+        A = 1
+
+    class Own(np.ndarray):
+        pass
+
+    class State:
+        # As tensors, whose numbers are not among their attributes.
+        __slots__ = "_value", "__dict__"
+        def __init__(self, value):
+            self._value = value
+        def __reduce_ex__(self, protocol):
+            return State, (self._value,)
+
+    @functools.lru_cache
+    def cached(x):
+        return x + 1
+
+    class Scaled(ff.Transform):
+        def process_frame(self, frame, out):
+            out[:] = frame * LEVEL
+
+    def masked(mask):
+        return np.ma.MaskedArray([1, 2], mask=mask)
+
+    def own_array(**kwargs):
+        array = np.zeros(3).view(Own)
+        vars(array).update(kwargs)
+        return array
+"""
+
+DIFFERENT = {
+    "a number of the module": ("helper", "LEVEL = 1", "LEVEL = 2"),
+    "code of a function that is called": ("helper", "return x + LEVEL", "return x - LEVEL"),
+    "a class that is referred to": ("helper", "level = 3", "level = 4"),
+    "the class of an object": ("Model()", "x * self.level", "x / self.level"),
+    "a method of an object": ("Model().__call__", "x * self.level", "x / self.level"),
+    "a partial": ("functools.partial(helper, 3)", "LEVEL = 1", "LEVEL = 2"),
+    "a member of an enumeration": ("(lambda: Kind.A)", "A = 1", "A = 2"),
+    "a function whose results are cached": ("cached", "x + 1", "x + 2"),
+    "a stage": ("Scaled()", "frame * LEVEL", "frame + LEVEL"),
+}
+VALUES = {
+    "masks of arrays": ("masked([0, 1])", "masked([1, 0])"),
+    "names of fields": ("np.zeros(2, 'f4,f4')", "np.zeros(2, [('x', 'f4'), ('y', 'f4')])"),
+    "types of numbers": ("np.float32(1)", "np.float64(1)"),
+    "attributes of arrays": ("own_array(unit='m')", "own_array(unit='s')"),
+    "what is pickled in another way": ("State(1)", "State(2)"),
+    "methods of objects": ("{1: 2}.get", "{1: 3}.get"),
+    "methods of random generators": (
+        "np.random.default_rng(1).random",
+        "np.random.default_rng(2).random",
+    ),
+    "the order of a dict": ("{'a': 1, 'b': 2}", "{'b': 2, 'a': 1}"),
+    "defaults": ("lambda x=1: x", "lambda x=2: x"),
+    "attributes": ("types.SimpleNamespace(x=1)", "types.SimpleNamespace(x=2)"),
+}
+
+
+def of_module(monkeypatch, text, value):
+    module = types.ModuleType("a_module_of_users")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    exec(textwrap.dedent(text), vars(module))
+    described = importlib.import_module("framefold.run.described").described
+    found = described(eval(value, vars(module)))
+    assert found == described(eval(value, vars(module)))
+    return found
+
+
+@pytest.mark.parametrize("what", [*DIFFERENT, *VALUES])
+def test_what_differs_is_described_differently(monkeypatch, what):
+    if what in DIFFERENT:
+        value, before, after = DIFFERENT[what]
+        assert before in FIRST
+        others = [(FIRST.replace(before, after), value), (FIRST, value)]
+    else:
+        value, other = VALUES[what]
+        others = [(FIRST, other), (FIRST, value)]
+    first = of_module(monkeypatch, FIRST, value)
+    assert of_module(monkeypatch, *others[0]) != first
+    # The same in a module that was loaded again.
+    assert of_module(monkeypatch, *others[1]) == first
+
+
+def test_what_cannot_be_compared_is_named(monkeypatch):
+    text = "import threading, sys\nLOCK = threading.Lock()\nf = lambda: LOCK\nfile = sys.stdout"
+    for value, words in (
+        ("f", r"a_module_of_users.<lambda> uses 'LOCK', a lock"),
+        ("[iter, file]", "TextIOWrapper|EncodedFile|cannot be compared"),
+        ("(lambda x: (yield x))(3)", "a generator, which cannot be compared"),
+    ):
+        with pytest.raises(UnsupportedError, match=words):
+            of_module(monkeypatch, text, value)
 
 
 def test_a_file_that_was_replaced_underneath(folder):
