@@ -44,7 +44,9 @@ from framefold.udf.native import as_udf
 if TYPE_CHECKING:
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.run.aio import ResultAsyncGenerator
+    from framefold.run.kept import Kept
     from framefold.run.steps import ResultGenerator
+    from framefold.viz._live import RunPlots
     from framefold.viz.base import Live2DPlot
     from framefold.viz.tiling import UDFInfo
 
@@ -73,6 +75,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
     plot_class
         The subclass of :class:`~framefold.viz.base.Live2DPlot` that live plots are made with;
         :class:`~framefold.viz.mpl.MPLLive2DPlot` if None.
+    cache_bytes
+        How much memory the results that ``run_udf(…, cache=True)`` keeps may take; 256 MiB if None.
+        Those that were not asked for the longest are dropped first.
 
     Examples
     --------
@@ -89,6 +94,8 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         self,
         executor: JobExecutor | ExecutorName | None = None,
         plot_class: type[Live2DPlot] | None = None,
+        *,
+        cache_bytes: int | None = None,
     ) -> None:
         if isinstance(executor, str):
             executor = make_executor(executor)
@@ -100,6 +107,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             )
         self.executor: JobExecutor = AutoJobExecutor() if executor is None else executor
         self._plot_class = plot_class
+        if cache_bytes is not None and cache_bytes < 0:
+            raise InvalidArgumentError(f"cache_bytes is {cache_bytes}; use a number of bytes")
+        self._cache_bytes = cache_bytes
+        self._kept: Kept | None = None
 
     @classmethod
     def make_with(
@@ -111,6 +122,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         plot_class: type[Live2DPlot] | None = None,
         snooze_timeout: float | None = None,
         main_process_gpu: int | bool | None = None,
+        cache_bytes: int | None = None,
     ) -> Context:
         """A context with the executor of that name.
 
@@ -136,15 +148,16 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             Accepted and of no effect: worker processes are kept until the context is closed.
         main_process_gpu
             Accepted and of no effect: partial results are merged on the CPU.
+        cache_bytes
+            As for the class.
 
         Raises
         ------
         ExecutorSpecException
             If there is no such executor, or it has no such option.
         """
-        return cls(
-            make_executor(executor_spec, cpus, gpus, main_process_gpu), plot_class=plot_class
-        )
+        executor = make_executor(executor_spec, cpus, gpus, main_process_gpu)
+        return cls(executor, plot_class=plot_class, cache_bytes=cache_bytes)
 
     @property
     def plot_class(self) -> type[Live2DPlot]:
@@ -174,6 +187,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: Any = ...,
         resume: bool = ...,
         overwrite: bool = ...,
+        cache: bool = ...,
     ) -> UDFResultDict: ...
     @overload
     def run_udf(
@@ -190,6 +204,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: Any = ...,
         resume: bool = ...,
         overwrite: bool = ...,
+        cache: bool = ...,
     ) -> UDFResultTuple: ...
     @overload
     def run_udf(
@@ -209,6 +224,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: Any = ...,
         resume: bool = ...,
         overwrite: bool = ...,
+        cache: bool = ...,
     ) -> UDFResultDict: ...
     @overload
     def run_udf(
@@ -225,6 +241,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: Any = ...,
         resume: bool = ...,
         overwrite: bool = ...,
+        cache: bool = ...,
     ) -> Coroutine[Any, Any, UDFResultDict]: ...
     @overload
     def run_udf(
@@ -241,6 +258,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: Any = ...,
         resume: bool = ...,
         overwrite: bool = ...,
+        cache: bool = ...,
     ) -> Coroutine[Any, Any, UDFResultTuple]: ...
     @shortened
     def run_udf(
@@ -260,6 +278,7 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         out: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None,
         resume: bool = False,
         overwrite: bool = False,
+        cache: bool = False,
     ) -> Any:
         """Run one or several UDFs over a data set, in one pass.
 
@@ -312,6 +331,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             written while they go on, over data sets in files.
         overwrite
             Replace what ``out`` names, if it exists. That stays until the new results are complete.
+        cache
+            Give copies of the results of an earlier call with ``cache=True`` of this context where
+            files, functions with their code and parameters, AUX data, stages, corrections and the
+            ROI are the same, and read no data; otherwise run, and keep copies of the results. What
+            else a function reads is up to the caller. For data sets in files.
 
         Returns
         -------
@@ -343,6 +367,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         udf = as_udf(udf)
         single = isinstance(udf, UDF)
         to_files = asked(out, resume, overwrite)
+        if cache and to_files is not None:
+            raise InvalidArgumentError(
+                "cache=True keeps results in memory, and out= writes them to files; leave one of "
+                "them out"
+            )
         if to_files is not None and _wants_plots(plots):
             raise InvalidArgumentError(
                 "plots show results in memory, and out= writes them to files; leave one of them out"
@@ -357,14 +386,14 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
                 )
             how = (
                 lambda udfs, roi: self._prepare(dataset, udfs, roi, corrections, backends),
-                lambda run, plots: self._begin(run, progress, plots),
+                lambda run, plots: self._begin(run, progress, plots, cache=cache),
                 plots,
             )
             if not sync:
                 return in_a_while(passes.run_async(*how), single)
             return result_of(passes.run(*how), single)
         run = self._prepare(dataset, udfs, roi, corrections, backends, to_files)
-        begun = self._begin(run, progress, plots, to_files)
+        begun = self._begin(run, progress, plots, to_files, cache=cache)
         if isinstance(begun, tuple):
             return result_of(begun, single) if sync else at_once(begun, single)
         if not sync:
@@ -450,6 +479,11 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         progress: bool | ProgressReporter = False,
         corrections: Any = None,
         backends: Any = None,
+        *,
+        out: str | PathLike[str] | Mapping[str, str | PathLike[str]] | None = None,
+        resume: bool = False,
+        overwrite: bool = False,
+        cache: bool = False,
     ) -> BufferWrapper:
         """Apply a function to each frame.
 
@@ -459,9 +493,9 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             From :meth:`open` or :meth:`load`.
         f
             Takes a frame, returns a number or an array of fixed shape, much smaller than the
-            frame.
-        roi, progress, corrections, backends
-            As for :meth:`run_udf`.
+            frame, unless results go to a file.
+        roi, progress, corrections, backends, out, resume, overwrite, cache
+            As for :meth:`run_udf`; the result is called ``result``.
 
         Returns
         -------
@@ -477,6 +511,10 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             progress=progress,
             corrections=corrections,
             backends=backends,
+            out=out,
+            resume=resume,
+            overwrite=overwrite,
+            cache=cache,
         )
         return results["result"]
 
@@ -687,10 +725,16 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
         progress: bool | ProgressReporter,
         plots: Any,
         to_files: Asked | None = None,
+        *,
+        cache: bool = False,
     ) -> ResultGenerator | tuple[UDFResultDict, ...]:
-        """The steps of a run, or its results if they are computed later."""
+        """The steps of a run, or its results if they are kept, or computed later."""
         run.tell_oddities()
         reporter = progress_reporter(progress)
+        if cache:
+            found = self._kept_results(run, reporter, plots)
+            if found is not None:
+                return found
         later = self.executor.later(run, reporter, plots)
         if to_files is not None:
             from framefold.run.out import Out
@@ -700,18 +744,55 @@ class Context(OpenMethods, AnalysisMethods, ConvertMethods):
             return later
         return self._generator(run, RunProgress(reporter, run.partitions), plots)
 
+    def _kept_results(
+        self, run: Run, reporter: ProgressReporter | None, plots: Any
+    ) -> tuple[UDFResultDict, ...] | None:
+        """The results of an earlier run that was the same; None if those of this one are kept."""
+        from framefold.run.kept import DEFAULT_BYTES, Keeping, Kept
+
+        if type(self.executor).later is not JobExecutor.later:
+            raise UnsupportedError(
+                "cache=True keeps what a run has computed, but a delayed run computes nothing yet; "
+                "use another executor"
+            )
+        if self._kept is None:
+            self._kept = Kept(DEFAULT_BYTES if self._cache_bytes is None else self._cache_bytes)
+        keeping = Keeping(self._kept, run)
+        found = keeping.found()
+        if found is None:
+            run.keeping = keeping
+            return None
+        progress, live = RunProgress(reporter, run.partitions), self._live(run, plots)
+        progress.start()
+        progress.merged(len(run.partitions), 0)
+        progress.end()
+        if live is not None:
+            results = UDFResults(found.results, run.damage(found.valid))
+            live.begin(results)
+            live.update(results, last=True)
+        return found.results
+
+    def clear_cache(self) -> None:
+        """Drop all results that ``run_udf(…, cache=True)`` has kept."""
+        if self._kept is not None:
+            self._kept.clear()
+
+    def _live(self, run: Run, plots: Any) -> RunPlots | None:
+        """The live plots of a run, if it has any."""
+        if not _wants_plots(plots):
+            return None
+        from framefold.viz._live import RunPlots
+
+        return RunPlots(run, plots, self.plot_class)
+
     def _generator(self, run: Run, reporting: RunProgress, plots: Any) -> ResultGenerator:
         from framefold.run.steps import ResultGenerator
 
-        live = None
-        if _wants_plots(plots):
-            from framefold.viz._live import RunPlots
-
-            live = RunPlots(run, plots, self.plot_class)
-        return ResultGenerator(run, reporting, live)
+        return ResultGenerator(run, reporting, self._live(run, plots))
 
     def close(self) -> None:
-        """Release what the executor holds: worker processes, if it has any."""
+        """Release what the executor holds, worker processes if it has any, and kept results."""
+        self.clear_cache()
         self.executor.close()
 
     def __enter__(self) -> Context:

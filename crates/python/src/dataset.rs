@@ -100,6 +100,13 @@ impl PyDataset {
         self.dataset.source().info().paths.clone()
     }
 
+    /// The files that were opened for it, and how long they were.
+    #[getter]
+    fn opened(&self) -> Vec<(PathBuf, u64)> {
+        let lengths = self.dataset.stamps().iter().map(|stamp| stamp.len);
+        self.dataset.opened().iter().cloned().zip(lengths).collect()
+    }
+
     /// What the files were when they were opened, for `check_same` of a data set opened elsewhere.
     #[getter]
     fn stamps<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {

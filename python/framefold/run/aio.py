@@ -81,6 +81,10 @@ class ResultAsyncGenerator(AsyncIterator[UDFResults]):
         """Whether all partitions are merged."""
         return self._generator.is_complete
 
+    def kept(self, results: tuple[UDFResultDict, ...]) -> tuple[UDFResultDict, ...]:
+        """As :meth:`ResultGenerator.kept`."""
+        return self._generator.kept(results)
+
     def results_so_far(self) -> UDFResults:
         """The results up to the latest merge."""
         return self._generator.results_so_far()
@@ -160,7 +164,7 @@ async def final_results(generator: ResultAsyncGenerator) -> tuple[UDFResultDict,
             await generator.advance()
             results = generator.results_so_far()
             generator.update_plots(results)
-        return (results or generator.results_so_far()).buffers
+        return generator.kept((results or generator.results_so_far()).buffers)
 
 
 async def awaited(generator: ResultAsyncGenerator, single: bool) -> Any:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.run.out import Out
+    from framefold.run.kept import Keeping
     from framefold.udf.engine.bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.
@@ -96,6 +97,8 @@ class Run:
         #: The files.
         self.out: Out | None = None
         #: What is corrected; None for the data set's own, of which it has none.
+        #: What keeps the results, once they are complete; None if nothing does.
+        self.keeping: Keeping | None = None
         self.corrections: CorrectionSet | None = None
         #: Where the engine's threads work, to be closed at the end.
         self._places: list[Place] = []

@@ -87,14 +87,20 @@ class ResultGenerator(Iterator[UDFResults]):
             return self._write(self._run.out)
         if self._plots is None:
             self._drive(self._driver.run)
-            return self._run.wrap(*self._driver.snapshot())
+            return self.kept(self._run.wrap(*self._driver.snapshot()))
         results = None
         while not self._ended:
             results = None  # or they would be computed before the run goes on
             self.step()
             results = self.results_so_far()
             self.update_plots(results)
-        return (results or self.results_so_far()).buffers
+        return self.kept((results or self.results_so_far()).buffers)
+
+    def kept(self, results: tuple[UDFResultDict, ...]) -> tuple[UDFResultDict, ...]:
+        """The results of the run, of which copies are kept if that was asked for."""
+        if self._run.keeping is not None and self.is_complete:
+            self._run.keeping.keep(results)
+        return results
 
     def _write(self, out: Out) -> tuple[UDFResultDict, ...]:
         """Run to the end, and return results that are in files."""

@@ -112,6 +112,8 @@ class UDF(BackendConstants):
     _native_kernel: ClassVar[str | None] = None
     #: Whether the kernel computes the merged buffers only, and :meth:`get_results` the rest.
     _native_finish: ClassVar[bool] = False
+    #: Attributes that are computed from parameters, whenever they are needed.
+    _computed: ClassVar[frozenset[str]] = frozenset()
     #: Whether results of two channels are vectors, where a kernel finishes them.
     _native_vectors: bool = False
     #: What has the functions of the C interface, for those that others compiled.

@@ -120,6 +120,8 @@ class ApplyMasksUDF(UDF):
         frame that is processed is not finite.
     """
 
+    _computed = frozenset({"_container"})
+
     def __init__(
         self,
         mask_factories: MaskFactories,

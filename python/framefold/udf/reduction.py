@@ -42,6 +42,8 @@ class ReductionUDF(UDF):
     Those of the reduction.
     """
 
+    _computed = frozenset({"_kinds", "_native_vectors"})
+
     def __init__(self, reduction: str, **parameters: Any) -> None:
         rows = {row["name"]: row for row in _engine.native_reductions()}
         if reduction not in rows:

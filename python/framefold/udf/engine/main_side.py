@@ -37,6 +37,18 @@ def take(udf: UDF, task: MergeTask) -> UDF:
     return udf
 
 
+def is_free(udf: UDF) -> bool:
+    """Whether the object is at no main side; what it was at before goes on with a twin of it."""
+    with _lock:
+        before = _at_work.get(id(udf))
+        if before is not None and not before.has_ended:
+            return False
+        _at_work.pop(id(udf), None)
+    if before is not None:
+        before.step_aside()
+    return True
+
+
 def twin(thing: T) -> T:
     """Another object with the same attributes."""
     cls = type(thing)
