@@ -329,8 +329,9 @@ def test_chunks_of_zarr(ctx, tmp_path, runs):
     chunks = [p for p in other.rglob("*") if p.is_file() and p.name != "zarr.json"]
     assert chunks
     for chunk in chunks:
-        (path / chunk.relative_to(other)).write_bytes(chunk.read_bytes())
-    settled(path, 30)
+        written = path / chunk.relative_to(other)
+        written.write_bytes(chunk.read_bytes())
+        settled(written, 30)
     after = ctx.run_udf(ctx.open(path), ff.SumUDF(), cache=True)
     assert (after["intensity"].data != before["intensity"].data).any()
 
