@@ -489,3 +489,51 @@ def test_progress_and_many_kinds_of_results(tmp_path):
     found = ctx.run_udf(in_memory(ctx), Wave(), out=tmp_path / "x.zarr", progress=recorder)
     assert recorder.states[-1][1].num_part_complete == 8
     assert len(as_tuple(found)) == 1
+
+
+def test_map_writes_files(ctx, tmp_path):
+    dataset = in_memory(ctx)
+    expected = ctx.map(dataset, np.sqrt).data
+    for name in ("x.zarr", "x.npy"):
+        found = ctx.map(dataset, np.sqrt, out=tmp_path / name)
+        assert isinstance(found.data, np.memmap)
+        assert found.data.tobytes() == expected.tobytes()
+    assert np.load(tmp_path / "x.npy").tobytes() == expected.tobytes()
+    with pytest.raises(InvalidArgumentError, match="output exists"):
+        ctx.map(dataset, np.sqrt, out=tmp_path / "x.npy")
+    found = ctx.map(dataset, np.square, out=tmp_path / "x.npy", overwrite=True)
+    assert found.data.tobytes() == ctx.map(dataset, np.square).data.tobytes()
+
+
+def test_a_map_that_failed_goes_on(tmp_path):
+    ctx = ff.Context("inline")
+    dataset = in_file(ctx, tmp_path)
+
+    def run(**how):
+        return ctx.map(dataset, root, out=tmp_path / "x.zarr", **how)
+
+    def root(frame):
+        if os.path.exists(tmp_path / "fail") and os.path.getsize(tmp_path / "seen") > 60:
+            raise ZeroDivisionError
+        with open(tmp_path / "seen", "a") as file:
+            file.write(".")
+        return np.sqrt(frame)
+
+    (tmp_path / "fail").touch()
+    (tmp_path / "seen").touch()
+    with pytest.raises(ZeroDivisionError):
+        run()
+    (tmp_path / "fail").unlink()
+    (tmp_path / "seen").write_text("")
+    found = run(resume=True)
+    # Some partitions, and the trials with a frame of ones.
+    assert 0 < os.path.getsize(tmp_path / "seen") < 126
+    assert found.data.tobytes() == ctx.map(dataset, np.sqrt).data.tobytes()
+
+
+def test_map_with_a_monitor_is_merged(ctx, tmp_path):
+    from framefold.udf.auto import AutoUDF
+
+    dataset, udf = in_memory(ctx), AutoUDF(np.sqrt, monitor=True)
+    found = ctx.run_udf(dataset, udf, out=tmp_path / "x.zarr")
+    assert_same(found, ctx.run_udf(dataset, udf))

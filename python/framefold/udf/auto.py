@@ -79,6 +79,15 @@ class AutoUDF(UDF):
         if self.params.monitor:
             self.results.monitor[:] = result
 
+    @property
+    def _assigns(self) -> bool:
+        own = type(self)
+        if self.params.monitor or own.merge is not AutoUDF.merge:
+            return super()._assigns
+        return (
+            own.get_results is UDF.get_results and not {"merge", "get_results"} & vars(self).keys()
+        )
+
     def merge(self, dest: Any, src: Any) -> None:
         """Assign."""
         for name in src:

@@ -338,6 +338,13 @@ class UDF(BackendConstants):
             for name in (partitions[0] if partitions else ())
         }
 
+    @property
+    def _assigns(self) -> bool:
+        """Whether partial results are assigned to merged ones, which are the results."""
+        own = type(self)
+        on_class = own.merge is UDF.merge and own.get_results is UDF.get_results
+        return on_class and not {"merge", "get_results"} & vars(self).keys()
+
     def get_results(self) -> dict[str, Any]:
         """Compute results from the merged buffers; runs on the main side, perhaps repeatedly.
 

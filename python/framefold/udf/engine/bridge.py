@@ -154,9 +154,7 @@ class Bridge:
     def requirements(self, native_dtype: str) -> Requirements:
         """What the UDF asks of the planner."""
         udf = self.copy_with(self.meta(), self.aux_for(0, self.n_selected))
-        own = type(udf)
-        self.by_rows = own.merge is UDF.merge and own.get_results is UDF.get_results
-        self.by_rows = self.by_rows and not {"merge", "get_results"} & vars(udf).keys()
+        self.by_rows = udf._assigns
         method = self.method = processing_method(udf)
         depth, total_size = None, None
         if method == "tile":
