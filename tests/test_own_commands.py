@@ -54,6 +54,26 @@ class Frame(ff.UDF):
         dest.pixels[:] += src.pixels
 
 
+class Wave(ff.UDF):
+    def __init__(self, fails=False):
+        super().__init__(fails=fails)
+
+    def get_result_buffers(self):
+        sig = tuple(self.meta.dataset_shape.sig)
+        return {"wave": self.buffer("nav", sig, "int32"), "peak": self.buffer("nav")}
+
+    def process_frame(self, frame):
+        import pathlib
+
+        at = int(self.meta.slice.origin[0])
+        with open("seen", "a") as file:
+            file.write(f"{at}\\n")
+        if at == 20 and pathlib.Path("fail").exists():
+            raise ZeroDivisionError("in the middle")
+        self.results.wave[:] = frame
+        self.results.peak[:] = frame.max()
+
+
 class Replaces(ff.UDF):
     def get_result_buffers(self):
         return {"total": self.buffer(kind="single", dtype="float64")}
@@ -271,7 +291,7 @@ def test_folders_of_results(run, capsys, tmp_path):
         (
             "mine:nope a.npy",
             2,
-            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, Replaces, First",
+            "has no 'nope'; it has np, ff, Brightest, brightest, Large, Frame, Wave, Replaces",
         ),
         ("nowhere:f a.npy", 2, "no module 'nowhere'"),
         ("nowhere.py:f a.npy", 2, "no file 'nowhere.py'"),
@@ -368,3 +388,51 @@ def test_tips_name_the_command():
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 2
         assert f"see '{tip}'" in done.stderr
+
+
+def wave(path):
+    return np.fromfile(f"{path}/wave/c/0/0/0/0", "i4", DATA.size).reshape(DATA.shape)
+
+
+def test_results_grow_in_zarr_and_go_on(run, tmp_path, capsys):
+    line = "mine:Wave a.npy --num-partitions 8 -o out.zarr"
+    (tmp_path / "fail").touch()
+    assert run(line) == 6
+    assert "in the middle" in capsys.readouterr().err
+    assert not (tmp_path / "out.zarr").exists()
+    assert (tmp_path / ".out.zarr.framefold-record").exists()
+    (tmp_path / "fail").unlink()
+    (tmp_path / "seen").unlink()
+    assert run(f"{line} --resume") == 0
+    seen = set(map(int, (tmp_path / "seen").read_text().split()))
+    assert 0 < min(seen) <= 20
+    said = capsys.readouterr().out.splitlines()
+    assert said == [
+        f"out.zarr: wave (4, 6, 3, 5) int32, from {DATA.min()} to {DATA.max()}",
+        f"out.zarr: peak (4, 6) float32, from {MAXIMUM.min():.1f} to {MAXIMUM.max():.1f}",
+    ]
+    assert np.array_equal(wave("out.zarr"), DATA)
+    assert "parameters" in (tmp_path / "out.zarr/zarr.json").read_text()
+    # The same in one go, and for one of the results.
+    assert run("mine:Wave a.npy --num-partitions 8 -o 'all.zarr' -q") == 0
+    assert np.array_equal(wave("all.zarr"), DATA)
+    assert run("mine:Wave a.npy -o out.zarr -q") == 2
+    assert run("mine:Wave a.npy -o out.zarr -q -f -b peak") == 0
+    assert not (tmp_path / "out.zarr/wave").exists()
+    assert not [path.name for path in tmp_path.iterdir() if "framefold-" in path.name]
+    # Regions count in what is said, too.
+    capsys.readouterr()
+    assert run("mine:Wave a.npy --roi 1:3,:4 -o part.zarr -b wave") == 0
+    part = DATA[1:3, :4]
+    assert capsys.readouterr().out.endswith(f"int32, from {part.min()} to {part.max()}\n")
+    assert np.array_equal(wave("part.zarr")[1:3, :4], part)
+
+
+def test_resume_is_for_what_grows(run, capsys):
+    for line in (
+        "mine:Wave a.npy --resume",
+        "mine:Wave a.npy --resume -o out.npz",
+        "mine:Wave,sum a.npy --resume -o out/{reduction}.zarr",
+    ):
+        assert run(line) == 2
+        assert "--resume goes on with the .zarr of one function" in capsys.readouterr().err

@@ -58,6 +58,11 @@ def run_parser() -> Parser:
         "'{reduction}' stand for names; a folder, FOLDER/, is FOLDER/{reduction}.h5",
     )
     parser.add_argument("-f", "--force", action="store_true", help="replace OUT if it exists")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with NAME.zarr where the same command was ended before; of one function",
+    )
     parser.add_argument("-b", "--buffer", metavar="NAME", help="which result buffer to write")
     parser.add_argument(
         "-r", "--roi", help="'0:64,10:20', '::2', '3,4', several joined by ';', or .npy"
@@ -115,7 +120,14 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
     with ExitStack() as stack:
         if template is not None and "{reduction}" in template:
             stack.enter_context(_in_folder(paths[0].parent))
-        writes = [stack.enter_context(new_file(path, given.force)) for path in paths]
+        # Such a file is written while the run goes on; others at its end.
+        grows = len(paths) == 1 and ending_of(paths[0]) == ".zarr"
+        if given.resume and not grows:
+            raise InvalidArgumentError(
+                "--resume goes on with the .zarr of one function; write to one: -o NAME.zarr"
+            )
+        at_end = [] if grows else paths
+        writes = [stack.enter_context(new_file(path, given.force)) for path in at_end]
         ctx = stack.enter_context(
             Context.make_with("auto" if given.threads is None else "threads", **how)
         )
@@ -123,7 +135,12 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
         udfs = [item.made() for item in items]
         roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
         progress = not given.quiet and sys.stderr.isatty()
-        several = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi, progress=progress)
+        out: dict[str, Any] = {}
+        if grows:
+            name = items[0].buffer
+            where = paths[0] if name is None else {name: paths[0]}
+            out = {"out": where, "overwrite": given.force, "resume": given.resume}
+        several = ctx.run_udf(dataset=dataset, udf=udfs, roi=roi, progress=progress, **out)
         for i, (item, results) in enumerate(zip(items, several, strict=True)):
             names = list(results) if item.buffer is None else [item.buffer]
             if item.buffer is not None and item.buffer not in results:
@@ -132,7 +149,7 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
                 )
             if paths and ending_of(paths[i]) in FOR_ONE:
                 names = names[:1]
-            if paths:
+            if at_end:
                 writes[i]({"": {name: results[name] for name in names}})
             of = f"{file}: {item.text}" if len(items) > 1 else file
             said += [f"{paths[i] if paths else of}: {_in_words(n, results[n])}" for n in names]
@@ -143,9 +160,16 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
 def _in_words(name: str, buffer: BufferWrapper) -> str:
     data = np.asarray(buffer.data)
     text = f"{name} {data.shape} {data.dtype}"
-    valid = np.asarray(buffer.masked_data.compressed())
-    if valid.size and valid.dtype.kind in "iuf":
-        text += f", from {np.nanmin(valid)} to {np.nanmax(valid)}"
+    if data.dtype.kind not in "iuf":
+        return text
+    # Row by row, as they may be in a file that is larger than memory.
+    pairs = zip(np.atleast_1d(data), np.atleast_1d(buffer.valid_mask), strict=True)
+    rows = (np.atleast_1d(row)[np.atleast_1d(valid)] for row, valid in pairs)
+    # What there is of numbers, of NaN alone NaN.
+    limits = [(np.fmin.reduce(row), np.fmax.reduce(row)) for row in rows if row.size]
+    if limits:
+        lows, highs = zip(*limits, strict=True)
+        text += f", from {np.fmin.reduce(lows)} to {np.fmax.reduce(highs)}"
     return text
 
 
