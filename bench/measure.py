@@ -174,6 +174,8 @@ def peak_task(case: Case, data: dict[str, Any]) -> str | None:
         return case.task
     if case.name.startswith("inline-"):
         return "copy"
+    if case.task == "to-zarr":
+        return "convert"
     if case.task == "sum" and data["kind"] in ("hdf5-gzip", "hdf5-bslz4"):
         return "decode"
     return None
@@ -181,7 +183,7 @@ def peak_task(case: Case, data: dict[str, Any]) -> str | None:
 
 def reads_all(case: Case) -> bool:
     """Whether all that is mapped is read, as it is for the limit."""
-    return case.fraction == 1 and case.task != "frame-noop"
+    return case.fraction == 1 and case.task not in ("frame-noop", "to-zarr")
 
 
 def summary(taken: list[float]) -> dict[str, Any]:

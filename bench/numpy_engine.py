@@ -18,9 +18,11 @@ from work import (
     UnsupportedError,
     beam_shifts,
     binned,
+    corners,
     counted,
     dense_masks,
     disk_pixels,
+    glance,
     scattered_roi,
 )
 
@@ -51,8 +53,10 @@ class Engine:
             return lambda: flat[chosen].sum(axis=0)
         decoded = data["format"] == "mib" or data["kind"] in (*COMPRESSED, "k2is", "hdf5")
         work, per_frame = whole(task, sig, decoded)
+        if task == "to-zarr":
+            return lambda: glance(open_frames(data).reshape((*nav, *sig)))
         if task == "shifted-masks":
-            work, per_frame = shifted_masks(nav, sig, params["n"]), True
+            work, per_frame = shifted_masks(nav, sig, params), True
         if work is None:
             block_work, combine = blockwise(task, sig, params)
             per_frame = combine is np.concatenate
@@ -128,10 +132,11 @@ def add_frames(frames: Any) -> Array:
 
 
 def shifted_masks(
-    nav: tuple[int, ...], sig: tuple[int, ...], n_masks: int
+    nav: tuple[int, ...], sig: tuple[int, ...], params: dict[str, Any]
 ) -> Callable[[Any], Array]:
-    """Multiply each frame with the masks where they lie on it."""
-    stack, shifts = dense_masks(n_masks, sig), beam_shifts(nav)
+    """Multiply each frame with the masks where they lie on it; fractions are interpolated."""
+    stack = dense_masks(params["n"], sig)
+    shifts = beam_shifts(nav, params.get("fractions", False))
 
     def windows(shift: int, length: int) -> tuple[slice, slice]:
         return (
@@ -140,11 +145,12 @@ def shifted_masks(
         )
 
     def work(frames: Any) -> Array:
-        result = np.empty((len(shifts), n_masks), np.float32)
-        for i, (dy, dx) in enumerate(shifts):
-            (mask_y, y), (mask_x, x) = windows(dy, sig[0]), windows(dx, sig[1])
-            under = frames[i, y, x].astype(np.float32)
-            result[i] = np.einsum("myx,yx->m", stack[:, mask_y, mask_x], under)
+        result = np.zeros((len(shifts), len(stack)), np.float32)
+        for i, shift in enumerate(shifts):
+            for (dy, dx), weight in corners(shift):
+                (mask_y, y), (mask_x, x) = windows(dy, sig[0]), windows(dx, sig[1])
+                under = frames[i, y, x].astype(np.float32)
+                result[i] += weight * np.einsum("myx,yx->m", stack[:, mask_y, mask_x], under)
         return result
 
     return work

@@ -18,7 +18,7 @@ import numpy as np
 from format_data import INSIDE
 from numpy_engine import Engine as NumpyEngine
 from numpy_engine import open_frames
-from work import UnsupportedError, dense_masks
+from work import Output, UnsupportedError, dense_masks
 
 #: Frames of the product: converted beforehand, so that they have to fit in memory.
 PRODUCT_BYTES = 256 << 20
@@ -37,6 +37,8 @@ class Engine(NumpyEngine):
             return copy(data)
         if task == "decode":
             return decode(data)
+        if task == "convert":
+            return converted(data)
         raise UnsupportedError(f"there is no peak for '{task}'")
 
 
@@ -86,6 +88,16 @@ def copy(data: dict[str, Any]) -> Any:
 
     run.scale = data["decoded_bytes"] / n_part  # type: ignore[attr-defined]
     return run
+
+
+def converted(data: dict[str, Any]) -> Any:
+    """Write the data set itself to Zarr, as ``framefold convert`` does."""
+    import framefold as ff
+
+    ctx, output = ff.Context.make_with("threads"), Output(data, "copy")
+    nav, sig = tuple(data["nav"]), tuple(data["sig"])
+    dataset = ctx.load("raw", data["path"], dtype=data["dtype"], nav_shape=nav, sig_shape=sig)
+    return lambda: ctx.export_dataset(dataset, output.fresh())
 
 
 def decode(data: dict[str, Any]) -> Any:

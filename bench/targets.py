@@ -4,7 +4,8 @@ A value is the least ratio, or with ``max_`` the largest number, that passes.
 
 - ``of_limit``: throughput, of the streaming limit on a warm mapping.
 - ``of_peak``: throughput, of what NumPy's own loop or product reaches on all cores; of formats, of
-  a copy on one core, or of the compressor's library on all cores.
+  a copy on one core, or of the compressor's library on all cores; of results in files, of a copy of
+  the data set.
 - ``times_libertem``: speed, of LiberTEM with the best of its executors.
 - ``times_arrays``: speed, of the better one of NumPy and dask.array.
 - ``max_us_per_frame``, ``max_seconds``, ``max_anon_mb``: numbers in these units.
@@ -33,6 +34,8 @@ TARGETS: dict[str, dict[str, float]] = {
     **{f"{task}-u16": _STREAMED for task in ("sum", "sumsig", "max", "mask1", "com", "stddev")},
     "mask8-u16": {"of_limit": 0.5, "times_libertem": 4.0, "times_arrays": 2.0},
     "shifted-8-masks": {"of_limit": 0.25, "times_libertem": 4.0},
+    "shifted-8-masks-fractions": {"of_limit": 0.25},
+    "results-to-zarr": {"of_peak": 0.8},
     **{
         f"{task}-raw_csr-{percent}": {"times_libertem": 5.0}
         for task in ("sum", "com", "mask8")

@@ -16,12 +16,14 @@ from work import (
     COUNTED_ABOVE,
     DERIVED,
     Array,
+    Output,
     UnsupportedError,
     beam_shifts,
     binned,
     counted,
     dense_masks,
     disk_masks,
+    glance,
     scattered_roi,
 )
 
@@ -82,6 +84,14 @@ class Engine:
             middle = ",".join(f"{n // 4}:{-(n // 4)}" for n in data["sig"])
             stages = {"binned-max": "bin 2", "counted-sum": f"count {COUNTED_ABOVE}"}
             dataset = dataset.pipe(stages.get(task, f"crop {middle}"))
+        if task == "to-zarr":
+            output = Output(data, "results")
+
+            def written() -> Array:
+                results = context.run_udf(dataset=dataset, udf=make_udf(), out=output.fresh())
+                return glance(results[buffer].data)
+
+            return written
         return lambda: run(dataset)
 
     def load(self, context: Any, data: dict[str, Any]) -> Any:
@@ -127,9 +137,9 @@ class Engine:
             sparse = self.sparse_format() if task == "disks" else None
             options = {"use_sparse": sparse, "mask_count": len(stack)}
             if task == "shifted-masks":
-                shifts = beam_shifts(tuple(data["nav"]))
+                shifts = beam_shifts(tuple(data["nav"]), params.get("fractions", False))
                 aux = masks.ApplyMasksUDF.aux_data
-                options["shifts"] = aux(shifts, kind="nav", extra_shape=(2,), dtype=int)
+                options["shifts"] = aux(shifts, kind="nav", extra_shape=(2,), dtype=shifts.dtype)
 
             def make() -> Any:
                 return masks.ApplyMasksUDF(mask_factories=lambda: stack, **options)
@@ -158,6 +168,14 @@ def python_udf(base: Any, task: str, params: dict[str, Any]) -> Callable[[], Any
                 wishes["total_size"] = params["tile_bytes"]
                 wishes["depth"] = self.TILE_DEPTH_MAX
             return wishes
+
+    class Same(OwnUDF):
+        def get_result_buffers(self) -> Any:
+            sig, dtype = tuple(self.meta.dataset_shape.sig), self.meta.input_dtype
+            return {"result": self.buffer(kind="nav", extra_shape=sig, dtype=dtype)}
+
+        def process_frames(self, frames: Any) -> None:
+            self.results.result[:] = frames
 
     class PerFrame(OwnUDF):
         def get_result_buffers(self) -> Any:
@@ -221,6 +239,7 @@ def python_udf(base: Any, task: str, params: dict[str, Any]) -> Callable[[], Any
         "cropped-sum": CroppedSum,
         "counted-sum": CountedSum,
         "binned-max": BinnedMax,
+        "to-zarr": Same,
         "frame-noop": NoOp,
         "frame-sum": FrameSum,
         "tile-sum": TileSum,

@@ -5,6 +5,10 @@ NumPy alone is imported here, because every environment has it.
 
 from __future__ import annotations
 
+import shutil
+import weakref
+from math import floor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -51,11 +55,38 @@ def disk_masks(n_masks: int, sig: tuple[int, ...]) -> Array:
     return stack.reshape(n_masks, *sig)
 
 
-def beam_shifts(nav: tuple[int, ...]) -> Array:
-    """A beam that wanders over the detector with the scan: (dy, dx) of each frame, whole pixels."""
+def beam_shifts(nav: tuple[int, ...], fractions: bool = False) -> Array:
+    """A beam that wanders over the detector with the scan: (dy, dx) of each frame.
+
+    In whole pixels, or in float64 as a fit gives them.
+    """
     y, x = (axis.ravel() for axis in np.indices(nav))
-    tilted = np.stack([y - x / 2, x + y / 4], axis=-1) / max(nav)
-    return np.rint(tilted * 16 - 8).astype(np.int64)
+    shifts = np.stack([y - x / 2, x + y / 4], axis=-1) / max(nav) * 16 - 8
+    return shifts if fractions else np.rint(shifts).astype(np.int64)
+
+
+def corners(shift: Any) -> list[tuple[tuple[int, int], float]]:
+    """The shifts by whole pixels that one lies between, and the weight of each."""
+    parts = [((floor(s), 1 - (s - floor(s))), (floor(s) + 1, s - floor(s))) for s in shift]
+    return [((y, x), a * b) for y, a in parts[0] for x, b in parts[1] if a * b > 0]
+
+
+class Output:
+    """A folder that is written anew by each run, and removed in the end."""
+
+    def __init__(self, data: dict[str, Any], who: str) -> None:
+        self._path = Path(data["path"]).with_suffix(f".{who}.zarr")
+        self._remove = weakref.finalize(self, shutil.rmtree, self._path, ignore_errors=True)
+
+    def fresh(self) -> Path:
+        """Where to write to: there is nothing."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        return self._path
+
+
+def glance(frames: Array) -> Array:
+    """Some pixels of some frames, to see whether all were written."""
+    return np.array(frames[::3, ::5, ::16, ::15])
 
 
 def scattered_roi(nav: tuple[int, ...], fraction: float) -> npt.NDArray[np.bool_]:

@@ -48,6 +48,7 @@ def report(folder: Path) -> dict:
 
 def test_answers_agree_and_times_are_reported(tmp_path):
     only = ["sum-u16", "roi-u16", "tile-sum", "mask8-f32", "com-u8", "frame-noop", "mask1-mib-12"]
+    only += ["shifted-8-masks", "shifted-8-masks-fractions", "results-to-zarr"]
     done = bench(tmp_path, *(word for name in only for word in ("--only", name)))
     assert done.returncode == 0, done.stdout + done.stderr
     found = report(tmp_path)
