@@ -324,23 +324,136 @@ def test_misuse():
             steps.update(udf, factor=2)
 
 
-def test_compiled_functions_are_refused():
+class Fast(UDF):
+    """The same, compiled: no interpreter takes part when a partition begins."""
+
+    def __init__(self, factor=1.0, table=None, aux=0.0):
+        super().__init__(factor=factor, table=table, aux=aux)
+
+    def get_preferred_input_dtype(self):
+        return np.float64
+
+    def get_result_buffers(self):
+        return {
+            "factor": self.buffer("nav", dtype="float64"),
+            "aux": self.buffer("nav", dtype="float64"),
+            "image": self.buffer("sig", dtype="float64"),
+        }
+
+    @ff.compiled
+    def process_frame(self, frame):
+        if self.params.factor > 50:
+            raise ValueError("too large")
+        self.results.factor[...] = self.params.factor
+        self.results.aux[...] = self.params.aux
+        for y in range(frame.shape[0]):
+            for x in range(frame.shape[1]):
+                self.results.image[y, x] += frame[y, x] * self.params.factor
+
+    @ff.compiled
+    def merge(self, dest, src):
+        dest.factor[:] = src.factor * self.params.factor
+        dest.aux[:] = src.aux
+        dest.image[:] += src.image * self.params.factor
+
+
+@pytest.mark.parametrize("roi", [None, ROI], ids=["all", "roi"])
+@pytest.mark.parametrize("executor", [*EXECUTORS, "dask"])
+def test_compiled_functions(executor, roi):
     pytest.importorskip("numba")
+    with context(executor) as ctx:
+        dataset = load(ctx)
+        udf, other, slow = Fast(), Fast(factor=10.0), Weighted()
+        partitions = ctx._plan(dataset, [udf, other, slow], roi)[0].partitions()
+        with ctx.run_udf_iter(dataset=dataset, udf=[udf, other, slow], roi=roi) as steps:
+            for n, results in enumerate(steps):  # noqa: B007 - the last one
+                if n in (3, 4, 20):
+                    steps.update(udf, factor=1.0 + n)
+                if n == 10:
+                    steps.update(slow, factor=2.0)
+        changes = [change for change in results.changes if change.udf == 0]
+        assert [change.parameters["factor"] for change in changes] == [4.0, 5.0, 21.0]
+        firsts = [change.first_frame for change in changes]
+        assert firsts == sorted(firsts)
+        assert firsts[0] > 0
+        factor, image = by_hand(changes, roi, partitions)
+        np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
+        np.testing.assert_array_equal(results[0]["image"].data, image)
+        assert udf.params.factor == 21.0
+        np.testing.assert_array_equal(results[1]["factor"].raw_data, np.full(len(factor), 100.0))
+        (change,) = (change for change in results.changes if change.udf == 2)
+        factor, _ = by_hand([change], roi, partitions)
+        np.testing.assert_array_equal(results[2]["factor"].raw_data, factor**2)
 
-    class Compiled(UDF):
-        def get_result_buffers(self):
-            return {"x": self.buffer("nav", dtype="float64")}
 
-        @ff.compiled
-        def process_frame(self, frame):
-            self.results.x[0] = self.params.factor
+@pytest.mark.parametrize("executor", ["threads", "processes", "auto"])
+def test_compiled_functions_alone_from_another_thread(executor):
+    pytest.importorskip("numba")
+    with context(executor) as ctx:
+        dataset, udf = load(ctx, 300), Fast()
+        partitions = ctx._plan(dataset, [udf], None)[0].partitions()
+        steps = ctx.run_udf_iter(dataset=dataset, udf=udf)
+        results = next(steps)
+        stop = threading.Event()
 
-    with context("inline") as ctx:
-        udf = Compiled(factor=1.0)
-        with ctx.run_udf_iter(dataset=load(ctx), udf=udf) as steps:
+        def change():
+            n = 1
+            while not stop.is_set():
+                n += 1
+                try:
+                    steps.update(udf, factor=1.0 + n % 40)
+                except InvalidArgumentError:  # over
+                    return
+
+        thread = threading.Thread(target=change)
+        thread.start()
+        try:
+            for results in steps:  # noqa: B007 - the last one
+                time.sleep(0.001)
+        finally:
+            stop.set()
+            thread.join()
+        assert len(results.changes) > 2
+        factor, image = by_hand(results.changes, None, partitions)
+        np.testing.assert_array_equal(results[0]["factor"].raw_data, factor**2)
+        np.testing.assert_array_equal(results[0]["image"].data, image)
+
+
+@pytest.mark.parametrize("executor", ["inline", "processes"])
+def test_compiled_functions_get_other_types_aux_data_and_errors(executor):
+    pytest.importorskip("numba")
+    ramp = np.arange(float(N))
+    with context(executor) as ctx:
+        dataset = load(ctx)
+        udf = Fast(aux=Fast.aux_data(ramp, "nav", dtype="float64"))
+        with ctx.run_udf_iter(dataset=dataset, udf=udf) as steps:
             next(steps)
-            with pytest.raises(UnsupportedError, match="Compiled is compiled"):
-                steps.update(udf, factor=2.0)
-            steps.update_parameters_experimental([{"factor": 3.0}])
+            steps.update(udf, aux=Fast.aux_data(-ramp, "nav", dtype="float64"))
+            next(steps)
+            steps.update(udf, factor=3)  # no float
             *_, results = steps
-        assert results.changes == (ff.api.ParameterChange(0, None, {"factor": 3.0}),)
+        aux, factor = results.changes
+        first = np.arange(N) < aux.first_frame
+        np.testing.assert_array_equal(results[0]["aux"].data, np.where(first, ramp, -ramp))
+        found = results[0]["factor"].data
+        np.testing.assert_array_equal(found, np.where(np.arange(N) < factor.first_frame, 1, 9))
+        udf = Fast()  # beside one that takes some time
+        with ctx.run_udf_iter(dataset=dataset, udf=[udf, Weighted()]) as steps:
+            next(steps)
+            steps.update(udf, factor=60.0)
+            with pytest.raises(ValueError, match="too large"):
+                list(steps)
+
+
+def test_many_changes_at_once_of_compiled_functions():
+    pytest.importorskip("numba")
+    with context("inline") as ctx:
+        udf, other = Fast(), Weighted()
+        with ctx.run_udf_iter(dataset=load(ctx), udf=[udf, other]) as steps:
+            next(steps)
+            steps.update_parameters_experimental([{"factor": 3.0}, {"factor": 4.0}])
+            *_, results = steps
+        assert results.changes == (
+            ff.api.ParameterChange(0, 5, {"factor": 3.0}),
+            ff.api.ParameterChange(1, 5, {"factor": 4.0}),
+        )

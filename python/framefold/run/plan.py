@@ -20,7 +20,7 @@ from framefold.io.dataset.base import DataSet
 from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
-from framefold.udf.engine.changes import Aux, HandedOut, ParameterChange, own_values
+from framefold.udf.engine.changes import HandedOut, ParameterChange, Version, own_values
 from framefold.udf.engine.native import (
     Results,
     declared_by,
@@ -36,13 +36,14 @@ from framefold.warnings import DetectorWarning, NotCompiledWarning
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from framefold._engine import CompiledCode
     from framefold.arrays.cuda.placement import Workers
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.common.axes import Axis
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
-    from framefold.run.out import Out
     from framefold.run.kept import Keeping
+    from framefold.run.out import Out
     from framefold.udf.engine.bridge import Bridge
 
     #: Says who takes part in a run of UDFs that take these formats.
@@ -96,9 +97,9 @@ class Run:
         self.to_sink: list[list[str] | None] | None = None
         #: The files.
         self.out: Out | None = None
-        #: What is corrected; None for the data set's own, of which it has none.
         #: What keeps the results, once they are complete; None if nothing does.
         self.keeping: Keeping | None = None
+        #: What is corrected; None for the data set's own, of which it has none.
         self.corrections: CorrectionSet | None = None
         #: Where the engine's threads work, to be closed at the end.
         self._places: list[Place] = []
@@ -358,7 +359,7 @@ class Run:
         InvalidArgumentError
             If it is not run, or has no such parameter.
         UnsupportedError
-            If it is not known which frames would be processed with the new values.
+            If it runs on a native kernel.
         """
         numbers = [number for number, each in enumerate(self.udfs) if each is udf]
         if not numbers:
@@ -366,13 +367,6 @@ class Run:
                 f"{udf!r} is not among the UDFs that are run; pass the object that was passed to "
                 f"run_udf_iter"
             )
-        for number in numbers:
-            bridge = self.bridges[number]
-            if bridge is not None and bridge.is_compiled:
-                raise UnsupportedError(
-                    f"{bridge.name} is compiled, and where its new parameters begin would not be "
-                    f"known; leave @ff.compiled out, or start another run with with_params"
-                )
         changes = dict.fromkeys(numbers, own_values(parameters))
         self._change(changes, lambda recipe, new: recipe._changed(new))
 
@@ -400,7 +394,7 @@ class Run:
         kwargs_of
             All that the constructor gets, from what copies are made of and the new values.
         """
-        made: list[tuple[int, Bridge, UDF, Aux, dict[str, Any]]] = []
+        made: list[tuple[int, Bridge, Version, CompiledCode | None]] = []
         handed_out = self.handed_out
         # One change after the other: each keeps what those before it have changed.
         with handed_out.lock:
@@ -413,13 +407,15 @@ class Run:
                 refuse_references([copy])
                 before = recipe._kwargs
                 differs = {k: v for k, v in kwargs.items() if v is not before.get(k, made)}
-                made.append((number, bridge, copy, bridge.laid_out_aux(copy), differs))
-            for number, bridge, copy, aux, differs in made:
-                # Compiled code goes over at once, wherever it is.
-                first = 0 if bridge.is_compiled else handed_out.end
-                bridge.follow(bridge.versions.with_change(first, copy, aux, differs))
-                known = None if bridge.is_compiled else first
-                self.changes = (*self.changes, ParameterChange(number, known, changes[number]))
+                version = Version(handed_out.end, copy, bridge.laid_out_aux(copy), differs)
+                made.append((number, bridge, version, bridge.compiled_with(version)))
+            for number, bridge, version, code in made:
+                first = version.first
+                if code is not None:
+                    # Threads begin with partitions of compiled functions without the interpreter.
+                    first = bridge.change_code(code, first)
+                bridge.follow(bridge.versions.with_change(first, *version[1:]))
+                self.changes = (*self.changes, ParameterChange(number, first, changes[number]))
             handed_out.n_pending += 1
         # Without the lock: the main side may be in the middle of a merge, which may want it.
         for _, bridge, *_ in made:

@@ -253,7 +253,7 @@ class ResultGenerator(Iterator[UDFResults]):
         InvalidArgumentError
             If it is not run, has no such parameter, or the run is over.
         UnsupportedError
-            If it runs on a native kernel, or is compiled.
+            If it runs on a native kernel.
         """
         if self._ended or self.is_complete:
             raise InvalidArgumentError(

@@ -37,9 +37,26 @@ const N_FRAMES: usize = 2;
 /// What Numba compiled: block, tile (or `src`), views (or `dest`), their number, host.
 type Entry = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> i32;
 
-/// What partitions that begin from now on run; parameters may change in the middle of a run.
+/// What partitions run, by their first frames: parameters may change in the middle of a run.
 #[pyclass(frozen, module = "framefold._engine")]
-pub(crate) struct CompiledCode(Mutex<Arc<Compiled>>);
+pub(crate) struct CompiledCode(Mutex<Versions>);
+
+/// Code with the parameters of a run, and with those that it changed to.
+struct Versions {
+    first: Arc<Compiled>,
+    /// From which frame on there are others, in the order of the changes.
+    changes: Vec<(usize, Arc<Compiled>)>,
+    /// No frame from this one on was begun with in this process.
+    begun: usize,
+}
+
+impl Versions {
+    /// What a partition that begins at that frame runs.
+    fn at(&self, start: usize) -> &Arc<Compiled> {
+        let latest = self.changes.iter().rev().find(|(first, _)| *first <= start);
+        latest.map_or(&self.first, |(_, compiled)| compiled)
+    }
+}
 
 /// A table and the program behind it.
 pub(super) struct Compiled {
@@ -102,23 +119,42 @@ impl CompiledCode {
         let program =
             Program { process, merge, end, block, private, initial, packs, _owner: owner };
         let made = Compiled::try_new(name, Arc::new(program), sparse).or_raise(py)?;
-        Ok(CompiledCode(Mutex::new(Arc::new(made))))
+        let versions = Versions { first: Arc::new(made), changes: Vec::new(), begun: 0 };
+        Ok(CompiledCode(Mutex::new(versions)))
     }
 
-    /// Goes over to what `other` has, for partitions to come.
-    fn follow(&self, other: &CompiledCode) -> PyResult<()> {
-        let made = other.current();
-        *self.locked() = made;
+    /// Has partitions run what `other` has, from the first frame on that is `first` or later and
+    /// that no partition has begun with. Gives that frame.
+    fn follow(&self, other: &CompiledCode, first: usize) -> PyResult<usize> {
+        let made = other.at(0);
+        let mut versions = self.locked();
+        let first = first.max(versions.begun);
+        versions.changes.push((first, made));
+        Ok(first)
+    }
+
+    /// Has partitions run what these have, each from a frame on, in place of all changes so far.
+    fn replace(&self, changes: Vec<(usize, PyRef<'_, CompiledCode>)>) -> PyResult<()> {
+        let changes = changes.iter().map(|(first, code)| (*first, code.at(0))).collect();
+        self.locked().changes = changes;
         Ok(())
     }
 }
 
 impl CompiledCode {
-    pub(super) fn current(&self) -> Arc<Compiled> {
-        self.locked().clone()
+    /// What a partition runs that begins now.
+    fn begin(&self, frames: &Range<usize>) -> Arc<Compiled> {
+        let mut versions = self.locked();
+        versions.begun = versions.begun.max(frames.end);
+        versions.at(frames.start).clone()
     }
 
-    fn locked(&self) -> MutexGuard<'_, Arc<Compiled>> {
+    /// What a partition has run that begins at that frame.
+    fn at(&self, start: usize) -> Arc<Compiled> {
+        self.locked().at(start).clone()
+    }
+
+    fn locked(&self) -> MutexGuard<'_, Versions> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -410,7 +446,7 @@ impl DirectMerge {
     /// Folds a partition in, by what is compiled for that, or by copying rows.
     pub(super) fn merge(&mut self, partition: &Partition, mut partial: Partial) -> Result<()> {
         let frames = &partition.frames;
-        let compiled = self.code.get().current();
+        let compiled = self.code.get().at(frames.start);
         let (mut parts, mut arrays) = (Vec::new(), Vec::new());
         for dest in &self.dest {
             let array = partial.take_native(&dest.name)?;
@@ -573,6 +609,7 @@ impl PyUdf {
             }
         };
         let decls = self.decls.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        run.code.get().current().accumulator(decls, meta, partition, run.explain.clone())
+        let code = run.code.get().begin(&partition.frames);
+        code.accumulator(decls, meta, partition, run.explain.clone())
     }
 }

@@ -141,6 +141,7 @@ def follow(run: Run, recipes: Recipes) -> None:
         if bridge.as_planned is None:
             bridge.as_planned = bridge.versions
         bridge.follow(Versions((*bridge.as_planned, *_versions(bridge, shipped))))
+        bridge.renew_code()
         bridge.renew()
 
 

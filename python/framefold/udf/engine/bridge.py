@@ -206,11 +206,27 @@ class Bridge:
         self.versions = versions
         self.udf, self.aux = versions.latest.udf, versions.latest.aux
 
-    def renew(self) -> None:
-        """Let compiled code, and the main side, go over to the latest parameters."""
+    def compiled_with(self, version: Version) -> CompiledCode | None:
+        """Machine code with other parameters; None if the UDF is interpreted, or did not begin."""
+        described = None if self.described is None else self.described()
+        if described is None or not self.is_compiled:
+            return None
+        return described.compiled.make(described, version)
+
+    def change_code(self, code: CompiledCode, first: int) -> int:
+        """Have partitions run other code from that frame on, or a later one: that is returned."""
+        described = None if self.described is None else self.described()
+        assert described is not None
+        return described.code.follow(code, first)
+
+    def renew_code(self) -> None:
+        """Let compiled code go over to changes that were made elsewhere."""
         described = None if self.described is None else self.described()
         if described is not None and self.is_compiled:
             described.compiled.renew(described)
+
+    def renew(self) -> None:
+        """Let the main side go over to the latest parameters."""
         main_side = None if self.main_side is None else self.main_side()
         if main_side is not None:
             main_side.update_parameters()

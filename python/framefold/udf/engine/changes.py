@@ -28,16 +28,15 @@ class ParameterChange(NamedTuple):
     ----------
     udf : int
         Which of the UDFs of the run.
-    first_frame : int or None
+    first_frame : int
         The first frame, counted among the selected ones, that was processed with the new values;
-        all after it were, too, and none before. None for compiled functions, of which it is not
-        known.
+        all after it were, too, and none before.
     parameters : dict
         The new values by name.
     """
 
     udf: int
-    first_frame: int | None
+    first_frame: int
     parameters: Mapping[str, Any]
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from framefold.udf.engine.bridge import Bridge, RunDescription
+    from framefold.udf.engine.changes import Version
 
 #: The array formats that compiled code gets.
 FORMATS = (NUMPY, SCIPY_CSR, SCIPY_CSR_ARRAY)
@@ -93,7 +94,7 @@ def formats_of(name: str, asked: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class Code:
-    """The machine code of a run and its data, which may change in the middle of it.
+    """The machine code of a run and its data, of which there may be others from some frame on.
 
     It does not keep the run, which keeps it.
     """
@@ -105,23 +106,31 @@ class Code:
         self.origin = ""
 
     def get(self, run: RunDescription) -> _engine.CompiledCode:
-        """What partitions that begin now run."""
+        """What partitions run."""
         with self._lock:
             if self._made is None:
-                self._made = self._make(run)
+                self._made = self.make(run, run.bridge.versions[0])
+                self._follow(run)
             return self._made
 
     def renew(self, run: RunDescription) -> None:
-        """Go over to the parameters that the UDF has now."""
+        """Go over to all changes of parameters that there are now."""
         with self._lock:
             if self._made is not None:
-                self._made.follow(self._make(run))
+                self._follow(run)
 
-    def _make(self, run: RunDescription) -> _engine.CompiledCode:
+    def _follow(self, run: RunDescription) -> None:
+        changes = run.bridge.versions[1:]
+        if changes:
+            assert self._made is not None
+            self._made.replace([(each.first, self.make(run, each)) for each in changes])
+
+    def make(self, run: RunDescription, version: Version) -> _engine.CompiledCode:
+        """Machine code with these parameters."""
         from framefold.compilation import store
 
         bridge = run.bridge
-        wanted, block, initial = _wanted(run)
+        wanted, block, initial = _wanted(run, version)
         loaded = store.load(wanted)
         self.origin = loaded.origin
         addresses = tuple(loaded.addresses.get(name, 0) for name in ("process", "end", "merge"))
@@ -138,13 +147,14 @@ class Code:
         )
 
 
-def _wanted(run: RunDescription) -> tuple[Wanted, Block, list[npt.NDArray[Any]]]:
+def _wanted(run: RunDescription, version: Version) -> tuple[Wanted, Block, list[npt.NDArray[Any]]]:
     """What to compile for a run, its data, and what buffers begin with if that is not zeros."""
     bridge = run.bridge
     n_selected = bridge.n_selected
-    aux = bridge.aux_for(0, n_selected)
+    aux = bridge.aux_for(0, n_selected, version.aux)
     cursor: Any = SimpleNamespace(start=0, stop=n_selected, slice_index=0)
-    udf = bridge.copy_with(run.meta(bridge.array_backend, 0, n_selected, cursor), aux)
+    meta = run.meta(bridge.array_backend, 0, n_selected, cursor)
+    udf = bridge.copy_with(meta, aux, version.udf)
     process = to_compile(udf, bridge.method)
     assert process is not None
     cls, name = type(udf), bridge.name
@@ -167,7 +177,7 @@ def _wanted(run: RunDescription) -> tuple[Wanted, Block, list[npt.NDArray[Any]]]
     for key, value in sorted(udf.params.items()):
         if key not in names:
             continue
-        kind = bridge.aux[key][0] if key in bridge.aux else ""
+        kind = version.aux[key][0] if key in version.aux else ""
         spec, slot = block.add(np.asarray(value) if kind else value)
         params.append(Member(key, spec, slot, kind if spec.kind == "array" else "", gaps))
     task_data = []

@@ -27,7 +27,7 @@ const UNKNOWN: u64 = u64::MAX;
 
 impl CompiledFrames {
     pub(crate) fn new(code: &CompiledCode) -> Self {
-        let code = code.current();
+        let code = code.at(0);
         CompiledFrames { task: Task::of(&code.program), _code: code }
     }
 
