@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,13 @@ def manifest(kind: str | None = None) -> list[dict[str, Any]]:
     path = real_data() / "MANIFEST.json"
     if not is_there(path):
         return []
-    entries = json.loads(path.read_text())["entries"]
-    return [entry for entry in entries if kind in (None, entry["format"])]
+    return [entry for entry in _entries(path) if kind in (None, entry["format"])]
+
+
+@cache
+def _entries(path: Path) -> list[dict[str, Any]]:
+    entries: list[dict[str, Any]] = json.loads(path.read_text())["entries"]
+    return entries
 
 
 def is_there(path: Path) -> bool:
