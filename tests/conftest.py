@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from command_line import command as command
 from own_environment import own_environment
+from shared_contexts import close_shared
 
 import framefold as ff
 
@@ -37,8 +38,16 @@ def environment_of_module() -> Iterator[None]:
     gc.freeze()
     with own_environment():
         yield
+    close_shared("dask")  # its processes are never quite idle
     # The command handles signals from then on: the next SIGINT ends the process without a word.
     assert "signals" not in thread_names(), "run the command in another process: command_line.py"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def contexts_that_tests_share() -> Iterator[None]:
+    """None of their workers is left in the end."""
+    yield
+    close_shared("processes")
 
 
 def thread_names() -> set[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.analysis import ClusterAnalysis
@@ -20,7 +21,7 @@ def libraries():
 
 
 def run(data, executor="inline", **parameters):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         ds = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
         return ctx.run(ClusterAnalysis(ds, {**RING, "min_dist": 1, **parameters})).intensity
 

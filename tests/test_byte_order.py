@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
-import framefold as ff
 from framefold.executor._wire import code, failures, pickles
 from framefold.udf import UDF
 
@@ -84,7 +84,7 @@ def test_data_parameters_and_aux_data_of_a_run():
     data = np.arange(4 * 5 * 6 * 7).reshape(4, 5, 6, 7).astype(">u2")
     table = np.arange(12).reshape(3, 4).astype(">i4")[::-1]
     factor = np.linspace(1, 2, 20).reshape(4, 5).astype(">f8")[::-1]
-    with ff.Context.make_with("processes", cpus=1) as ctx:
+    with shared("processes", cpus=1) as ctx:
         for layout in ("backwards", "both backwards", "every second"):
             given = LAYOUTS[layout](data)
             aux = UDF.aux_data(factor[:, : given.shape[1]], "nav", dtype=">f8")

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, ReadOnlyError
@@ -235,21 +236,15 @@ def test_pickles_and_corrections_keep_them(ctx, path, array):
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "delayed"])
 def test_runs_of_all_executors_take_them(executor, path, array):
-    if executor == "delayed":
-        pytest.importorskip("dask")
-    context = ff.Context.make_with(executor)
-    try:
+    with shared(executor) as context:
         dataset = context.open(path, **FACTS)
         result = context.run_udf(dataset=dataset, udf=SumOfTiles())["sums"].data
         assert np.array_equal(np.asarray(result), array.sum((2, 3)))
         assert shown(dataset) == SHOWN
-    finally:
-        context.close()
 
 
 def test_workers_of_dask_take_them(path, array):
-    pytest.importorskip("distributed")
-    with ff.Context.make_with("dask", cpus=1) as context:
+    with shared("dask", cpus=1) as context:
         dataset = context.open(path, **FACTS)
         result = context.run_udf(dataset=dataset, udf=SumOfTiles())["sums"].data
         assert np.array_equal(result, array.sum((2, 3)))

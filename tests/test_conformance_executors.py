@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import FramefoldError
@@ -120,6 +121,6 @@ def test_same_bits(inline, executor):
     if executor in ("dask", "delayed"):
         pytest.importorskip("distributed")
     options = {} if executor == "delayed" else {"cpus": 2}
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         for (path, _), (how, expected) in inline.items():
             assert results(ctx, path, how) == expected, (path.name, how)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from stage_cases import NAV, SIG, Frames, check, counted, numbers
 
 import framefold as ff
@@ -56,7 +57,7 @@ def test_electrons_are_sparse(ctx, tmp_path):
 def test_counts_are_the_same_everywhere(executor):
     array = numbers((*NAV, *SIG), "uint8", seed=15)
     expected = counted(array, 128)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=array, num_partitions=3).pipe(ff.Count(128))
         results = ctx.run_udf(dataset=dataset, udf=[ff.SumUDF(), Frames()])
         check(np.asarray(results[1]["frames"].data), expected, executor)

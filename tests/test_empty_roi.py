@@ -6,8 +6,8 @@ import asyncio
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
-import framefold as ff
 from framefold.udf import UDF
 from framefold.udf.com import CoMUDF
 from framefold.udf.masks import ApplyMasksUDF
@@ -54,7 +54,7 @@ UDFS = [
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto", "delayed"])
 @pytest.mark.parametrize("roi", [NOTHING, NOTHING.reshape(-1)], ids=["scan", "flat"])
 def test_nothing_is_read_and_nothing_is_valid(executor, roi):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2)
         with pytest.warns(UserWarning, match="selects no position"):
             results = ctx.run_udf(dataset, UDFS, roi=roi)

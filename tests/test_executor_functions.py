@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.common.executor import JobCancelledError, JobExecutor
@@ -37,8 +38,7 @@ def test_functions_are_called_here(name):
 
 
 def test_functions_on_dask():
-    pytest.importorskip("distributed")
-    with ff.Context.make_with("dask", cpus=2) as ctx:
+    with shared("dask", cpus=2) as ctx:
         executor = ctx.executor
         executor.client.wait_for_workers(2, 60)
         assert executor.run_function(int, "11", base=2) == 3
@@ -56,8 +56,7 @@ def test_functions_on_dask():
 
 def test_workers_are_found_while_the_client_asks_for_other_facts(monkeypatch):
     """It asks now and then for what the scheduler says of itself, without workers."""
-    pytest.importorskip("distributed")
-    with ff.Context.make_with("dask", cpus=1) as ctx:
+    with shared("dask", cpus=1) as ctx:
         client = ctx.executor.client
         client.wait_for_workers(1, 60)
         sync = client.sync

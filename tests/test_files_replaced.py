@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import FileChangedError, FramefoldError
@@ -58,10 +59,8 @@ def values(ctx, dataset, event=NOTHING, seconds=0.0):
 
 @pytest.fixture(params=["inline", "threads", "processes", "auto", "dask", "delayed"])
 def ctx(request):
-    if request.param in ("dask", "delayed"):
-        pytest.importorskip("dask")
     workers = {} if request.param in ("inline", "delayed") else {"cpus": 2}
-    with ff.Context.make_with(request.param, **workers) as ctx:
+    with shared(request.param, **workers) as ctx:
         yield ctx
 
 
@@ -180,7 +179,7 @@ def test_what_counts_as_another_file(tmp_path, how, backend):
 def test_a_file_that_has_grown_is_the_same(tmp_path, executor):
     path = tmp_path / "a.raw"
     write(path, 1)
-    with ff.Context.make_with(executor, cpus=2) as ctx:
+    with shared(executor, cpus=2) as ctx:
         dataset = load(ctx, path)
         with open(path, "ab") as file:
             file.write(b"\2\0" * 16)
@@ -217,7 +216,7 @@ def test_a_file_that_is_overwritten_with_a_longer_one_during_a_run_ends_it(
 ):
     path = tmp_path / "a.raw"
     write(path, 1)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = load(ctx, path, io_backend=backend, num_partitions=8)
         steps = ctx.run_udf_iter(dataset, ValuesUDF(event=NOTHING, seconds=0.001))
         next(steps)
@@ -232,7 +231,7 @@ def test_a_file_that_is_overwritten_with_a_longer_one_during_a_run_ends_it(
 def test_a_file_that_grows_during_a_run_is_the_same(tmp_path, executor):
     path = tmp_path / "a.raw"
     write(path, 1, n_frames=N_FRAMES)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = load(ctx, path, num_partitions=8)
         steps = ctx.run_udf_iter(dataset, ValuesUDF(event=NOTHING, seconds=0.001))
         next(steps)
@@ -292,7 +291,7 @@ def chunked(tmp_path):
 @pytest.mark.parametrize("executor", ["inline", "processes"])
 def test_chunks_that_are_replaced_during_a_run_end_it(tmp_path, chunked, executor, what):
     path, new = chunked("a.zarr", 1), chunked("b.zarr", 2)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("zarr", path, num_partitions=8)
         if executor == "processes":
             assert values(ctx, dataset) == {1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from test_hdf5 import read
 from test_hdf5_virtual import expected, save
 
@@ -117,7 +118,7 @@ def test_parts_of_frames_and_of_the_scan(tmp_path, stored, executor):
     for tile in [None, (1, 40), (3, 400), (40, 10**6)]:
         assert np.array_equal(read(dataset, tile=tile), wanted), tile
     roi = np.random.default_rng(4).random(21) < 0.4
-    with ff.Context.make_with(executor, cpus=2) as ctx:
+    with shared(executor, cpus=2) as ctx:
         found = ctx.run_udf(dataset, ff.SumUDF(), roi=roi)["intensity"].data
     assert np.array_equal(found, wanted[roi].sum(axis=0))
 

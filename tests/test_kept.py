@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from known_oddities import FRAMES_LEFT_OVER
 from process_cases import eventually
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import FileAccessError, FileChangedError
@@ -131,7 +132,7 @@ class Total(UDF):
 def test_worker_processes_see_changes(tmp_path):
     path = tmp_path / "a.raw"
     write(path, 1)
-    with ff.Context.make_with("processes", cpus=1) as ctx:
+    with shared("processes", cpus=1) as ctx:
         dataset = load(path)
         before = ctx.run_udf(dataset, Total())
         assert before["total"].data.tolist() == [15] * 4

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from delayed_cases import PerFrame, Total, assert_same
 from known_oddities import odd
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -49,7 +50,7 @@ def ctx(request):
 
 @pytest.fixture(scope="module")
 def processes():
-    with ff.Context.make_with("processes", cpus=2) as context:
+    with shared("processes", cpus=2) as context:
         yield context
 
 
@@ -310,7 +311,7 @@ def failing(data, at):
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes"])
 def test_a_chunk_that_cannot_be_computed_is_named(data, executor):
-    with ff.Context.make_with(executor, cpus=2) as context:
+    with shared(executor, cpus=2) as context:
         dataset = context.load("dask", failing(data, (1, 2, 0, 0, 0)), sig_dims=2)
         with pytest.raises(ZeroDivisionError) as caught:
             context.run_udf(dataset=dataset, udf=PerFrame())

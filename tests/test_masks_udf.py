@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -74,7 +75,7 @@ def test_a_shift_for_each_frame(dataset, ctx, data, stack, roi):
 
 @pytest.fixture(scope="module", params=["inline", "threads", "processes"])
 def anywhere(request):
-    with ff.Context.make_with(request.param, cpus=2) as context:
+    with shared(request.param, cpus=2) as context:
         yield context
 
 
@@ -131,7 +132,7 @@ def test_shifted_sums_have_the_same_bits_everywhere():
     )
     found = []
     for name in ("inline", "threads", "processes"):
-        with ff.Context.make_with(name) as ctx:
+        with shared(name) as ctx:
             aux = ApplyMasksUDF.aux_data(shifts, kind="nav", extra_shape=(2,), dtype=int)
             dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
             udf = ApplyMasksUDF(lambda: masks, shifts=aux)

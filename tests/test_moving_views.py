@@ -5,8 +5,8 @@ import weakref
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
-import framefold as ff
 from framefold.udf import UDF
 
 
@@ -40,7 +40,7 @@ def frames():
 
 
 def run(frames, udf, executor="inline", roi=None):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=frames, num_partitions=3)
         result = ctx.run_udf(dataset=dataset, udf=udf, roi=roi)
     positions = np.arange(60).reshape(5, 12)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import (
@@ -84,7 +85,7 @@ def check(result: Any, roi: Any = None) -> None:
 @runs_here
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "delayed"])
 def test_runs_beside_others_on_every_executor(executor):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
         for roi in (None, ROI):
             sums, own, mean = ctx.run_udf(

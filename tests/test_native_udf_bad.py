@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from ctypes_plugin import NAV, SIG, SINGLE, Plugin, crash, fail_with, never_return
 from process_cases import hard_limit  # noqa: F401 - a fixture
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import (
@@ -88,7 +89,7 @@ def test_a_worker_without_the_module_says_so(executor, monkeypatch):
     module.Plugin = type("Plugin", (Plugin,), {"__module__": module.__name__})
     monkeypatch.setitem(sys.modules, module.__name__, module)
     with (
-        ff.Context.make_with(executor, cpus=1) as ctx,
+        shared(executor, cpus=1) as ctx,
         pytest.raises(ModuleNotFoundError, match="No module named 'only_on_this_side'") as caught,
     ):
         run(module.Plugin(), ctx)

@@ -20,6 +20,7 @@ from process_cases import (
     frames,
     hard_limit,  # noqa: F401 - a fixture
 )
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import UDFError, WorkerError
@@ -192,7 +193,7 @@ class Configured(Constant):
 
 @pytest.mark.parametrize("executor", ["inline", "processes", "auto"])
 def test_attributes_that_are_not_there_may_raise_anything(executor, eager):
-    with ff.Context.make_with(executor, cpus=2) as ctx:
+    with shared(executor, cpus=2) as ctx:
         assert (ctx.run_udf(frames(ctx), Configured())["value"].data == 5).all()
 
 
@@ -205,7 +206,7 @@ def test_a_runtime_error_of_user_code_stays_one(executor):
             raise RuntimeError("no entry") from error
 
     with (
-        ff.Context.make_with(executor, cpus=2) as ctx,
+        shared(executor, cpus=2) as ctx,
         pytest.raises(RuntimeError, match="no entry"),
     ):
         ctx.run_udf(frames(ctx), PerFrame(raising))

@@ -21,6 +21,7 @@ from detector_files import (
     write_spe,
 )
 from real_files import manifest, real_data
+from shared_contexts import shared
 from sparse_files import counts, write_raw_csr
 from vendor_files import write_dm, write_k2is, write_ser, write_tvips
 
@@ -270,8 +271,7 @@ def test_all_executors(executor, array, files, tmp_path):
     turn = {"flip": "y", "transpose": True}
     expected = turned(array, **turn)
     roi = np.arange(12).reshape(NAV) % 3 > 0
-    context = ff.Context.make_with(executor)
-    try:
+    with shared(executor) as context:
         path = next(path for _, path, _ in files if path.name == "scan.h5")
         lazy = da.from_array(array, chunks=(1, 4, 16, 64))
         for dataset in (
@@ -283,16 +283,13 @@ def test_all_executors(executor, array, files, tmp_path):
             check(context, dataset, expected, roi=roi)
             total = context.run_udf(dataset=dataset, udf=ff.SumUDF())["intensity"].data
             assert np.array_equal(np.asarray(total), expected.sum(axis=(0, 1)))
-    finally:
-        context.close()
 
 
 def test_workers_of_dask(array, files):
-    pytest.importorskip("distributed")
     da = pytest.importorskip("dask.array")
     turn = {"flip": "x", "transpose": True}
     path = next(path for _, path, _ in files if path.name == "scan.h5")
-    with ff.Context.make_with("dask", cpus=1) as context:
+    with shared("dask", cpus=1) as context:
         check(context, context.open(path, **turn), turned(array, **turn))
         lazy = da.from_array(array, chunks=(1, 4, 16, 64))
         check(context, context.load("dask", lazy, min_size=0, **turn), turned(array, **turn))

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -110,7 +111,7 @@ def test_the_bits_are_those_of_memory_on_every_executor(executor, path, data):
         options = {}
     roi = np.zeros(SHAPE[:2], dtype=bool)
     roi[1::2, ::3] = True
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         fed = ctx.open(path, num_partitions=5)
         assert (fed.format, tuple(fed.shape)) == ("fed", SHAPE)
         memory = ctx.load("memory", data, num_partitions=5)
@@ -206,7 +207,7 @@ def test_exceptions_come_back_as_themselves_with_the_name_of_the_file(executor, 
 
     ff.register_format(BrokenFormat)
     options = {} if executor == "inline" else {"cpus": 2}
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         with pytest.raises(Broken, match="does not open") as caught:
             ctx.load("broken_fed", path, when="open")
         assert "scan.fed" in "".join(caught.value.__notes__)

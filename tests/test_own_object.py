@@ -11,6 +11,7 @@ import weakref
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf import UDF
@@ -64,7 +65,7 @@ EVERYWHERE = ["inline", "threads", "processes", "auto", "delayed"]
 
 @pytest.mark.parametrize("executor", EVERYWHERE)
 def test_what_is_set_on_the_object_counts_on_the_main_side(executor):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
         udf = Learns()
         udf.factor = 3.0
@@ -117,7 +118,7 @@ class Record(UDF):
 def test_a_file_made_on_the_main_side_is_not_that_of_another_run(tmp_path, executor):
     path = str(tmp_path / "record.npy")
     np.save(path, np.full((4, 5, 6, 7), 7, np.uint8))  # stale, of another dtype
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=3)
         result = ctx.run_udf(dataset, Record(path))
         assert (result["n"].data == 0).all()  # computed, where runs are delayed
@@ -260,7 +261,7 @@ def test_aux_data_changed_between_steps(executor):
     def aux(values):
         return UDF.aux_data(values, kind="nav", dtype="float32")
 
-    with ff.Context.make_with(executor, cpus=1) as ctx:
+    with shared(executor, cpus=1) as ctx:
         dataset = ctx.load("memory", data=np.ones((6, 4, 4), np.float32), num_partitions=6)
         udf = Adds(aux=aux(np.zeros(6)))
         with ctx.run_udf_iter(dataset, udf) as steps:
@@ -360,7 +361,7 @@ def test_new_for_partition_may_have_no_defaults(executor):
             self.results.total[:] = self.factor * frame.sum()
 
     data = np.arange(36.0, dtype=np.float32).reshape((2, 2, 3, 3))
-    with ff.Context.make_with(executor, cpus=1) as ctx:
+    with shared(executor, cpus=1) as ctx:
         dataset = ctx.load("memory", data=data, sig_dims=2)
         total = ctx.run_udf(dataset=dataset, udf=Doubled())["total"].data
     np.testing.assert_array_equal(total, 2 * data.sum(axis=(2, 3)))

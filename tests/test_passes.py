@@ -7,6 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.common.progress import ProgressReporter
@@ -112,7 +113,7 @@ def test_the_bits_are_those_of_two_runs_by_hand(executor, roi):
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=4)
         first, second = by_hand(ctx, dataset, roi)
     cpus = {} if executor == "delayed" else {"cpus": 2}
-    with ff.Context.make_with(executor, **cpus) as ctx:
+    with shared(executor, **cpus) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=4)
         stats = Stats()
         found = ctx.run_udf(dataset=dataset, udf=[uses(stats), stats], roi=roi)
@@ -291,7 +292,7 @@ class Learns(Uses):
 
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto", "delayed"])
 def test_the_own_object_is_on_the_main_side(executor):
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2, num_partitions=4)
         udf = Learns(ff.from_result(Stats(), "level"))
         reference = udf.params.level

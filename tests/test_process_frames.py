@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf.base import UDFException, UDFMethod
@@ -65,7 +66,7 @@ class AlsoTile(Spectra):
 
 @pytest.fixture(params=["inline", "threads", "processes"])
 def ctx(request):
-    with ff.Context.make_with(request.param) as ctx:
+    with shared(request.param) as ctx:
         yield ctx
 
 

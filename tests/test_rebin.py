@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from stage_cases import (
     CASES,
     DTYPES,
@@ -91,7 +92,7 @@ def test_blocks_in_any_tiling_and_region(ctx, method):
 def test_blocks_on_every_executor(executor):
     array = numbers((8, 9, *SIG), "float32", seed=18)
     expected = shifted(rebinned(binned(array, 2), (2, 3)), (1, 2))
-    with ff.Context.make_with(executor) as ctx, ff.Context.make_with("inline") as inline:
+    with shared(executor) as ctx, ff.Context.make_with("inline") as inline:
         stages = ff.Bin(2), ff.Rebin((2, 3)), ff.Shift((1, 2))
         dataset = piped(ctx.load("memory", data=array, num_partitions=3), *stages)
         results = ctx.run_udf(dataset=dataset, udf=[ff.StdDevUDF(), Frames()])
@@ -175,7 +176,7 @@ def test_blocks_of_dask_arrays(executor):
     array = numbers((6, 5, *SIG), "uint16", seed=22)
     expected = rebinned(array, (3, 2))
     roi = np.array([[False, True], [True, False]])
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         for chunks in ((1, 5), (3, 2), (4, 5)):
             pieces = da.from_array(array, chunks=(*chunks, *SIG))
             with pytest.warns(DataSetWarning, match=r"leaves out the last \[0, 1\] positions"):

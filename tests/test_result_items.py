@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf import UDF
@@ -77,7 +78,7 @@ def test_items_of_both_sides_of_a_merge_are_buffers(executor, data, sums):
             dest.get_buffer("total").data[:] += src["total"].data
             dest["total"] += 0
 
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=3)
         result = ctx.run_udf(dataset, Both())
         np.testing.assert_array_equal(result["x"].data, sums)

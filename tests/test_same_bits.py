@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf.com import CoMUDF
@@ -89,7 +90,7 @@ def test_other_numbers_depend_on_cuts_by_rounding(inline, tmp_path):
 def test_executors_do_not_matter(inline, tmp_path, dtype, executor):
     array = RNG.normal(300, 20, (45, 24, 40)).astype(dtype)
     name, options = executor
-    with ff.Context.make_with(name, **options) as ctx:
+    with shared(name, **options) as ctx:
         pairs = zip(cuts(inline, array, tmp_path), cuts(ctx, array, tmp_path), strict=True)
         for here, there in pairs:
             expected, found = run(inline, here, alone=False), run(ctx, there, alone=False)

@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -21,7 +22,7 @@ scipy_sparse = pytest.importorskip("scipy.sparse")
 
 @pytest.fixture(scope="module", params=["inline", "threads", "processes"])
 def anywhere(request):
-    with ff.Context.make_with(request.param, cpus=2) as context:
+    with shared(request.param, cpus=2) as context:
         yield context
 
 
@@ -170,7 +171,7 @@ def test_bits_do_not_depend_on_the_cut(here, shifts):
             assert np.array_equal(
                 here.run_udf(dataset, udf, roi=roi)["intensity"].data[at], found[at]
             )
-    with ff.Context.make_with("processes", cpus=2) as processes:
+    with shared("processes", cpus=2) as processes:
         dataset = processes.load("memory", data=data, sig_dims=2, num_partitions=3)
         assert np.array_equal(processes.run_udf(dataset, udf)["intensity"].data, expected)
 

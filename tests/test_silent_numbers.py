@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.analysis.rawfft import PickFFTFrameAnalysis
@@ -24,7 +25,7 @@ class Levels(UDF):
 @pytest.mark.parametrize("executor", ["inline", "threads", "processes", "auto"])
 def test_arrays_of_the_caller_may_change(data, executor):
     levels = data.astype(float).sum(axis=(2, 3))
-    with ff.Context.make_with(executor, cpus=2) as ctx:
+    with shared(executor, cpus=2) as ctx:
         dataset = ctx.load("memory", data=data, num_partitions=5)
         roi = np.zeros((6, 7), dtype=bool)
         roi[1] = True

@@ -8,6 +8,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from stage_cases import (
     CASES,
     DTYPES,
@@ -95,7 +96,7 @@ def test_every_executor(executor):
     ):
         assert name
         expected = change(expected)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=array, num_partitions=3).pipe(*stages)
         results = ctx.run_udf(dataset=dataset, udf=[ff.SumUDF(), Frames()])
         check(np.asarray(results[1]["frames"].data), expected, executor)

@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.udf import UDF
@@ -61,7 +62,7 @@ def test_tiles_do_not_depend_on_where_an_array_lies(executor):
     assert not data.flags.aligned
     results = []
     for name, cpus in (("inline", None), (executor, 1)):
-        with ff.Context.make_with(name, cpus=cpus) as ctx:
+        with shared(name, cpus=cpus) as ctx:
             dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
             results.append(ctx.run_udf(dataset, Tiles(dtype=None, wishes=None))["told"].data)
     assert np.array_equal(*results)

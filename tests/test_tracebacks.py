@@ -11,6 +11,7 @@ import traceback
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.common import _tracebacks
@@ -80,7 +81,7 @@ def test_beside_an_event_loop(dataset):
 
 
 def test_of_worker_processes_it_shows_the_code_there(dataset):
-    with ff.Context.make_with("processes", cpus=1) as ctx:
+    with shared("processes", cpus=1) as ctx:
         error = caught(lambda: ctx.run_udf(dataset, Faulty("process_frame")))
     assert names(error) == ["caught", "<lambda>", "[run_udf]"]
     text = str(error.__cause__)

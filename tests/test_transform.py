@@ -11,6 +11,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from stage_cases import DTYPES, binned, numbers
 from test_stages import Frames
 from transform_cases import FORMS, Each, by_numpy
@@ -95,7 +96,7 @@ def test_large_frames_are_made_once_and_in_many_partitions(ctx):
 def test_the_same_bits_on_every_executor(executor):
     array = numbers((*NAV, *SIG), "uint16", seed=4)
     options = {} if executor == "inline" else {"cpus": 2}
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         for form in FORMS.values():
             dataset = ctx.load("memory", data=array, num_partitions=5).pipe(form(0.3))
             both = ctx.run_udf(dataset=dataset, udf=[Frames(), ff.SumUDF()])
@@ -107,7 +108,7 @@ def test_the_same_bits_on_every_executor(executor):
 @pytest.mark.parametrize("executor", ["dask", "delayed"])
 def test_dask(executor):
     array = numbers((*NAV, *SIG), "uint16", seed=4)
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         for form in ("frames", "compiled stacks"):
             dataset = ctx.load("memory", data=array, num_partitions=3).pipe(FORMS[form](0.3))
             found = ctx.run_udf(dataset=dataset, udf=Frames())["frames"]
@@ -129,7 +130,7 @@ def test_what_auto_and_processes_take():
         threads = "threads, as all UDFs run on native kernels, and all transforms are compiled"
         assert threads in explained(ctx, "compiled", ff.SumUDF())
         assert "worker processes" in explained(ctx, "compiled", Frames())
-    with ff.Context.make_with("processes", cpus=2) as ctx:
+    with shared("processes", cpus=2) as ctx:
         assert "threads" in explained(ctx, None, ff.SumUDF())
         for form in FORMS:
             assert "2 worker processes" in explained(ctx, form, ff.SumUDF())
@@ -144,7 +145,7 @@ class ProcessId(ff.Transform):
 
 
 def test_native_kernels_over_python_run_in_worker_processes():
-    with ff.Context.make_with("processes", cpus=2) as ctx:
+    with shared("processes", cpus=2) as ctx:
         dataset = ctx.load("memory", data=np.zeros((6, 4, 4)), sig_dims=2).pipe(ProcessId())
         ids = np.unique(ctx.run_udf(dataset=dataset, udf=ff.PickUDF())["intensity"].data)
         assert os.getpid() not in ids
@@ -424,7 +425,7 @@ def test_workers_run_the_code_as_it_is_here(tmp_path, monkeypatch):
     import own_transforms
 
     data = np.arange(48).reshape((3, 4, 2, 2))
-    with ff.Context.make_with("processes", cpus=2) as ctx:
+    with shared("processes", cpus=2) as ctx:
         for factor in (3, 5):
             monkeypatch.setattr(own_transforms, "FACTOR", factor)
             dataset = ctx.load("memory", data=data, num_partitions=3).pipe(own_transforms.Mine())

@@ -10,6 +10,7 @@ import sys
 import numpy as np
 import pytest
 from known_oddities import POSITIONS_WITHOUT_DATA
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import FileAccessError
@@ -179,7 +180,7 @@ def anywhere(request):
 def _context(name):
     @pytest.fixture(scope="module", name=f"on_{name}")
     def make():
-        with ff.Context.make_with(name, cpus=2) as context:
+        with shared(name, cpus=2) as context:
             yield context
 
     return make

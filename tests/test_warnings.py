@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import ReadOnlyError
@@ -113,7 +114,7 @@ def test_odd_data_warn_when_they_are_opened(ctx, scan, folder, tmp_path, what, w
 
 
 def test_copies_and_workers_do_not_warn_again(scan):
-    with ff.Context.make_with("processes", cpus=1) as ctx:
+    with shared("processes", cpus=1) as ctx:
         with pytest.warns(DataSetWarning, match="not shown"):
             dataset = ctx.open(scan, nav_shape=(3, 5))
         again, found = told(lambda: pickle.loads(pickle.dumps(dataset)))

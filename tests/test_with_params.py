@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UDFError
@@ -162,7 +163,7 @@ def test_copies_on_the_way_to_workers(executor):
         def new_for_partition(cls, kwargs, partition, roi):
             return cls(**kwargs)
 
-    with ff.Context.make_with(executor, cpus=1) as ctx:
+    with shared(executor, cpus=1) as ctx:
         dataset = ctx.load("memory", data=DATA, sig_dims=2)
         found = ctx.run_udf(dataset, OwnCopies(threshold=3).with_params(threshold=9))["n"].data
     np.testing.assert_array_equal(found, (DATA > 9).sum(axis=(2, 3)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 from sparse_files import counts, write_raw_csr
 
 import framefold as ff
@@ -163,7 +164,7 @@ def test_corrected_data(ctx, data, writer):
 @pytest.mark.parametrize("executor", ["processes", "delayed"])
 def test_other_executors(data, executor):
     options = {"cpus": 2} if executor == "processes" else {}
-    with ff.Context.make_with(executor, **options) as ctx:
+    with shared(executor, **options) as ctx:
         dataset = ctx.load("memory", data=data, num_partitions=5)
         udfs = [WritesFrames(), ReadsTiles(), WritesTiles()]
         for udf, result in zip(udfs, ctx.run_udf(dataset, udfs), strict=True):

@@ -4,8 +4,8 @@ import sys
 
 import numpy as np
 import pytest
+from shared_contexts import shared
 
-import framefold as ff
 import framefold.udf.base
 from framefold.common.buffers import AuxBufferWrapper, BufferWrapper, InvalidMaskError
 from framefold.common.exceptions import ExecutorSpecException, UDFException, UDFRunCancelled
@@ -237,7 +237,7 @@ def test_constructors_that_change_parameters(data, executor):
         def get_results(self):
             return {"x": self.results.x * self.params.scale}
 
-    with ff.Context.make_with(executor) as ctx:
+    with shared(executor) as ctx:
         dataset = ctx.load("memory", data=data, sig_dims=2, num_partitions=2)
         # What it was made with is 4; all of its copies are made with that.
         assert (ctx.run_udf(dataset=dataset, udf=Doubles())["x"].data == 8 * 4).all()
