@@ -78,16 +78,15 @@ class PoolCrew:
         wait(self._futures)
 
 
-def of_processes(name):
+def of_processes():
     return Subject(
-        name,
-        lambda: ff.Context.make_with(name, cpus=2),
+        "processes",
+        lambda: ff.Context.make_with("processes", cpus=2),
         workers=lambda executor: executor.worker_ids,
         has_processes=True,
         with_timeout=lambda seconds: ProcessJobExecutor(2, timeout=seconds),
         explains="up to 2 worker processes",
-        # The other name is of the same class.
-        script="ff.Context.make_with('processes', cpus=2)" if name == "processes" else None,
+        script="ff.Context.make_with('processes', cpus=2)",
         script_workers="ctx.executor.worker_ids",
         says_how={
             "kill": "signal 9 (SIGKILL): it was killed, or memory ran out",
@@ -164,8 +163,8 @@ def of_threads(name, **options):
 SUBJECTS = {
     "inline": lambda _stack: of_threads("inline"),
     "threads": lambda _stack: of_threads("threads"),
-    "processes": lambda _stack: of_processes("processes"),
-    "pipelined": lambda _stack: of_processes("pipelined"),
+    # "pipelined" is another name for the same: tests/test_processes.py.
+    "processes": lambda _stack: of_processes(),
     "auto": lambda stack: of_auto("auto", False, stack),
     "auto, at once": lambda stack: of_auto("auto, at once", True, stack),
     "dask": lambda stack: of_dask("dask", stack),
@@ -185,7 +184,8 @@ def made(name, stack):
     """The subject of this name; skips the test if what it needs is missing."""
     try:
         subject = SUBJECTS[name](stack)
-        subject.make().close()
+        if subject.workers is None:  # a cluster is not started for that
+            subject.make().close()
     except (ExecutorSpecException, ImportError) as error:
         pytest.skip(str(error))
     return subject

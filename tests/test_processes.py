@@ -46,7 +46,15 @@ def test_names_of_the_reference():
     assert [worker["name"] for worker in spec] == ["cpu-0", "cpu-3"]
     assert PipelinedExecutor(spec).n_workers == 2
     assert PipelinedExecutor.make_local().n_workers == ProcessJobExecutor().n_workers
-    assert isinstance(ff.Context.make_with("pipelined", cpus=3).executor, ProcessJobExecutor)
+    # What goes through the contract as "processes".
+    made = [ff.Context.make_with(name, cpus=3).executor for name in ("processes", "pipelined")]
+    assert type(made[0]) is type(made[1]) is ProcessJobExecutor
+    options = [
+        {name: value for name, value in vars(executor).items() if not hasattr(value, "acquire")}
+        for executor in made
+    ]
+    assert options[0] == options[1]
+    assert made[1].n_workers == 3
     spec = PipelinedExecutor.make_spec(cpus=1, cudas=[2, 2], has_cupy=True)
     assert [worker["name"] for worker in spec] == ["cuda-2", "cuda-2-1", "cpu-0"]
     assert [worker["has_cupy"] for worker in spec] == [True, True, False]
