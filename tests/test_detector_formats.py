@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,6 +18,7 @@ from detector_files import (
 )
 from known_oddities import POSITIONS_WITHOUT_DATA, odd
 from real_files import manifest, real_data
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError
@@ -119,14 +118,13 @@ def test_a_file_cut_in_its_last_frame_is_shorter(ctx, written):
     assert np.array_equal(frames, data.reshape(-1, *data.shape[2:])[:19])
 
 
-def info(path, *options):
-    code = "from framefold.cli import main; main()"
-    command = [sys.executable, "-c", code, "info", "--json", *options, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    return json.loads(done.stdout)
+@pytest.fixture
+def info(command):
+    """What the command says of a file."""
+    return lambda path, *options: json.loads(command("info", "--json", *options, path))
 
 
-def test_the_command_says_what_files_are(tmp_path):
+def test_the_command_says_what_files_are(info, tmp_path):
     data = pixels("uint16", (20, 20))
     write_blo(tmp_path / "scan.blo", data)
     facts = info(tmp_path / "scan.blo")
@@ -267,14 +265,14 @@ def test_halves_of_celeritas_are_one_frame(ctx, celeritas):
 
 def test_halves_of_celeritas_in_worker_processes(celeritas):
     paths, frames, _ = celeritas
-    with ff.Context.make_with("processes", cpus=2) as ctx:
+    with shared("processes", cpus=2) as ctx:
         dataset = ctx.load("seq", paths[1], num_partitions=4, enable_corrections=False)
         assert np.array_equal(picked(ctx, dataset), frames)
 
 
 def test_corrections_travel_to_worker_processes(seq):
     path, _, corrected = seq
-    with ff.Context.make_with("processes", cpus=2) as ctx:
+    with shared("processes", cpus=2) as ctx:
         frames = picked(ctx, ctx.load("seq", path, num_partitions=4))
     np.testing.assert_allclose(frames, corrected, rtol=1e-5)
 
@@ -294,7 +292,7 @@ REAL = [
     ("entry", "reading"), REAL, ids=[f"{e['file']}-{r['reader']}" for e, r in REAL]
 )
 @odd("these are halves of frames")
-def test_real_files(entry, reading):
+def test_real_files(info, entry, reading):
     ctx = ff.Context.make_with("inline")
     path = real_data() / entry["file"]
     dataset = ctx.open(path)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import resource
-import subprocess
-import sys
 
 import mrcfile
 import numpy as np
@@ -229,12 +227,9 @@ def test_thousands_of_files_need_no_raised_limits(ctx, tmp_path, backend, extens
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_the_command_takes_folders_and_patterns(folder):
+def test_the_command_takes_folders_and_patterns(command, folder):
     kind, path, extension, _ = folder
     for what in (path, f"{path}/img*.{extension}"):
-        code = "from framefold.cli import main; main()"
-        command = [sys.executable, "-c", code, "info", "--json", str(what)]
-        done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-        facts = json.loads(done.stdout)
+        facts = json.loads(command("info", "--json", what))
         assert (facts["format"], facts["n_frames"], len(facts["paths"])) == (kind, 12, 12)
         assert "12 files" in facts["reason"]
