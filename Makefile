@@ -295,5 +295,5 @@ test-long: test-wheel
 	@echo 'make test-long SEED=$(SEED) SECONDS=$(SECONDS)'
 	cargo test --quiet $(LOCKED) --profile fuzz -p framefold-fuzz -- --nocapture changed
 	$(TEST_PYTHON) -m pytest -s --hypothesis-seed=$(SEED) $$(grep -rlE --include='test_*.py' \
-		'FRAMEFOLD_SEED|@given' tests)
+		'FRAMEFOLD_SEED|long_runs|@given' tests)
 	@echo 'all long checks passed with SEED=$(SEED)'

@@ -6,11 +6,13 @@ import hashlib
 import io
 import json
 import zipfile
+from itertools import product
 
 import numpy as np
 import pytest
 from detector_files import SPE_TYPES, write_spe
 from known_oddities import FRAMES_LEFT_OVER, POSITIONS_WITHOUT_DATA, odd
+from long_runs import share
 from real_files import manifest, real_data, real_file
 
 import framefold as ff
@@ -104,13 +106,12 @@ def test_damaged_archives(ctx, tmp_path, save):
         path.write_bytes(whole[:length])
         with pytest.raises(FramefoldError):
             ctx.open(path)
-    for at in range(len(whole)):
-        for value in (0, 0x7F, 0xFF):
-            damaged = bytearray(whole)
-            damaged[at] = value
-            path.write_bytes(damaged)
-            error = problem(lambda: frames_of(ctx, ctx.open(path)))
-            assert "bug in framefold" not in error
+    for at, value in share(product(range(len(whole)), (0, 0x7F, 0xFF))):
+        damaged = bytearray(whole)
+        damaged[at] = value
+        path.write_bytes(damaged)
+        error = problem(lambda: frames_of(ctx, ctx.open(path)))
+        assert "bug in framefold" not in error
 
 
 def test_bombs_are_refused(ctx, tmp_path):

@@ -9,6 +9,8 @@ import time
 
 import numpy as np
 import pytest
+from long_runs import IS_LONG
+from shared_contexts import shared
 
 import framefold as ff
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -57,9 +59,7 @@ class Weighted(UDF):
 
 
 def context(executor):
-    if executor == "dask":
-        pytest.importorskip("distributed")
-    return ff.Context.make_with(executor, **({} if executor == "delayed" else {"cpus": 2}))
+    return shared(executor, **({} if executor == "delayed" else {"cpus": 2}))
 
 
 def load(ctx, n_partitions=60):
@@ -140,7 +140,7 @@ def test_two_runs_over_the_frames_before_and_after_give_the_same(executor):
 def test_changes_from_another_thread(executor):
     """While the thread that merges waits for partitions: it may wait for the change, too."""
     with context(executor) as ctx:
-        dataset, udf = load(ctx, 300), Weighted()
+        dataset, udf = load(ctx, 300 if IS_LONG else 100), Weighted()
         partitions = ctx._plan(dataset, [udf], None)[0].partitions()
         steps = ctx.run_udf_iter(dataset=dataset, udf=udf)
         results = next(steps)
@@ -229,7 +229,7 @@ def test_a_partition_that_is_repeated_keeps_its_values(tmp_path):
                 time.sleep(0.5)
                 os._exit(3)
 
-    with context("processes") as ctx:
+    with ff.Context.make_with("processes", cpus=2) as ctx:
         dataset, udf = load(ctx), Dies()
         with ctx.run_udf_iter(dataset=dataset, udf=udf) as steps:
             next(steps)

@@ -28,7 +28,7 @@ from framefold.exceptions import InvalidArgumentError, UDFRunCancelled, WorkerEr
 if sys.platform != "linux":
     pytest.skip("looks at /proc, and uses signals", allow_module_level=True)
 
-SECONDS = float(os.environ.get("FRAMEFOLD_STRESS_SECONDS", "2"))
+SECONDS = float(os.environ.get("FRAMEFOLD_STRESS_SECONDS", "1"))
 SEED = int(os.environ.get("FRAMEFOLD_SEED", "20"))
 #: How long one run may take on a machine that does much else, and all of them to end.
 PATIENCE = 120
