@@ -90,13 +90,18 @@ def interrupted(work, seconds):
     return value
 
 
-@pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9])
-def test_ctrl_c_while_a_cluster_is_made(interrupts, part):
-    before, threads, folders = children(), set(threading.enumerate()), scratch()
+@pytest.fixture(scope="module")
+def seconds_to_make():
+    """How long a cluster takes to be made and closed."""
     begun = time.monotonic()
     ff.Context.make_with("dask", cpus=1).close()
-    whole = time.monotonic() - begun
-    ctx = interrupted(lambda: ff.Context.make_with("dask", cpus=1), part * whole)
+    return time.monotonic() - begun
+
+
+@pytest.mark.parametrize("part", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9])
+def test_ctrl_c_while_a_cluster_is_made(interrupts, seconds_to_make, part):
+    before, threads, folders = children(), set(threading.enumerate()), scratch()
+    ctx = interrupted(lambda: ff.Context.make_with("dask", cpus=1), part * seconds_to_make)
     if ctx is not None:
         ctx.close()
     assert eventually(lambda: children() <= before)

@@ -96,17 +96,20 @@ if __name__ == "__main__":
     data = np.arange(6 * 7 * 10 * 12, dtype=np.uint16).reshape(6, 7, 10, 12)
     chunked = da.from_array(data, chunks=(2, 3, 5, 12))
     inline, ctx = ff.Context.make_with("inline"), ff.Context.make_with("delayed")
+    lazy, expected = [], []
     for dataset in (
         ctx.load("memory", data=data, sig_dims=2),
         ctx.load("dask", chunked, sig_dims=2, min_size=0),
     ):
         results = ctx.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()])
-        expected = inline.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()])
-        lazy = [[each.delayed_data for each in of.values()] for of in results]
-        (values,) = dask.compute(lazy, scheduler="processes", num_workers=2)
-        for found, of in zip(values, expected):
-            for array, wanted in zip(found, of.values()):
-                assert array.tobytes() == wanted.data.tobytes()
+        lazy += [each.delayed_data for of in results for each in of.values()]
+        for of in inline.run_udf(dataset=dataset, udf=[Mine(), ff.SumUDF()]):
+            expected += of.values()
+    # Both at once, as Dask starts two processes each time.
+    values = dask.compute(*lazy, scheduler="processes", num_workers=2)
+    assert len(values) == 6
+    for array, wanted in zip(values, expected, strict=True):
+        assert array.tobytes() == wanted.data.tobytes()
     print("the same")
 """
 

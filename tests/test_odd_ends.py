@@ -39,6 +39,13 @@ def ctx():
         yield context
 
 
+@pytest.fixture
+def warm():
+    """A context whose workers may have done other things before."""
+    with shared("processes", cpus=2) as context:
+        yield context
+
+
 class Constant(UDF):
     def __init__(self, value=0.0):
         super().__init__(value=value)
@@ -57,10 +64,10 @@ class OtherConstant(Constant):
     pass
 
 
-def test_workers_hear_of_all_changes(ctx):
+def test_workers_hear_of_all_changes(warm):
     """The one that is busy meanwhile, too."""
-    zeros = frames(ctx, 40, 40)
-    with ctx.run_udf_iter(zeros, [Constant(), OtherConstant()]) as steps:
+    zeros = frames(warm, 40, 40)
+    with warm.run_udf_iter(zeros, [Constant(), OtherConstant()]) as steps:
         next(steps)
         steps.update_parameters_experimental([{"value": 1.0}, {}])
         next(steps)
@@ -75,20 +82,20 @@ def test_workers_hear_of_all_changes(ctx):
     assert (first[second == 2.0] == 1.0).all()
 
 
-def test_the_end_of_a_run_leaves_others_alone(ctx, tmp_path):
+def test_the_end_of_a_run_leaves_others_alone(warm, tmp_path):
     def long(_frame):
         (tmp_path / f"{os.getpid()}").touch()
         time.sleep(3)
 
-    ctx.run_udf(frames(ctx), PerFrame(abs))
-    other = threading.Thread(target=ctx.run_udf, args=(frames(ctx, 1, 1), PerFrame(long)))
-    short = frames(ctx, 8, 8)
-    with ctx.run_udf_iter(short, PerFrame(lambda _: time.sleep(0.1))) as steps:
+    warm.run_udf(frames(warm), PerFrame(abs))
+    other = threading.Thread(target=warm.run_udf, args=(frames(warm, 1, 1), PerFrame(long)))
+    short = frames(warm, 8, 8)
+    with warm.run_udf_iter(short, PerFrame(lambda _: time.sleep(0.1))) as steps:
         next(steps)
         other.start()
         assert eventually(lambda: any(tmp_path.iterdir()))
     while other.is_alive():
-        ctx.run_udf(short, PerFrame(abs))
+        warm.run_udf(short, PerFrame(abs))
         time.sleep(0.1)
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -152,7 +159,7 @@ class Other(Exception):
     [(Falsy, Falsy), (lambda: Frozen("it"), UDFError), (Mute, UDFError), (Other, UDFError)],
 )
 @pytest.mark.parametrize("planning", [True, False])
-def test_odd_exceptions(ctx, make, expected, planning):
+def test_odd_exceptions(warm, make, expected, planning):
     class Raising(Constant):
         def get_result_buffers(self):
             if planning and os.getpid() != main:
@@ -164,8 +171,8 @@ def test_odd_exceptions(ctx, make, expected, planning):
 
     main = os.getpid()
     with pytest.raises(expected):
-        ctx.run_udf(frames(ctx), Raising())
-    assert ctx.run_udf(frames(ctx), PerFrame(abs))["pid"].data.all()
+        warm.run_udf(frames(warm), Raising())
+    assert warm.run_udf(frames(warm), PerFrame(abs))["pid"].data.all()
 
 
 @pytest.mark.parametrize("name", ["timeout", "startup_timeout"])
