@@ -136,6 +136,7 @@ class Failures:
             text = str(caught.value.__cause__)
             assert "In a worker process" in text
             assert "in raise_mine" in text
+            assert f'File "{__file__}"' in text
 
     def test_exceptions_that_cannot_be_pickled(self, ctx, subject):
         def raise_awkward(_frame):

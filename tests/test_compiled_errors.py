@@ -344,7 +344,7 @@ class N(ff.UDF):
         for value in frame.flat:
             if value > self.params.threshold:
                 self.results.n[0] += {step}
-ctx = ff.Context.make_with("inline")
+ctx = ff.Context.make_with({executor!r})
 data = np.arange(4 * 5 * 6).reshape(4, 5, 6).astype("u2")
 ds = ctx.load("memory", data=data)
 with warnings.catch_warnings(record=True) as said:
@@ -357,9 +357,9 @@ print("NUMBA", "numba" in sys.modules)
 """
 
 
-def run_script(tmp_path, blocked=False, step=1):
+def run_script(tmp_path, blocked=False, step=1, executor="inline"):
     path = tmp_path / "script.py"
-    path.write_text(SCRIPT.format(blocked=blocked, step=step))
+    path.write_text(SCRIPT.format(blocked=blocked, step=step, executor=executor))
     package = os.path.dirname(os.path.dirname(ff.__file__))
     env = {**os.environ, "FRAMEFOLD_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": package}
     done = subprocess.run(
@@ -387,6 +387,11 @@ def test_a_second_process_loads_what_the_first_compiled(tmp_path):
     assert "NUMBA True" in run_script(tmp_path)
     folder.chmod(0o777)  # anybody could have written there
     assert "NUMBA True" in run_script(tmp_path)
+
+
+def test_worker_processes_load_what_the_main_process_compiled(tmp_path):
+    run_script(tmp_path, executor="processes")
+    assert len(list((tmp_path / "cache" / "compiled").iterdir())) == 1
 
 
 def test_what_allocates_is_loaded_by_another_process(tmp_path):

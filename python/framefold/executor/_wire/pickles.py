@@ -14,6 +14,7 @@ import pickle
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from types import CodeType
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,8 @@ def pickler_by_value() -> Any:
 
     class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         def reducer_override(self, value: Any) -> Any:
+            if isinstance(value, CodeType):
+                return _reduced_code(value)
             for cls, reduce in reduced_by.items():
                 if isinstance(value, cls):
                     return reduce(value)
@@ -74,6 +77,33 @@ def pickler_by_value() -> Any:
 
 #: How objects of some classes travel to other processes: modules above this one add theirs.
 reduced_by: dict[type, Callable[[Any], tuple[Any, ...]]] = {}
+
+
+def _reduced_code(code: CodeType) -> tuple[Any, ...]:
+    """Code with the name of its file, which cloudpickle leaves out.
+
+    Tracebacks show it, and machine code that one process has kept is found by it in others.
+    """
+    return CodeType, (
+        code.co_argcount,
+        code.co_posonlyargcount,
+        code.co_kwonlyargcount,
+        code.co_nlocals,
+        code.co_stacksize,
+        code.co_flags,
+        code.co_code,
+        code.co_consts,
+        code.co_names,
+        code.co_varnames,
+        code.co_filename,
+        code.co_name,
+        code.co_qualname,
+        code.co_firstlineno,
+        code.co_linetable,
+        code.co_exceptiontable,
+        code.co_freevars,
+        code.co_cellvars,
+    )
 
 
 def _in_its_byte_order(value: Any) -> Any:
