@@ -12,6 +12,7 @@ from typing import Any
 import fake_cupy
 import numpy as np
 import pytest
+import uncompiled  # noqa: F401 - before anything imports what it keeps from being compiled
 from command_line import command as command
 from own_environment import own_environment
 from shared_contexts import close_shared

@@ -15,7 +15,17 @@ HERE = Path(__file__).resolve().parent
 MODULES = ["test_udf_basic.py", "test_udf_advanced.py", "test_udf_first_draft.py"]
 #: Those whose tests choose the executor themselves.
 ONCE = ["test_dask_integration.py"] if find_spec("dask") else []
-INSTALL = "import framefold\n\nframefold.install_as_libertem()\n\n"
+#: Before that, what keeps PyData's sparse arrays from being compiled, as in tests/conftest.py.
+INSTALL = f"""
+import sys
+
+sys.path.append({str(HERE.parent)!r})
+import uncompiled
+import framefold
+
+framefold.install_as_libertem()
+
+"""
 IMPORT = re.compile(r"^(\s*)(from|import) framefold\b", re.MULTILINE)
 
 
