@@ -67,6 +67,9 @@ pub trait Host {
     /// # Errors
     /// What ends the run.
     fn merge(&mut self, partial: PartialResult, in_progress: usize) -> Result<bool>;
+
+    /// Whether it pauses after each partition, so that what its caller changes then should hold soon.
+    fn pauses(&self) -> bool;
 }
 
 /// Prepares the thread of a worker for user code, and undoes that afterwards.
@@ -340,6 +343,10 @@ impl Host for Step<'_> {
         }
         self.merging.poll(self.observer)?;
         Ok(true)
+    }
+
+    fn pauses(&self) -> bool {
+        self.pause
     }
 }
 

@@ -35,6 +35,6 @@ pub use results::{
     LastingResults, MergedRows, MergedState, ResultBuffer, Results, RunResults, UdfResults,
     expand_nav,
 };
-pub use schedule::{ATTEMPTS, Next, Schedule, WAITING_BYTES};
+pub use schedule::{ATTEMPTS, Next, Schedule, WAITING, WAITING_BYTES};
 pub use system::heed_system_memory;
 pub use worker::{PartialResult, Worker};

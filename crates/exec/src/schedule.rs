@@ -8,6 +8,8 @@
 //! - No partition is handed out further than a *window* ahead of the merge: as many as workers
 //!   hold, and as many again that wait, as far as they fit into [`WAITING_BYTES`], but at least one.
 //!   So the next one to be merged is always finished or under way, and memory is bounded.
+//! - A host may let [`WAITING`] small results wait, however few workers it has. It wakes these when there
+//!   is room for half of them: where partitions are short, waking takes longer than they do.
 //! - A host may bring a partition in pieces, from its beginning to its end. They are merged in that
 //!   order, and the worker that gets the partition next goes on where they end. Bits depend on where
 //!   partitions are cut, so this is for results whose bits do not.
@@ -19,6 +21,10 @@ use std::ops::Range;
 
 /// Results that wait for their turn take no more memory than this, if they are more than one.
 pub const WAITING_BYTES: usize = 256 << 20;
+/// So many may wait where a host lets them, however few workers it has, if they are small.
+pub const WAITING: usize = 32;
+/// These take no more memory than this together: more of it does not stay in the cache until the merge.
+const SMALL_BYTES: usize = 4 << 20;
 /// How often a partition is handed out whose workers die of it.
 pub const ATTEMPTS: usize = 3;
 
@@ -43,6 +49,8 @@ pub struct Schedule<R, E> {
     workers: usize,
     /// How many partitions each worker holds, the one that it is busy with included.
     at_hand: usize,
+    /// How many small results may wait in any case.
+    waiting: usize,
     /// The first one that was never handed out.
     next: usize,
     /// The first one that was not given to the host to be merged.
@@ -66,7 +74,7 @@ pub struct Schedule<R, E> {
     /// Whether a worker died: then it has to be known what each of them is busy with.
     careful: bool,
     closed: bool,
-    /// Whether the window kept a partition back.
+    /// Whether the window kept a partition back, since workers were last woken.
     waits: bool,
     largest: Option<usize>,
     seconds: Option<f64>,
@@ -89,6 +97,7 @@ impl<R, E> Schedule<R, E> {
         Schedule {
             workers: workers.max(1),
             at_hand: 1,
+            waiting: 1,
             next: partitions.start,
             collected: partitions.start,
             merged: partitions.start,
@@ -122,8 +131,8 @@ impl<R, E> Schedule<R, E> {
         if self.next >= self.limit {
             return None;
         }
-        self.waits = self.next >= self.merged.saturating_add(self.window());
-        if self.waits {
+        if self.room() == 0 {
+            self.waits = true;
             return None;
         }
         self.next += 1;
@@ -159,6 +168,20 @@ impl<R, E> Schedule<R, E> {
             return Next::Failed(error);
         }
         if self.collected < self.n_partitions { Next::Wait } else { Next::Complete }
+    }
+
+    /// Whether the window has room for another partition.
+    pub fn has_room(&self) -> bool {
+        self.room() > 0
+    }
+
+    /// Whether there is something to merge, or the run has come to an end.
+    pub fn is_news(&self) -> bool {
+        let index = self.collected;
+        let piece = || self.pieces.get(&index).is_some_and(|pieces| !pieces.waiting.is_empty());
+        let result = || self.finished.contains_key(&index) || self.failed.contains_key(&index);
+        let ended = self.closed || self.failure.is_some() || index >= self.n_partitions;
+        ended || result() || piece()
     }
 
     /// Whether no worker is needed any more: everything is finished, or the run has ended.
@@ -225,6 +248,12 @@ impl<R, E> Schedule<R, E> {
     /// So many workers take part now, of which each holds so many partitions.
     pub fn set_workers(&mut self, workers: usize, at_hand: usize) {
         (self.workers, self.at_hand) = (workers.max(1), at_hand.max(1));
+    }
+
+    /// So many small results may wait in any case: few where partitions should not be handed out long
+    /// before they are merged.
+    pub fn set_waiting(&mut self, n: usize) {
+        self.waiting = n.max(1);
     }
 
     /// The result of a partition, or of what was left of it after its pieces, its size, and how long
@@ -330,11 +359,16 @@ impl<R, E> Schedule<R, E> {
         self.again.append(&mut self.held);
     }
 
-    /// All partitions before `count` are merged. Returns whether workers wait for that.
+    /// All partitions before `count` are merged. Returns whether workers wait for that, and are to be
+    /// woken: there is room for some partitions.
     pub fn merged(&mut self, count: usize) -> bool {
         self.merged = count;
         self.collected = self.collected.max(count);
-        std::mem::take(&mut self.waits)
+        let left = self.limit.saturating_sub(self.next);
+        let enough = self.waiting.min(self.may_wait()) / 2;
+        let wake = self.waits && self.room() >= enough.min(left);
+        self.waits &= !wake;
+        wake
     }
 
     /// It has to be known what each worker is busy with, as if one had died.
@@ -367,7 +401,22 @@ impl<R, E> Schedule<R, E> {
 
     /// How many partitions may be handed out and not merged.
     fn window(&self) -> usize {
-        let in_hand = self.workers.saturating_mul(self.at_hand);
-        in_hand.saturating_add((WAITING_BYTES / self.largest()).clamp(1, in_hand))
+        self.in_hand().saturating_add(self.may_wait())
+    }
+
+    /// How many of them workers hold, or have held just now.
+    fn in_hand(&self) -> usize {
+        self.workers.saturating_mul(self.at_hand)
+    }
+
+    /// How many of them may be finished.
+    fn may_wait(&self) -> usize {
+        let small = (SMALL_BYTES / self.largest()).min(self.waiting);
+        (WAITING_BYTES / self.largest()).clamp(1, self.in_hand()).max(small)
+    }
+
+    /// How many more may be handed out now.
+    fn room(&self) -> usize {
+        self.merged.saturating_add(self.window()).saturating_sub(self.next)
     }
 }

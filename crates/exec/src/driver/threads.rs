@@ -3,14 +3,17 @@
 use super::pace::Pace;
 use super::{Crew, Host, POLL, WorkerScope};
 use crate::plan::Piece;
-use crate::schedule::{Next, Schedule};
+use crate::schedule::{Next, Schedule, WAITING};
 use crate::{PartialResult, Plan, Worker};
 use framefold_core::{Error, ErrorKind, Result, guarded, interrupt};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Results of short partitions gather for so long: waking the merging thread takes longer than each.
+const TOGETHER: Duration = Duration::from_micros(300);
 
 /// Threads that are started with the first partition, and end with the run.
 pub(super) struct ThreadCrew {
@@ -81,20 +84,28 @@ impl Crew for ThreadCrew {
     }
 
     fn work(&mut self, host: &mut dyn Host) -> Result<()> {
+        self.shared.lock().set_pauses(host.pauses());
         if self.handles.is_empty() {
             self.start()?;
         }
+        let mut merged = None;
         loop {
             let mut state = self.shared.lock();
+            if let Some(count) = merged.take()
+                && state.schedule.merged(count)
+            {
+                self.shared.work_ready.notify_all();
+            }
             match state.schedule.next_step() {
                 Next::Merge(index, partial) => {
                     let in_progress = state.schedule.n_in_progress();
                     drop(state);
                     let go_on = host.merge(partial, in_progress)?;
-                    self.shared.merged(index + 1);
                     if !go_on {
+                        self.shared.merged(index + 1);
                         return Ok(());
                     }
+                    merged = Some(index + 1);
                 }
                 Next::MergePiece(_, partial) => {
                     let in_progress = state.schedule.n_in_progress();
@@ -104,8 +115,11 @@ impl Crew for ThreadCrew {
                     }
                 }
                 Next::Wait => {
+                    state.merger_waits = true;
                     let waited = self.shared.result_ready.wait_timeout(state, POLL);
-                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+                    state.merger_waits = false;
+                    drop(state);
                     host.poll()?;
                 }
                 Next::Failed(error) => return Err(error),
@@ -132,7 +146,7 @@ struct Shared {
     state: Mutex<State>,
     /// This partition and those after it need not be processed any more.
     limit: Arc<AtomicUsize>,
-    /// Wakes the merging thread: a partition finished or failed, or a worker thread ended.
+    /// Wakes the merging thread: there is something to merge, or the run came to an end.
     result_ready: Condvar,
     /// Wakes the workers: the window moved, or the run ended.
     work_ready: Condvar,
@@ -144,16 +158,50 @@ struct State {
     /// How many partitions are being processed.
     running: usize,
     pace: Pace,
+    /// Whether the merging thread waits for news.
+    merger_waits: bool,
+    /// When it was last woken.
+    woken: Instant,
+    /// Results may gather for so long before it is woken again.
+    together: Duration,
+}
+
+impl State {
+    /// If the caller looks at each result, it gets it at once, and few partitions are processed ahead.
+    fn set_pauses(&mut self, pauses: bool) {
+        self.schedule.set_waiting(if pauses { 1 } else { WAITING });
+        self.together = if pauses { Duration::ZERO } else { TOGETHER };
+    }
+
+    /// Whether to wake the merging thread, now that a partition is finished: not for each of those
+    /// that are shorter than that takes, while others are to come.
+    fn wakes_merger(&mut self, now: Instant) -> bool {
+        let more = !self.schedule.is_over() && self.schedule.has_room();
+        let early = more && now.saturating_duration_since(self.woken) < self.together;
+        let wakes = self.merger_waits && !early && self.schedule.is_news();
+        if wakes {
+            (self.merger_waits, self.woken) = (false, now);
+        }
+        wakes
+    }
 }
 
 impl Shared {
     fn new(plan: Arc<Plan>, first: usize, threads: usize) -> Self {
         let n = plan.n_partitions();
         let pace = if plan.contends() { Pace::measured(threads) } else { Pace::steady(threads) };
-        let schedule = Schedule::new(first..n, threads);
+        let state = State {
+            schedule: Schedule::new(first..n, threads),
+            n_threads: 0,
+            running: 0,
+            pace,
+            merger_waits: false,
+            woken: Instant::now(),
+            together: Duration::ZERO,
+        };
         Shared {
             plan,
-            state: Mutex::new(State { schedule, n_threads: 0, running: 0, pace }),
+            state: Mutex::new(state),
             limit: Arc::new(AtomicUsize::new(n)),
             result_ready: Condvar::new(),
             work_ready: Condvar::new(),
@@ -251,9 +299,12 @@ impl Shared {
             state.schedule.put_back(index);
             unused
         };
+        let wakes = state.wakes_merger(now);
         drop(state);
         drop(unused);
-        self.result_ready.notify_one();
+        if wakes {
+            self.result_ready.notify_one();
+        }
     }
 
     /// Earlier partitions go on, later ones stop.

@@ -5,7 +5,8 @@ use framefold_core::{
     NativeArray, Partial, Partition, Requirements, Result, RunMeta, SourceInfo, Tile, Udf,
 };
 use framefold_exec::{
-    Cancel, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent, Worker, run,
+    Cancel, Driver, Event, Executor, Observer, Plan, PlanOptions, Results, RunOptions, Silent,
+    WAITING, Worker, run,
 };
 use framefold_kernels::Sum;
 use framefold_testkit::{MemoryOptions, MemorySource};
@@ -21,6 +22,8 @@ enum Trouble {
     Panic,
     PanicInMerge,
     FailInMerge,
+    /// Merges slower than it processes.
+    SlowMerge,
     /// Has the partition processed once more, so many times in a run.
     Repeat(usize),
     None,
@@ -150,6 +153,7 @@ impl Merger for TroubledMerger {
             Trouble::FailInMerge if partition.index == 3 => {
                 return Err(Error::user_code("failed in merge"));
             }
+            Trouble::SlowMerge => std::thread::sleep(Duration::from_millis(1)),
             _ => {}
         }
         self.seen += partial.take_native("frames")?.as_slice::<u64>()?[0];
@@ -168,7 +172,11 @@ fn dataset(n_frames: usize) -> Dataset {
 }
 
 fn plan(udf: Troubled) -> Arc<Plan> {
-    let options = PlanOptions { num_partitions: Some(40), ..PlanOptions::default() };
+    plan_of(udf, 40)
+}
+
+fn plan_of(udf: Troubled, num_partitions: usize) -> Arc<Plan> {
+    let options = PlanOptions { num_partitions: Some(num_partitions), ..PlanOptions::default() };
     let udfs: Vec<Arc<dyn Udf>> = vec![Arc::new(Sum::default()), Arc::new(udf)];
     Arc::new(Plan::try_new(&dataset(200), udfs, None, &options).unwrap())
 }
@@ -240,15 +248,24 @@ fn results_of_a_merge_that_failed_are_refused() {
 #[test]
 fn workers_stay_within_the_window() {
     for threads in [1, 3, 8] {
-        let udf = Troubled::new(Trouble::None, &[]);
-        let most = udf.most_unmerged.clone();
-        let plan = plan(udf);
-        let executor = Executor::Threads(NonZeroUsize::new(threads));
-        let options = RunOptions { executor, cancel: Cancel::new(), observer: &mut Silent };
-        let results = run(&plan, options).unwrap().snapshot().unwrap();
-        let frames = results.udfs[1].buffers[0].array.len_bytes();
-        assert_eq!(frames, 8);
-        assert!(most.load(Ordering::SeqCst) <= 5 * threads, "{most:?} for {threads} threads");
+        for steps in [false, true] {
+            let udf = Troubled::new(Trouble::SlowMerge, &[]);
+            let most = udf.most_unmerged.clone();
+            let executor = Executor::Threads(NonZeroUsize::new(threads));
+            let plan = plan_of(udf, 100);
+            let mut driver = Driver::try_new(&plan, executor, Cancel::new(), None, None).unwrap();
+            if steps {
+                while driver.step(&mut Silent).unwrap() {}
+            } else {
+                driver.run(&mut Silent).unwrap();
+            }
+            assert_eq!(driver.results().n_merged(), 100);
+            let most = most.load(Ordering::SeqCst);
+            // Where the caller looks at each step, what it changes then holds soon.
+            let waiting = if steps { threads } else { WAITING.max(threads) };
+            assert!(most <= threads + waiting, "{most} for {threads} threads");
+            assert!(steps || most > 2 * threads, "{most} for {threads} threads");
+        }
     }
 }
 

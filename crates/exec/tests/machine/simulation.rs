@@ -1,6 +1,6 @@
 //! Runs of [`Schedule`] with random events, and no threads.
 
-use framefold_exec::{Next, Schedule};
+use framefold_exec::{Next, Schedule, WAITING};
 use framefold_testkit::Random;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -35,7 +35,18 @@ struct Host {
     fatal: Option<usize>,
     held: Vec<usize>,
     n_failing: usize,
-    most_ahead: usize,
+    /// How many partitions workers hold at most, how many results may wait, and the largest so far.
+    in_hand: usize,
+    waiting: usize,
+    largest: usize,
+    /// The size of large results, as a power of two.
+    most_bytes: usize,
+    /// The bytes of pieces of partitions that are not finished.
+    sizes: BTreeMap<usize, usize>,
+    /// The first partition that no worker ever had.
+    next: usize,
+    /// Whether all workers asked for a partition, got none, and sleep until they are woken.
+    asleep: bool,
 }
 
 /// How a run ended.
@@ -48,10 +59,13 @@ enum End {
 impl Host {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
-        let n_partitions = random.below(40);
+        let n_partitions = random.below(80);
         let workers = 1 + random.below(6);
+        let mut schedule = Schedule::new(0..n_partitions, workers);
+        let waiting = 1 + random.below(2) * (WAITING - 1);
+        schedule.set_waiting(waiting);
         Host {
-            schedule: Schedule::new(0..n_partitions, workers),
+            schedule,
             n_partitions,
             taken: Vec::new(),
             merged: 0,
@@ -64,7 +78,13 @@ impl Host {
             held: Vec::new(),
             // Most runs have nothing that goes wrong.
             n_failing: random.below(12).saturating_sub(8),
-            most_ahead: workers * 2,
+            in_hand: workers,
+            waiting,
+            largest: 1,
+            most_bytes: random.below(30),
+            sizes: BTreeMap::new(),
+            next: 0,
+            asleep: false,
             random,
         }
     }
@@ -83,10 +103,18 @@ impl Host {
 
     fn take(&mut self) {
         let n = 1 + self.random.below(2);
-        for index in self.schedule.take_some(n) {
+        let taken = self.schedule.take_some(n);
+        self.asleep = self.taken.is_empty() && taken.is_empty();
+        for index in taken {
             assert!(index < self.n_partitions);
             assert!(!self.taken.contains(&index), "partition {index} is with two workers");
-            assert!(index < self.merged + self.most_ahead, "{index} is beyond the window");
+            // As many as workers hold, and as many again if they fit, or as the host lets wait.
+            let small = ((4 << 20) / self.largest).min(self.waiting);
+            let fit = ((256 << 20) / self.largest).clamp(1, self.in_hand).max(small);
+            let is_new = index >= self.next;
+            let ahead = self.merged + self.in_hand + fit;
+            assert!(!is_new || index < ahead, "{index} is beyond the window, {ahead}");
+            self.next = self.next.max(index + 1);
             let first = self.failures.first_key_value().map_or(usize::MAX, |(&first, _)| first);
             assert!(index <= first, "partition {index} comes after one that failed");
             self.taken.push(index);
@@ -98,6 +126,7 @@ impl Host {
         if self.taken.is_empty() {
             return;
         }
+        self.asleep = false;
         let at = self.random.below(self.taken.len());
         let index = self.taken.swap_remove(at);
         match self.random.below(10) {
@@ -110,10 +139,14 @@ impl Host {
             }
             2..5 => self.finish_piece(index),
             _ => {
-                let (bytes, seconds) = (self.random.below(1 << 30), self.random.unit());
+                // From small ones to some that are too large for another one beside them.
+                let bytes = 1 << self.random.below(1 + self.most_bytes);
+                let seconds = self.random.unit();
                 let of_use = self.schedule.is_open(index);
                 let from = self.schedule.done_of(index).unwrap_or(0);
                 let rest = (index, from..n_frames(index));
+                let of_pieces = self.sizes.get(&index).filter(|_| of_use).copied();
+                self.largest = self.largest.max(bytes + of_pieces.unwrap_or(0));
                 let back = self.schedule.finished(index, rest.clone(), bytes, seconds);
                 assert_eq!(back.is_none(), of_use);
                 let again = self.schedule.finished(index, rest.clone(), 1, 1.0);
@@ -130,10 +163,16 @@ impl Host {
         assert!(left > 0, "all of partition {index} was done in pieces");
         if left > 1 {
             let end = from + 1 + self.random.below(left - 1);
-            let (of_use, bytes) = (self.schedule.is_open(index), self.random.below(1 << 28));
+            let of_use = self.schedule.is_open(index);
+            let bytes = 1 << self.random.below(1 + self.most_bytes);
             let back = self.schedule.finished_piece(index, end, (index, from..end), bytes);
             assert_eq!(back.is_none(), of_use);
             self.pieces.0 += usize::from(of_use);
+            if of_use {
+                let size = self.sizes.entry(index).or_default();
+                *size += bytes;
+                self.largest = self.largest.max(*size);
+            }
         }
         match self.random.below(4) {
             0 => self.schedule.put_back(index),
@@ -149,6 +188,7 @@ impl Host {
         if self.taken.is_empty() || self.n_failing == 0 {
             return;
         }
+        self.asleep = false;
         let at = self.random.below(self.taken.len());
         let index = self.taken.swap_remove(at);
         match self.random.below(4) {
@@ -187,8 +227,8 @@ impl Host {
         self.held.clear();
         let (workers, at_hand) = (1 + self.random.below(6), 1 + self.random.below(3));
         self.schedule.set_workers(workers, at_hand);
-        // What is out already stays out when workers leave.
-        self.most_ahead = self.most_ahead.max(workers * at_hand * 2);
+        self.in_hand = workers * at_hand;
+        self.asleep = false;
     }
 
     fn merge(&mut self) -> Option<End> {
@@ -197,7 +237,7 @@ impl Host {
             assert_eq!(self.merged_frames, n_frames(index), "frames are missing");
             self.merged_frames = 0;
             self.merged += 1;
-            self.schedule.merged(self.merged);
+            self.asleep &= !self.schedule.merged(self.merged);
             return None;
         }
         match self.schedule.next_step() {
@@ -246,6 +286,7 @@ impl Host {
         if self.taken.contains(&wanted) || self.held.contains(&wanted) {
             return;
         }
+        assert!(!self.asleep || !self.taken.is_empty(), "all workers sleep, and none is woken");
         let given = self.schedule.take();
         assert_eq!(given, Some(wanted), "nothing is under way, and nothing can be handed out");
         self.taken.extend(given);
@@ -303,6 +344,42 @@ fn large_results_wait_in_small_numbers() {
     assert!(schedule.merged(1), "workers wait for that");
     assert_eq!(schedule.take_some(1000), [3]);
     assert_eq!((schedule.n_left(), schedule.n_in_progress()), (996, 3));
+}
+
+#[test]
+fn as_many_wait_as_a_host_lets_and_workers_are_woken_for_half_of_them() {
+    let mut schedule = Schedule::<(), ()>::new(0..1000, 2);
+    schedule.set_waiting(WAITING);
+    let merge_until_woken = |schedule: &mut Schedule<(), ()>| {
+        assert!(!schedule.has_room() && schedule.take().is_none());
+        (schedule.n_merged() + 1..).find(|&count| {
+            assert!(schedule.is_news());
+            assert_eq!(schedule.next_step(), Next::Merge(count - 1, ()));
+            schedule.merged(count)
+        })
+    };
+    assert_eq!(schedule.take_some(1000).len(), 2 + WAITING, "no size is known");
+    assert!(!schedule.is_news());
+    for index in 0..2 + WAITING {
+        schedule.finished(index, (), 1000, 1.0);
+    }
+    assert_eq!(merge_until_woken(&mut schedule), Some(WAITING / 2));
+    assert_eq!(schedule.take_some(1000).len(), WAITING / 2);
+    // Four of these are small together: they may be 6 ahead, and 50 are handed out.
+    for index in 2 + WAITING..50 {
+        schedule.finished(index, (), 1 << 20, 1.0);
+    }
+    assert_eq!(merge_until_woken(&mut schedule), Some(50 - 6 + 2));
+    assert_eq!(schedule.take_some(2), [50, 51]);
+    // Where few are to wait, workers are woken for each.
+    schedule.set_waiting(1);
+    schedule.finished(50, (), 1, 1.0);
+    for count in 47..=48 {
+        assert_eq!(schedule.next_step(), Next::Merge(count - 1, ()));
+        assert!(!schedule.merged(count), "nobody waits");
+    }
+    assert_eq!((schedule.take(), schedule.next_step()), (None, Next::Merge(48, ())));
+    assert!(schedule.merged(49));
 }
 
 #[test]
