@@ -14,7 +14,7 @@ import sys
 import pytest
 
 FORKS = """
-import json, os, sys
+import importlib.metadata, json, os, sys  # metadata is what each command imports first
 from framefold import cli
 for line in sys.stdin:
     arguments, *streams = json.loads(line)
