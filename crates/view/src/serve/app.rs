@@ -1,8 +1,9 @@
 //! The four paths, and who gets them.
 
+use super::assets::Assets;
 use super::security::{self, Answer, Entrance, Gate, answer, words};
 use super::token::Secret;
-use super::{ServeOptions, assets, limits, socket};
+use super::{ServeOptions, limits, socket};
 use crate::{Session, ViewerHost};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -26,6 +27,7 @@ pub(super) struct App {
     pub(super) gate: Arc<Gate>,
     /// Before each path: a proxy may leave it there, or take it away.
     base: String,
+    assets: Assets,
     clients: Arc<Semaphore>,
     pub(super) connections: Arc<Semaphore>,
     /// Becomes true when all is to end.
@@ -55,6 +57,7 @@ impl App {
             host,
             gate: Arc::new(Gate::new(token, cookie, hosts)),
             base: base.to_owned(),
+            assets: Assets::new(),
             clients: Arc::new(Semaphore::new(limits::MAX_CLIENTS)),
             connections: Arc::new(Semaphore::new(limits::MAX_CONNECTIONS)),
             stopped,
@@ -77,17 +80,9 @@ impl App {
                 "This viewer asks for its token: open the link that 'framefold view' printed.",
             ),
             (Some(Entrance::Token), _) => self.admit(&request),
-            (_, "") => {
-                answer(StatusCode::OK, "text/html; charset=utf-8", Bytes::from_static(assets::PAGE))
-            }
-            (_, "viewer.js") => answer(
-                StatusCode::OK,
-                "text/javascript; charset=utf-8",
-                Bytes::from_static(assets::SCRIPT),
-            ),
-            (_, "viewer.css") => {
-                answer(StatusCode::OK, "text/css; charset=utf-8", Bytes::from_static(assets::STYLE))
-            }
+            (_, "") => self.assets.page.answer(&request.headers),
+            (_, "viewer.js") => self.assets.script.answer(&request.headers),
+            (_, "viewer.css") => self.assets.style.answer(&request.headers),
             (_, "ws") => self.connect(&request, upgrade, alive),
             _ => words(StatusCode::NOT_FOUND, "There is nothing of that name."),
         }

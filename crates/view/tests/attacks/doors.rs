@@ -86,6 +86,39 @@ fn what_is_served_to_those_who_are_let_in() {
     }
 }
 
+#[test]
+fn files_are_compressed_for_browsers_that_take_it_and_refusals_are_not() {
+    let bench = Bench::new();
+    let cookie = bench.cookie();
+    for path in ["/", "/viewer.js", "/viewer.css"] {
+        let plain = bench.get(path, &cookie);
+        assert_eq!(
+            (plain.header("content-encoding"), plain.header("vary")),
+            (None, Some("accept-encoding"))
+        );
+        let packed = bench.get(path, &format!("{cookie}accept-encoding: br, gzip\r\n"));
+        assert_eq!((packed.status, packed.header("content-encoding")), (200, Some("gzip")));
+        assert_eq!(
+            (packed.header("vary"), packed.header("content-type")),
+            (plain.header("vary"), plain.header("content-type"))
+        );
+        let len: usize = packed.header("content-length").unwrap().parse().unwrap();
+        assert!(len == packed.bytes.len() && len < plain.bytes.len() * 2 / 3, "{path}: {len}");
+        let mut bytes = vec![0; plain.bytes.len()];
+        let mut tool = libdeflater::Decompressor::new();
+        assert_eq!(tool.gzip_decompress(&packed.bytes, &mut bytes).unwrap(), bytes.len());
+        assert!(bytes == plain.bytes, "{path}");
+        // Who is not let in gets the words that all get; and only who asks for it gets what is compressed.
+        let refused = bench.get(path, "accept-encoding: gzip\r\n");
+        assert_refused(&refused, 403);
+        assert_eq!(refused.header("content-encoding"), None);
+        for odd in ["gzip;q=0", "identity", "gzip\u{e9}", &"x,".repeat(20_000), ";;;,,;q"] {
+            let reply = bench.get(path, &format!("{cookie}accept-encoding: {odd}\r\n"));
+            assert_eq!((reply.status, reply.header("content-encoding")), (200, None), "{odd:.20}");
+        }
+    }
+}
+
 /// Answers of all kinds have them.
 #[test]
 fn headers_that_protect() {

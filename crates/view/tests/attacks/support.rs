@@ -133,6 +133,8 @@ pub struct Reply {
     pub status: u16,
     pub head: String,
     pub body: String,
+    /// The body, which need not be text.
+    pub bytes: Vec<u8>,
 }
 
 impl Reply {
@@ -157,7 +159,9 @@ impl Reply {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
         let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
-        Reply { status, head: head.to_lowercase(), body: body.to_owned() }
+        let begin = bytes.windows(4).position(|four| four == b"\r\n\r\n");
+        let bytes = begin.map(|begin| bytes[begin + 4..].to_vec()).unwrap_or_default();
+        Reply { status, head: head.to_lowercase(), body: body.to_owned(), bytes }
     }
 
     pub fn header(&self, name: &str) -> Option<&str> {
