@@ -19,7 +19,7 @@ use crate::{
     Picture, Query, ScanQuery,
 };
 use framefold::core::{Axis, AxisKind, Udf, guarded, memory};
-use framefold::{Cancel, Dataset, Error, ErrorKind, Result};
+use framefold::{Cancel, Dataset, Error, ErrorKind, Result, io};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
@@ -413,9 +413,18 @@ impl Shared {
         })
     }
 
-    /// Drops what earlier passes left if it is of other files.
+    /// Whether all files still have what they had, and more: those that are being recorded.
+    fn has_only_grown(&self) -> bool {
+        let files = self.dataset.opened().iter().zip(self.dataset.stamps());
+        // Without a digest of what they began with, nothing says that it is still there.
+        files.take(MOST_LOOKED_AT).all(|(path, stamp)| stamp.head.is_some() && path.exists())
+            && io::check_unchanged(&self.dataset).is_ok()
+    }
+
+    /// Drops what earlier passes left if it is of other files. The frames of a file that grew are those that were
+    /// there when it was opened.
     fn forget_if_changed(&self) {
-        if !self.is_unchanged() {
+        if !self.is_unchanged() && !self.has_only_grown() {
             self.raws.clear();
             self.patterns.clear();
             *self.disk.lock().unwrap_or_else(PoisonError::into_inner) = None;

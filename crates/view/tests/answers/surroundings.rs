@@ -150,3 +150,35 @@ fn files_that_change_or_vanish() {
     assert!(!viewer.is_unchanged());
     let _ = exact(&viewer, &query);
 }
+
+#[test]
+fn what_was_computed_of_a_file_that_grows_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("live.npy");
+    write(&path, 3, 70);
+    let dataset = framefold::open(&path, &OpenOptions::default()).unwrap();
+    let viewer = Viewer::try_new("live".into(), dataset, ViewerOptions::default()).unwrap();
+    let query = Query::Scan(ScanQuery::default());
+    let check = |values: &[f64]| {
+        assert_eq!(values[..70], [768.0; 70]);
+        assert!(values[70..].iter().all(|value| value.is_nan()));
+    };
+    check(&exact(&viewer, &query).unwrap().values);
+    let kept = viewer.len_bytes();
+    assert!(kept > 0);
+    let more = |value: u16, n: usize| {
+        let file = std::fs::OpenOptions::new().append(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut &file, &value.to_le_bytes().repeat(n * 256)).unwrap();
+    };
+    more(9, 30);
+    assert!(!viewer.is_unchanged());
+    check(&answers(&viewer, &query, Wish::Fast).unwrap().pop().unwrap().values);
+    assert_eq!(viewer.len_bytes(), kept);
+    // Written anew, and longer than it was: nothing of what was there.
+    write(&path, 4, 120);
+    let _ = answers(&viewer, &query, Wish::Fast);
+    match exact(&viewer, &query) {
+        Ok(picture) => assert_eq!(picture.values[..70], [1024.0; 70]),
+        Err(error) => assert!(error.to_string().contains("live.npy"), "{error}"),
+    }
+}
