@@ -6,6 +6,7 @@ use crate::compute::gate::{Gate, Urgent};
 use crate::compute::kept::Kept;
 use crate::compute::pace::Pace;
 use crate::compute::pattern::PatternKey;
+use crate::compute::pixel::refuse_complex;
 use crate::compute::raw::Raw;
 use crate::compute::rest::Rest;
 use crate::compute::scan::ScanKey;
@@ -105,7 +106,8 @@ impl Viewer {
     /// A viewer of `dataset`, called `name`. Reads no pixel.
     ///
     /// # Errors
-    /// `Unsupported` if frames have more than two axes.
+    /// `Unsupported` if frames have more than two axes; if pixels are complex and there are no functions of the
+    /// session, as nothing could be shown.
     pub fn try_new(name: String, dataset: Dataset, options: ViewerOptions) -> Result<Self> {
         let sig = match *dataset.shape().sig() {
             [columns] => Canvas { rows: 1, columns, what: Cells::Pixels(1) },
@@ -121,6 +123,10 @@ impl Viewer {
         };
         let frame_bytes = sig.len().saturating_mul(dataset.pixel_dtype().size());
         let budget = options.budget.unwrap_or_else(usual_budget);
+        let dtype = dataset.pixel_dtype();
+        if dtype.is_complex() && options.own.is_none() {
+            return Err(refuse_complex(dtype));
+        }
         let shared = Shared {
             name,
             sig,

@@ -209,7 +209,10 @@ pub(crate) use dispatch_real;
 /// Frames of complex numbers are not shown.
 pub(crate) fn refuse_complex(dtype: framefold::core::DType) -> framefold::Error {
     framefold::Error::unsupported(format!(
-        "frames of {dtype} are not shown: they have no brightness"
+        "frames of {dtype} are not shown: complex pixels have no brightness"
     ))
-    .with_hint("convert the data to the square of their magnitude")
+    .with_hint(
+        "show their magnitude or phase: in Python, pipe the data through an ff.Transform with \
+         out[:] = np.abs(frame), for ff.view, or to write a copy with ctx.convert",
+    )
 }

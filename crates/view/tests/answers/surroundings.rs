@@ -44,7 +44,12 @@ fn complex_frames_are_refused_in_words() {
     let array = framefold::core::NativeArray::zeros(DType::C64, &[4, 3, 3]);
     let source = framefold_testkit::MemorySource::try_new(array, Default::default()).unwrap();
     let dataset = framefold::Dataset::try_new(Arc::new(source), None, 0).unwrap();
-    let viewer = Viewer::try_new("waves".into(), dataset, ViewerOptions::default()).unwrap();
+    // Nothing could be shown.
+    let made = Viewer::try_new("waves".into(), dataset.clone(), ViewerOptions::default());
+    let error = made.unwrap_err().to_string();
+    assert!(error.contains("complex64") && error.contains("ff.Transform"), "{error}");
+    let options = ViewerOptions { own: Some(Arc::new(Counting)), ..Default::default() };
+    let viewer = Viewer::try_new("waves".into(), dataset, options).unwrap();
     for query in [Query::Scan(ScanQuery::default()), Query::Pattern(PatternQuery::default())] {
         let error = exact(&viewer, &query).unwrap_err();
         assert!(error.to_string().contains("frames of complex64 are not shown"), "{error}");
