@@ -1,6 +1,7 @@
-//! How long the viewer's answers take, on a generated file: `view_engine [ROWS] [FOLDER]`.
+//! How long the viewer's answers take, and how far binned ones are off, on a generated file: `view_engine [ROWS]
+//! [FOLDER] [BUDGET]`.
 //!
-//! A scan of ROWS × ROWS (256) frames of 256² uint16 is written to FOLDER and removed afterwards. Answers are
+//! BUDGET is in MiB. A scan of ROWS × ROWS (256) frames of 256² uint16 is written to FOLDER and removed afterwards. Answers are
 //! checked against each other before times are printed.
 
 use framefold::{Cancel, OpenOptions};
@@ -21,8 +22,10 @@ fn main() -> Outcome<()> {
     let mut arguments = std::env::args().skip(1);
     let rows: usize = arguments.next().map_or(Ok(256), |rows| rows.parse())?;
     let folder = arguments.next().map_or_else(std::env::temp_dir, PathBuf::from);
+    let budget = arguments.next().map(|text| text.parse::<u64>()).transpose()?;
+    let budget = budget.map(|mebibytes| mebibytes << 20);
     let path = folder.join(format!("framefold-view-bench-{}.npy", std::process::id()));
-    let outcome = write(&path, rows).and_then(|()| measure(&path, rows));
+    let outcome = write(&path, rows).and_then(|()| measure(&path, rows, budget));
     std::fs::remove_file(&path)?;
     outcome
 }
@@ -91,7 +94,7 @@ fn row(what: &str, picture: &Picture, seconds: Duration) {
     println!("| {what} | {} | {:.1} ms |", picture.label, 1000.0 * seconds.as_secs_f64());
 }
 
-fn measure(path: &Path, rows: usize) -> Outcome<()> {
+fn measure(path: &Path, rows: usize, budget: Option<u64>) -> Outcome<()> {
     let (cy, cx) = (127.5, 127.0);
     let bf = |by: f64| Shape::Disk { cy: cy + by, cx, r: 16.0 };
     let adf = |by: f64| Shape::Ring { cy: cy + by, cx, ri: 40.0, ro: 100.0 };
@@ -105,7 +108,8 @@ fn measure(path: &Path, rows: usize) -> Outcome<()> {
     let start = Instant::now();
     let open = || -> Outcome<Viewer> {
         let dataset = framefold::open(path, &OpenOptions::default())?;
-        Ok(Viewer::try_new("bench".into(), dataset, ViewerOptions::default())?)
+        let options = ViewerOptions { budget, ..ViewerOptions::default() };
+        Ok(Viewer::try_new("bench".into(), dataset, options)?)
     };
     let viewer = open()?;
     let found = answer(&viewer, &Query::Pattern(PatternQuery::default()), Wish::Fast, start)?;
@@ -175,7 +179,56 @@ fn measure(path: &Path, rows: usize) -> Outcome<()> {
         row(&format!("then {what}: median of 25"), &picture, times[12]);
         row(&format!("then {what}: best"), &picture, times[0]);
     }
+    errors(&viewer)?;
     println!("\n{rows}² frames of {EDGE}²; {}", memory());
+    Ok(())
+}
+
+/// How far pictures of random disks and rings are off while they are dragged, and how long they take.
+fn errors(viewer: &Viewer) -> Outcome<()> {
+    let mut seed = 7u64;
+    let mut random = move |from: f64, to: f64| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        from + (to - from) * (seed >> 11) as f64 / (1u64 << 53) as f64
+    };
+    for is_ring in [false, true] {
+        let (mut off, mut rms, mut times) = (Vec::new(), Vec::new(), Vec::new());
+        let mut labels = std::collections::BTreeSet::new();
+        for _ in 0..100 {
+            let (cy, cx) = (random(97.5, 157.5), random(97.5, 157.5));
+            let inner = random(5.0, 60.0);
+            let shape = match is_ring {
+                true => Shape::Ring { cy, cx, ri: inner, ro: inner + random(5.0, 40.0) },
+                false => Shape::Disk { cy, cx, r: inner },
+            };
+            let query = scan(ScanChannel::Sum, Some(shape));
+            let fast = answer(viewer, &query, Wish::Fast, Instant::now())?;
+            let exact = answer(viewer, &query, Wish::Exact, Instant::now())?.last;
+            let scale = exact.values.iter().fold(0.0, |a: f64, b| a.max(b.abs())).max(1e-300);
+            let pairs = fast.last.values.iter().zip(&exact.values);
+            let all: Vec<f64> = pairs.map(|(found, exact)| (found - exact).abs() / scale).collect();
+            off.push(all.iter().fold(0.0, |a: f64, &b| a.max(b)));
+            rms.push((all.iter().map(|v| v * v).sum::<f64>() / all.len() as f64).sqrt());
+            times.push(fast.last_at.as_secs_f64());
+            labels.insert(fast.last.label);
+        }
+        for all in [&mut off, &mut rms, &mut times] {
+            all.sort_by(f64::total_cmp);
+        }
+        println!(
+            "| 100 {}, off by: median, 95 %, most; rms median, most; time median, 95 % | {} | {:.2} %, {:.2} %, \
+             {:.2} %; {:.3} %, {:.3} %; {:.1} ms, {:.1} ms |",
+            if is_ring { "rings" } else { "disks" },
+            labels.into_iter().collect::<Vec<_>>().join(", "),
+            100.0 * off[50],
+            100.0 * off[95],
+            100.0 * off[99],
+            100.0 * rms[50],
+            100.0 * rms[99],
+            1000.0 * times[50],
+            1000.0 * times[95]
+        );
+    }
     Ok(())
 }
 

@@ -102,8 +102,12 @@ pub(crate) fn make(
         }
     }
     let cubes = std::mem::take(&mut *cubes.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut cubes: Vec<Cube> = cubes.into_iter().flatten().collect();
+    if let Some((_, mean)) = patterns.iter().find(|(what, _)| *what == pattern::What::Mean) {
+        cubes.iter_mut().try_for_each(|cube| cube.weigh(mean))?;
+    }
     let missing = gaps(&dataset.positions_with_data(), n_positions);
-    Ok(Store { whole, cubes: cubes.into_iter().flatten().collect(), patterns, missing })
+    Ok(Store { whole, cubes, patterns, missing })
 }
 
 /// What lies between ranges.

@@ -76,6 +76,30 @@ impl Binning {
         Ok(Binning { of_pixel, sizes, label, block })
     }
 
+    /// Which part of its cell each pixel is: by brightness in `frame`, and alike where nothing is bright, or if
+    /// there is no frame.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub(crate) fn parts(&self, frame: &[f64]) -> Result<Vec<f32>> {
+        let bright = |pixel: usize| match frame.get(pixel) {
+            Some(&value) if value > 0.0 && value.is_finite() => value,
+            _ => 0.0,
+        };
+        let mut totals: Vec<f64> = memory::zeros(self.n_cells())?;
+        for (pixel, &cell) in self.of_pixel.iter().enumerate() {
+            totals[cell as usize] += bright(pixel);
+        }
+        memory::collected(self.of_pixel.iter().enumerate().map(|(pixel, &cell)| {
+            let total = totals[cell as usize];
+            let part = match total > 0.0 && total.is_finite() {
+                true => bright(pixel) / total,
+                false => 1.0 / f64::from(self.sizes[cell as usize].max(1)),
+            };
+            part as f32
+        }))
+    }
+
     pub(crate) fn n_cells(&self) -> usize {
         self.sizes.len()
     }

@@ -12,6 +12,8 @@ use std::ops::Range;
 #[derive(Debug)]
 pub(crate) struct Cube {
     pub(crate) binning: Binning,
+    /// Which part of its cell each pixel is.
+    parts: Vec<f32>,
     planes: Vec<Plane>,
     /// Whether planes hold sums of all cells up to theirs.
     running: bool,
@@ -31,6 +33,8 @@ pub(crate) struct Recipe {
     planes: Vec<(usize, [f64; 3])>,
     /// How far the weights of pixels are from what their cells count, squared and added up.
     pub(crate) residual: f64,
+    /// Whether there are cells whose pixels differ in weight.
+    cuts: bool,
 }
 
 /// Positions that are summed at a time: sums stay in the cache.
@@ -56,6 +60,7 @@ impl Cube {
         let planes = planes.collect::<Result<Vec<_>>>()?;
         let bytes = planes.iter().map(|plane| plane.len() * plane.size()).sum::<usize>();
         Ok(Cube {
+            parts: binning.parts(&[])?,
             binning,
             planes,
             running,
@@ -69,6 +74,15 @@ impl Cube {
     /// The bytes of its sums.
     pub(crate) fn len_bytes(&self) -> u64 {
         self.len_bytes
+    }
+
+    /// Has pixels count in cells that are cut as they do in `frame`, the mean one.
+    ///
+    /// # Errors
+    /// `Limit` if there is no memory for it.
+    pub(crate) fn weigh(&mut self, frame: &[f64]) -> Result<()> {
+        self.parts = self.binning.parts(frame)?;
+        Ok(())
     }
 
     /// Puts the sums of `n` positions from `first` on: those of each cell after one another.
@@ -104,19 +118,15 @@ impl Cube {
     /// `Limit` if there is no memory for it.
     pub(crate) fn recipe(&self, runs: &Runs, moments: bool) -> Result<Recipe> {
         let n = self.binning.n_cells();
-        let mut sums: Vec<f64> = memory::zeros(n)?;
-        let mut squares: Vec<f64> = memory::zeros(n)?;
-        for (&cell, &weight) in self.binning.of_pixel.iter().zip(&runs.weights) {
-            let weight = f64::from(weight);
-            sums[cell as usize] += weight;
-            squares[cell as usize] += weight * weight;
+        let mut cells: Vec<Weighed> = memory::filled(Weighed::default(), n)?;
+        let pixels = self.binning.of_pixel.iter().zip(&self.parts).zip(&runs.weights);
+        for ((&cell, &part), &weight) in pixels {
+            cells[cell as usize].add(weight, f64::from(part));
         }
-        let sizes = self.binning.sizes.iter().map(|&size| f64::from(size.max(1)));
-        let means: Vec<f64> =
-            sums.iter().zip(sizes.clone()).map(|(sum, size)| sum / size).collect();
-        let spread = squares.iter().zip(&sums).zip(&means);
-        let residual: f64 =
-            spread.map(|((square, sum), mean)| (square - sum * mean).max(0.0)).sum();
+        let residual = cells.iter().zip(&self.binning.sizes);
+        let residual = residual.map(|(cell, &size)| cell.spread() * f64::from(size)).sum();
+        let cuts = cells.iter().any(|cell| !cell.is_uniform());
+        let means: Vec<f64> = cells.iter().map(Weighed::mean).collect();
         // Where most cells count alike, it is less work to take the others away from all.
         let alike = |value: f64| means.iter().filter(|mean| **mean == value).count();
         let base = if alike(1.0) > alike(0.0) { 1.0 } else { 0.0 };
@@ -124,15 +134,12 @@ impl Cube {
             means.iter().map(|mean| [mean - base, 0.0, 0.0]).collect();
         if moments {
             let columns = runs.columns.max(1);
-            let pixels = self.binning.of_pixel.iter().zip(&runs.weights).enumerate();
-            for (pixel, (&cell, &weight)) in pixels {
-                let weight = f64::from(weight) - base;
+            let pixels = self.binning.of_pixel.iter().zip(&self.parts);
+            let pixels = pixels.zip(&runs.weights).enumerate();
+            for (pixel, ((&cell, &part), &weight)) in pixels {
+                let weight = (f64::from(weight) - base) * f64::from(part);
                 of_cells[cell as usize][1] += weight * (pixel / columns) as f64;
                 of_cells[cell as usize][2] += weight * (pixel % columns) as f64;
-            }
-            for (factors, size) in of_cells.iter_mut().zip(sizes) {
-                factors[1] /= size;
-                factors[2] /= size;
             }
         }
         if self.running {
@@ -143,7 +150,7 @@ impl Cube {
             }
         }
         let planes = of_cells.into_iter().enumerate().filter(|(_, factors)| *factors != [0.0; 3]);
-        Ok(Recipe { base, planes: planes.collect(), residual })
+        Ok(Recipe { base, planes: planes.collect(), residual, cuts })
     }
 
     /// Whether a detector made this way is exact.
@@ -154,7 +161,7 @@ impl Cube {
         }
         let whole = recipe.planes.iter().all(|(_, factors)| is_whole(factors[0]));
         let integers = self.integers && whole && self.fits_integers(recipe);
-        recipe.residual == 0.0 && (recipe.planes.is_empty() || integers)
+        !recipe.cuts && (recipe.planes.is_empty() || integers)
     }
 
     /// Whether sums of planes, times whole factors, fit integers of 64 bits.
@@ -274,6 +281,51 @@ impl Cube {
     }
 }
 
+/// The weights of the pixels of a cell.
+#[derive(Clone, Copy, Debug)]
+struct Weighed {
+    least: f32,
+    most: f32,
+    sum: f64,
+    squares: f64,
+}
+
+impl Default for Weighed {
+    fn default() -> Self {
+        Weighed { least: f32::INFINITY, most: f32::NEG_INFINITY, sum: 0.0, squares: 0.0 }
+    }
+}
+
+impl Weighed {
+    fn add(&mut self, weight: f32, part: f64) {
+        self.least = self.least.min(weight);
+        self.most = self.most.max(weight);
+        self.sum += f64::from(weight) * part;
+        self.squares += f64::from(weight) * f64::from(weight) * part;
+    }
+
+    fn is_uniform(&self) -> bool {
+        self.least >= self.most
+    }
+
+    /// Their mean: to the last bit what all of them are, if they are the same. A cell without pixels has none.
+    fn mean(&self) -> f64 {
+        match self.is_uniform() {
+            true if self.least.is_finite() => f64::from(self.least),
+            true => 0.0,
+            false => self.sum,
+        }
+    }
+
+    /// How far they are from their mean, squared.
+    fn spread(&self) -> f64 {
+        match self.is_uniform() {
+            true => 0.0,
+            false => (self.squares - self.sum * self.sum).max(0.0),
+        }
+    }
+}
+
 /// Whether a factor is a whole number that is not too large.
 fn is_whole(factor: f64) -> bool {
     factor.fract() == 0.0 && factor.abs() <= MOST_FACTOR
@@ -290,5 +342,74 @@ fn add_narrow(values: &[u16], sums: &mut [u32]) {
 fn flush(sums: &mut [i64], plus: &mut [u32], minus: &mut [u32]) {
     for ((sum, plus), minus) in sums.iter_mut().zip(plus).zip(minus) {
         *sum += i64::from(std::mem::take(plus)) - i64::from(std::mem::take(minus));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compute::detector::Weights;
+
+    /// Frames of 8 × 8 that are multiples of one, in which brightness ends within blocks; in blocks of 4 × 4.
+    fn cube(bright: &[f64], times: &[i64]) -> Cube {
+        let mut cube =
+            Cube::try_new(Binning::blocks(8, 8, [4, 4]).unwrap(), DType::U16, times.len(), 1 << 20)
+                .unwrap();
+        let of = |cell: usize, times: i64| -> i64 {
+            let pixels = (0..64).filter(|&pixel| cube.binning.of_pixel[pixel] as usize == cell);
+            pixels.map(|pixel| bright[pixel] as i64 * times).sum()
+        };
+        let sums: Vec<i64> =
+            (0..4).flat_map(|cell| times.iter().map(move |&times| of(cell, times))).collect();
+        cube.put(0, times.len(), &sums).unwrap();
+        cube
+    }
+
+    #[test]
+    fn blocks_that_are_cut_count_by_the_brightness_of_their_pixels() {
+        let bright: Vec<f64> = (0..64).map(|pixel| [5.0, 0.0, 1.0][pixel % 8 % 3]).collect();
+        let times = [1, 7, 0, 30];
+        let mut cube = cube(&bright, &times);
+        // Columns 0 to 4: the second one of each row of blocks is cut.
+        let values: Vec<f32> = (0..64).map(|pixel| f32::from(u8::from(pixel % 8 < 5))).collect();
+        let sum = |weight: &dyn Fn(usize) -> f64| -> f64 {
+            (0..64).map(|pixel| f64::from(values[pixel]) * bright[pixel] * weight(pixel)).sum()
+        };
+        let exact = [sum(&|_| 1.0), sum(&|p| (p / 8) as f64), sum(&|p| (p % 8) as f64)];
+        let runs = Runs::try_new(Weights { rows: 8, columns: 8, values: values.clone() }).unwrap();
+        let whole = [[0.0; 3]; 4];
+        let seen = |cube: &Cube, width: usize| {
+            let recipe = cube.recipe(&runs, width > 1).unwrap();
+            assert!(!cube.is_exact(&recipe, width > 1));
+            cube.seen(&recipe, width, 0..4, &whole).unwrap()
+        };
+        let by_area = seen(&cube, 1);
+        assert!((by_area[1] - 7.0 * exact[0]).abs() > 0.1 * exact[0], "{by_area:?}");
+        cube.weigh(&bright).unwrap();
+        for (found, &times) in seen(&cube, 1).iter().zip(&times) {
+            let expected = times as f64 * exact[0];
+            assert!((found - expected).abs() <= 1e-6 * expected, "{found} {expected}");
+        }
+        for (found, &times) in seen(&cube, 3).chunks(3).zip(&times) {
+            for (found, exact) in found.iter().zip(exact) {
+                let expected = times as f64 * exact;
+                assert!((found - expected).abs() <= 1e-6 * expected, "{found} {expected}");
+            }
+        }
+        // Where nothing is bright, and with what says nothing: by area.
+        for odd in [vec![0.0; 64], vec![f64::NAN; 64], vec![-3.0; 64], vec![f64::INFINITY; 64]] {
+            cube.weigh(&odd).unwrap();
+            assert_eq!(seen(&cube, 1), by_area);
+        }
+        // Whole blocks are exact, whatever the mean is.
+        let left: Vec<f32> = (0..64).map(|pixel| f32::from(u8::from(pixel % 8 < 4))).collect();
+        let runs = Runs::try_new(Weights { rows: 8, columns: 8, values: left }).unwrap();
+        cube.weigh(&bright).unwrap();
+        let recipe = cube.recipe(&runs, false).unwrap();
+        assert!(cube.is_exact(&recipe, false));
+        // A pixel without brightness is cut off: no residual, and yet no proof.
+        let dark: Vec<f32> = (0..64).map(|p| f32::from(u8::from(bright[p] > 0.0))).collect();
+        let runs = Runs::try_new(Weights { rows: 8, columns: 8, values: dark }).unwrap();
+        assert!(!cube.is_exact(&cube.recipe(&runs, false).unwrap(), false));
     }
 }
