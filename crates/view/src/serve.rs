@@ -77,6 +77,7 @@ impl Server {
         ended: impl FnOnce() + Send + 'static,
     ) -> Result<Self> {
         let base = base_of(&options.base_url)?;
+        options.allow_hosts.iter().try_for_each(|name| check_name(name))?;
         let (token, cookie) = (Secret::new()?, Secret::new()?);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("start to serve", error))?;
@@ -160,6 +161,24 @@ impl<F: FnOnce()> Drop for Last<F> {
     }
 }
 
+/// An error if no browser calls a machine so: with a scheme or a port, the name would never be met.
+fn check_name(name: &str) -> Result<()> {
+    let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    let is_plain = match inner {
+        Some(inner) => inner.parse::<std::net::Ipv6Addr>().is_ok(),
+        None => {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            (1..=253).contains(&name.len()) && name.bytes().all(plain)
+        }
+    };
+    match is_plain {
+        true => Ok(()),
+        false => Err(Error::invalid(format!("'{name}' is not the name of a machine")).with_hint(
+            "write it without scheme, port and path, as in --allow-host hub.example.org",
+        )),
+    }
+}
+
 /// A path with a slash at both ends.
 fn base_of(text: &str) -> Result<String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/%@:+,=".contains(&byte);
@@ -174,6 +193,28 @@ fn base_of(text: &str) -> Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_machines() {
+        for name in ["hub.example.org", "node_7", "10.0.0.1", "[::1]", "xn--bcher-kva.example"] {
+            assert!(check_name(name).is_ok(), "{name}");
+        }
+        let long = "x".repeat(254);
+        for name in [
+            "",
+            "https://hub.example.org",
+            "hub:8443",
+            "a/b",
+            "a b",
+            "::1",
+            "[hub]",
+            "*",
+            "bücher",
+            &long,
+        ] {
+            assert!(check_name(name).is_err(), "{name}");
+        }
+    }
 
     #[test]
     fn base_paths() {

@@ -29,7 +29,7 @@ pub enum Sign {
 ///
 /// Disks and rings are those of `framefold.masks.circular` and `ring`, to the pixel, rectangles those of
 /// `rectangular` (but that a single row or column is one). No number may be above 10⁹; there are at most 64 shapes,
-/// polygons of 10 000 corners, and lattices of order 32.
+/// 10 000 corners of polygons, and lattices of order 32.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Shape {

@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 /// A detector is made of no more shapes.
 const MOST_SHAPES: usize = 64;
+/// All polygons of a detector together have no more corners: each row may meet all of their edges.
+const MOST_CORNERS: usize = 10_000;
 /// No coordinate is further away.
 const FARTHEST: f64 = 1e9;
 
@@ -97,6 +99,17 @@ pub(crate) fn paint(shapes: &[Signed], canvas: Canvas, arrays: &ArrayMasks) -> R
             shapes.len()
         ))
         .with_hint("draw fewer shapes, or send the weights as an array"));
+    }
+    let corners = shapes.iter().map(|signed| match &signed.shape {
+        Shape::Polygon { points } => points.len(),
+        _ => 0,
+    });
+    let n_corners: usize = corners.sum();
+    if n_corners > MOST_CORNERS {
+        return Err(Error::limit(format!(
+            "polygons of {n_corners} corners were asked for, and there can be {MOST_CORNERS} at most"
+        ))
+        .with_hint("leave out corners, or send the weights as an array"));
     }
     let mut values: Vec<f32> = memory::zeros(canvas.len())?;
     for Signed { shape, sign } in shapes {

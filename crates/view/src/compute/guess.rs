@@ -98,6 +98,12 @@ pub(crate) fn com(centres: &Field) -> Result<ComGuess> {
         if n == 0 {
             return Err(Error::invalid("there is no position to judge the curl at: all lack data"));
         }
+        if curls + divergences == 0.0 {
+            return Err(Error::invalid(
+                "the vectors are the same everywhere, which tells no rotation",
+            )
+            .with_hint("choose another detector, such as the whole frame"));
+        }
         for angle in 0..180u16 {
             let (sin, cos) = f64::from(angle).to_radians().sin_cos();
             let squares = curls * cos * cos + divergences * sin * sin + 2.0 * both * sin * cos;
@@ -187,6 +193,9 @@ mod tests {
                 assert!((found.cy - 31.5).abs() < 0.1 && (found.cx - 33.25).abs() < 0.1);
             }
         }
+        let n = rows * columns;
+        let same = Field { y: vec![3.0; n], x: vec![2.0; n], ..atoms.clone() };
+        assert!(com(&same).unwrap_err().to_string().contains("the same everywhere"));
         let line = Field { rows: 1, columns: rows * columns, ..atoms };
         assert!(com(&line).is_err());
     }

@@ -6,11 +6,15 @@ use super::pieces::pieces;
 use super::python::{Literal, commented, quoted};
 use super::shots::{Arrays, Shot, lens};
 use super::state::State;
+use super::weights::check_values;
 use super::{FileMade, stem};
 use crate::{Description, Query};
-use framefold::Result;
+use framefold::{Error, Result};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+
+/// A script has no more pictures.
+const MOST_QUERIES: usize = 64;
 
 /// What a script is to make again.
 pub struct Script<'a> {
@@ -67,7 +71,19 @@ impl Script<'_> {
     }
 
     fn cells(&self) -> Result<Vec<Cell>> {
+        let n = self.queries.len();
+        if n > MOST_QUERIES {
+            return Err(Error::limit(format!(
+                "a script for {n} pictures was asked for, and there can be {MOST_QUERIES} at most"
+            )));
+        }
         let state = State::of(self.state)?;
+        let n_values = std::cell::Cell::new(0);
+        let arrays = |id: u32| {
+            let (shape, values) = (self.arrays)(id)?;
+            n_values.set(n_values.get() + values.len());
+            Some((shape, values))
+        };
         let mut shots: Vec<(Shot, Vec<String>)> = Vec::new();
         for query in self.queries {
             let (pane, display) = match query {
@@ -76,7 +92,8 @@ impl Script<'_> {
             };
             let n = shots.iter().filter(|(shot, _)| shot.name.starts_with(pane)).count();
             let name = if n == 0 { pane.to_owned() } else { format!("{pane}_{}", n + 1) };
-            let mut shot = Shot::of(&name, query, self.description, self.arrays)?;
+            let mut shot = Shot::of(&name, query, self.description, &arrays)?;
+            check_values(n_values.get())?;
             let file = format!("{}-{name}", stem(&self.description.name));
             shot.body.push(format!("np.save({}, {name})", quoted(&format!("{file}.npy"))));
             let drawn = draw(&mut shot, display, self.tables, &format!("{file}.png"));
@@ -364,6 +381,34 @@ mod tests {
         assert!(text.contains("SCAN_COLOURS = (") && text.contains("import base64\n"), "{text}");
         assert!(text.contains("wheel(scan, cmap(np.arange(256))[:, :3], norm)"), "{text}");
         assert!(text.contains("rotation=90.0, flip_y=True"), "{text}");
+    }
+
+    #[test]
+    fn a_script_holds_no_more_than_it_can() {
+        let array = |id| Signed { shape: Shape::Array { id }, sign: Sign::Plus };
+        let query = |n| {
+            let detector = vec![array(0); n];
+            Query::Scan(ScanQuery { detector, ..ScanQuery::default() })
+        };
+        let made = |queries: &[Query]| {
+            Script {
+                opened: &Opened::memory("memory"),
+                description: &description("scan"),
+                queries,
+                state: &Value::Null,
+                tables: &|_| None,
+                arrays: &|_| Some((vec![1024, 1024], vec![1.0; 1 << 20])),
+            }
+            .file(ScriptForm::Script)
+        };
+        assert!(made(&[query(2), query(2)]).is_ok());
+        for queries in [vec![query(5)], vec![query(3), query(2)], vec![query(1); 64]] {
+            let error = made(&queries).unwrap_err();
+            assert_eq!(error.kind(), framefold::ErrorKind::Limit);
+            assert!(error.to_string().contains("weights are too many"), "{error}");
+        }
+        let error = made(&vec![query(0); 65]).unwrap_err().to_string();
+        assert!(error.contains("65 pictures"), "{error}");
     }
 
     #[test]

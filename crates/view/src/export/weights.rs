@@ -6,7 +6,7 @@ use crate::{Shape, Sign, Signed};
 use framefold::{Error, Result};
 use std::collections::BTreeSet;
 
-/// Arrays of more values are not written into scripts.
+/// Arrays of more values together are not written into scripts.
 const MOST_VALUES: usize = 1 << 22;
 
 /// A function, and what it uses.
@@ -45,6 +45,7 @@ pub(super) fn function(
         format!("    y, x = np.ogrid[:{rows}, :{columns}]"),
         format!("    weights = np.zeros(({rows}, {columns}), dtype=np.float32)"),
     ];
+    let mut n_values = 0;
     for (i, Signed { shape, sign }) in shapes.iter().enumerate() {
         let sign = if *sign == Sign::Plus { '+' } else { '-' };
         let made = match shape {
@@ -52,8 +53,10 @@ pub(super) fn function(
                 let (lens, values) = arrays(*id).ok_or_else(|| {
                     Error::invalid(format!("there is no array of weights with the number {id}"))
                 })?;
+                n_values += values.len();
+                check_values(n_values)?;
                 let constant = format!("{}_{}", name.to_uppercase(), i + 1);
-                code.definitions.push(array(&constant, &lens, &values)?);
+                code.definitions.push(array(&constant, &lens, &values));
                 code.pieces.insert("from_text");
                 format!("from_text(*{constant}).reshape(({rows}, {columns}))")
             }
@@ -103,19 +106,23 @@ fn piece(shape: &Shape) -> (&'static str, String) {
     }
 }
 
-/// A constant with weights.
-fn array(name: &str, lens: &[usize], values: &[f32]) -> Result<String> {
-    if values.len() > MOST_VALUES {
-        let n = values.len();
-        return Err(Error::limit(format!("an array of {n} weights is too large for a script"))
-            .with_hint("save it as .npy, and load it in a script of your own"));
+/// An error if these are more weights than a script can hold.
+pub(super) fn check_values(n: usize) -> Result<()> {
+    if n <= MOST_VALUES {
+        return Ok(());
     }
+    Err(Error::limit(format!("{n} weights are too many for a script, of at most {MOST_VALUES}"))
+        .with_hint("save them as .npy, and load them in a script of your own"))
+}
+
+/// A constant with weights.
+fn array(name: &str, lens: &[usize], values: &[f32]) -> String {
     let is_bits = values.iter().all(|value| *value == 0.0 || *value == 1.0);
     let bytes: Vec<u8> = match is_bits {
         true => values.chunks(8).map(bits).collect(),
         false => values.iter().flat_map(|value| value.to_le_bytes()).collect(),
     };
-    Ok(packed(name, lens, &bytes, if is_bits { "bits" } else { "<f4" }))
+    packed(name, lens, &bytes, if is_bits { "bits" } else { "<f4" })
 }
 
 /// A constant with the arguments of the piece `from_text`.

@@ -81,6 +81,17 @@ fn more_than_can_be_drawn() {
     let disk = Signed { shape: Shape::Disk { cy: 1.0, cx: 1.0, r: 1.0 }, sign: Sign::Plus };
     let query = Query::Scan(ScanQuery { detector: vec![disk; 65], ..Default::default() });
     assert!(exact(&case.viewer, &query).unwrap_err().to_string().contains("65 shapes"));
+    // Each row meets all edges of all of them.
+    let points: Vec<[f64; 2]> =
+        (0..5001).map(|i| [if i % 2 == 0 { 0.0 } else { 9.0 }, f64::from(i) / 800.0]).collect();
+    let zigzag = |n| {
+        let shape = Shape::Polygon { points: points[..n].to_vec() };
+        Signed { shape, sign: Sign::Plus }
+    };
+    let query = |detector| Query::Scan(ScanQuery { detector, ..Default::default() });
+    let error = exact(&case.viewer, &query(vec![zigzag(5001), zigzag(5000)])).unwrap_err();
+    assert!(error.to_string().contains("10001 corners"), "{error}");
+    assert!(exact(&case.viewer, &query(vec![zigzag(5000), zigzag(5000)])).is_ok());
 }
 
 #[test]

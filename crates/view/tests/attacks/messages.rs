@@ -318,6 +318,10 @@ fn files_to_take_away() {
         assert_eq!(file.0["name"], name);
         assert!(file.1.starts_with(begin) && !file.1.is_empty());
     }
+    // As many queries as a message holds.
+    let many = vec![query.clone(); 20_000];
+    client.send(&json!({ "type": "script", "id": 5, "form": "script", "queries": many }));
+    assert!(client.next_error().contains("20000 pictures"));
     for (format, form) in [("exe", "shell"), ("../npy", "../x"), ("", "")] {
         client.send(&json!({ "type": "export", "id": 3, "query": query, "format": format }));
         assert!(!client.next_error().is_empty());

@@ -4,9 +4,6 @@ use super::{check, whole_between};
 use framefold::{Error, Result};
 use std::ops::Range;
 
-/// A polygon has no more corners.
-const MOST_CORNERS: usize = 10_000;
-
 /// Corners that have been checked.
 pub(super) struct Polygon(Vec<[f64; 2]>);
 
@@ -16,13 +13,6 @@ impl Polygon {
             let n = points.len();
             return Err(Error::invalid(format!("a polygon of {n} corners has no inside"))
                 .with_hint("give at least 3 points (y, x)"));
-        }
-        if points.len() > MOST_CORNERS {
-            return Err(Error::limit(format!(
-                "a polygon of {} corners was asked for, and there can be {MOST_CORNERS} at most",
-                points.len()
-            ))
-            .with_hint("leave out corners, or send the weights as an array"));
         }
         for &[y, x] in points {
             check("polygon", &[("y", y), ("x", x)])?;
