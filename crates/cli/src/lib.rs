@@ -15,7 +15,9 @@
 
 mod app;
 mod args;
+mod blocks;
 mod command;
+mod corrections;
 mod exit;
 mod field;
 mod interrupt;
@@ -32,6 +34,21 @@ mod terminal;
 pub use app::run;
 pub use exit::{EXIT_CODES, exit_code};
 pub use nearest::nearest;
+
+use std::path::PathBuf;
+
+/// A data set with the corrections that the command line's options of these names say.
+///
+/// # Errors
+/// Those of reading the arrays; `InvalidArgument` if they do not fit the frames.
+pub fn corrected(
+    dataset: framefold::Dataset,
+    dark: Option<PathBuf>,
+    gain: Option<PathBuf>,
+    bad_pixels: Option<String>,
+) -> framefold::Result<framefold::Dataset> {
+    corrections::GivenCorrections { dark, gain, bad_pixels }.apply(dataset)
+}
 
 /// The colour maps of the viewer, the default first.
 #[cfg(feature = "view")]

@@ -1,31 +1,28 @@
 //! Regions of interest: from a file, or written down as slices.
 
+use crate::blocks::{self, Words};
 use crate::npy_input::read_npy;
 use framefold::core::{Bool8, DType, Roi, memory};
 use framefold::{Error, Result};
-use std::ops::Range;
 use std::path::Path;
+
+const WORDS: Words = Words {
+    what: "the ROI",
+    array: "the scan",
+    hint: "write slices such as 0:64,10:20 or ::2, a position such as 3,4, or name an .npy file",
+};
 
 /// The region of interest that `text` means on a scan of shape `nav`.
 ///
-/// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or blocks joined by
-/// `;`. A block has an entry for each axis, slowest first: `a:b` (either end may be left out),
-/// `a:b:step`, or one index. Negative numbers count from the end, and axes at the end that are left out are taken
-/// whole, as in NumPy. Unlike there, what lies outside of the scan is an error.
+/// `text` is the name of an `.npy` file with a boolean array of shape `nav`, or [`blocks`].
 ///
 /// # Errors
 /// `InvalidArgument` if it does not fit the scan or selects nothing; errors of the file.
 pub(crate) fn parse_roi(text: &str, nav: &[usize]) -> Result<Roi> {
-    if text.to_lowercase().ends_with(".npy") {
+    if blocks::is_file(text) {
         return from_file(Path::new(text), nav);
     }
-    let n_positions = nav.iter().fold(1, |n: usize, &len| n.saturating_mul(len));
-    let mut mask = memory::filled(false, n_positions)?;
-    for block in text.split(';') {
-        let parts = parse_block(block, nav)?;
-        mark(&mut mask, nav, &parts)?;
-    }
-    Roi::try_new(mask)
+    Roi::try_new(blocks::mask(&blocks::parse(text, nav, &WORDS)?, nav)?)
 }
 
 fn from_file(path: &Path, nav: &[usize]) -> Result<Roi> {
@@ -45,105 +42,6 @@ fn from_file(path: &Path, nav: &[usize]) -> Result<Roi> {
     }
     let mask = memory::collected(array.as_slice::<Bool8>()?.iter().map(|cell| cell.get()));
     mask.and_then(Roi::try_new).map_err(|error| error.with_path(path))
-}
-
-/// What a block selects of an axis: every `step`th position of a range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Part {
-    range: Range<usize>,
-    step: usize,
-}
-
-impl Part {
-    fn positions(&self) -> impl Iterator<Item = usize> + Clone + use<> {
-        self.range.clone().step_by(self.step)
-    }
-}
-
-fn parse_block(block: &str, nav: &[usize]) -> Result<Vec<Part>> {
-    let entries: Vec<&str> = block.split(',').map(str::trim).collect();
-    if entries.len() > nav.len() {
-        return Err(refused(
-            block,
-            format!("has {} axes, the scan has {}", entries.len(), nav.len()),
-        ));
-    }
-    let mut parts = Vec::with_capacity(nav.len());
-    for (axis, &len) in nav.iter().enumerate() {
-        let Some(entry) = entries.get(axis) else {
-            parts.push(Part { range: 0..len, step: 1 });
-            continue;
-        };
-        let part = parse_entry(entry, len).ok_or_else(|| {
-            let what =
-                "which is neither an index nor a slice a:b or a:b:step, with steps of 1 or more";
-            refused(block, format!("has '{entry}', {what}"))
-        })?;
-        if part.range.is_empty() || part.range.end > len {
-            let what = format!("has '{entry}', but axis {axis} of the scan goes from 0 to {len}");
-            return Err(refused(block, what));
-        }
-        parts.push(part);
-    }
-    Ok(parts)
-}
-
-/// One entry of a block: an index or a slice. Negative numbers count from the end.
-fn parse_entry(entry: &str, len: usize) -> Option<Part> {
-    let number = |text: &str| match text.trim().strip_prefix('-') {
-        // What lies before the axis is out of it, as what lies behind.
-        Some(back) => match back.parse().ok()? {
-            0 => Some(0),
-            back => Some(len.checked_sub(back).unwrap_or(usize::MAX - 1)),
-        },
-        None => text.trim().parse().ok(),
-    };
-    let or = |text: &str, default| {
-        if text.trim().is_empty() { Some(default) } else { number(text) }
-    };
-    let step = |text: &str| match text.trim() {
-        "" => Some(1),
-        text => text.parse().ok().filter(|&step| step > 0),
-    };
-    let bounds: Vec<&str> = entry.split(':').collect();
-    let (range, step) = match *bounds.as_slice() {
-        [start, end] => (or(start, 0)?..or(end, len)?, 1),
-        [start, end, by] => (or(start, 0)?..or(end, len)?, step(by)?),
-        [index] => {
-            let index = number(index)?;
-            (index..index.checked_add(1)?, 1)
-        }
-        _ => return None,
-    };
-    Some(Part { range, step })
-}
-
-fn refused(block: &str, what: String) -> Error {
-    Error::invalid(format!("the ROI '{}' {what}", block.trim())).with_hint(
-        "write slices such as 0:64,10:20 or ::2, a position such as 3,4, or name an .npy file",
-    )
-}
-
-/// Selects the positions of the block, row by row.
-///
-/// # Errors
-/// `Limit` if there is no memory for as many numbers as there are rows.
-fn mark(mask: &mut [bool], nav: &[usize], parts: &[Part]) -> Result<()> {
-    let Some((last, outer)) = parts.split_last() else { return Ok(()) };
-    let mut starts = vec![0];
-    for (part, &len) in outer.iter().zip(nav) {
-        let n = part.range.len().div_ceil(part.step);
-        let mut next = memory::with_room(starts.len().saturating_mul(n))?;
-        next.extend(starts.iter().flat_map(|s| part.positions().map(move |i| s * len + i)));
-        starts = next;
-    }
-    let row_len = nav.last().copied().unwrap_or(1);
-    for start in starts {
-        for position in last.positions() {
-            mask[start * row_len + position] = true;
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

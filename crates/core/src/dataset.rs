@@ -22,7 +22,11 @@ pub struct Dataset {
     nav_was_given: bool,
     sync_offset: i64,
     corrections: Option<Arc<Corrections>>,
+    /// What was corrected before the source made other frames, in words.
+    corrected_before: Option<Arc<str>>,
     unused_corrections: Option<Arc<str>>,
+    /// What is odd about what was done to it, besides what its source says.
+    doubts: Arc<[String]>,
     opened: Arc<[PathBuf]>,
     stamps: Arc<[FileStamp]>,
 }
@@ -69,7 +73,9 @@ impl Dataset {
             nav_was_given: nav_shape.is_some(),
             sync_offset,
             corrections: None,
+            corrected_before: None,
             unused_corrections: None,
+            doubts: Arc::default(),
             opened: Arc::default(),
             stamps: Arc::default(),
         })
@@ -119,6 +125,26 @@ impl Dataset {
     /// gain map or a list of bad pixels opens a data set that has them already.
     pub fn corrections(&self) -> Option<&Arc<Corrections>> {
         self.corrections.as_ref()
+    }
+
+    /// All that is corrected, in words, as in `dark frame, 3 excluded pixels`: here, and before stages made
+    /// other frames of the corrected ones.
+    pub fn corrected(&self) -> Option<String> {
+        let before = self.corrected_before.as_deref().map(str::to_owned);
+        let own = self.corrections.as_ref().map(|own| own.to_string());
+        let all: Vec<String> = before.into_iter().chain(own).collect();
+        (!all.is_empty()).then(|| all.join(", then "))
+    }
+
+    /// The same, whose source gives frames that were corrected, and then changed, perhaps.
+    pub fn with_corrected_before(self, words: Option<String>) -> Self {
+        Dataset { corrected_before: words.map(Arc::from), ..self }
+    }
+
+    /// The same, with a sentence about something that is odd: see [`Dataset::warnings`].
+    pub fn with_doubt(self, sentence: String) -> Self {
+        let doubts = self.doubts.iter().cloned().chain([sentence]).collect();
+        Dataset { doubts, ..self }
     }
 
     /// The same, with a sentence about corrections that came with the files and are not applied
@@ -204,10 +230,12 @@ impl Dataset {
         self.sync_offset
     }
 
-    /// What is odd but not an error: what the source says, and how the scan does not fit the frames.
+    /// What is odd but not an error: what the source says, how the scan does not fit the frames, and what was
+    /// added to that.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.source.info().warnings.clone();
         warnings.extend(self.misfit());
+        warnings.extend(self.doubts.iter().cloned());
         warnings
     }
 

@@ -47,8 +47,9 @@ pub fn rescan(
 /// The corrections as a stage in front of others.
 fn corrected(dataset: Dataset) -> Result<Dataset> {
     let Some(corrections) = dataset.corrections().cloned() else { return Ok(dataset) };
+    let words = dataset.corrected();
     let stage = CorrectionStage::try_new(corrections, kind_of(&dataset))?;
-    staged(dataset, Arc::new(stage))
+    Ok(staged(dataset, Arc::new(stage))?.with_corrected_before(words))
 }
 
 fn kind_of(dataset: &Dataset) -> FrameKind {

@@ -15,9 +15,9 @@ pub struct Description {
     pub nav: Vec<AxisDescription>,
     /// The axes of a frame, slowest first.
     pub sig: Vec<AxisDescription>,
-    /// What is odd about it.
+    /// What is odd about it, and what was corrected.
     pub warnings: Vec<String>,
-    /// Flat indices of pixels that are left out.
+    /// Flat indices of bad pixels, each of which is the mean of its good neighbours; none if there are very many.
     pub excluded: Vec<usize>,
     /// Scan positions without data.
     pub n_missing: usize,

@@ -4,6 +4,7 @@
 //! texts in scripts, never code.
 
 mod array;
+mod corrected;
 mod drawing;
 mod opened;
 mod pieces;
@@ -16,6 +17,7 @@ mod weights;
 mod zarr;
 
 pub use array::{ArrayFormat, Exported};
+pub use corrected::{Bad, Corrected};
 pub use drawing::Tables;
 pub use opened::Opened;
 pub use python::Literal;

@@ -91,6 +91,8 @@ pub(crate) struct Shared {
 
 /// No more arrays of weights are kept.
 const MOST_MASKS: usize = 64;
+/// More bad pixels are not told one by one.
+const MOST_MARKS: usize = 1 << 16;
 /// So many files are looked at to find out whether they have changed.
 const MOST_LOOKED_AT: usize = 16;
 /// Nor more bytes of them.
@@ -121,12 +123,12 @@ impl Viewer {
                 ));
             }
         };
-        let frame_bytes = sig.len().saturating_mul(dataset.pixel_dtype().size());
-        let budget = options.budget.unwrap_or_else(usual_budget);
         let dtype = dataset.pixel_dtype();
         if dtype.is_complex() && options.own.is_none() {
             return Err(refuse_complex(dtype));
         }
+        let frame_bytes = sig.len().saturating_mul(dataset.pixel_dtype().size());
+        let budget = options.budget.unwrap_or_else(usual_budget);
         let shared = Shared {
             name,
             sig,
@@ -152,7 +154,15 @@ impl Viewer {
     /// What clients have to know.
     pub fn describe(&self) -> Description {
         let Shared { name, dataset, options, .. } = &*self.shared;
-        let excluded = dataset.corrections().map(|c| c.excluded().to_vec());
+        let excluded = dataset.corrections().map(|c| c.excluded()).unwrap_or_default();
+        let mut warnings = dataset.warnings();
+        let is_marked = excluded.len() <= MOST_MARKS;
+        if !is_marked {
+            warnings
+                .push(format!("there are {} bad pixels, too many to be marked", excluded.len()));
+        }
+        warnings
+            .extend(dataset.corrected().map(|words| format!("corrections are applied: {words}")));
         let n_there: usize = dataset.positions_with_data().iter().map(|range| range.len()).sum();
         Description {
             name: name.clone(),
@@ -160,8 +170,8 @@ impl Viewer {
             dtype: dataset.pixel_dtype().to_string(),
             nav: axes_of(dataset, AxisKind::Nav),
             sig: axes_of(dataset, AxisKind::Sig),
-            warnings: dataset.warnings(),
-            excluded: excluded.unwrap_or_default(),
+            warnings,
+            excluded: if is_marked { excluded.to_vec() } else { Vec::new() },
             n_missing: dataset.shape().n_frames().saturating_sub(n_there),
             suggested_shapes: match dataset.shape().nav() {
                 [_] => suggested(dataset.source().info().n_frames),

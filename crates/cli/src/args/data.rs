@@ -3,6 +3,7 @@
 //! They are those of all formats, made from the table of formats.
 
 use super::parse;
+use crate::corrections::GivenCorrections;
 use clap::builder::{
     PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser,
 };
@@ -26,6 +27,11 @@ const FLIP: &str = "flip";
 const TRANSPOSE: &str = "transpose";
 const STAGES: &str = "Options about frames";
 const STAGE: &str = "stage";
+const DARK: &str = "dark";
+const GAIN: &str = "gain";
+const BAD_PIXELS: &str = "bad_pixels";
+/// The switch for corrections that come with the file.
+const OF_FILE: &str = "enable_corrections";
 /// The stages that have options of their own.
 const OWN_STAGES: [&str; 2] = ["bin", "crop"];
 
@@ -39,6 +45,7 @@ pub(crate) struct DataArgs {
     options: OpenOptions,
     orientation: Orientation,
     calibrate: Calibrate,
+    corrections: GivenCorrections,
     /// Each as text, in the order in which they are applied.
     stages: Vec<String>,
 }
@@ -49,7 +56,7 @@ impl DataArgs {
         if self.stack { files.get(..1).unwrap_or(files) } else { files }
     }
 
-    /// Opens one of `files` as `format`, with frames turned, axes as the options say, and all stages.
+    /// Opens one of `files` as `format`, with frames turned, axes as the options say, corrections, and all stages.
     ///
     /// # Errors
     /// Those of opening; `InvalidArgument` if what is said of frames and axes does not fit.
@@ -72,8 +79,29 @@ impl DataArgs {
         file: &Path,
         options: &OpenOptions,
     ) -> framefold::Result<Dataset> {
+        self.staged(self.corrected(format, file, options)?)
+    }
+
+    /// The same before stages.
+    ///
+    /// # Errors
+    /// As [`DataArgs::open`].
+    pub(crate) fn corrected(
+        &self,
+        format: &str,
+        file: &Path,
+        options: &OpenOptions,
+    ) -> framefold::Result<Dataset> {
         let dataset = open_as(format, file, options)?;
         let dataset = self.calibrate.apply(io::orient(dataset, self.orientation)?)?;
+        self.corrections.apply(dataset)
+    }
+
+    /// What stages make of that.
+    ///
+    /// # Errors
+    /// As [`DataArgs::open`].
+    pub(crate) fn staged(&self, dataset: Dataset) -> framefold::Result<Dataset> {
         self.stages.iter().try_fold(dataset, |dataset, text| framefold::pipe(dataset, text))
     }
 
@@ -81,6 +109,12 @@ impl DataArgs {
     #[cfg(feature = "view")]
     pub(crate) fn changes(&self) -> (Orientation, &Calibrate, &[String]) {
         (self.orientation, &self.calibrate, &self.stages)
+    }
+
+    /// What is corrected after frames are turned, and before stages.
+    #[cfg(feature = "view")]
+    pub(crate) fn corrections(&self) -> &GivenCorrections {
+        &self.corrections
     }
 
     /// The options for opening one of `files`.
@@ -151,6 +185,19 @@ fn args_of_axes() -> Vec<Arg> {
     ];
     let steps = steps.into_iter().map(|arg| arg.allow_hyphen_values(true));
     turns.into_iter().chain(steps).map(|arg| arg.help_heading(AXES)).collect()
+}
+
+/// What is done to raw pixels.
+fn args_of_corrections() -> Vec<Arg> {
+    let file = |id: &'static str, what| arg(id, id, what).value_name("FILE.npy");
+    let dark = "Subtract this from each frame, before all stages: an array of the shape of a frame";
+    let gain = "Multiply each frame with this, after '--dark': an array of the shape of a frame";
+    let bad = "Put the mean of the good pixels around it in the place of each of these: Y,X;Y,X, slices as in \
+               --roi, or an array in which they are not 0";
+    let path = || PathBufValueParser::new();
+    let bad = arg(BAD_PIXELS, "bad-pixels", bad).value_name("PIXELS").allow_hyphen_values(true);
+    let all = [file(DARK, dark).value_parser(path()), file(GAIN, gain).value_parser(path()), bad];
+    all.into_iter().map(|arg| arg.conflicts_with(OF_FILE).help_heading(STAGES)).collect()
 }
 
 /// What makes other frames of the frames of a file.
@@ -254,6 +301,7 @@ impl Args for DataArgs {
             .arg(format.default_value("auto").value_name("NAME"))
             .args(specs().into_iter().flat_map(args_of))
             .args(args_of_axes())
+            .args(args_of_corrections())
             .args(args_of_stages())
             .arg(stack.action(ArgAction::SetTrue))
     }
@@ -297,8 +345,11 @@ impl FromArgMatches for DataArgs {
         let orientation = Orientation::of_options(flip, matches.get_flag(TRANSPOSE))
             .map_err(|error| Error::raw(clap::error::ErrorKind::ValueValidation, error))?;
         let stack = matches.get_flag("stack");
+        let file = |id| matches.get_one::<PathBuf>(id).cloned();
+        let bad_pixels = matches.get_one::<String>(BAD_PIXELS).cloned();
+        let corrections = GivenCorrections { dark: file(DARK), gain: file(GAIN), bad_pixels };
         let stages = given_stages(matches);
-        Ok(DataArgs { format, stack, options, orientation, calibrate, stages })
+        Ok(DataArgs { format, stack, options, orientation, calibrate, corrections, stages })
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {

@@ -108,6 +108,9 @@ impl<'a> Facts<'a> {
         }
         let how = if info.lends { "used as it lies in memory" } else { "decoded into a buffer" };
         row("reading", how.to_owned());
+        if let Some(corrections) = self.dataset.corrected() {
+            row("corrected", corrections);
+        }
         if let Some(order) = row_order_of(&self.dataset) {
             row("rows", order);
         }
@@ -158,6 +161,7 @@ impl<'a> Facts<'a> {
             "frames_inserted_start": sync.frames_inserted_start,
             "frames_inserted_end": sync.frames_inserted_end,
             "zero_copy": info.lends,
+            "corrected": self.dataset.corrected(),
             "paths": paths,
             "file_bytes": self.file_bytes(),
             "axes": axes,

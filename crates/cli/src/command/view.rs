@@ -6,10 +6,12 @@ mod colours;
 pub(crate) use colours::colormaps;
 
 use crate::args::{DataArgs, ServeArgs, ViewArgs};
+use crate::blocks::Part;
+use crate::corrections::{BadPixels, GivenCorrections};
 use crate::{exit, interrupt, terminal};
 use framefold::io::Calibrate;
 use framefold::{Dataset, Error, Result};
-use framefold_view::export::Opened;
+use framefold_view::export::{Bad, Corrected, Opened};
 use framefold_view::serve::{Address, ServeOptions, Server};
 use framefold_view::{Files, HostOptions, ScanChoice, ViewerHost, ViewerOptions};
 use serde_json::Value;
@@ -67,10 +69,16 @@ fn open(
     if let Some(offset) = scan.sync_offset {
         (options.sync_offset, options.fixed_sync) = (offset, true);
     }
-    let dataset = data.open_with(&data.format, path, &options)?;
+    let dataset = data.corrected(&data.format, path, &options)?;
+    let sig = dataset.shape().sig().to_vec();
+    let dataset = data.staged(dataset)?;
     let (orientation, calibrate, stages) = data.changes();
     let opened = Opened::file(dataset.source().info().format, path, &options).oriented(orientation);
     let opened = stages.iter().fold(opened, |opened, stage| opened.piped(stage));
+    let opened = match data.corrections() {
+        given if given.is_empty() => opened,
+        given => opened.corrected(corrected(given, sig)?),
+    };
     let opened = match *calibrate == Calibrate::default() {
         true => opened,
         false => opened.unknown("what options say of axes"),
@@ -79,6 +87,20 @@ fn open(
 }
 
 fn read_state(path: &Path) -> Result<Value> {
+/// The corrections of frames of shape `frame`, as scripts have them.
+fn corrected(given: &GivenCorrections, frame: Vec<usize>) -> Result<Corrected> {
+    let bad = given.bad_pixels(&frame)?.map(|(bad, _)| match bad {
+        BadPixels::Mask(path) => Bad::Mask(path),
+        BadPixels::Rows(path) => Bad::Rows(path),
+        BadPixels::Columns(path) => Bad::Columns(path),
+        BadPixels::Blocks(blocks) => {
+            let axes = |block: Vec<Part>| block.into_iter().map(|part| (part.range, part.step));
+            Bad::Blocks(blocks.into_iter().map(|block| axes(block).collect()).collect())
+        }
+    });
+    Ok(Corrected { frame, dark: given.dark.clone(), gain: given.gain.clone(), bad })
+}
+
     let read = || {
         let failed = |error| Error::io("read the state", error);
         let len = std::fs::metadata(path).map_err(failed)?.len();

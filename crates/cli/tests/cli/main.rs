@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod convert;
 #[cfg(test)]
+mod corrections;
+#[cfg(test)]
 mod errors;
 #[cfg(test)]
 mod info;

@@ -88,6 +88,7 @@ fn what_cannot_work_is_refused_in_one_line() {
     let bench = Bench::new();
     bench.scan("scan.npy");
     std::fs::write(bench.path("broken.npy"), b"").unwrap();
+    bench.npy("complex.npy", "<c8", "1, 2, 2", &[0; 32]);
     std::fs::write(bench.path("state.json"), b"[1]").unwrap();
     std::fs::write(bench.path("words.json"), b"words").unwrap();
     for (line, code, words) in [
@@ -106,6 +107,9 @@ fn what_cannot_work_is_refused_in_one_line() {
         ("view scan.npy --state words.json", 3, &["'words.json'", "JSON"]),
         ("view scan.npy --socket s --port 1", 2, &["--port"]),
     ] {
+        ("view scan.npy --dark scan.npy", 2, &["'scan.npy'", "[2, 3, 4, 5]", "[4, 5]"]),
+        ("view scan.npy --bad-pixels 9,9", 2, &["'9,9'", "0 to 4"]),
+        ("view complex.npy", 4, &["complex64", "magnitude"]),
         bench.call(&format!("{line} --no-browser")).assert_failed(code, words);
     }
 }

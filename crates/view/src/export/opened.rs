@@ -1,10 +1,11 @@
 //! How a data set was opened, so that a script can open it again.
 
-use super::python::{Literal, quoted};
+use super::corrected::Corrected;
+use super::python::{Literal, path_of, quoted};
 use framefold::core::{ByteOrder, StoredDType};
 use framefold::io::{self, OptionValue};
 use framefold::{OpenOptions, core::Orientation};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The formats that LiberTEM has under the same names.
 const IN_LIBERTEM: &[&str] = &[
@@ -26,6 +27,8 @@ pub struct Opened {
     options: Vec<(String, Literal)>,
     /// Methods of the data set that were called after that, as source code.
     changes: Vec<String>,
+    /// What was corrected, and after how many of these.
+    corrected: Option<(Corrected, usize)>,
     /// What a script does not do again, in words.
     unknown: Vec<String>,
     /// The same, where the script would then see other frames.
@@ -40,8 +43,8 @@ impl Opened {
         let given = specs.iter().filter(|spec| !WITHOUT_EFFECT.contains(&spec.name));
         let given = given.filter_map(|spec| Some((spec.name, literal(options.get(spec.name)?)?)));
         let files = match &options.files[..] {
-            [] => absolute(path),
-            files => Literal::List(files.iter().map(|file| absolute(file)).collect()),
+            [] => path_of(path),
+            files => Literal::List(files.iter().map(|file| path_of(file)).collect()),
         };
         Opened {
             format: format.to_owned(),
@@ -96,6 +99,13 @@ impl Opened {
         self
     }
 
+    /// The same with frames that were corrected, in the place of corrections that came with the file.
+    #[must_use]
+    pub fn corrected(mut self, corrected: Corrected) -> Self {
+        self.corrected = Some((corrected, self.changes.len()));
+        self
+    }
+
     /// The same with something that a script does not do again: "what options say of axes".
     #[must_use]
     pub fn unknown(mut self, words: &str) -> Self {
@@ -142,12 +152,36 @@ impl Opened {
                 lines.push(call("ds = ctx.load", &arguments));
             }
         }
-        lines.extend(self.changes.iter().map(|change| format!("ds = ds.{change}")));
+        let changed = |changes: &[String]| -> Vec<String> {
+            changes.iter().map(|change| format!("ds = ds.{change}")).collect()
+        };
+        match &self.corrected {
+            None => lines.extend(changed(&self.changes)),
+            Some((corrected, place)) => {
+                let (before, after) = self.changes.split_at((*place).min(self.changes.len()));
+                lines.extend(changed(before));
+                lines.extend(corrected.code());
+                if !self.corrects_runs() {
+                    lines.push("ds = ds.pipe(corrections)".to_owned());
+                }
+                lines.extend(changed(after));
+            }
+        }
         for words in &self.missing {
             let words = format!("put this into the script, and take this line out: {words}");
             lines.push(format!("raise SystemExit({})", quoted(&words)));
         }
         lines
+    }
+
+    /// Whether there are corrections at all, for which a class has to be imported.
+    pub(super) fn has_corrections(&self) -> bool {
+        self.corrected.is_some()
+    }
+
+    /// Whether runs are given `corrections`. Stages have to see corrected frames.
+    pub(super) fn corrects_runs(&self) -> bool {
+        self.corrected.as_ref().is_some_and(|(_, place)| *place == self.changes.len())
     }
 
     /// Whether it has to be given a name for an array.
@@ -173,11 +207,6 @@ pub(super) fn call(function: &str, arguments: &[String]) -> String {
     format!("{function}(\n    {},\n)", arguments.join(",\n    "))
 }
 
-fn absolute(path: &Path) -> Literal {
-    let found: PathBuf = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    Literal::Path(found)
-}
-
 /// The value of an option; `None` of kinds that are not known here.
 fn literal(value: OptionValue) -> Option<Literal> {
     Some(match value {
@@ -192,9 +221,9 @@ fn literal(value: OptionValue) -> Option<Literal> {
         OptionValue::ByteOrder(ByteOrder::Little) => Literal::Text("<".to_owned()),
         OptionValue::ByteOrder(ByteOrder::Big) => Literal::Text(">".to_owned()),
         OptionValue::Switch(on) => Literal::Truth(on),
-        OptionValue::Path(path) => absolute(&path),
+        OptionValue::Path(path) => path_of(&path),
         OptionValue::Paths(paths) => {
-            Literal::List(paths.iter().map(|path| absolute(path)).collect())
+            Literal::List(paths.iter().map(|path| path_of(path)).collect())
         }
         _ => return None,
     })
@@ -254,6 +283,27 @@ mod tests {
             "ds = ctx.load(\"mib\", path=\"/a.mib\")\nds = ds.pipe(\"bin 2\")\nds = ds.orient(flip=\"y\")"
         );
         assert!(piped.only_here().unwrap().contains("stages"));
+    }
+
+    #[test]
+    fn corrections_are_made_before_stages_and_by_runs_without() {
+        let gain =
+            Corrected { frame: vec![8, 8], dark: None, gain: Some("/gain.npy".into()), bad: None };
+        let opened = Opened::file("mib", Path::new("/a.mib"), &OpenOptions::default());
+        let plain = opened.clone().corrected(gain.clone());
+        assert!(plain.corrects_runs() && plain.only_here().is_none());
+        assert!(code(&plain).ends_with("corrections = CorrectionSet(gain=np.load(\"/gain.npy\"))"));
+        let turned = opened.oriented(Orientation { flip_y: true, ..Default::default() });
+        let piped = turned.corrected(gain).piped("bin 2");
+        assert!(piped.has_corrections() && !piped.corrects_runs());
+        assert!(
+            code(&piped).ends_with(
+                "ds = ds.orient(flip=\"y\")\ncorrections = CorrectionSet(gain=np.load(\"/gain.npy\"))\n\
+                 ds = ds.pipe(corrections)\nds = ds.pipe(\"bin 2\")"
+            ),
+            "{}",
+            code(&piped)
+        );
     }
 
     #[test]

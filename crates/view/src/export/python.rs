@@ -53,6 +53,11 @@ impl Literal {
     }
 }
 
+/// A file, wherever the script is run.
+pub(super) fn path_of(path: &Path) -> Literal {
+    Literal::Path(std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()))
+}
+
 /// A number as Python reads it back to the last bit.
 pub(super) fn number(value: f64) -> String {
     match value.is_finite() {

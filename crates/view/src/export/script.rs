@@ -92,7 +92,8 @@ impl Script<'_> {
             };
             let n = shots.iter().filter(|(shot, _)| shot.name.starts_with(pane)).count();
             let name = if n == 0 { pane.to_owned() } else { format!("{pane}_{}", n + 1) };
-            let mut shot = Shot::of(&name, query, self.description, &arrays)?;
+            let mut shot =
+                Shot::of(&name, query, self.description, &arrays, self.opened.corrects_runs())?;
             check_values(n_values.get())?;
             let file = format!("{}-{name}", stem(&self.description.name));
             shot.body.push(format!("np.save({}, {name})", quoted(&format!("{file}.npy"))));
@@ -103,7 +104,7 @@ impl Script<'_> {
             shots.iter().flat_map(|(shot, _)| shot.pieces.iter().copied()).collect();
         let pieces = pieces(&names);
         let mut cells = vec![Cell::Words(self.heading())];
-        cells.push(Cell::Definitions(imports(&shots, &pieces)));
+        cells.push(Cell::Definitions(self.imports(&shots, &pieces)));
         cells.push(Cell::Definitions(self.constants()));
         cells.extend(pieces.into_iter().map(|code| Cell::Definitions(code.to_owned())));
         cells.push(Cell::Statements(self.opening()));
@@ -165,36 +166,40 @@ impl Script<'_> {
         );
         lines.join("\n")
     }
-}
 
-/// The modules that all of it needs.
-fn imports(shots: &[(Shot, Vec<String>)], pieces: &[&str]) -> String {
-    let mut lines = Vec::new();
-    for (module, code) in [("base64", "base64."), ("math", "math.")] {
-        if pieces.iter().any(|piece| piece.contains(code)) {
-            lines.push(format!("import {module}"));
+    /// The modules that all of it needs.
+    fn imports(&self, shots: &[(Shot, Vec<String>)], pieces: &[&str]) -> String {
+        let mut lines = Vec::new();
+        for (module, code) in [("base64", "base64."), ("math", "math.")] {
+            if pieces.iter().any(|piece| piece.contains(code)) {
+                lines.push(format!("import {module}"));
+            }
         }
-    }
-    if !lines.is_empty() {
+        if !lines.is_empty() {
+            lines.push(String::new());
+        }
+        if shots.iter().any(|(_, drawn)| !drawn.is_empty()) {
+            lines.push("import matplotlib.pyplot as plt".to_owned());
+        }
+        lines.push("import numpy as np".to_owned());
+        if shots.iter().any(|(_, drawn)| drawn.iter().any(|line| line.contains("colors."))) {
+            lines.push("from matplotlib import colors".to_owned());
+        }
+        let mut names: BTreeSet<_> =
+            shots.iter().flat_map(|(shot, _)| &shot.imports).copied().collect();
+        if self.opened.has_corrections() {
+            names.insert(("io.corrections", "CorrectionSet"));
+        }
         lines.push(String::new());
-    }
-    if shots.iter().any(|(_, drawn)| !drawn.is_empty()) {
-        lines.push("import matplotlib.pyplot as plt".to_owned());
-    }
-    lines.push("import numpy as np".to_owned());
-    if shots.iter().any(|(_, drawn)| drawn.iter().any(|line| line.contains("colors."))) {
-        lines.push("from matplotlib import colors".to_owned());
-    }
-    let names: BTreeSet<_> = shots.iter().flat_map(|(shot, _)| shot.imports.iter()).collect();
-    lines.push(String::new());
-    for (package, indent) in [("framefold", "try:"), ("libertem", "except ImportError:")] {
-        lines.push(indent.to_owned());
-        lines.push(format!("    import {package}.api as lt"));
-        for (module, name) in &names {
-            lines.push(format!("    from {package}.{module} import {name}"));
+        for (package, indent) in [("framefold", "try:"), ("libertem", "except ImportError:")] {
+            lines.push(indent.to_owned());
+            lines.push(format!("    import {package}.api as lt"));
+            for (module, name) in &names {
+                lines.push(format!("    from {package}.{module} import {name}"));
+            }
         }
+        lines.join("\n")
     }
-    lines.join("\n")
 }
 
 fn as_script(cells: &[Cell]) -> String {

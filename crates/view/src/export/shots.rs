@@ -33,10 +33,12 @@ pub(super) struct Shot {
     pub(super) axes: Vec<AxisDescription>,
     /// Whether it has two planes, y and x.
     pub(super) is_vector: bool,
+    /// Whether runs are given `corrections`.
+    corrected: bool,
 }
 
 impl Shot {
-    /// Of one query.
+    /// Of one query; its runs are given `corrections` if it is `corrected`.
     ///
     /// # Errors
     /// `InvalidArgument` if it does not fit the data set; `Limit` if an array of weights is too large.
@@ -45,9 +47,11 @@ impl Shot {
         query: &Query,
         about: &Description,
         arrays: Arrays<'_>,
+        corrected: bool,
     ) -> Result<Self> {
         let mut shot = Shot {
             name: name.to_owned(),
+            corrected,
             title: title(query),
             axes: axes(query, about),
             ..Shot::default()
@@ -288,8 +292,14 @@ impl Shot {
     }
 
     fn run(&mut self, udf: &str, roi: &str) {
-        let roi = if roi.is_empty() { String::new() } else { format!(", {roi}") };
-        self.line(format!("result = ctx.run_udf(dataset=ds, udf={udf}{roi})"));
+        let mut arguments = vec!["dataset=ds".to_owned(), format!("udf={udf}")];
+        if !roi.is_empty() {
+            arguments.push(roi.to_owned());
+        }
+        if self.corrected {
+            arguments.push("corrections=corrections".to_owned());
+        }
+        self.line(call("result = ctx.run_udf", &arguments));
     }
 
     fn line(&mut self, line: impl Into<String>) {
