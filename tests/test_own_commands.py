@@ -362,6 +362,27 @@ def test_frames_are_turned_first(run):
         assert np.array_equal(np.load("out.npy"), turned[..., 0, -1])
 
 
+def test_frames_are_corrected_before_stages(run, capsys):
+    dark, gain = np.full((3, 5), 0.5), np.arange(15.0).reshape(3, 5)
+    np.save("dark.npy", dark)
+    np.save("gain.npy", gain)
+    given = "--dark dark.npy --gain gain.npy"
+    assert run(f"mine:First a.npy -o out.npy -f -q {given} --stage 'flip yx'") == 0
+    assert np.allclose(np.load("out.npy"), (DATA[..., -1, 0] - 0.5) * gain[-1, 0])
+    assert run("mine:First a.npy -o out.npy -f -q --bad-pixels 0,4") == 0
+    around = DATA[..., [0, 1, 1], [3, 3, 4]].mean(axis=-1)
+    assert np.allclose(np.load("out.npy"), around)
+    np.save("gain.npy", gain.T)
+    assert run("mine:First a.npy -f -q --gain gain.npy") == 2
+    told = capsys.readouterr().err
+    assert "gain.npy" in told
+    assert "[5, 3]" in told
+    assert run("mine:First a.npy -f -q --dark dark.npy --corrections") == 2
+    assert "--corrections" in capsys.readouterr().err
+    with pytest.warns(ff.warnings.DataSetWarning, match="left as they are"):
+        assert run("mine:First a.npy -f -q --bad-pixels :,:") == 0
+
+
 def test_check(run, tmp_path, monkeypatch, capsys):
     name = next(tmp_path.glob("own_*.py")).stem
     command = f"check {name}:Brightest a.npy -p least=40 --frames 12"

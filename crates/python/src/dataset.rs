@@ -233,6 +233,20 @@ impl PyDataset {
         Ok(PyDataset::new(piped.or_raise(transform.py())?, self.num_partitions))
     }
 
+    /// The same data set with the corrections that options of the command line say.
+    #[pyo3(signature = (dark=None, gain=None, bad_pixels=None))]
+    fn corrected_by_files(
+        &self,
+        py: Python<'_>,
+        dark: Option<PathBuf>,
+        gain: Option<PathBuf>,
+        bad_pixels: Option<String>,
+    ) -> PyResult<PyDataset> {
+        let dataset = self.dataset.clone();
+        let made = detached(py, || framefold_cli::corrected(dataset, dark, gain, bad_pixels));
+        Ok(self.with_dataset(made.or_raise(py)?))
+    }
+
     /// The same scan over frames with these corrections, which are there to stay.
     fn piped_corrections(&self, py: Python<'_>, corrections: &Corrections) -> PyResult<PyDataset> {
         let corrections = corrections.inner();

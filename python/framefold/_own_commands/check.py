@@ -9,7 +9,7 @@ from framefold._own_commands.options import (
     Parser,
     add_file_options,
     add_parameters,
-    file_options,
+    opened,
 )
 from framefold.api import Context
 from framefold.checking import check_udf
@@ -49,8 +49,6 @@ def check(given: Namespace) -> int:
     """Check what the arguments of the command name, and print what was found."""
     udf = made(found(given.function), parameters_of(given.param))
     with Context.make_with("inline") as ctx:
-        dataset = ctx.load(given.format, given.file, **file_options(given))
-        dataset = dataset.pipe(*given.stages)
-        report = check_udf(udf, dataset, frames=given.frames)
+        report = check_udf(udf, opened(ctx, given, given.file), frames=given.frames)
     print(report)
     return 0 if report else WRONG

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from argparse import Action, ArgumentParser, BooleanOptionalAction, Namespace
 from typing import Any, NoReturn
 
 from framefold._engine import known_stages
+from framefold.api import Context
+from framefold.exceptions import InvalidArgumentError
 from framefold.io.dataset._opening import known_formats
 from framefold.io.dataset._table import Option
+from framefold.io.dataset.base import DataSet
+from framefold.warnings import DataSetWarning
 
 
 class Parser(ArgumentParser):
@@ -60,6 +65,12 @@ def add_file_options(parser: ArgumentParser) -> None:
     )
 
     stages = parser.add_argument_group("options about frames")
+    for flag, metavar, words in (
+        ("dark", "FILE.npy", "subtract this from each frame, before all stages"),
+        ("gain", "FILE.npy", "multiply each frame with this, after --dark"),
+        ("bad-pixels", "PIXELS", "repair these: Y,X;Y,X, slices as in --roi, or a file"),
+    ):
+        stages.add_argument(f"--{flag}", metavar=metavar, help=words)
     for name, *_, value, _, _ in known_stages():
         if name in ("bin", "crop"):
             words = f"the same as --stage '{name} …'"
@@ -86,6 +97,22 @@ def file_options(given: Namespace) -> dict[str, Any]:
         for name, value in vars(given).items()
         if name.startswith("option_") and value is not None
     }
+
+
+def opened(ctx: Context, given: Namespace, file: str) -> DataSet:
+    """The data set that the options say, with its corrections and stages."""
+    dataset = ctx.load(given.format, file, **file_options(given))
+    corrections = {name: getattr(given, name) for name in ("dark", "gain", "bad_pixels")}
+    if any(value is not None for value in corrections.values()):
+        if given.option_enable_corrections:
+            raise InvalidArgumentError(
+                "--corrections asks for those that come with the file, and other ones are given"
+            )
+        n_known = len(dataset.warnings)
+        dataset = dataset._changed(("corrected_by_files", corrections))
+        for sentence in dataset.warnings[n_known:]:
+            warnings.warn(sentence, DataSetWarning, stacklevel=2)
+    return dataset.pipe(*given.stages)
 
 
 #: What some options are called on the engine's command line.

@@ -18,7 +18,7 @@ from framefold._own_commands.options import (
     Parser,
     add_file_options,
     add_parameters,
-    file_options,
+    opened,
 )
 from framefold.api import Context
 from framefold.common.buffers import BufferWrapper
@@ -112,7 +112,6 @@ def _in_folder(folder: Path) -> Iterator[None]:
 
 def run_over(file: str, items: list[Item], template: str | None, given: Namespace) -> None:
     """Run over one file, write the results, and say what they are."""
-    options = file_options(given)
     how = {} if given.threads is None else {"cpus": given.threads}
     named = [] if template is None else [template.replace("{reduction}", i.name) for i in items]
     paths = [Path(name.replace("{stem}", Path(file).stem)) for name in named]
@@ -131,7 +130,7 @@ def run_over(file: str, items: list[Item], template: str | None, given: Namespac
         ctx = stack.enter_context(
             Context.make_with("auto" if given.threads is None else "threads", **how)
         )
-        dataset = ctx.load(given.format, file, **options).pipe(*given.stages)
+        dataset = opened(ctx, given, file)
         udfs = [item.made() for item in items]
         roi = None if given.roi is None else _roi(given.roi, tuple(dataset.shape.nav))
         progress = not given.quiet and sys.stderr.isatty()
