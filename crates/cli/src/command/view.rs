@@ -15,6 +15,7 @@ use framefold_view::export::{Bad, Corrected, Opened};
 use framefold_view::serve::{Address, ServeOptions, Server};
 use framefold_view::{Files, HostOptions, ScanChoice, ViewerHost, ViewerOptions};
 use serde_json::Value;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The longest state, in bytes.
@@ -74,11 +75,11 @@ fn open(
     let dataset = data.staged(dataset)?;
     let (orientation, calibrate, stages) = data.changes();
     let opened = Opened::file(dataset.source().info().format, path, &options).oriented(orientation);
-    let opened = stages.iter().fold(opened, |opened, stage| opened.piped(stage));
     let opened = match data.corrections() {
         given if given.is_empty() => opened,
         given => opened.corrected(corrected(given, sig)?),
     };
+    let opened = stages.iter().fold(opened, |opened, stage| opened.piped(stage));
     let opened = match *calibrate == Calibrate::default() {
         true => opened,
         false => opened.unknown("what options say of axes"),
@@ -86,7 +87,6 @@ fn open(
     Ok((dataset, opened))
 }
 
-fn read_state(path: &Path) -> Result<Value> {
 /// The corrections of frames of shape `frame`, as scripts have them.
 fn corrected(given: &GivenCorrections, frame: Vec<usize>) -> Result<Corrected> {
     let bad = given.bad_pixels(&frame)?.map(|(bad, _)| match bad {
@@ -101,15 +101,19 @@ fn corrected(given: &GivenCorrections, frame: Vec<usize>) -> Result<Corrected> {
     Ok(Corrected { frame, dark: given.dark.clone(), gain: given.gain.clone(), bad })
 }
 
+fn read_state(path: &Path) -> Result<Value> {
     let read = || {
         let failed = |error| Error::io("read the state", error);
-        let len = std::fs::metadata(path).map_err(failed)?.len();
-        if len > MAX_STATE {
-            return Err(Error::limit(format!(
-                "a state of {len} bytes, at most {MAX_STATE} expected"
-            )));
+        // A pipe would be waited for, and a device has no end.
+        if !std::fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(Error::invalid("the state is no regular file"));
         }
-        let text = std::fs::read(path).map_err(failed)?;
+        let file = std::fs::File::open(path).map_err(failed)?;
+        let mut text = Vec::new();
+        let len = file.take(MAX_STATE + 1).read_to_end(&mut text).map_err(failed)?;
+        if u64::try_from(len).is_ok_and(|len| len > MAX_STATE) {
+            return Err(Error::limit(format!("a state of more than {MAX_STATE} bytes")));
+        }
         let value: Value = serde_json::from_slice(&text)
             .map_err(|error| Error::bad_file(format!("no JSON: {error}")))?;
         match value.is_object() {
@@ -120,18 +124,26 @@ fn corrected(given: &GivenCorrections, frame: Vec<usize>) -> Result<Corrected> {
     read().map_err(|error: Error| error.with_path(path))
 }
 
+/// Prints a line that is not the link: who reads that alone, as `head -1` does, still wants the viewer.
+fn print_more(line: &str) -> Result<()> {
+    match terminal::print(line) {
+        Err(error) if terminal::is_broken_pipe(&error) => Ok(()),
+        other => other,
+    }
+}
+
 /// Says where the viewer is: the link first, for scripts.
 fn announce(server: &Server, args: &ServeArgs) -> Result<()> {
     terminal::print(&server.link())?;
     match server.address() {
         Address::Unix(path) => {
             let path = terminal::one_line(&path.display().to_string());
-            terminal::print(&format!("behind the socket {path}"))?;
+            print_more(&format!("behind the socket {path}"))?;
         }
         Address::Tcp(address) if address.ip().is_loopback() => {
             let port = address.port();
             let there = browser::this_machine();
-            terminal::print(&format!(
+            print_more(&format!(
                 "from another machine, run this there, then open the link there: \
                  ssh -N -L {port}:{address} {there}"
             ))?;

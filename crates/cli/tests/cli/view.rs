@@ -102,14 +102,15 @@ fn what_cannot_work_is_refused_in_one_line() {
         ("view scan.npy --root none", 5, &["'none'"]),
         ("view scan.npy --root scan.npy", 2, &["'scan.npy'", "folder"]),
         ("view scan.npy --base-url http://x/?y", 2, &["path of a URL"]),
+        ("view scan.npy --allow-host https://hub.example.org", 2, &["without scheme"]),
         ("view scan.npy --state none.json", 5, &["'none.json'"]),
         ("view scan.npy --state state.json", 3, &["'state.json'", "object"]),
         ("view scan.npy --state words.json", 3, &["'words.json'", "JSON"]),
         ("view scan.npy --socket s --port 1", 2, &["--port"]),
-    ] {
         ("view scan.npy --dark scan.npy", 2, &["'scan.npy'", "[2, 3, 4, 5]", "[4, 5]"]),
         ("view scan.npy --bad-pixels 9,9", 2, &["'9,9'", "0 to 4"]),
         ("view complex.npy", 4, &["complex64", "magnitude"]),
+    ] {
         bench.call(&format!("{line} --no-browser")).assert_failed(code, words);
     }
 }
@@ -149,4 +150,61 @@ fn signals_end_it_at_once_with_open_connections() {
         assert!(begin.elapsed() < Duration::from_secs(3), "{:?}", begin.elapsed());
         assert!(!bench.path("viewer.socket").exists());
     }
+}
+
+/// None of them has an end, and a pipe has no beginning until somebody writes.
+#[cfg(unix)]
+#[test]
+fn devices_and_pipes_are_refused_at_once() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    assert!(Command::new("mkfifo").arg(bench.path("pipe")).status().unwrap().success());
+    let pipe = bench.path("pipe.npy");
+    std::os::unix::fs::symlink(bench.path("pipe"), &pipe).unwrap();
+    let begin = Instant::now();
+    for (line, words) in [
+        ("view pipe", "'pipe'"),
+        ("view /dev/zero", "'/dev/zero'"),
+        ("view scan.npy --state pipe", "'pipe'"),
+        ("view scan.npy --state /dev/zero", "'/dev/zero'"),
+        ("view scan.npy --state .", "regular file"),
+        ("view scan.npy --dark pipe.npy", "'pipe.npy'"),
+        ("view scan.npy --bad-pixels pipe.npy", "'pipe.npy'"),
+        ("view scan.npy --root pipe", "'pipe'"),
+        ("view scan.npy --socket pipe", "'pipe'"),
+    ] {
+        let outcome = bench.call(&format!("{line} --no-browser"));
+        assert!(outcome.stderr.contains(words), "{line}: {}", outcome.stderr);
+        assert_eq!(outcome.code, 2, "{line}: {}", outcome.stderr);
+    }
+    assert!(begin.elapsed() < Duration::from_secs(30));
+}
+
+/// As `framefold view … | head -1` has it.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_goes_on_when_nobody_reads_more_than_the_link() {
+    let bench = Bench::new();
+    bench.scan("scan.npy");
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (reader, mut writer) = std::io::pipe().unwrap();
+    // The link fills what a pipe holds: the next line waits, until the reader has gone.
+    let link = format!("http://127.0.0.1:{port}/?token={}\n", "0".repeat(64));
+    writer.write_all(&vec![b'.'; (64 << 10) - link.len()]).unwrap();
+    let mut command = bench.command(&format!("view scan.npy --no-browser --port {port}"));
+    let mut child = command.stdout(writer).stderr(Stdio::null()).spawn().unwrap();
+    // With it goes the other copy of the writer.
+    drop(command);
+    let begin = Instant::now();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(begin.elapsed() < Duration::from_secs(20), "it does not listen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    drop(reader);
+    std::thread::sleep(Duration::from_millis(500));
+    let ended = child.try_wait().unwrap();
+    let _ = child.kill();
+    child.wait().unwrap();
+    assert_eq!(ended, None);
 }
