@@ -23,7 +23,6 @@ export class Header {
         const facts = `${description.format} · ${description.dtype} · scan ${sizes(description.nav)} · frames ${sizes(description.sig)}`;
         const notes = [...description.warnings];
         if (description.n_missing > 0) notes.push(`${description.n_missing} scan positions have no data`);
-        if (description.excluded.length > 0) notes.push(`${description.excluded.length} bad pixels are left out`);
         const warnings = notes.length
             ? el("details", { class: "ffv-menu ffv-warnings" }, el("summary", {}, `${notes.length} ${notes.length > 1 ? "notes" : "note"}`), el("ul", {}, ...notes.map((note) => el("li", {}, note))))
             : undefined;

@@ -14,7 +14,9 @@ export interface PlotLook {
 }
 
 const HEIGHT = 120;
+/** On the left at least; numbers may need more. */
 const PAD = { left: 46, right: 8, top: 6, bottom: 20 };
+const DIGIT_WIDTH = 7.2;
 
 export class LinePlot {
     readonly root: HTMLElement;
@@ -73,9 +75,11 @@ export class LinePlot {
         const y = (value: number) => PAD.top + inner * (1 - (height(value) - bottom) / (top - bottom || 1));
         const [first, last] = [series.x[0]!, series.x[n - 1]!];
         const span = last - first || 1;
-        const across = this.width - PAD.left - PAD.right;
-        this.toX = (value) => PAD.left + (across * (value - first)) / span;
-        this.fromX = (at) => first + ((at - PAD.left) / across) * span;
+        const limits = [low, high].map((value) => short(value, 3));
+        const left = Math.max(PAD.left, ...limits.map((text) => 8 + DIGIT_WIDTH * text.length));
+        const across = this.width - left - PAD.right;
+        this.toX = (value) => left + (across * (value - first)) / span;
+        this.fromX = (at) => first + ((at - left) / across) * span;
 
         let d = "";
         let pen = "M";
@@ -89,20 +93,20 @@ export class LinePlot {
             pen = "L";
         }
         update(this.svg, { viewBox: `0 0 ${this.width} ${HEIGHT}`, width: this.width, height: HEIGHT, "aria-label": `${this.label}, from ${short(low)} to ${short(high)}` });
-        const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${PAD.left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
+        const parts: SVGElement[] = [svg("path", { class: "ffv-plot-frame", d: `M${left} ${PAD.top}V${HEIGHT - PAD.bottom}H${this.width - PAD.right}` })];
         const stepX = niceStep(span / 4);
         for (let i = Math.ceil(Math.min(first, last) / stepX); i <= Math.max(first, last) / stepX; i++) {
             const at = this.toX(i * stepX);
             if (at < this.width - PAD.right - 7 * xWords.length - 8) parts.push(svg("text", { x: at, y: HEIGHT - 6, "text-anchor": "middle" }, short(i * stepX)));
             parts.push(svg("path", { class: "ffv-plot-frame", d: `M${at} ${HEIGHT - PAD.bottom}v3` }));
         }
-        for (const value of [low, high]) {
-            parts.push(svg("text", { x: PAD.left - 4, y: y(value) + (value === high ? 8 : 0), "text-anchor": "end" }, short(value, 3)));
-        }
+        [low, high].forEach((value, i) => {
+            parts.push(svg("text", { x: left - 4, y: y(value) + (value === high ? 8 : 0), "text-anchor": "end" }, limits[i]!));
+        });
         parts.push(svg("text", { x: this.width - PAD.right, y: HEIGHT - 6, "text-anchor": "end" }, xWords));
         for (const mark of marks ?? []) {
             const at = this.toX(mark);
-            if (at >= PAD.left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
+            if (at >= left && at <= this.width) parts.push(svg("path", { class: "ffv-plot-mark", d: `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}` }));
         }
         parts.push(svg("path", { class: "ffv-plot-line", d }), this.cross);
         this.svg.replaceChildren(...parts);
