@@ -129,3 +129,19 @@ export function niceStep(most: number): number {
     const lead = most / power;
     return (lead >= 5 ? 5 : lead >= 2 ? 2 : 1) * power;
 }
+
+/** A menu that Escape, and a click elsewhere, close. */
+export function closable(menu: HTMLDetailsElement): HTMLDetailsElement {
+    menu.addEventListener("keydown", (event) => {
+        if (event.key !== "Escape" || !menu.open) return;
+        menu.open = false;
+        menu.querySelector("summary")!.focus();
+        event.stopPropagation();
+    });
+    const elsewhere = (event: PointerEvent) => {
+        if (!menu.isConnected) document.removeEventListener("pointerdown", elsewhere);
+        else if (!menu.contains(event.target as Node)) menu.open = false;
+    };
+    document.addEventListener("pointerdown", elsewhere);
+    return menu;
+}

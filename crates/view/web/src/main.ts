@@ -58,6 +58,7 @@ function render({ model, el }: { model: WidgetModel; el: HTMLElement }): () => v
     });
     el.append(root);
     const mounted = mount(root, new WidgetTransport(model));
+    Object.assign(root, { framefold: mounted });
     return () => mounted.destroy();
 }
 

@@ -68,14 +68,14 @@ export class Viewer {
     private scanShapes: ScanShapes | undefined;
     /** What is shown once the file was opened with another shape. */
     private reopening: State | undefined;
-    /** The number of the file, if it is not the first one; and whether another one is being opened. */
-    private file: string | undefined;
+    /** Whether another file is being opened. */
     private opening = false;
     private frame = 0;
     private hashTimer: ReturnType<typeof setTimeout> | undefined;
     private destroyed = false;
     private wheel: Lut | undefined;
     private readonly onHash = () => this.readHash();
+    private readonly onKey = (event: Event) => globalKey(this, event as KeyboardEvent);
 
     constructor(
         private readonly root: HTMLElement,
@@ -92,7 +92,8 @@ export class Viewer {
         this.askers = { scan: new Asker("scan", this.link, send), pattern: new Asker("pattern", this.link, send) };
         root.classList.add("ffv");
         root.append(el("p", { class: "ffv-wait", role: "status" }, "Opening …"));
-        root.addEventListener("keydown", (event) => globalKey(this, event));
+        // A page's keys are its viewer's; those of a notebook are, where the viewer has the focus.
+        (this.page ? document : root).addEventListener("keydown", this.onKey);
         if (this.page) window.addEventListener("hashchange", this.onHash);
         this.session = new Session(transport, {
             hello: (hello) => this.hello(hello),
@@ -263,15 +264,13 @@ export class Viewer {
     /** Opens the file anew with another shape of the scan. */
     open(nav_shape: number[], sync_offset = 0): void {
         this.reopening = { ...this.state, nav_shape };
-        const file = this.file === undefined ? {} : { file: this.file };
-        this.reopen({ nav_shape, sync_offset, ...file });
+        this.reopen({ nav_shape, sync_offset });
     }
 
     /** Opens another file, by the number that a list gave it. */
-    openFile(file: string): void {
-        this.file = file;
+    openFile(file: string, name: string): void {
         this.opening = true;
-        this.reopen({ file });
+        this.reopen({ file }, name);
     }
 
     /** Takes another state, as of a file. Throws in words if it is none. */
@@ -329,6 +328,7 @@ export class Viewer {
         cancelAnimationFrame(this.frame);
         clearTimeout(this.hashTimer);
         window.removeEventListener("hashchange", this.onHash);
+        document.removeEventListener("keydown", this.onKey);
         for (const pane of PANES) this.askers[pane].reset();
         this.session.close();
         if (this.panels) for (const pane of PANES) this.panels[pane].destroy();
@@ -508,8 +508,8 @@ export class Viewer {
         return structuredClone(this.state[pane].query);
     }
 
-    /** Opens something anew; if that fails, everything stays as it was. */
-    private reopen(what: object): void {
+    /** Opens something anew; if that fails, everything stays as it was. Words say what `name` is, if they do not yet. */
+    private reopen(what: object, name = ""): void {
         const failed = (words: string) => {
             this.reopening = undefined;
             this.opening = false;
@@ -518,7 +518,7 @@ export class Viewer {
                 this.build();
                 this.exactly();
             }
-            this.say(words);
+            this.say(words.includes(name) ? words : `${name} cannot be opened: ${words}`);
         };
         this.session.request({ type: "open", ...what }, () => {}, { failed });
     }

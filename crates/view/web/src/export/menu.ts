@@ -1,6 +1,6 @@
 // What can be taken along: pictures, arrays, scripts and what was set.
 
-import { el } from "../dom.ts";
+import { closable, el } from "../dom.ts";
 import type { Pane } from "../protocol.ts";
 import { toHash, toJson } from "../state.ts";
 import type { Viewer } from "../viewer.ts";
@@ -67,15 +67,7 @@ export class ExportMenu {
                 ),
             ),
         );
-        this.root.addEventListener("keydown", (event) => {
-            if (event.key !== "Escape" || !this.root.open) return;
-            this.root.open = false;
-            this.root.querySelector("summary")!.focus();
-            event.stopPropagation();
-        });
-        document.addEventListener("pointerdown", (event) => {
-            if (this.root.open && !this.root.contains(event.target as Node)) this.root.open = false;
-        });
+        closable(this.root);
     }
 
     private attempt(action: () => void): void {

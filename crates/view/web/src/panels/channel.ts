@@ -40,6 +40,8 @@ export class ChannelPanel {
     private readonly mean: HTMLButtonElement;
     private readonly cy;
     private readonly cx;
+    /** Functions of the session; their names may have colons. */
+    private readonly own: { kind: "own"; name: string; buffer: string }[];
     /** Kept while another channel is shown. */
     private kept: Vectors = { centre: "mean", rotation: 0, flip_y: false };
 
@@ -49,14 +51,12 @@ export class ChannelPanel {
     ) {
         const scan = pane === "scan";
         const line = viewer.isLine(pane);
-        const own = viewer.description.own.flatMap(({ name, nav, sig }): [string, string][] =>
-            (scan ? nav : sig).map((buffer) => [`own:${name}:${buffer}`, `${name}: ${buffer}`]),
-        );
+        this.own = viewer.description.own.flatMap(({ name, nav, sig }) => (scan ? nav : sig).map((buffer) => ({ kind: "own" as const, name, buffer })));
         const choices = [
             ...(scan ? PLAIN : [PLAIN[1]!, PLAIN[0]!, ...PLAIN.slice(2)]),
             ...(scan && !viewer.isLine("pattern") ? COM.map(([part, words]): [string, string] => [`com:${part}`, words]) : []),
             ...(scan && !viewer.isLine("pattern") && !line ? [["idpc", "Integrated DPC"] as [string, string]] : []),
-            ...own,
+            ...this.own.map((own): [string, string] => [keyOf(own), `${own.name}: ${own.buffer}`]),
         ];
         this.channel = select(scan ? "Channel of the scan image" : "Channel of the pattern", choices, "sum", (key) => this.choose(key));
         const transforms: [Transform, string][] = [["none", "as it is"], ["fft", "FFT"]];
@@ -119,12 +119,11 @@ export class ChannelPanel {
     }
 
     private choose(key: string): void {
-        const [kind, name, buffer] = key.split(":") as [string, string?, string?];
+        const [kind, part] = key.split(":") as [string, string?];
         let channel: ScanChannel;
-        if (kind === "com") channel = { kind, part: name as ComPart, ...this.kept };
+        if (kind === "com") channel = { kind, part: part as ComPart, ...this.kept };
         else if (kind === "idpc") channel = { kind, ...this.kept };
-        else if (kind === "own") channel = { kind, name: name!, buffer: buffer! };
-        else channel = { kind: kind as "sum" };
+        else channel = this.own.find((own) => keyOf(own) === key) ?? { kind: kind as "sum" };
         this.viewer.state[this.pane].query.channel = channel as ScanChannel & PatternChannel;
         this.viewer.queryChanged(this.pane);
     }

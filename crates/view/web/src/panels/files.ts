@@ -1,6 +1,6 @@
 // Other files that may be opened: those that were named, and those in the folder that may be seen.
 
-import { el } from "../dom.ts";
+import { closable, el } from "../dom.ts";
 import type { Listing } from "../protocol.ts";
 import type { Viewer } from "../viewer.ts";
 
@@ -15,16 +15,20 @@ export class FilesMenu {
     private readonly body = el("div", { class: "ffv-menu-body ffv-files" });
 
     constructor(private readonly viewer: Viewer) {
-        this.root = el("details", { class: "ffv-menu" }, el("summary", {}, "Open"), this.body);
+        this.root = closable(el("details", { class: "ffv-menu" }, el("summary", {}, "Open"), this.body));
         this.root.addEventListener("toggle", () => {
             if (this.root.open) this.list(undefined);
         });
     }
 
     private list(folder: string | undefined): void {
+        const within = this.body.contains(document.activeElement);
         this.body.replaceChildren(el("p", { class: "ffv-note" }, "Looking …"));
         this.viewer.request({ type: "files", ...(folder === undefined ? {} : { folder }) }, (answer) => {
-            if (answer.type === "files") this.show(answer);
+            if (answer.type !== "files") return;
+            this.show(answer);
+            // The entry that was pressed is gone: keys go on with the first one of the folder.
+            if (within) this.body.querySelector("button")?.focus();
         });
     }
 
@@ -38,7 +42,7 @@ export class FilesMenu {
                 if (folder) this.list(entry.id);
                 else {
                     this.root.open = false;
-                    this.viewer.openFile(entry.id);
+                    this.viewer.openFile(entry.id, entry.name);
                 }
             });
             return button;

@@ -1,6 +1,6 @@
 // The line on top: what is shown, how it goes, and what can be done with it.
 
-import { el, short, toggle } from "../dom.ts";
+import { closable, el, short, toggle } from "../dom.ts";
 import { ExportMenu } from "../export/menu.ts";
 import { unitOf, valueOn } from "../overlay/scales.ts";
 import { FilesMenu } from "./files.ts";
@@ -24,7 +24,7 @@ export class Header {
         const notes = [...description.warnings];
         if (description.n_missing > 0) notes.push(`${description.n_missing} scan positions have no data`);
         const warnings = notes.length
-            ? el("details", { class: "ffv-menu ffv-warnings" }, el("summary", {}, `${notes.length} ${notes.length > 1 ? "notes" : "note"}`), el("ul", {}, ...notes.map((note) => el("li", {}, note))))
+            ? closable(el("details", { class: "ffv-menu ffv-warnings" }, el("summary", {}, `${notes.length} ${notes.length > 1 ? "notes" : "note"}`), el("ul", {}, ...notes.map((note) => el("li", {}, note)))))
             : undefined;
         this.linked = toggle("Link zoom", "Both pictures are zoomed and moved together", viewer.state.linked, (on) => {
             viewer.state.linked = on;
@@ -33,6 +33,7 @@ export class Header {
         this.marks = toggle("Marks", "Mark bad pixels, and scan positions without data", viewer.state.marks, (on) => {
             viewer.state.marks = on;
             viewer.noted("pattern");
+            viewer.noted("scan");
         });
         this.marks.hidden = description.excluded.length === 0 && description.n_missing === 0;
         const files = viewer.features.includes("files") ? new FilesMenu(viewer).root : undefined;
@@ -40,7 +41,10 @@ export class Header {
         const slices = description.nav.slice(0, -2).map((axis, index) => {
             const input = el("input", { type: "range", min: 0, max: axis.size - 1, step: 1, "aria-label": `index on the axis ${axis.name || index}` });
             const words = el("output", {});
-            input.addEventListener("input", (event) => viewer.setSlice(index, Number(input.value), event.timeStamp));
+            input.addEventListener("input", (event) => {
+                viewer.setSlice(index, Number(input.value), event.timeStamp);
+                this.sync();
+            });
             this.sliders.push({ input, words, axis: index });
             return el("label", { class: "ffv-slice" }, el("span", {}, axis.name || `axis ${index}`), input, words);
         });

@@ -311,7 +311,19 @@ export class Stage {
         const dx = event.key === "ArrowLeft" ? -by : event.key === "ArrowRight" ? by : 0;
         const clamp = (value: number, n: number) => Math.min(n - 1, Math.max(0, value));
         this.setCursor([clamp(y + dy, rows), clamp(x + dx, cols)]);
+        this.keepInView(clamp(y + dy, rows), clamp(x + dx, cols));
         this.host.dirty();
+    }
+
+    /** Moves what is seen such that a pixel is: the way for keys to see other parts of a zoomed picture. */
+    private keepInView(y: number, x: number): void {
+        const zoom = this.host.zoom();
+        const view = this.view;
+        const half = view.k / 2;
+        const beyond = (at: number, end: number) => Math.min(0, at - half) + Math.max(0, at + half - end);
+        const dy = this.line ? 0 : beyond(view.sy(y), view.height);
+        const dx = beyond(view.sx(x), view.width);
+        if (zoom && (dy !== 0 || dx !== 0)) this.host.setZoom(panned(zoom, view, dy / view.k, dx / view.k));
     }
 
     private placeShape(event: KeyboardEvent): void {

@@ -1,4 +1,4 @@
-// A small plot: one curve, its axes, marks, and the value under the pointer.
+// A small plot: one curve, its axes, marks, and the value under the pointer or the cursor that keys move.
 
 import { el, niceStep, short, svg, update } from "../dom.ts";
 
@@ -20,11 +20,13 @@ const DIGIT_WIDTH = 7.2;
 
 export class LinePlot {
     readonly root: HTMLElement;
-    private readonly svg = svg("svg", { class: "ffv-plot", role: "img" });
+    private readonly svg = svg("svg", { class: "ffv-plot", role: "img", tabindex: 0 });
     private readonly readout = el("output", { class: "ffv-plot-value" });
     private readonly cross = svg("path", { class: "ffv-plot-cross" });
     private series: Series | undefined;
     private look: PlotLook = { xWords: "", log: false };
+    /** Which value is read. */
+    private at = 0;
     private width = 300;
     private toX: (value: number) => number = () => 0;
     private fromX: (value: number) => number = () => 0;
@@ -38,10 +40,13 @@ export class LinePlot {
         });
         this.observer.observe(this.root);
         this.svg.addEventListener("pointermove", (event) => this.point(event));
-        this.svg.addEventListener("pointerleave", () => {
-            this.readout.textContent = "";
-            this.cross.setAttribute("d", "");
-        });
+        this.svg.addEventListener("keydown", (event) => this.onKey(event));
+        for (const name of ["pointerleave", "blur"]) {
+            this.svg.addEventListener(name, () => {
+                this.readout.textContent = "";
+                this.cross.setAttribute("d", "");
+            });
+        }
     }
 
     show(series: Series, look: PlotLook): void {
@@ -119,9 +124,25 @@ export class LinePlot {
         const x = this.fromX(event.clientX - box.left);
         const n = series.x.length;
         const span = series.x[n - 1]! - series.x[0]! || 1;
-        const i = Math.min(n - 1, Math.max(0, Math.round(((x - series.x[0]!) / span) * (n - 1))));
-        const at = this.toX(series.x[i]!);
+        this.read(Math.round(((x - series.x[0]!) / span) * (n - 1)));
+    }
+
+    private onKey(event: KeyboardEvent): void {
+        const n = this.series?.x.length ?? 0;
+        const by = event.shiftKey ? 10 : 1;
+        const places: Record<string, number> = { ArrowLeft: this.at - by, ArrowRight: this.at + by, Home: 0, End: n - 1 };
+        const to = places[event.key];
+        if (to === undefined || n === 0 || event.ctrlKey || event.metaKey || event.altKey) return;
+        this.read(to);
+        event.preventDefault();
+    }
+
+    /** Shows the value with this number, or the nearest that there is. */
+    private read(i: number): void {
+        const { x, y } = this.series!;
+        this.at = Math.min(x.length - 1, Math.max(0, i));
+        const at = this.toX(x[this.at]!);
         this.cross.setAttribute("d", `M${at} ${PAD.top}V${HEIGHT - PAD.bottom}`);
-        this.readout.textContent = `${short(series.x[i]!)}: ${short(series.y[i]!, 6)}`;
+        this.readout.textContent = `${short(x[this.at]!)}: ${short(y[this.at]!, 6)}`;
     }
 }
