@@ -28,6 +28,8 @@ DIST = os.environ.get("FRAMEFOLD_VIEW_DIST")
 #: Where pictures of the page are left for people; by default they go with the test.
 PICTURES = os.environ.get("FRAMEFOLD_VIEW_PICTURES")
 LIMIT = 240
+#: Where the browser listens that is there for several scripts.
+_endpoint: str | None = None
 
 
 def chromium() -> str:
@@ -60,9 +62,36 @@ def install() -> None:
         stamp.touch()
 
 
+@contextmanager
+def shared_browser() -> Iterator[None]:
+    """One browser for all that is driven meanwhile: to start one takes longer than most tests."""
+    global _endpoint
+    with subprocess.Popen(
+        ["node", "browser.mjs", chromium()],
+        cwd=HERE,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        try:
+            _endpoint = process.stdout.readline().strip()
+            assert _endpoint.startswith("ws://"), "the browser did not start"
+            yield
+        finally:
+            _endpoint = None
+            # It ends with its input, also if the tests are killed.
+            process.stdin.close()
+            try:
+                process.wait(LIMIT)
+            finally:
+                process.kill()
+
+
 def drive(script: str, **wanted: Any) -> Any:
     """What a script of the folder `browser` finds; `wanted` are its arguments."""
-    wanted = {"chromium": chromium(), "dist": DIST, **wanted}
+    wanted = {"chromium": chromium(), "browser": _endpoint, "dist": DIST, **wanted}
     ended = subprocess.run(
         ["node", script],
         cwd=HERE,

@@ -20,6 +20,7 @@ from shared_contexts import close_shared
 import framefold as ff
 
 pytest.register_assert_rewrite(
+    "canvas_pixels",
     "contract_async",
     "contract_failures",
     "contract_results",
@@ -75,6 +76,15 @@ def pytest_configure() -> None:
     # Where interrupts are ignored, as in jobs of a shell, tests could not send them to themselves.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="module")
+def one_browser() -> Iterator[None]:
+    """One browser for all tests of a module; skips them where there is none."""
+    from browser_cases import shared_browser
+
+    with shared_browser():
+        yield
 
 
 @pytest.fixture(params=["inline", "threads"])

@@ -1,16 +1,17 @@
 // What all browser tests share: a browser, a page that may only ask its own viewer, and steps that are counted.
 import { chromium } from "playwright-core";
 import { readFileSync } from "node:fs";
+import { FLAGS, FLAGS_WITHOUT_WEBGL } from "./flags.mjs";
 
 /** What the test in Python wants: on the standard input, as JSON. */
 export const wanted = JSON.parse(readFileSync(0, "utf8"));
 
-const FLAGS = ["--no-sandbox", "--enable-unsafe-swiftshader", "--disable-dev-shm-usage", "--disable-background-networking"];
 const LIMIT_MS = 30_000;
 
+/** The browser that is there for all scripts, or one of its own. */
 export async function launch({ webgl = true } = {}) {
-    const args = webgl ? FLAGS : [...FLAGS.filter((flag) => !flag.includes("swiftshader")), "--disable-gpu", "--disable-3d-apis"];
-    return chromium.launch({ executablePath: wanted.chromium, args });
+    if (webgl && wanted.browser) return chromium.connect(wanted.browser);
+    return chromium.launch({ executablePath: wanted.chromium, args: webgl ? FLAGS : FLAGS_WITHOUT_WEBGL });
 }
 
 /** A page; what it asks of other hosts is stopped and listed, and so is what it complains of. */
@@ -61,24 +62,51 @@ export async function exact(page, panes = ["pattern", "scan"]) {
         await page.locator(`.ffv-pane-${pane} .ffv-badge[data-state=exact]`).waitFor();
     }
     await page.waitForFunction((panes) => {
-        const viewer = document.getElementById("framefold-viewer").framefold;
+        const viewer = document.querySelector(".ffv").framefold;
         return panes.every((pane) => viewer.settled(pane));
     }, panes);
 }
 
-export const state = (page) => page.evaluate(() => JSON.parse(document.getElementById("framefold-viewer").framefold.state()));
-export const counts = (page) => page.evaluate(() => document.getElementById("framefold-viewer").framefold.counts());
+export const state = (page) => page.evaluate(() => JSON.parse(document.querySelector(".ffv").framefold.state()));
+export const counts = (page) => page.evaluate(() => document.querySelector(".ffv").framefold.counts());
 export const place = (page, pane, y, x) =>
-    page.evaluate(([pane, y, x]) => document.getElementById("framefold-viewer").framefold.place(pane, y, x), [pane, y, x]);
+    page.evaluate(([pane, y, x]) => document.querySelector(".ffv").framefold.place(pane, y, x), [pane, y, x]);
 
 /** The canvas as it is on the screen: its size, and RGBA in base64. */
 export const pixels = (page, pane) =>
     page.evaluate((pane) => {
-        const { width, height, data } = document.getElementById("framefold-viewer").framefold.pixels(pane);
+        const { width, height, data } = document.querySelector(".ffv").framefold.pixels(pane);
         let text = "";
         for (let i = 0; i < data.length; i += 8192) text += String.fromCharCode(...data.subarray(i, i + 8192));
         return { width, height, rgba: btoa(text) };
     }, pane);
+
+/** What a pane's canvas shows, and where on it the picture lies: for comparison with NumPy's. */
+export async function drawn(page, pane) {
+    const { x, y, k } = await place(page, pane, 0, 0);
+    const box = await page.locator(`.ffv-pane-${pane} .ffv-stage`).boundingBox();
+    return { ...(await pixels(page, pane)), top: y - box.y, left: x - box.x, k };
+}
+
+/** Sets entries of the state, each by its path. */
+export async function set(page, changes) {
+    const saved = await state(page);
+    for (const [path, value] of Object.entries(changes)) {
+        const keys = path.split(".");
+        const last = keys.pop();
+        keys.reduce((at, key) => at[key], saved)[last] = value;
+    }
+    await page.evaluate((text) => document.querySelector(".ffv").framefold.load(text), JSON.stringify(saved));
+}
+
+/** Does something after which a pane shows another picture, and waits until that is exact. */
+export async function follows(page, pane, action) {
+    const gens = async () => (await counts(page)).paints.filter((paint) => paint.pane === pane).map(({ gen }) => gen);
+    const before = (await gens()).at(-1);
+    await action();
+    await until(gens, (now) => now.at(-1) !== before);
+    await exact(page, [pane]);
+}
 
 /** Steps with names: each runs, and says what went wrong. */
 export class Steps {

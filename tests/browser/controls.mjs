@@ -1,56 +1,13 @@
 // Every control is used, once by mouse and once by keyboard, and what it does is looked at.
 import { Steps, counts, exact, launch, open, state, tell, until, wanted } from "./common.mjs";
+import { hands } from "./hands.mjs";
 
 const keyboard = wanted.by === "keyboard";
 const browser = await launch();
 const { page, seen } = await open(browser, wanted.url);
 const steps = new Steps();
 const { step } = { step: (name, action) => steps.step(name, action) };
-
-// --- The two ways to use a control ---------------------------------------------------------------
-
-async function press(control) {
-    if (!keyboard) return control.click();
-    await control.focus();
-    await page.keyboard.press("Enter");
-}
-
-async function write(field, value) {
-    if (keyboard) {
-        await field.focus();
-        await page.keyboard.press("Control+A");
-        await page.keyboard.type(String(value));
-        await page.keyboard.press("Enter");
-    } else {
-        await field.click({ clickCount: 3 });
-        await field.pressSequentially(String(value));
-        await field.blur();
-    }
-}
-
-async function choose(box, value) {
-    if (!keyboard) return box.selectOption(value);
-    const places = await box.evaluate((node, value) => [node.selectedIndex, [...node.options].findIndex((one) => one.value === value)], value);
-    await box.focus();
-    const key = places[1] > places[0] ? "ArrowDown" : "ArrowUp";
-    for (let i = 0; i < Math.abs(places[1] - places[0]); i++) await page.keyboard.press(key);
-}
-
-/** Moves what can be taken hold of to the right and down by so many points, or keys. */
-async function move(handle, right, down) {
-    if (keyboard) {
-        await handle.focus();
-        for (let i = 0; i < right; i++) await page.keyboard.press("ArrowRight");
-        for (let i = 0; i < down; i++) await page.keyboard.press("ArrowDown");
-        return;
-    }
-    const box = await handle.boundingBox();
-    const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
-    await page.mouse.move(x, y);
-    await page.mouse.down();
-    await page.mouse.move(x + 10 * right, y + 10 * down, { steps: 3 });
-    await page.mouse.up();
-}
+const { press, write, choose, move, give } = hands(page, keyboard);
 
 // --- What is looked at ---------------------------------------------------------------------------
 
@@ -93,7 +50,7 @@ const HANDLES = {
 /** Begins again with what was set first: what was moved about may lie outside of the picture. */
 const first = JSON.stringify(await state(page));
 async function again() {
-    await page.evaluate((text) => document.getElementById("framefold-viewer").framefold.load(text), first);
+    await page.evaluate((text) => document.querySelector(".ffv").framefold.load(text), first);
     await exact(page);
 }
 
@@ -120,6 +77,53 @@ for (const [kind, ids] of Object.entries(HANDLES)) {
     }
 }
 await again();
+const disk = async () => (await detector())[0].shape;
+if (keyboard) {
+    await step("arrow keys in a field", async () => {
+        const field = pattern.locator("[data-field=r]");
+        const { r } = await disk();
+        await field.focus();
+        await follows("scan", () => page.keyboard.press("ArrowUp"));
+        await follows("scan", () => page.keyboard.press("Shift+ArrowUp"));
+        await follows("scan", () => page.keyboard.press("ArrowDown"));
+        return (await disk()).r === r + 10;
+    });
+    await step("Shift moves by 10", async () => {
+        const { cx } = await disk();
+        await handle(pattern, 0, "centre").focus();
+        await follows("scan", () => page.keyboard.press("Shift+ArrowLeft"));
+        await follows("scan", () => page.keyboard.press("Shift+D"));
+        await follows("scan", () => page.keyboard.press("a"));
+        return (await disk()).cx === cx - 1;
+    });
+} else {
+    await step("a shape is dragged by its body", async () => {
+        const { cy, cx, r } = await disk();
+        const box = await pattern.locator(".ffv-stage").boundingBox();
+        const { x, y, k } = await page.evaluate(([y, x]) => document.querySelector(".ffv").framefold.place("pattern", y, x), [cy, cx]);
+        const from = { x: x - r * k, y };
+        if (from.x < box.x) throw new Error("the disk is not in view");
+        await page.mouse.move(from.x, from.y);
+        await page.mouse.down();
+        await follows("scan", () => page.mouse.move(from.x + 3 * k, from.y + 2 * k, { steps: 3 }));
+        await page.mouse.up();
+        const now = await disk();
+        return Math.abs(now.cx - cx - 3) < 0.11 && Math.abs(now.cy - cy - 2) < 0.11 && now.r === r;
+    });
+}
+await step("numbers in calibrated units", async () => {
+    const { r, cy } = await disk();
+    await press(pattern.getByRole("button", { name: "mrad" }));
+    const [radius, y] = [pattern.locator("[data-field=r]"), pattern.locator("[data-field=cy]")];
+    const shown = [Number(await radius.inputValue()), Number(await y.inputValue())];
+    await follows("scan", () => write(radius, 3 * wanted.pixel));
+    const now = await disk();
+    await press(pattern.getByRole("button", { name: "mrad" }));
+    const near = (a, b) => Math.abs(a - b) < 1e-4 * Math.max(1, Math.abs(b));
+    if (!near(shown[0], r * wanted.pixel) || !near(shown[1], (cy - wanted.centre[0]) * wanted.pixel)) throw new Error(JSON.stringify(shown));
+    return near(now.r, 3) && near(Number(await radius.inputValue()), 3);
+});
+await again();
 await step("polygon: a corner more and less", async () => {
     await press(pattern.locator("[data-kind=polygon]"));
     const n = (await detector())[0].shape.points.length;
@@ -133,13 +137,13 @@ await step("polygon: a corner more and less", async () => {
     await until(detector, (now) => now[0].shape.points.length === n);
 });
 await step("a mask from a file", async () => {
-    await pattern.locator("input[type=file]").setInputFiles(wanted.mask);
+    await give(pattern.locator("[data-kind=array]"), wanted.mask);
     await until(detector, (now) => now[0].shape.kind === "array");
     await exact(page);
 });
 await step("a mask that does not fit", async () => {
-    await pattern.locator("input[type=file]").setInputFiles(wanted.wrongMask);
-    const said = page.locator(".ffv-said:visible");
+    await give(pattern.locator("[data-kind=array]"), wanted.wrongMask);
+    const said = page.locator(".ffv-said.ffv-wrong:visible");
     await said.waitFor();
     const words = await said.textContent();
     await press(said.locator("button"));
@@ -171,6 +175,24 @@ for (const kind of ["rectangle", "disk", "polygon", "point"]) {
     await step(`region ${kind}`, () => follows("pattern", () => press(scan.locator(`[data-kind=${kind}]`))));
     await step(`region ${kind}: moved`, () => changes(region, () => follows("pattern", () => move(handle(scan, 0, "centre"), 2, 1))));
 }
+await step("region: corners and numbers of a rectangle", async () => {
+    // In the middle again: where it was moved, corners would soon lie outside.
+    await follows("pattern", () => press(scan.locator("[data-remove]")));
+    await follows("pattern", () => press(scan.locator("[data-kind=rectangle]")));
+    for (const id of ["00", "01", "11", "10"]) await changes(region, () => follows("pattern", () => move(handle(scan, 0, id), 2, 1)));
+    const fields = scan.locator(".ffv-shape-list input");
+    for (let i = 0; i < (await fields.count()); i++) {
+        const value = Number(await fields.nth(i).inputValue());
+        await changes(region, () => follows("pattern", () => write(fields.nth(i), value + 1)));
+    }
+});
+await step("region: one more", async () => {
+    await follows("pattern", () => press(scan.locator("[data-add=plus]")));
+    await press(scan.locator(".ffv-shape-name").nth(0));
+    await follows("pattern", () => press(scan.locator("[data-remove]")));
+    await follows("pattern", () => press(scan.locator("[data-kind=point]")));
+    return (await region()).length === 1;
+});
 await step("region point: put elsewhere", () =>
     changes(region, () =>
         follows("pattern", async () => {
@@ -239,7 +261,10 @@ for (const name of ["pattern", "scan"]) {
     await step(`${name}: zoom by ${keyboard ? "keys" : "wheel"}`, () =>
         changes(zoom, async () => {
             await of.locator(".ffv-stage").focus();
-            if (keyboard) return page.keyboard.press("+");
+            if (keyboard) {
+                for (const key of ["+", "=", "-"]) await page.keyboard.press(key);
+                return;
+            }
             await of.locator(".ffv-stage").hover({ position: { x: 50, y: 50 } });
             await page.mouse.wheel(0, -400);
         }));
@@ -312,6 +337,9 @@ await step("keys are told", async () => {
     await page.locator("dialog[open]").waitFor();
     await page.keyboard.press("Escape");
     await page.locator("dialog[open]").waitFor({ state: "detached" });
+    await press(page.getByLabel("Keys", { exact: true }).first());
+    await press(page.locator("dialog[open] button"));
+    await page.locator("dialog[open]").waitFor({ state: "detached" });
 });
 
 for (const item of await page.locator("[data-export]").evaluateAll((all) => all.map((node) => node.dataset.export))) {
@@ -332,7 +360,8 @@ await step("what was set is loaded", async () => {
     const saved = steps.done.find(({ name }) => name === "export state").found;
     const before = await state(page);
     await press(pattern.locator("[data-kind=ring]"));
-    await page.locator(".ffv-export input[type=file]").setInputFiles(saved);
+    await press(page.locator(".ffv-export summary"));
+    await give(page.locator('[data-export="load"]'), saved);
     await until(() => state(page), (now) => JSON.stringify(now.scan.query) === JSON.stringify(before.scan.query));
     await exact(page);
 });

@@ -1,5 +1,6 @@
 // The viewer over links that are slow, have a prefix, break, or lead to a viewer that ends.
-import { counts, exact, launch, open, place, stalePaints, state, tell, until, wanted } from "./common.mjs";
+import { counts, drawn, exact, launch, open, place, set, stalePaints, state, tell, until, wanted } from "./common.mjs";
+import { hands } from "./hands.mjs";
 import { proxy } from "./proxy.mjs";
 
 const browser = await launch();
@@ -21,12 +22,20 @@ async function drag(page, steps, during = () => {}) {
     await page.mouse.up();
 }
 
-const { page, seen } = await open(browser, between.link(wanted.url));
+const { page, seen, context } = await open(browser, between.link(wanted.url));
 const asked = [];
+/** Pictures of the scan as they came, by the number of their question. */
+const came = new Map();
 page.on("websocket", (socket) => {
     socket.on("framesent", ({ payload }) => {
         const message = typeof payload === "string" ? JSON.parse(payload) : {};
         if (message.type === "ask") asked.push(message);
+    });
+    socket.on("framereceived", ({ payload }) => {
+        if (typeof payload === "string") return;
+        const end = 8 + payload.readUInt32LE(4);
+        const head = JSON.parse(payload.subarray(8, end).toString());
+        if (head.pane === "scan") came.set(head.gen, { ...head, codes: payload.subarray(end).toString("base64") });
     });
 });
 const found = { address: page.url() };
@@ -53,6 +62,61 @@ if (wanted.what === "drag") {
     const latencies = during.latencies.slice(before.latencies.length).sort((a, b) => a - b);
     found.p95 = latencies[Math.floor(0.95 * latencies.length)] ?? null;
 }
+if (wanted.what === "coarse") {
+    await page.reload();
+    await exact(page);
+    // What the canvas shows right after each picture was painted.
+    await page.evaluate(() => {
+        window.taken = [];
+        const viewer = document.querySelector(".ffv").framefold;
+        let last = 0;
+        const look = () => {
+            const { gen } = viewer.counts().paints.filter(({ pane }) => pane === "scan").at(-1);
+            if (gen !== last && window.taken.length < 12) {
+                const { width, height, data } = viewer.pixels("scan");
+                const rgba = btoa(Array.from(data, (byte) => String.fromCharCode(byte)).join(""));
+                window.taken.push({ gen, width, height, rgba, state: JSON.parse(viewer.state()) });
+            }
+            last = gen;
+            requestAnimationFrame(look);
+        };
+        look();
+    });
+    const where = await drawn(page, "scan");
+    await drag(page, 40);
+    const taken = await page.evaluate(() => window.taken);
+    found.shown = taken
+        .filter(({ gen }) => came.get(gen)?.dtype === "u8")
+        .map((one) => ({ ...where, ...one, picture: came.get(one.gen), query: asked.find(({ pane, gen }) => pane === "scan" && gen === one.gen).query }));
+}
+if (wanted.what === "copied") {
+    await context.grantPermissions(["clipboard-read", "clipboard-write"], { origin: new URL(page.url()).origin });
+    await set(page, wanted.changes);
+    await exact(page);
+    found.links = [];
+    for (const keyboard of [false, true]) {
+        const { press } = hands(page, keyboard);
+        await page.evaluate(() => navigator.clipboard.writeText("nothing"));
+        await press(page.locator(".ffv-export summary"));
+        await press(page.locator('[data-export="link"]'));
+        found.links.push(await until(() => page.evaluate(() => navigator.clipboard.readText()), (text) => text !== "nothing"));
+        found.said = await page.locator(".ffv-said:visible span").textContent();
+        await page.locator("h1").click();
+    }
+    found.before = { state: await state(page), scan: await drawn(page, "scan"), pattern: await drawn(page, "pattern") };
+    // In another tab, and in this one, where it is an address that is typed.
+    const other = await context.newPage();
+    await other.goto(found.links[0]);
+    await exact(other);
+    found.after = { state: await state(other), scan: await drawn(other, "scan"), pattern: await drawn(other, "pattern") };
+    await other.close();
+    await set(page, { "scan.query.detector": [] });
+    await until(() => page.url(), (url) => url !== found.links[1]);
+    await page.evaluate((hash) => (location.hash = hash), new URL(found.links[1]).hash);
+    await until(() => state(page), ({ scan }) => scan.query.detector.length > 0);
+    await exact(page);
+    found.typed = await state(page);
+}
 if (wanted.what === "killed") {
     await drag(page, 40, (i) => {
         if (i === 15) process.kill(wanted.pid, "SIGKILL");
@@ -72,7 +136,7 @@ if (wanted.what === "cut") {
     found.words = await page.locator(".ffv-lost").textContent();
     between.mend();
     const painted = (await counts(page)).painted;
-    await page.getByRole("button", { name: "Reconnect" }).click();
+    await hands(page, true).press(page.getByRole("button", { name: "Reconnect" }));
     await page.locator(".ffv-lost").waitFor({ state: "hidden" });
     await until(() => counts(page), (now) => now.painted > painted);
     await exact(page);

@@ -1,8 +1,12 @@
-// A proxy between browser and viewer: it may be slow, put a prefix before all paths, or be cut.
+// A proxy between browser and viewer: it may be slow, be under a prefix, or be cut.
 import { createServer, connect } from "node:net";
 
-/** `rate` in bytes per second towards the browser; `prefix` is taken away from paths; with latency in ms. */
+/**
+ * `rate` in bytes per second towards the browser, latency in ms. Paths outside of `prefix` are none; it is taken away from
+ * the others, unless the viewer's own paths have it.
+ */
 export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" } = {}) {
+    const kept = prefix !== "" && target.pathname.startsWith(prefix);
     const open = new Set();
     let cut = false;
     const server = createServer((client) => {
@@ -26,7 +30,7 @@ export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" 
                 const line = /^(\w+) (\S+) /.exec(text);
                 if (!line || !line[2].startsWith(prefix)) return client.end("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
                 const upgrade = /\r\nupgrade:/i.test(text);
-                const path = line[2].slice(prefix.length - 1) || "/";
+                const path = kept ? line[2] : line[2].slice(prefix.length - 1) || "/";
                 let head = text.replace(line[2], path);
                 if (!upgrade) head = head.replace(/\r\nconnection: [^\r]*/i, "\r\nConnection: close");
                 bytes = Buffer.from(head, "latin1");
@@ -51,7 +55,7 @@ export async function proxy(target, { rate = Infinity, latency = 0, prefix = "" 
         link(url) {
             const link = new URL(url);
             link.port = String(port);
-            if (prefix) link.pathname = prefix.replace(/\/$/, "") + link.pathname;
+            if (prefix && !kept) link.pathname = prefix.replace(/\/$/, "") + link.pathname;
             return link.href;
         },
         cut() {

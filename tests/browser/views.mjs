@@ -1,5 +1,5 @@
 // Pictures of the page as users see it: each view is shown, and kept in a folder.
-import { exact, launch, open, state, tell, wanted } from "./common.mjs";
+import { exact, launch, open, set, tell, wanted } from "./common.mjs";
 
 const browser = await launch();
 const scheme = wanted.dark ? "dark" : "light";
@@ -8,13 +8,7 @@ const panes = wanted.panes ?? ["pattern", "scan"];
 await exact(page, panes);
 const words = [];
 for (const { name, changes, click } of wanted.views) {
-    const saved = await state(page);
-    for (const [path, value] of Object.entries(changes ?? {})) {
-        const keys = path.split(".");
-        const last = keys.pop();
-        keys.reduce((at, key) => at[key], saved)[last] = value;
-    }
-    if (changes) await page.evaluate((text) => document.getElementById("framefold-viewer").framefold.load(text), JSON.stringify(saved));
+    if (changes) await set(page, changes);
     await exact(page, panes);
     for (const selector of click ?? []) await page.locator(selector).first().click();
     if (click) await exact(page, panes);
