@@ -3,8 +3,10 @@
 //! What is compiled takes a block of 8-byte slots, in which the Python half
 //! (`framefold.compilation`) put parameters and task data. Each partition has its own copy.
 
+mod code;
 mod frames;
 
+pub(crate) use code::CompiledCode;
 pub(crate) use frames::CompiledFrames;
 
 use super::PyUdf;
@@ -18,7 +20,6 @@ use framefold::core::{
 use framefold::plugins::{Explain, FailedFrame, FailedTile, PluginAccumulator, Table};
 use framefold::{Error, Result};
 use framefold_abi::raw;
-use framefold_python_macros::caught;
 use numpy::npyffi::npy_intp;
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyRuntimeError;
@@ -27,7 +28,7 @@ use pyo3::types::{PyBytes, PyDict};
 use std::any::Any;
 use std::ffi::c_void;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 /// The first slots of a block, as in `framefold.compilation.plan`.
 const FAILURE: usize = 0;
@@ -36,27 +37,6 @@ const N_FRAMES: usize = 2;
 
 /// What Numba compiled: block, tile (or `src`), views (or `dest`), their number, host.
 type Entry = unsafe extern "C" fn(usize, usize, usize, usize, usize) -> i32;
-
-/// What partitions run, by their first frames: parameters may change in the middle of a run.
-#[pyclass(frozen, module = "framefold._engine")]
-pub(crate) struct CompiledCode(Mutex<Versions>);
-
-/// Code with the parameters of a run, and with those that it changed to.
-struct Versions {
-    first: Arc<Compiled>,
-    /// From which frame on there are others, in the order of the changes.
-    changes: Vec<(usize, Arc<Compiled>)>,
-    /// No frame from this one on was begun with in this process.
-    begun: usize,
-}
-
-impl Versions {
-    /// What a partition that begins at that frame runs.
-    fn at(&self, start: usize) -> &Arc<Compiled> {
-        let latest = self.changes.iter().rev().find(|(first, _)| *first <= start);
-        latest.map_or(&self.first, |(_, compiled)| compiled)
-    }
-}
 
 /// A table and the program behind it.
 pub(super) struct Compiled {
@@ -87,76 +67,6 @@ struct Task {
     block: Vec<i64>,
     _copies: Vec<Vec<u64>>,
     packed: Vec<u64>,
-}
-
-#[caught]
-#[pymethods]
-impl CompiledCode {
-    /// Machine code by addresses, `(process, end, merge)` with 0 for what there is not, and its data;
-    /// `owner` keeps all of it alive.
-    #[new]
-    #[expect(clippy::too_many_arguments, reason = "one caller, which names them")]
-    fn new(
-        py: Python<'_>,
-        name: &str,
-        addresses: (usize, usize, usize),
-        sparse: bool,
-        packs: bool,
-        block: Vec<i64>,
-        private: Vec<(usize, usize)>,
-        initial: Vec<(usize, usize)>,
-        owner: Py<PyAny>,
-    ) -> PyResult<Self> {
-        let (process, end, merge) = addresses;
-        let entry = |address: usize| {
-            // SAFETY: addresses are those of functions that `_compiler.py` made with this signature.
-            (address != 0).then(|| unsafe { std::mem::transmute::<usize, Entry>(address) })
-        };
-        let process = entry(process)
-            .ok_or_else(|| Error::bug("compiled code without a function for tiles"))
-            .or_raise(py)?;
-        let (end, merge) = (entry(end), entry(merge));
-        let program =
-            Program { process, merge, end, block, private, initial, packs, _owner: owner };
-        let made = Compiled::try_new(name, Arc::new(program), sparse).or_raise(py)?;
-        let versions = Versions { first: Arc::new(made), changes: Vec::new(), begun: 0 };
-        Ok(CompiledCode(Mutex::new(versions)))
-    }
-
-    /// Has partitions run what `other` has, from the first frame on that is `first` or later and
-    /// that no partition has begun with. Gives that frame.
-    fn follow(&self, other: &CompiledCode, first: usize) -> PyResult<usize> {
-        let made = other.at(0);
-        let mut versions = self.locked();
-        let first = first.max(versions.begun);
-        versions.changes.push((first, made));
-        Ok(first)
-    }
-
-    /// Has partitions run what these have, each from a frame on, in place of all changes so far.
-    fn replace(&self, changes: Vec<(usize, PyRef<'_, CompiledCode>)>) -> PyResult<()> {
-        let changes = changes.iter().map(|(first, code)| (*first, code.at(0))).collect();
-        self.locked().changes = changes;
-        Ok(())
-    }
-}
-
-impl CompiledCode {
-    /// What a partition runs that begins now.
-    fn begin(&self, frames: &Range<usize>) -> Arc<Compiled> {
-        let mut versions = self.locked();
-        versions.begun = versions.begun.max(frames.end);
-        versions.at(frames.start).clone()
-    }
-
-    /// What a partition has run that begins at that frame.
-    fn at(&self, start: usize) -> Arc<Compiled> {
-        self.locked().at(start).clone()
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Versions> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl Compiled {
