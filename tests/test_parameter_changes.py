@@ -404,6 +404,7 @@ def test_compiled_functions_alone_from_another_thread(executor):
                     steps.update(udf, factor=1.0 + n % 40)
                 except InvalidArgumentError:  # over
                     return
+                time.sleep(0.002)
 
         thread = threading.Thread(target=change)
         thread.start()
