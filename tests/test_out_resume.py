@@ -284,11 +284,25 @@ def test_what_differs_is_described_differently(monkeypatch, what):
 
 
 def test_what_cannot_be_compared_is_named(monkeypatch):
-    text = "import threading, sys\nLOCK = threading.Lock()\nf = lambda: LOCK\nfile = sys.stdout"
+    text = """
+import sys, threading
+from collections import UserDict
+
+LOCK = threading.Lock()
+f = lambda: LOCK
+file = sys.stdout
+
+class Odd(UserDict):
+    def __getattr__(self, name):
+        raise KeyError(name)
+
+Odd = Odd()
+"""
     for value, words in (
         ("f", r"a_module_of_users.<lambda> uses 'LOCK', a lock"),
         ("[iter, file]", "TextIOWrapper|EncodedFile|cannot be compared"),
         ("(lambda x: (yield x))(3)", "a generator, which cannot be compared"),
+        ("lambda: Odd", "a function, or what it refers to, cannot be looked at: KeyError"),
     ):
         with pytest.raises(UnsupportedError, match=words):
             of_module(monkeypatch, text, value)

@@ -44,8 +44,16 @@ def described(value: Any) -> str:
         If nothing is known of a value that could be compared.
     """
     known = _Known()
-    text = known.text(value)
-    code = "".join(known.code())
+    try:
+        text = known.text(value)
+        code = "".join(known.code())
+    except UnsupportedError:
+        raise
+    except Exception as error:  # of the user's objects, which may do anything when looked at
+        raise UnsupportedError(
+            f"a {type(value).__name__}, or what it refers to, cannot be looked at: "
+            f"{type(error).__name__}: {error}"
+        ) from error
     return f"{text} {digest(code.encode())}" if code else text
 
 
