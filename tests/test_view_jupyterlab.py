@@ -55,6 +55,7 @@ def test_the_widget_in_jupyterlab(tmp_path: Path) -> None:
     assert found["painted"] > 0
     # What was typed moved the detector, and is no command of JupyterLab's.
     assert found["cells"] == [1, 1]
+    assert found["kinds"] == [True]
     for name in ("first", "dragged", "keys"):
         (detector,) = found[name]["state"]["scan"]["query"]["detector"]
         shape = detector["shape"]

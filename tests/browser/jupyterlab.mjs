@@ -3,7 +3,7 @@ import { counts, drawn, exact, follows, launch, open, place, state, tell, until,
 
 const browser = await launch();
 const { page, seen } = await open(browser, wanted.url, { viewport: { width: 1400, height: 1400 } });
-page.setDefaultTimeout(30_000);
+page.setDefaultTimeout(60_000);
 // Before that, a cell that is run is not.
 await page.getByText("| Idle").waitFor();
 const cells = page.locator(".jp-Notebook .jp-Cell");
@@ -38,13 +38,14 @@ found.dragged = await shown();
 
 // By keys that are commands of JupyterLab elsewhere: cells above and below, and one less.
 await page.locator('.ffv-pane-pattern [data-handle="centre"]').focus();
-for (const key of ["a", "d", "d", "s", "x"]) await page.keyboard.press(key);
+for (const key of ["a", "b", "m", "d", "d", "s", "x"]) await page.keyboard.press(key);
 await until(() => state(page), (now) => now.scan.query.detector[0].shape.cy === found.dragged.state.scan.query.detector[0].shape.cy + 1);
 await page.keyboard.press("ArrowRight");
 await until(() => state(page), (now) => now.scan.query.detector[0].shape.cx === found.dragged.state.scan.query.detector[0].shape.cx + 2);
 await exact(page);
 found.keys = await shown();
 found.cells.push(await cells.count());
+found.kinds = await cells.evaluateAll((all) => all.map((cell) => cell.classList.contains("jp-CodeCell")));
 
 // A function of the session.
 await follows(page, "scan", () => page.getByLabel("Channel of the scan image").selectOption("own:total:intensity"));
