@@ -216,7 +216,15 @@ def test_numbers_that_the_page_finds(scan: Path, counts: np.ndarray) -> None:
     assert found["byKeys"].endswith(f"y 4, x 7  ·  {values[4, 7]:.0f}")
     check_profiles(found, values, line, n)
     both = found["zoomed"]["both"]
-    assert both["scan"]["display"]["zoom"]["k"] == both["pattern"]["display"]["zoom"]["k"] > 1.5
+    zooms = [both[pane]["display"]["zoom"] for pane in ("scan", "pattern")]
+    assert zooms[0]["k"] == zooms[1]["k"] > 1.5
+    # The same part of both, from 0 to 1.
+    parts = [
+        [(zoom["cy"] + 0.5) / shape[0], (zoom["cx"] + 0.5) / shape[1]]
+        for zoom, shape in zip(zooms, (SCAN, FRAME), strict=True)
+    ]
+    assert parts[0] == pytest.approx(parts[1])
+    assert parts[0][0] > 0.6
     for pane, expected in [("scan", values), ("pattern", counts.mean(axis=(0, 1)))]:
         display = both[pane]["display"]
         check(found["zoomed"][pane], expected, display, tables()[display["colormap"]])
