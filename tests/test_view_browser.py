@@ -346,6 +346,8 @@ def test_a_link_that_is_copied_shows_the_same(scan: Path) -> None:
     assert "token" not in found["links"][0]
     before = found["before"]["state"]
     assert before["scan"]["query"]["detector"] == STATES[3]["changes"]["scan.query.detector"]
+    display = before["scan"]["display"]
+    assert (display["scale"], display["gamma"], display["zoom"]["k"]) == ("power", 0.7, 3)
     # The same picture, to the last pixel.
     assert found["after"] == found["before"]
     assert found["typed"] == before

@@ -41,7 +41,7 @@ class Endless(ff.UDF):
 
     def process_frame(self, frame: np.ndarray) -> None:
         Endless.begun.set()
-        time.sleep(0.25)
+        time.sleep(1.5)
 
 
 @pytest.mark.parametrize("by", ["mouse", "keyboard"])

@@ -258,7 +258,8 @@ class TestFunctions:
 
         class Slow(ff.UDF):
             def get_result_buffers(self):
-                return {"value": self.buffer(kind="nav", dtype="float32")}
+                # Of floats, what is not there is NaN in the buffer, too.
+                return {"value": self.buffer(kind="nav", dtype="int64")}
 
             def process_frame(self, frame):
                 # The first rows take longer than a picture waits for the next one.
