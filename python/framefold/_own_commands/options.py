@@ -101,13 +101,15 @@ def file_options(given: Namespace) -> dict[str, Any]:
 
 def opened(ctx: Context, given: Namespace, file: str) -> DataSet:
     """The data set that the options say, with its corrections and stages."""
-    dataset = ctx.load(given.format, file, **file_options(given))
     corrections = {name: getattr(given, name) for name in ("dark", "gain", "bad_pixels")}
-    if any(value is not None for value in corrections.values()):
-        if given.option_enable_corrections:
-            raise InvalidArgumentError(
-                "--corrections asks for those that come with the file, and other ones are given"
-            )
+    any_given = any(value is not None for value in corrections.values())
+    if any_given and given.option_enable_corrections:
+        raise InvalidArgumentError(
+            "--corrections asks for those that come with the file, and other ones are given; "
+            "leave either out"
+        )
+    dataset = ctx.load(given.format, file, **file_options(given))
+    if any_given:
         n_known = len(dataset.warnings)
         dataset = dataset._changed(("corrected_by_files", corrections))
         for sentence in dataset.warnings[n_known:]:
