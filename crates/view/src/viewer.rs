@@ -98,7 +98,7 @@ const MOST_LOOKED_AT: usize = 16;
 /// Nor more bytes of them.
 const MOST_MASK_BYTES: usize = 256 << 20;
 /// How long one waits for a picture that follows the pointer.
-const PATIENCE: Duration = Duration::from_millis(80);
+const PATIENCE: Duration = Duration::from_millis(50);
 /// The largest budget that is not asked for.
 const LARGEST_BUDGET: u64 = 4 << 30;
 /// A budget where it is not known how much memory there is.
