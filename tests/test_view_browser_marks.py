@@ -51,7 +51,7 @@ def test_marks(by: str, tmp_path: Path) -> None:
     assert found["saved"] == [True, False]
     notes = " ".join(found["notes"])
     assert "3 scan positions have no data" in notes
-    assert "2 bad pixels are left out" in notes
+    assert "corrections are applied: 2 excluded pixels" in notes
     assert "no data" in found["values"][0]
     good = repaired(frames)
     total = np.full(20, np.nan)
