@@ -6,6 +6,7 @@ mod threads;
 
 use crate::{Cancel, Event, Observer, PartialResult, Plan, Results};
 use framefold_core::{Error, FinalRows, NewRows, Result, Sink, SinkJob, guarded};
+use std::any::Any;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -70,6 +71,9 @@ pub trait Host {
 
     /// Whether it pauses after each partition, so that what its caller changes then should hold soon.
     fn pauses(&self) -> bool;
+
+    /// As [`Observer::hold`].
+    fn hold(&self) -> Option<Box<dyn Any>>;
 }
 
 /// Prepares the thread of a worker for user code, and undoes that afterwards.
@@ -347,6 +351,10 @@ impl Host for Step<'_> {
 
     fn pauses(&self) -> bool {
         self.pause
+    }
+
+    fn hold(&self) -> Option<Box<dyn Any>> {
+        self.observer.hold()
     }
 }
 

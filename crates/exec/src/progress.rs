@@ -2,6 +2,7 @@
 
 use crate::Results;
 use framefold_core::Result;
+use std::any::Any;
 
 /// Something that happened in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +45,12 @@ pub trait Observer {
     /// # Errors
     /// Any error ends the run and is returned from it.
     fn poll(&mut self) -> Result<()>;
+
+    /// What functions that hinder each other take anew for each merge, as a lock: kept for several that follow
+    /// each other, until what this returns is dropped. Nothing else is waited for meanwhile.
+    fn hold(&self) -> Option<Box<dyn Any>> {
+        None
+    }
 }
 
 /// An observer that does nothing.

@@ -170,6 +170,18 @@ impl<R, E> Schedule<R, E> {
         if self.collected < self.n_partitions { Next::Wait } else { Next::Complete }
     }
 
+    /// The next partition to be merged, if it is whole and there is nothing else to do: one that is merged at once
+    /// with those before it.
+    pub fn next_ready(&mut self) -> Option<(usize, R)> {
+        let in_pieces = self.pieces.contains_key(&self.collected);
+        if self.closed || self.failure.is_some() || in_pieces {
+            return None;
+        }
+        let result = self.finished.remove(&self.collected)?;
+        self.collected += 1;
+        Some((self.collected - 1, result))
+    }
+
     /// Whether the window has room for another partition.
     pub fn has_room(&self) -> bool {
         self.room() > 0

@@ -2,11 +2,12 @@
 
 use crate::ending::attached;
 use crate::errors::from_python;
-use crate::udf::stash_held_gil;
+use crate::udf::{hold_gil, stash_held_gil};
 use framefold::core::interrupt;
 use framefold::exec::{Event, Observer, Results};
 use framefold::{Cancel, Result};
 use pyo3::prelude::*;
+use std::any::Any;
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,10 @@ impl Observer for PyObserver {
     fn poll(&mut self) -> Result<()> {
         stash_held_gil(|| attached(|py| py.check_signals()))
             .map_err(|exception| self.stop(exception, "interrupted"))
+    }
+
+    fn hold(&self) -> Option<Box<dyn Any>> {
+        Some(hold_gil())
     }
 }
 

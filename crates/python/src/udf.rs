@@ -13,7 +13,7 @@ mod merger;
 mod pixels;
 mod rows;
 
-pub(crate) use attached::{KnownThread, release_held_gil, stash_held_gil};
+pub(crate) use attached::{KnownThread, hold_gil, release_held_gil, stash_held_gil};
 pub(crate) use compiled::{CompiledCode, CompiledFrames};
 pub(crate) use cursor::TileCursor;
 pub(crate) use pixels::Pixels;

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 
 /// Results of short partitions gather for so long: waking the merging thread takes longer than each.
 const TOGETHER: Duration = Duration::from_micros(300);
+/// The same where functions take turns: the merging thread would wait for its turn, and be woken in vain whenever a
+/// worker gives its own back for a moment, until none of them may go on.
+const TOGETHER_IN_TURNS: Duration = Duration::from_millis(2);
 
 /// Threads that are started with the first partition, and end with the run.
 pub(super) struct ThreadCrew {
@@ -84,7 +87,8 @@ impl Crew for ThreadCrew {
     }
 
     fn work(&mut self, host: &mut dyn Host) -> Result<()> {
-        self.shared.lock().set_pauses(host.pauses());
+        let contends = self.shared.plan.contends();
+        self.shared.lock().set_pauses(host.pauses(), contends);
         if self.handles.is_empty() {
             self.start()?;
         }
@@ -99,13 +103,18 @@ impl Crew for ThreadCrew {
             match state.schedule.next_step() {
                 Next::Merge(index, partial) => {
                     let in_progress = state.schedule.n_in_progress();
+                    // Those that gathered are merged without giving the lock back that each needs.
+                    let mut ready = vec![(index, partial)];
+                    if contends && !host.pauses() {
+                        ready.extend(std::iter::from_fn(|| state.schedule.next_ready()));
+                    }
                     drop(state);
-                    let go_on = host.merge(partial, in_progress)?;
+                    let (count, go_on) = merge_all(host, ready, in_progress)?;
                     if !go_on {
-                        self.shared.merged(index + 1);
+                        self.shared.merged(count);
                         return Ok(());
                     }
-                    merged = Some(index + 1);
+                    merged = Some(count);
                 }
                 Next::MergePiece(_, partial) => {
                     let in_progress = state.schedule.n_in_progress();
@@ -141,6 +150,23 @@ impl Drop for ThreadCrew {
 }
 
 /// What workers and the merging thread share.
+/// Merges partitions that follow each other. How many are merged now, and whether to go on.
+fn merge_all(
+    host: &mut dyn Host,
+    ready: Vec<(usize, PartialResult)>,
+    in_progress: usize,
+) -> Result<(usize, bool)> {
+    let _held = if ready.len() > 1 { host.hold() } else { None };
+    let mut merged = (0, true);
+    for (index, partial) in ready {
+        merged = (index + 1, host.merge(partial, in_progress)?);
+        if !merged.1 {
+            break;
+        }
+    }
+    Ok(merged)
+}
+
 struct Shared {
     plan: Arc<Plan>,
     state: Mutex<State>,
@@ -168,9 +194,13 @@ struct State {
 
 impl State {
     /// If the caller looks at each result, it gets it at once, and few partitions are processed ahead.
-    fn set_pauses(&mut self, pauses: bool) {
+    fn set_pauses(&mut self, pauses: bool, contends: bool) {
         self.schedule.set_waiting(if pauses { 1 } else { WAITING });
-        self.together = if pauses { Duration::ZERO } else { TOGETHER };
+        self.together = match (pauses, contends) {
+            (true, _) => Duration::ZERO,
+            (false, true) => TOGETHER_IN_TURNS,
+            (false, false) => TOGETHER,
+        };
     }
 
     /// Whether to wake the merging thread, now that a partition is finished: not for each of those

@@ -9,6 +9,7 @@
 use crate::ending::{EngineThread, Inside};
 use pyo3::ffi;
 use pyo3::prelude::*;
+use std::any::Any;
 use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -40,6 +41,12 @@ impl Drop for HeldGil {
         // made since has been left, and what could detach it runs with `HELD_GIL` empty.
         unsafe { ffi::PyGILState_Release(self.0) };
     }
+}
+
+/// Holds the interpreter's lock until what this returns is dropped, on this thread.
+pub(crate) fn hold_gil() -> Box<dyn Any> {
+    let inside = Inside::enter();
+    Box::new((HeldGil::new(), inside))
 }
 
 /// The interpreter knows the current thread until this is dropped: its `threading.local` values
