@@ -51,7 +51,7 @@ def jupyterlab_server(folder: Path) -> Iterator[str]:
         "--ServerApp.port=0",
         f"--ServerApp.root_dir={folder}",
         f"--IdentityProvider.token={TOKEN}",
-        # It asks nobody for news, newer versions or extensions.
+        # It does not look for news, newer versions or extensions.
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",

@@ -91,7 +91,7 @@ pub(crate) struct Shared {
 
 /// No more arrays of weights are kept.
 const MOST_MASKS: usize = 64;
-/// More bad pixels are not told one by one.
+/// More bad pixels are not listed.
 const MOST_MARKS: usize = 1 << 16;
 /// So many files are looked at to find out whether they have changed.
 const MOST_LOOKED_AT: usize = 16;

@@ -90,7 +90,7 @@ class Kept:
         self._n_bytes = 0
 
     def find(self, key: Key) -> Entry | None:
-        """The results of a run, with arrays that nobody else has."""
+        """The results of a run, with arrays of their own."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:

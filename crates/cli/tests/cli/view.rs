@@ -152,7 +152,7 @@ fn signals_end_it_at_once_with_open_connections() {
     }
 }
 
-/// None of them has an end, and a pipe has no beginning until somebody writes.
+/// None of them has an end, and a pipe has no beginning until something is written.
 #[cfg(unix)]
 #[test]
 fn devices_and_pipes_are_refused_at_once() {

@@ -11,7 +11,7 @@ use std::sync::OnceLock;
 pub(super) struct Asset {
     media_type: &'static str,
     plain: &'static [u8],
-    /// Compressed when somebody first asks for that; `None` if it does not get smaller.
+    /// Compressed at the first request for that; `None` if it does not get smaller.
     gzip: OnceLock<Option<Bytes>>,
 }
 
