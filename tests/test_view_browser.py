@@ -276,6 +276,7 @@ def test_the_picture_follows_the_pointer(scan: Path, tmp_path: Path) -> None:
         strip = drive("drag.mjs", url=link, steps=12, radius=4, folder=str(folder))
     print({key: found[key] for key in ("painted", "dropped", "p50", "p95", "painter")})
     assert found["painted"] > 5
+    assert found["changed"]
     assert found["stalePaints"] == strip["stalePaints"] == 0
     assert found["errors"] == strip["errors"] == []
     assert len(list(folder.glob("drag-*.png"))) == 6

@@ -1,5 +1,5 @@
 // A detector is dragged over the pattern: how soon the scan image follows, and that nothing old is painted.
-import { counts, exact, launch, open, place, stalePaints, state, tell, wanted } from "./common.mjs";
+import { counts, exact, launch, open, place, set, stalePaints, state, tell, wanted } from "./common.mjs";
 import { join } from "node:path";
 
 const browser = await launch();
@@ -12,12 +12,24 @@ const start = await place(page, "pattern", cy, cx);
 await page.mouse.move(start.x, start.y);
 await page.mouse.down();
 const steps = wanted.steps ?? 60;
+// With limits that stay, the picture alone is new.
+await set(page, { "scan.display.auto": false });
+await exact(page);
+// What is on the screen, not what can be read from a canvas that is drawn again for that.
+const onScreen = async () => {
+    const { x, y, width, height } = await page.locator(".ffv-pane-scan .ffv-stage").boundingBox();
+    // The middle, without the scale bar.
+    return page.screenshot({ clip: { x: x + width / 3, y: y + height / 3, width: width / 3, height: height / 3 } });
+};
+const atFirst = await onScreen();
+let moved = atFirst;
 const radius = wanted.radius ?? 6;
 for (let i = 1; i <= steps; i++) {
     const turn = (2 * Math.PI * i) / steps;
     const to = await place(page, "pattern", cy + radius * Math.sin(turn), cx + radius * Math.sin(2 * turn));
     await page.mouse.move(to.x, to.y);
     await page.waitForTimeout(16);
+    if (i === Math.floor(steps / 4)) moved = await onScreen();
     if (wanted.folder && i % Math.ceil(steps / 6) === 0) {
         await page.locator(".ffv-panes").screenshot({ path: join(wanted.folder, `drag-${String(i).padStart(3, "0")}.png`) });
     }
@@ -36,6 +48,7 @@ tell({
     p95: at(0.95),
     shape: (await state(page)).scan.query.detector[0].shape,
     r,
+    changed: !moved.equals(atFirst),
     painter: after.painter,
     ...seen,
 });

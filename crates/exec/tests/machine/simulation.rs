@@ -231,6 +231,20 @@ impl Host {
         self.asleep = false;
     }
 
+    /// Some hosts merge those that are ready together, and say so after the last of them.
+    fn merge_ready(&mut self, mut index: usize) {
+        while self.random.below(2) == 0
+            && let Some((next, (of, frames))) = self.schedule.next_ready()
+        {
+            assert_eq!((index, self.merged_frames), (self.merged, n_frames(index)), "not whole");
+            assert_eq!((next, of, frames.start), (index + 1, index + 1, 0), "another result");
+            self.merged += 1;
+            self.merged_frames = frames.end;
+            self.merging = Some(next);
+            index = next;
+        }
+    }
+
     fn merge(&mut self) -> Option<End> {
         if let Some(index) = self.merging.take() {
             assert_eq!(index, self.merged, "merged out of order");
@@ -245,6 +259,7 @@ impl Host {
                 assert_eq!((index, self.merged_frames), (of, frames.start), "another result");
                 self.merged_frames = frames.end;
                 self.merging = Some(index);
+                self.merge_ready(index);
                 None
             }
             Next::MergePiece(index, (of, frames)) => {
