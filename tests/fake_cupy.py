@@ -121,7 +121,8 @@ class Stream:
 
     def step(self):
         kind, work = self.ops.popleft()
-        work()
+        with np.errstate(all="ignore"):  # devices do not warn
+            work()
         machine.n_kernels_done += kind == "kernel"
 
     def run(self):
@@ -271,8 +272,26 @@ class ndarray:
         assert out is None
         return compute(lambda a: a.sum(axis=axis, dtype=dtype), self)
 
-    def max(self, axis=None, out=None):
-        return compute(lambda a: a.max(axis=axis), self)
+    def max(self, axis=None, out=None, keepdims=False):
+        return compute(lambda a: a.max(axis=axis, keepdims=keepdims), self)
+
+    def min(self, axis=None, out=None, keepdims=False):
+        return compute(lambda a: a.min(axis=axis, keepdims=keepdims), self)
+
+    def var(self, axis=None, dtype=None):
+        assert self.dtype.kind != "c", "not tried with CuPy"
+        return compute(lambda a: a.var(axis=axis, dtype=dtype), self)
+
+    def conj(self):
+        return self if self.dtype.kind != "c" else compute(np.conj, self)
+
+    @property
+    def real(self):
+        return self if self.dtype.kind != "c" else compute(lambda a: a.real.copy(), self)
+
+    @property
+    def imag(self):
+        return compute(lambda a: a.imag.copy(), self)
 
     def __iadd__(self, other):
         _queue(lambda a, b: np.add(a, b, out=a, casting="same_kind"), self, other)
@@ -286,6 +305,12 @@ class ndarray:
 
     def __sub__(self, other):
         return compute(np.subtract, self, other)
+
+    def __rshift__(self, other):
+        return compute(np.right_shift, self, other)
+
+    def __and__(self, other):
+        return compute(np.bitwise_and, self, other)
 
     __radd__, __rmul__ = __add__, __mul__
 
@@ -309,7 +334,8 @@ def _queue(work, *arguments):
 def compute(function, *arguments):
     """The result of ``function``, which will be there when the stream gets to it."""
     like = [np.zeros(a.shape, a.dtype) if isinstance(a, ndarray) else a for a in arguments]
-    result = np.asarray(function(*like))
+    with np.errstate(all="ignore"):
+        result = np.asarray(function(*like))
     out = ndarray(result.shape, result.dtype)
     _queue(lambda to, *rest: to.__setitem__(..., function(*rest)), out, *arguments)
     return out
@@ -327,6 +353,22 @@ def arange(stop, dtype=None):
 
 def searchsorted(sorted_, values, side="left"):
     return compute(lambda a, b: np.searchsorted(a, b, side), sorted_, values)
+
+
+def maximum(one, other):
+    return compute(np.maximum, one, other)
+
+
+def log1p(array):
+    return compute(np.log1p, array)
+
+
+def take(array, places, axis=None):
+    return compute(lambda a, at: np.take(a, at, axis=axis), array, places)
+
+
+def ascontiguousarray(array):
+    return array if array.flags.c_contiguous else array.copy()
 
 
 def asarray(array, dtype=None):
@@ -454,7 +496,8 @@ def modules():
     for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
                  "MemoryPointer"):  # fmt: skip
         setattr(cupy.cuda, name, globals()[name])
-    for name in ("ndarray", "zeros", "asarray", "arange", "searchsorted"):
+    for name in ("ndarray", "zeros", "asarray", "ascontiguousarray", "arange", "searchsorted",
+                 "maximum", "log1p", "take"):  # fmt: skip
         setattr(cupy, name, globals()[name])
     pools = Pool("device"), Pool("pinned")
     cupy.get_default_memory_pool = lambda: pools[0]

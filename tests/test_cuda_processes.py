@@ -182,3 +182,17 @@ def test_without_devices(monkeypatch, data):
             ProcessJobExecutor(gpus=wrong)
     with pytest.raises(InvalidArgumentError, match="together with gpus"):
         ProcessJobExecutor(0)
+
+
+def test_built_in_reductions_run_there(both, data):
+    dataset = load(both, data, 4)
+    udfs = [ff.SumUDF(), ff.CoMUDF(), ff.StdDevUDF(), ff.PickUDF()]
+    plain = ff.Context.make_with("inline", gpus=0)
+    expected = plain.run_udf(load(plain, data, 4), udfs)
+    for one, other in zip(both.run_udf(dataset, udfs, backends="cupy"), expected, strict=True):
+        for name, buffer in other.items():
+            np.testing.assert_allclose(one[name].data, buffer.data, rtol=1e-5)
+    np.testing.assert_array_equal(
+        both.run_udf(dataset, ff.SumUDF(), backends="cupy")["intensity"].data, data.sum((0, 1))
+    )
+    assert not fake_cupy.machine.log, "the main process used a device"

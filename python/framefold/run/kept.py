@@ -232,7 +232,7 @@ def _within(folder: Path) -> Iterator[str]:
 
 def _left(run: Run, number: int) -> Left:
     """What a run has left to the object that was on its main side."""
-    udf, bridge = run.udfs[number], run.bridges[number]
+    udf, bridge = run.udfs[number], run.own_bridges[number]
     scheme = None
     task = None if bridge is None or bridge.main_side is None else bridge.main_side()
     if task is not None:
@@ -244,7 +244,7 @@ def _left(run: Run, number: int) -> Left:
 def _leave(run: Run, entry: Entry) -> None:
     """Let the objects of a run know what they would know after it."""
     roi = None if run.roi is None else run.roi.reshape(-1)
-    for udf, bridge, left in zip(run.udfs, run.bridges, entry.left, strict=True):
+    for udf, bridge, left in zip(run.udfs, run.own_bridges, entry.left, strict=True):
         if not main_side.is_free(udf):
             continue  # another run has it
         if bridge is None:

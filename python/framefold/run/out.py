@@ -335,7 +335,7 @@ def _groups(udfs: Sequence[UDF]) -> list[str]:
 
 def _declared(run: Run, number: int) -> dict[str, BufferDeclaration]:
     """The results of a UDF of the run, as they are declared."""
-    udf, bridge = run.udfs[number], run.bridges[number]
+    udf, bridge = run.udfs[number], run.own_bridges[number]
     if bridge is None and not udf._native_finish:
         return {
             name: BufferDeclaration(kind, extra, dtype, None, None)

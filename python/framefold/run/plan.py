@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
-from framefold.common.udf import CUDA_BACKENDS, NUMPY
+from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
 from framefold.run.results import UDFResultDict
@@ -223,9 +223,14 @@ class Run:
             for number, of_one_udf in enumerate(buffers)
         )
 
+    @property
+    def own_bridges(self) -> list[Bridge | None]:
+        """As ``bridges``, without those that do the work of a kernel, with that one's results."""
+        return [None if each is None or each.is_twin else each for each in self.bridges]
+
     def result_names(self, number: int) -> list[str]:
         """What the results of a UDF are called, before there are any."""
-        udf, bridge = self.udfs[number], self.bridges[number]
+        udf, bridge = self.udfs[number], self.own_bridges[number]
         if bridge is None and not udf._native_finish:
             return [name for name, *_ in self.plan.results_of(number)]
         own = None if bridge is None else bridge.declared
@@ -249,7 +254,7 @@ class Run:
 
     def about(self, number: int, name: str, extra_shape: Sequence[int]) -> About:
         """Where the result of that name of a UDF is from, and what it means."""
-        udf, bridge = self.udfs[number], self.bridges[number]
+        udf, bridge = self.udfs[number], self.own_bridges[number]
         if number not in self._declared:
             if bridge is not None:
                 self._declared[number] = bridge.declared
@@ -266,7 +271,7 @@ class Run:
         self, number: int, results: Results, valid: npt.NDArray[np.bool_], leaves: bool
     ) -> Results:
         """The results of one UDF; what a kernel computed is finished here."""
-        if self.bridges[number] is not None:
+        if self.own_bridges[number] is not None:
             return results
         udf = self.udfs[number]
         finished = finish_native(udf, self.dataset, self.roi, results, valid)
@@ -372,7 +377,7 @@ class Run:
 
     def _recipe(self, number: int) -> UDF:
         """What copies of a UDF are made of now."""
-        bridge = self.bridges[number]
+        bridge = self.own_bridges[number]
         if bridge is None:
             raise UnsupportedError(
                 f"{type(self.udfs[number]).__name__} runs on a native kernel, whose parameters are "
@@ -460,21 +465,34 @@ def plan_run(
     correction_set, frames = dataset._corrected(corrections, mask)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
+    # Frames that are brought to devices are reduced there, too.
+    on_devices = allowed is not None and CUPY in allowed and CUPY_BACKENDS.issuperset(allowed)
     for each in udfs:
         each._at_begin()
-    for each in udfs:
-        native = native_udf(each, dataset)
-        if native is None:
+    natives = [native_udf(each, dataset) for each in udfs]
+    # Corrected pixels are dense, whatever they were before, and no integers.
+    corrects = correction_set is not None and correction_set.have_corrections()
+    pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
+    if pixels.kind in "iu" and pixels.itemsize == 8 and None in natives:
+        # Functions in Python share a dtype, and the one that others wish for may not hold all.
+        on_devices = False
+    for each, native in zip(udfs, natives, strict=True):
+        twin = None
+        if native is not None and on_devices:
+            from framefold.arrays.cuda.reductions import twin_of
+
+            twin = twin_of(each, native, dataset.dtype, pixels)
+        if native is None or twin is not None:
             from framefold.udf.engine.bridge import Bridge
 
-            bridge = Bridge(each, dataset.shape, dataset.dtype, mask, correction_set)
+            of = each if twin is None else twin
+            bridge = Bridge(of, dataset.shape, dataset.dtype, mask, correction_set)
+            bridge.is_twin = twin is not None
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))
         else:
             bridges.append(None)
             planned.append(native)
-    # Corrected pixels are dense, whatever they were before.
-    corrects = correction_set is not None and correction_set.have_corrections()
     native_formats = (NUMPY,) if corrects else dataset.native_backends
     workers = _assign_formats(udfs, bridges, native_formats, allowed, find_workers)
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
@@ -487,7 +505,7 @@ def plan_run(
     if to_sink is not None:
         of_udfs = zip(udfs, bridges, to_sink, strict=True)
         passed_on = [
-            [] if bridge is None and finishes_in_python(udf) else names
+            [] if (bridge is None or bridge.is_twin) and finishes_in_python(udf) else names
             for udf, bridge, names in of_udfs
         ]
     plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts, to_sink=passed_on)

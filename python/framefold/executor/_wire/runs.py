@@ -53,16 +53,16 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
     """
     udfs = [
         udf if bridge is None else bridge.versions[0].udf
-        for udf, bridge in zip(run.udfs, run.bridges, strict=True)
+        for udf, bridge in zip(run.udfs, run.own_bridges, strict=True)
     ]
     # The parameters of a run that has begun can have changed.
-    changes = [None if bridge is None else bridge.versions[1:] for bridge in run.bridges]
+    changes = [None if bridge is None else bridge.versions[1:] for bridge in run.own_bridges]
     try:
         main_states = [
             None
             if bridge is None or bridge.main_state is None
             else bridge.main_state.for_others(udf)
-            for udf, bridge in zip(udfs, run.bridges, strict=True)
+            for udf, bridge in zip(udfs, run.own_bridges, strict=True)
         ]
         contents = {
             "dataset": dataset,

@@ -113,6 +113,8 @@ class Bridge:
         self.tiles: SparseTiles | None = None
         #: What it gets on workers with a CUDA device, if any take part.
         self.on_device: OnDevice | None = None
+        #: Whether it does the work of a native kernel, with that one's results.
+        self.is_twin = False
         #: What merges, once there is one.
         self.main_side: weakref.ref[MergeTask] | None = None
         #: Its state on the main side after ``preprocess``, if each merge is a separate task.

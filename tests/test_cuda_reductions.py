@@ -1,0 +1,246 @@
+"""Built-in reductions on CUDA devices: the same results as those of the native kernels."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from cache_cases import settled
+from cuda_masks import dense_masks, sparse_masks
+from cuda_udfs import NAV, SIG
+from sparse_files import write_raw_csr
+
+import framefold as ff
+from framefold.corrections import CorrectionSet
+from framefold.exceptions import InvalidArgumentError, UnsupportedError
+from framefold.udf import UDF
+from framefold.udf.logsum import LogsumUDF
+from framefold.udf.reduction import ReductionUDF
+from framefold.udf.sumsigudf import SumSigUDF
+
+DTYPES = [
+    *("bool", "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64"),
+    *("float16", "float32", "float64", "complex64", "complex128"),
+]
+
+
+def frames_of(dtype):
+    dtype = np.dtype(dtype)
+    rng = np.random.default_rng(7)
+    if dtype.kind == "b":
+        return rng.random((*NAV, *SIG)) < 0.4
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        # Of 64 bits, so that sums of all frames fit.
+        share = 64 if dtype.itemsize == 8 else 1
+        low, high = limits.min // share, limits.max // share
+        return rng.integers(low, high, (*NAV, *SIG), dtype=dtype, endpoint=True)
+    data = rng.normal(3, 2, (*NAV, *SIG))
+    if dtype.kind == "c":
+        data = data + 1j * rng.normal(1, 2, data.shape)
+    return data.astype(dtype)
+
+
+UDFS = {
+    "sum": lambda: ff.SumUDF(),
+    "sum in integers": lambda: ff.SumUDF(dtype="uint8"),
+    "sum of each frame": lambda: SumSigUDF(),
+    "deviations": lambda: ff.StdDevUDF(),
+    "deviations in float32": lambda: ff.StdDevUDF(dtype="float32"),
+    "logarithms": lambda: LogsumUDF(),
+    "largest": lambda: ff.MaxUDF(),
+    "largest by name": lambda: ReductionUDF("max"),
+    "frames": lambda: ff.PickUDF(),
+    "centres": lambda: ff.CoMUDF(),
+    "centres in a ring": lambda: ff.CoMUDF(cy=3, cx=4.5, r=3.5, ri=1, regression=1),
+    "masks of integers": lambda: ff.ApplyMasksUDF(lambda: dense_masks(5, SIG, "int16")),
+    "masks": lambda: ff.ApplyMasksUDF(lambda: dense_masks(5, SIG) / 7),
+    "sparse masks": lambda: ff.ApplyMasksUDF(lambda: sparse_masks(3, SIG)),
+}
+#: What is computed of integers without rounding, before the end.
+EXACT = {
+    *("sum", "sum in integers", "sum of each frame", "largest", "largest by name", "frames"),
+    "masks of integers",
+}
+NO_COMPLEX = ("logarithms", "largest", "largest by name", "centres", "centres in a ring")
+
+
+def check_same(found, expected, exact, rtol=2e-5):
+    assert list(found) == list(expected)
+    for name, buffer in expected.items():
+        ours = found[name]
+        assert (ours.kind, ours.extra_shape, ours.dtype) == (
+            buffer.kind,
+            buffer.extra_shape,
+            buffer.dtype,
+        )
+        assert (ours.about.unit, ours.about.vector) == (buffer.about.unit, buffer.about.vector)
+        np.testing.assert_array_equal(ours.valid_mask, buffer.valid_mask)
+        if exact:
+            np.testing.assert_array_equal(ours.raw_data, buffer.raw_data)
+        else:
+            scale = np.abs(buffer.raw_data[np.isfinite(buffer.raw_data)]).max(initial=0)
+            np.testing.assert_allclose(ours.raw_data, buffer.raw_data, rtol=rtol, atol=rtol * scale)
+
+
+def is_exact(name, dtype):
+    # Products of 64 bits are beyond what double precision holds.
+    wide = name.startswith("masks") and dtype.itemsize == 8
+    return name in EXACT and dtype.kind in "biu" and not wide
+
+
+@pytest.mark.parametrize("name", UDFS)
+def test_as_by_the_kernel(ctx, device, name):
+    roi = np.random.default_rng(1).random(NAV) < 0.6
+    make = UDFS[name]
+    for data in map(frames_of, DTYPES):
+        if data.dtype.kind == "c" and name in NO_COMPLEX:
+            continue
+        dataset = ctx.load("memory", data=data, num_partitions=3)
+        for chosen in (None, roi):
+            udf = make()
+            found = ctx.run_udf(dataset, udf, roi=chosen, backends="cupy")
+            expected = ctx.run_udf(dataset, make(), roi=chosen)
+            check_same(found, expected, is_exact(name, data.dtype))
+            assert list(udf.results.keys()) == list(expected)  # the object has learned them
+    told = ctx.explain(dataset, make(), backends="cupy")
+    assert re.search(rf"{type(make()).__name__}: by \w+, cupy", told), told
+    device.check_released()
+
+
+@pytest.mark.parametrize("name", UDFS)
+def test_of_sparse_and_of_corrected_data(ctx, machine, tmp_path, name):
+    data = frames_of("uint16")
+    path = write_raw_csr(tmp_path, np.where(data > 60000, data, 0).reshape(-1, *SIG), NAV)
+    sparse = ctx.load("raw_csr", path, num_partitions=3)
+    found = ctx.run_udf(sparse, UDFS[name](), backends="cupy")
+    expected = ctx.run_udf(sparse, UDFS[name]())
+    check_same(found, expected, is_exact(name, data.dtype))
+    dense = ctx.load("memory", data=data, num_partitions=3)
+    corrections = CorrectionSet(dark=np.full(SIG, 7), gain=np.full(SIG, 1.5))
+    found = ctx.run_udf(dense, UDFS[name](), corrections=corrections, backends="cupy")
+    check_same(found, ctx.run_udf(dense, UDFS[name](), corrections=corrections), exact=False)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_no_frame_and_frames_without_intensity(ctx, machine):
+    data = frames_of("uint16")
+    data[2:4] = 0
+    dataset = ctx.load("memory", data=data, num_partitions=3, sync_offset=4)
+    for name, make in UDFS.items():
+        check_same(
+            ctx.run_udf(dataset, make(), backends="cupy"),
+            ctx.run_udf(dataset, make()),
+            is_exact(name, data.dtype),
+        )
+        none = ctx.run_udf(dataset, make(), roi=np.zeros(NAV, bool), backends="cupy")
+        expected = ctx.run_udf(dataset, make(), roi=np.zeros(NAV, bool))
+        for key, buffer in expected.items():
+            assert (none[key].kind, none[key].dtype) == (buffer.kind, buffer.dtype)
+            np.testing.assert_array_equal(none[key].raw_data, buffer.raw_data)
+
+
+def test_sums_of_64_bits(ctx, machine):
+    data = np.full((2, 2, 3, 4), np.iinfo(np.int64).max, dtype=np.int64)
+    data[0, 0] = 5
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    sums = ctx.run_udf(dataset, SumSigUDF(), backends="cupy")["intensity"]
+    np.testing.assert_array_equal(sums.data, [[60, 2.0**63 * 12], [2.0**63 * 12] * 2])
+    for backends in ("cupy", None):
+        with pytest.raises(InvalidArgumentError, match=r"which int64 cannot hold"):
+            ctx.run_udf(dataset, ff.SumUDF(dtype="int64"), backends=backends)
+
+
+def test_pixels_that_are_no_numbers(ctx, machine):
+    data = frames_of("float32")
+    data[..., 0, 0] = np.nan
+    data[1, 1, 3, 3] = np.inf
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    for udf in (ff.CoMUDF(cy=3, cx=4, r=3.5), ff.MaxUDF(), ff.SumUDF(), ff.StdDevUDF()):
+        with np.errstate(invalid="ignore"):
+            found = ctx.run_udf(dataset, udf, backends="cupy")
+        for name, buffer in ctx.run_udf(dataset, udf).items():
+            np.testing.assert_allclose(found[name].raw_data, buffer.raw_data, rtol=1e-5)
+
+
+class Louder(ff.SumUDF):
+    def process_tile(self, tile):
+        super().process_tile(tile * 2)
+
+
+def test_what_stays_on_the_kernel_or_in_python(ctx, machine):
+    data = frames_of("uint16")
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    shifted = [
+        ff.CoMUDF(shifts=(0.5, 1)),
+        ff.ApplyMasksUDF(lambda: dense_masks(2, SIG), shifts=(1, 2)),
+    ]
+    # Sums of masks stand on the kernel, if the run is not for devices alone.
+    for udf, backends in [*((udf, "cupy") for udf in shifted), (ff.SumUDF(), ("numpy", "cupy"))]:
+        check_same(
+            ctx.run_udf(dataset, udf, backends=backends), ctx.run_udf(dataset, udf), exact=True
+        )
+        assert machine.memory == type(machine.memory)()
+        assert "kernel" not in {kind for kind, _ in machine.log}
+    louder = ctx.run_udf(dataset, Louder(), backends="cupy")["intensity"]
+    np.testing.assert_array_equal(louder.data, 2 * data.sum(axis=(0, 1)))
+    without = ff.Context.make_with("inline", gpus=0)
+    with pytest.raises(UnsupportedError, match="needs a CUDA worker"):
+        without.run_udf(dataset, ff.MaxUDF(), backends="cupy")
+
+
+class Powers(UDF):
+    def get_backends(self):
+        return (self.BACKEND_CUPY,)
+
+    def get_result_buffers(self):
+        return {"each": self.buffer("nav", dtype="float64", where="device")}
+
+    def process_frame(self, frame):
+        self.results.each[:] = (frame * frame).sum()
+
+
+def test_beside_functions_of_ones_own_and_step_by_step(ctx, machine):
+    data = frames_of("uint8")
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    udfs = [make() for make in UDFS.values()]
+    *results, powers = ctx.run_udf(dataset, [*udfs, Powers()], backends="cupy")
+    for name, found in zip(UDFS, results, strict=True):
+        exact = is_exact(name, data.dtype)
+        check_same(found, ctx.run_udf(dataset, UDFS[name]()), exact)
+    squares = (data.astype(float) ** 2).sum(axis=(2, 3))
+    np.testing.assert_allclose(powers["each"].data, squares, rtol=1e-6)
+
+    total = ff.SumUDF()
+    steps = ctx.run_udf_iter(dataset, total, backends="cupy")
+    next(steps)
+    with pytest.raises(UnsupportedError, match="whose parameters are fixed"):
+        steps.update(total, dtype="float64")
+    *_, last = steps
+    np.testing.assert_array_equal(last.buffers[0]["intensity"].data, data.sum(axis=(0, 1)))
+
+
+def test_results_that_are_files(ctx, machine, tmp_path):
+    data = frames_of("uint16")
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    udfs = [ff.CoMUDF(), SumSigUDF(), ff.StdDevUDF()]
+    found = ctx.run_udf(dataset, udfs, backends="cupy", out=tmp_path / "results.zarr")
+    for one, expected in zip(found, ctx.run_udf(dataset, udfs), strict=True):
+        for name, buffer in expected.items():
+            np.testing.assert_allclose(np.asarray(one[name].data), buffer.data, rtol=1e-5)
+
+
+def test_results_that_are_kept(machine, tmp_path):
+    data = frames_of("uint16")
+    np.save(tmp_path / "scan.npy", data)
+    settled(tmp_path / "scan.npy")
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("npy", tmp_path / "scan.npy", sig_dims=2)
+    first = ctx.run_udf(dataset, ff.CoMUDF(), backends="cupy", cache=True)
+    n_transfers = len(machine.log)
+    udf = ff.CoMUDF()
+    again = ctx.run_udf(dataset, udf, backends="cupy", cache=True)
+    assert len(machine.log) == n_transfers
+    check_same(again, first, exact=True)
+    assert list(udf.results.keys()) == list(first)
