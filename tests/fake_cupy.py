@@ -41,6 +41,7 @@ class Machine:
         #: What was asked for, in order: ("copy", stream), ("kernel", stream), ("wait", …), …
         self.log = []
         self.memory = weakref.WeakSet()
+        self.streams = weakref.WeakSet()
         #: Addresses stay what they are, also where nobody refers to them any more.
         self.addresses = []
         #: Weak references to all pinned memory.
@@ -80,6 +81,12 @@ class Device:
         machine.local.device = self._before.pop()
 
 
+def memGetInfo():
+    """Free and all memory of the device, in bytes."""
+    total = (1 << 30) if machine.limit is None else machine.limit
+    return total - machine.live_bytes(), total
+
+
 class Marker:
     def __init__(self, stream):
         self.stream, self.done = stream, False
@@ -110,6 +117,7 @@ class Stream:
     def __init__(self, null=False, non_blocking=False):
         self.ops = deque()
         self.device = machine.device
+        machine.streams.add(self)
         self._before = []
 
     def add(self, kind, work):
@@ -163,6 +171,15 @@ class Memory:
             self.ptr = self.buffer.ctypes.data
             machine.memory.add(self)
             machine.addresses.append(self.buffer)
+
+
+class MemoryOfDriver(Memory):
+    """Not from the pool: freed with the last reference, which waits for the device."""
+
+    def __del__(self):
+        with machine.lock:
+            for stream in list(machine.streams):
+                stream.run()
 
 
 class UnownedMemory:
@@ -496,6 +513,9 @@ def modules():
     for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
                  "MemoryPointer"):  # fmt: skip
         setattr(cupy.cuda, name, globals()[name])
+    cupy.cuda.Memory = MemoryOfDriver
+    cupy.cuda.get_current_stream = lambda: machine.stream
+    cupy.cuda.runtime = types.SimpleNamespace(memGetInfo=memGetInfo)
     for name in ("ndarray", "zeros", "asarray", "ascontiguousarray", "arange", "searchsorted",
                  "maximum", "log1p", "take"):  # fmt: skip
         setattr(cupy, name, globals()[name])

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from framefold._engine import CompiledCode
     from framefold.arrays.cuda.placement import Workers
+    from framefold.arrays.cuda.resident import Resident
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.common.axes import Axis
     from framefold.executor.base import JobExecutor, Place
@@ -460,20 +461,31 @@ def plan_run(
     udfs = checked_udfs(udf)
     refuse_references(udfs)
     allowed = _restriction(backends)
-    dataset._check_files()
+    resident = _resident(dataset, allowed, find_workers)
+    if resident is None:
+        dataset = dataset._plain()
+        dataset._check_files()
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     correction_set, frames = dataset._corrected(corrections, mask)
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     # Frames that are brought to devices are reduced there, too.
-    on_devices = allowed is not None and CUPY in allowed and CUPY_BACKENDS.issuperset(allowed)
+    on_devices = resident is not None or (
+        allowed is not None and CUPY in allowed and CUPY_BACKENDS.issuperset(allowed)
+    )
     for each in udfs:
         each._at_begin()
     natives = [native_udf(each, dataset) for each in udfs]
     # Corrected pixels are dense, whatever they were before, and no integers.
     corrects = correction_set is not None and correction_set.have_corrections()
     pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
-    if pixels.kind in "iu" and pixels.itemsize == 8 and None in natives:
+    if corrects and resident is not None:
+        raise UnsupportedError(
+            f"{dataset._name}: its frames are on CUDA device {resident.device}, and are not "
+            f"corrected there; make corrections a stage of the data set that it was made from, "
+            f"dataset.pipe(corrections).to_device(), or pass backends='numpy'"
+        )
+    if resident is None and pixels.kind in "iu" and pixels.itemsize == 8 and None in natives:
         # Functions in Python share a dtype, and the one that others wish for may not hold all.
         on_devices = False
     for each, native in zip(udfs, natives, strict=True):
@@ -494,13 +506,19 @@ def plan_run(
             bridges.append(None)
             planned.append(native)
     native_formats = (NUMPY,) if corrects else dataset.native_backends
-    workers = _assign_formats(udfs, bridges, native_formats, allowed, find_workers)
+    if resident is not None:
+        native_formats = CUPY, NUMPY
+    workers = _assign_formats(udfs, bridges, native_formats, allowed, find_workers, resident)
+    if resident is not None and not all(bridge and bridge.gets_cupy for bridge in bridges):
+        dataset._check_files()
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
     depth = None
     if workers is not None and workers.devices:
-        from framefold.arrays.cuda.placement import tile_depth
+        from framefold.arrays.cuda import placement
 
-        depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
+        size = placement.TILE_BYTES if resident is None else placement.RESIDENT_TILE_BYTES
+        in_python = [bridge for bridge in bridges if bridge is not None]
+        depth = placement.tile_depth(in_python, workers, size)
     passed_on = None
     if to_sink is not None:
         of_udfs = zip(udfs, bridges, to_sink, strict=True)
@@ -509,9 +527,39 @@ def plan_run(
             for udf, bridge, names in of_udfs
         ]
     plan = _engine.Plan(frames, planned, flat, tile_depth=depth, cuts=cuts, to_sink=passed_on)
+    if resident is not None and not any(bridge and bridge.gets_cupy for bridge in bridges):
+        dataset = dataset._plain()
     run = Run(dataset, udfs, plan, bridges, mask, threads, workers)
     run.corrections, run.cuts, run.to_sink = correction_set, cuts, to_sink
     return run
+
+
+def _resident(
+    dataset: DataSet, allowed: tuple[str, ...] | None, find_workers: FindWorkers | None
+) -> Resident | None:
+    """The frames on a device that functions with CuPy arrays get; None if the run uses no device.
+
+    Raises
+    ------
+    InvalidArgumentError
+        If they are on another device than those that the run may use.
+    """
+    resident = dataset._resident
+    if resident is None or (allowed is not None and CUPY_BACKENDS.isdisjoint(allowed)):
+        return None
+    from framefold.arrays.cuda import placement
+
+    workers = (find_workers or placement.find_workers)([(CUPY,)])
+    if not workers.devices:
+        return None
+    if resident.device not in workers.devices:
+        raise InvalidArgumentError(
+            f"{dataset._name}: its frames are on CUDA device {resident.device}, and this run may "
+            f"use {', '.join(map(str, workers.devices))}; make a context with "
+            f"gpus=[{resident.device}], or bring the frames there with "
+            f"to_device({workers.devices[0]})"
+        )
+    return resident
 
 
 def _assign_formats(
@@ -520,6 +568,7 @@ def _assign_formats(
     native: tuple[str, ...],
     allowed: tuple[str, ...] | None,
     find_workers: FindWorkers | None,
+    resident: Resident | None,
 ) -> Workers | None:
     """Tell each UDF in Python which array formats it gets; who takes part, if devices do."""
     in_python = [bridge for bridge in bridges if bridge is not None]
@@ -537,6 +586,8 @@ def _assign_formats(
         from framefold.arrays.cuda import placement
 
         workers = (find_workers or placement.find_workers)(wishes)
+        if not CUPY_BACKENDS.isdisjoint(f for wish in wishes for f in wish) and resident:
+            workers = placement.Workers(cpus=False, devices=(resident.device,))
     if allowed is not None:
         for udf in on_kernels:
             there = {"why_no_device": workers.why_none} if workers else {}
@@ -551,7 +602,7 @@ def _assign_formats(
     if workers is None:
         assign(in_python, native, allowed)
         return None
-    placement.assign(in_python, native, allowed, workers)
+    placement.assign(in_python, native, allowed, workers, resident)
     return workers
 
 

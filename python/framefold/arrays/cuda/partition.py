@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from framefold.arrays.cuda.resident import ResidentTiles
 from framefold.udf.engine.cut_buffers import DeviceCuts
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class DevicePartition:
         gets, self._views = self._gets, views
         if gets.device_tiles is not None:
             gets.device_tiles.clear()
+            if isinstance(gets.device_tiles, ResidentTiles):
+                return gets.device_tiles.giver_of(self._run, gets.array_backend, frames, self._show)
             return gets.device_tiles.giver(gets.array_backend, frames, slice_shapes, self._show)
         if gets.sparse_tiles is not None:
             gets.sparse_tiles.clear()

@@ -20,6 +20,7 @@ from framefold.udf.engine.declarations import processing_method, stack_wishes, t
 from framefold.utils import devices as system
 
 if TYPE_CHECKING:
+    from framefold.arrays.cuda.resident import Resident
     from framefold.arrays.cuda.tiles import DeviceTiles
     from framefold.arrays.sparse_tiles import SparseTiles
     from framefold.udf.engine.bridge import Bridge
@@ -29,6 +30,8 @@ INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 #: The size of a tile on a device, and the largest frames that tiles hold several of.
 TILE_BYTES = 16 << 20
 FRAME_BYTES = 1 << 20
+#: The size where nothing has to be brought there.
+RESIDENT_TILE_BYTES = 32 << 20
 
 #: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
@@ -136,13 +139,19 @@ def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
 
 
 def assign(
-    bridges: Sequence[Bridge], native: Formats, allowed: Formats | None, workers: Workers
+    bridges: Sequence[Bridge],
+    native: Formats,
+    allowed: Formats | None,
+    workers: Workers,
+    resident: Resident | None = None,
 ) -> None:
     """Tell the UDFs of a run what they get on workers with a device, and without one.
 
     The engine makes tiles of one layout for each UDF, dense or rows: that of the format on the
     CPU, if the CPU takes part. Otherwise that of the data, where it is for CuPy: the device makes
     the other one in less time.
+
+    Frames that are ``resident`` on the device are given from there.
     """
     if workers.cpus:
         formats.assign(bridges, native, allowed, why_no_device=workers.why_none)
@@ -163,26 +172,51 @@ def assign(
         for format_, how in zip(chosen, layouts, strict=True)
     ]
     sparse = formats.sparse_tiles(bridges, of_rows)
-    uploads = {}
-    for how in set(layouts):
+    on_device = _device_tiles(bridges, chosen, layouts, resident)
+    for bridge, format_, how, tiles in zip(bridges, chosen, layouts, on_device, strict=True):
+        from_rows = how == "csr" and format_ not in CUPY_BACKENDS
+        bridge.on_device = OnDevice(format_, tiles, sparse if from_rows else None)
+
+
+def _device_tiles(
+    bridges: Sequence[Bridge],
+    chosen: Formats,
+    layouts: Sequence[str],
+    resident: Resident | None,
+) -> list[DeviceTiles | None]:
+    """What makes tiles of CuPy's formats, one for all UDFs that can share them."""
+    # Kernels' work never writes to tiles, and gets those that are resident as they are.
+    kinds = [
+        (how, resident is not None and bridge.is_twin)
+        for bridge, how in zip(bridges, layouts, strict=True)
+    ]
+    tiles: dict[tuple[str, bool], DeviceTiles] = {}
+    for how, in_place in set(kinds):
         takers = [
             (format_, bridge.method == "frame")
-            for bridge, format_, its in zip(bridges, chosen, layouts, strict=True)
-            if format_ in CUPY_BACKENDS and its == how
+            for bridge, format_, kind in zip(bridges, chosen, kinds, strict=True)
+            if format_ in CUPY_BACKENDS and kind == (how, in_place)
         ]
-        if takers:
+        if not takers:
+            continue
+        if resident is not None:
+            from framefold.arrays.cuda.resident import ResidentTiles
+
+            rows = resident.rows(bridges[0].roi)
+            tiles[how, in_place] = ResidentTiles(takers, resident, rows, in_place)
+        else:
             from framefold.arrays.cuda.tiles import DeviceTiles
 
-            uploads[how] = DeviceTiles(takers, of_rows=how == "csr")
-    for bridge, format_, how in zip(bridges, chosen, layouts, strict=True):
-        bridge.on_device = OnDevice(
-            format_,
-            uploads[how] if format_ in CUPY_BACKENDS else None,
-            sparse if how == "csr" and format_ not in CUPY_BACKENDS else None,
-        )
+            tiles[how, in_place] = DeviceTiles(takers, of_rows=how == "csr")
+    return [
+        tiles[kind] if format_ in CUPY_BACKENDS else None
+        for format_, kind in zip(chosen, kinds, strict=True)
+    ]
 
 
-def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
+def tile_depth(
+    bridges: Sequence[Bridge], workers: Workers, tile_bytes: int = TILE_BYTES
+) -> int | None:
     """How many frames a tile has if all workers have a device; None to leave it to the planner.
 
     Each tile costs the same time to hand over, and nothing has to fit the cache of a core.
@@ -193,7 +227,7 @@ def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
         return None
     if all(map(_stays_sparse, bridges)):
         return None  # the planner counts their entries
-    return max(1, TILE_BYTES // frame_bytes)
+    return max(1, tile_bytes // frame_bytes)
 
 
 def _stays_sparse(bridge: Bridge) -> bool:

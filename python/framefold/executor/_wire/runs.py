@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import numpy as np
 
 from framefold import _engine
+from framefold.exceptions import UnsupportedError
 from framefold.executor._wire import code
 from framefold.executor._wire.failures import cannot_be_sent
 from framefold.executor._wire.pickles import packed
@@ -50,7 +51,15 @@ def ship(run: Run, dataset: Any, pack: Callable[[dict[str, Any]], T]) -> T:
     ------
     InvalidArgumentError
         If something of it cannot be pickled; names it.
+    UnsupportedError
+        If it uses frames in the memory of a device, which are nowhere else.
     """
+    if run.dataset.resident is not None:
+        raise UnsupportedError(
+            f"{run.dataset._name}: its frames are in memory of this process, on CUDA device "
+            f"{run.dataset.resident.device}, which other processes do not see; use "
+            f"make_with('threads'), or the data set that it was made from"
+        )
     udfs = [
         udf if bridge is None else bridge.versions[0].udf
         for udf, bridge in zip(run.udfs, run.own_bridges, strict=True)

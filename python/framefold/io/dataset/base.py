@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -47,6 +48,7 @@ from framefold.warnings import DataSetWarning, MissingFramesWarning, UnusedCorre
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from framefold.arrays.cuda.resident import Resident
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.io.stages import Stage
 
@@ -80,6 +82,9 @@ class DataSet:
     #: What :meth:`orient`, :meth:`pipe` and :meth:`calibrate` were given, in order: methods of the
     #: engine's data set, and what they take.
     _changes: tuple[tuple[str, Any], ...] = ()
+
+    #: Its frames in the memory of a CUDA device, if it was made by :meth:`to_device`.
+    _resident: Resident | None = None
 
     #: Whether a run has said that corrections of the file are not applied.
     _named_unused_corrections = False
@@ -367,7 +372,110 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         """Those of :attr:`stages` that are classes in Python: each a ``framefold.Transform``."""
         return [value["transform"] for name, value in self._changes if name == "transformed"]
 
+    def to_device(
+        self,
+        device: int | None = None,
+        *,
+        roi: Any = None,
+        budget: int | None = None,
+        progress: Any = False,
+    ) -> Self:
+        """A data set over the same frames that keeps them in the memory of a CUDA device.
+
+        All frames are read once, now. Runs over the new data set give UDFs that take CuPy arrays
+        their tiles from there: nothing is read or sent again. framefold's own reductions run there,
+        too. Data sets do not change: this one stays as it is.
+
+        Where a run does not use the device, as functions that take NumPy arrays alone, with
+        ``backends="numpy"``, or on an executor with ``gpus=0``, it reads what this data set reads.
+        So do ``dataset[…]``, and copies and pickles, which hold no frames. The file is read once:
+        what is written to it later is not on the device.
+
+        The memory is given back by :meth:`close`, at the end of a ``with`` block, or when the
+        last data set with it is let go; :meth:`calibrate` gives others that share it.
+
+        Parameters
+        ----------
+        device
+            The number of the device; the one that runs would use first if None.
+        roi
+            Which positions of the scan, as for :meth:`framefold.Context.run_udf`; all if None. Runs
+            that use the device then need a ROI within it.
+        budget
+            How many bytes the frames may take at most; 80 % of what the device has free if None.
+        progress
+            As for :meth:`framefold.Context.run_udf`.
+
+        Returns
+        -------
+        DataSet
+            Of the same class, shape, dtype and meta data. Of frames that this data set corrects,
+            the corrected ones in float32, or float64 where that is too narrow, as
+            ``pipe(CorrectionSet())`` gives them. :attr:`resident` tells of the memory.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If there is no such device, or the ROI does not fit.
+        LimitError
+            If the frames do not fit into the budget or the memory of the device: before anything
+            is read.
+        MissingLibraryError, UnsupportedError
+            If there is no CuPy, or no CUDA device; if frames are sparse; if the class of the data
+            set has its own ``get_correction_data``.
+
+        Examples
+        --------
+        >>> with ctx.open("scan.mib").to_device() as resident:  # doctest: +SKIP
+        ...     for radius in range(5, 50):
+        ...         disk = ff.ApplyMasksUDF(lambda: ff.masks.circular(128, 128, 256, 256, radius))
+        ...         picture = ctx.run_udf(resident, disk)
+        """
+        # Runs stand above data sets; this is the one door to them from below.
+        resident = import_module("framefold.run.resident")
+        made: Self = resident.load(self, device, roi, budget, progress)
+        return made
+
+    @property
+    def resident(self) -> Resident | None:
+        """What of it is on a CUDA device; None for all but those that :meth:`to_device` made.
+
+        With ``device``, its number, ``n_bytes``, and ``roi``: a boolean array of the shape of the
+        scan, or None for all frames.
+        """
+        return self._resident
+
+    def close(self) -> None:
+        """Give back the memory on a device that :meth:`to_device` took; of no effect without.
+
+        Runs that would use it are an error from then on. More calls do nothing.
+        """
+        if self._resident is not None:
+            self._resident.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _plain(self) -> Self:
+        """The same without frames on a device."""
+        return self if self._resident is None else self._with_resident(None)
+
+    def _with_resident(self, resident: Resident | None) -> Self:
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made._resident = resident
+        return made
+
     def _changed(self, *changes: tuple[str, Any]) -> Self:
+        if self._resident is not None and any(name != "calibrated" for name, _ in changes):
+            raise UnsupportedError(
+                f"{self._name}: its frames are on CUDA device {self._resident.device} as they are; "
+                f"change the data set that it was made from, as in "
+                f"dataset.pipe(ff.Bin(2)).to_device()"
+            )
         made = type(self).__new__(type(self))
         made.__dict__.update(self.__dict__)
         made._set_engine(_change(self._engine, changes))
@@ -643,7 +751,9 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
 
     def _explain(self) -> str:
         """What is to be said about how data are read: lines, or nothing."""
-        return ""
+        if self._resident is None:
+            return ""
+        return f"resident    {self._resident}, for functions that get CuPy arrays\n"
 
     def get_sync_offset_info(self) -> dict[str, int]:
         """How many frames are left out, and how many positions stay empty, at either end."""
@@ -679,7 +789,8 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
             raise _file_changed(error) from None
 
     def __repr__(self) -> str:
-        return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}>"
+        there = "" if self._resident is None else f", {self._resident}"
+        return f"<DataSet {self.format} shape={self._shape} dtype={self.dtype}{there}>"
 
 
 def _open_again(cls: type[DataSet], how: tuple[str, str, dict[str, Any]], stamps: bytes) -> DataSet:

@@ -234,6 +234,11 @@ class Bridge:
             main_side.update_parameters()
 
     @property
+    def gets_cupy(self) -> bool:
+        """Whether it gets arrays of CuPy on devices."""
+        return self.on_device is not None and self.on_device.on_cupy
+
+    @property
     def name(self) -> str:
         """The name of the UDF's class."""
         return type(self.udf).__name__
