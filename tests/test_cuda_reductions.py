@@ -201,8 +201,10 @@ class Powers(UDF):
         self.results.each[:] = (frame * frame).sum()
 
 
-def test_beside_functions_of_ones_own_and_step_by_step(ctx, machine):
-    data = frames_of("uint8")
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "uint32", "int64", "float32"])
+def test_beside_functions_of_ones_own(ctx, machine, dtype):
+    """These have the run's tiles in a dtype that holds what all of them wish for."""
+    data = frames_of(dtype)
     dataset = ctx.load("memory", data=data, num_partitions=3)
     udfs = [make() for make in UDFS.values()]
     *results, powers = ctx.run_udf(dataset, [*udfs, Powers()], backends="cupy")
@@ -212,6 +214,10 @@ def test_beside_functions_of_ones_own_and_step_by_step(ctx, machine):
     squares = (data.astype(float) ** 2).sum(axis=(2, 3))
     np.testing.assert_allclose(powers["each"].data, squares, rtol=1e-6)
 
+
+def test_step_by_step(ctx, machine):
+    data = frames_of("uint8")
+    dataset = ctx.load("memory", data=data, num_partitions=3)
     total = ff.SumUDF()
     steps = ctx.run_udf_iter(dataset, total, backends="cupy")
     next(steps)

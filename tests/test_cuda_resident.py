@@ -379,6 +379,23 @@ def test_functions_for_the_cpu_read_the_file(ctx, machine, dataset, data):
     check(ctx.run_udf(resident, Tiles(("numpy",))), data)
 
 
+def test_restrictions(ctx, machine, dataset, data):
+    resident = dataset.to_device()
+    before = n_sent(machine)
+    udfs = [Tiles(("numpy", CUPY, *CUPYX)), ff.SumUDF()]
+    for backends, expected in [
+        (None, CUPY),
+        (("numpy", "cupy"), CUPY),
+        ("cupy", CUPY),
+        (CUPYX[1], CUPYX[1]),
+    ]:
+        result, total = ctx.run_udf(resident, udfs, backends=backends)
+        check(result, data)
+        assert ran(result) == {f"{expected} 0 cuda"}
+        np.testing.assert_array_equal(total["intensity"].data, data.sum(axis=(0, 1)))
+    assert n_sent(machine) == before
+
+
 def test_which_devices_runs_may_use(monkeypatch, data):
     fake_cupy.install(monkeypatch, n_devices=2)
     ctx = ff.Context.make_with("threads", cpus=2)
@@ -537,6 +554,17 @@ def test_progress_and_a_load_that_is_cancelled(ctx, machine, dataset, data):
         cancelled.value.with_traceback(None)
         del cancelled
         check_released(machine)
+
+
+def test_what_goes_wrong_on_the_device_shows(ctx, machine, dataset, monkeypatch):
+    """Before anybody takes what is there for the frames."""
+
+    def lost(_stream):
+        raise RuntimeError("the device is lost")
+
+    monkeypatch.setattr(fake_cupy.Stream, "synchronize", lost)
+    with pytest.raises(RuntimeError, match="is lost"):
+        dataset.to_device()
 
 
 def test_a_stage_that_fails(ctx, machine, dataset):

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from framefold import _engine
 from framefold.common._telling import tell_of
 from framefold.common.buffers import About, BufferDeclaration, BufferWrapper
-from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS, NUMPY
+from framefold.common.udf import CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import ArgumentTypeError, InvalidArgumentError, UnsupportedError
 from framefold.io.dataset.base import DataSet
+from framefold.run.placing import assign_formats, resident_of
 from framefold.run.results import UDFResultDict
 from framefold.run.roi import roi_mask
 from framefold.udf.base import UDF
@@ -38,17 +39,14 @@ if TYPE_CHECKING:
 
     from framefold._engine import CompiledCode
     from framefold.arrays.cuda.placement import Workers
-    from framefold.arrays.cuda.resident import Resident
     from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
     from framefold.common.axes import Axis
     from framefold.executor.base import JobExecutor, Place
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.run.kept import Keeping
     from framefold.run.out import Out
+    from framefold.run.placing import FindWorkers
     from framefold.udf.engine.bridge import Bridge
-
-    #: Says who takes part in a run of UDFs that take these formats.
-    FindWorkers = Callable[[Sequence[tuple[str, ...]]], Workers]
 
 
 class Run:
@@ -461,7 +459,7 @@ def plan_run(
     udfs = checked_udfs(udf)
     refuse_references(udfs)
     allowed = _restriction(backends)
-    resident = _resident(dataset, allowed, find_workers)
+    resident = resident_of(dataset, allowed, find_workers)
     if resident is None:
         dataset = dataset._plain()
         dataset._check_files()
@@ -470,9 +468,11 @@ def plan_run(
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     # Frames that are brought to devices are reduced there, too.
-    on_devices = resident is not None or (
-        allowed is not None and CUPY in allowed and CUPY_BACKENDS.issuperset(allowed)
-    )
+    if allowed is None:
+        on_devices = resident is not None
+    else:
+        alone = resident is not None or CUPY_BACKENDS.issuperset(allowed)
+        on_devices = CUPY in allowed and alone
     for each in udfs:
         each._at_begin()
     natives = [native_udf(each, dataset) for each in udfs]
@@ -508,7 +508,7 @@ def plan_run(
     native_formats = (NUMPY,) if corrects else dataset.native_backends
     if resident is not None:
         native_formats = CUPY, NUMPY
-    workers = _assign_formats(udfs, bridges, native_formats, allowed, find_workers, resident)
+    workers = assign_formats(udfs, bridges, native_formats, allowed, find_workers, resident)
     if resident is not None and not all(bridge and bridge.gets_cupy for bridge in bridges):
         dataset._check_files()
     flat = None if mask is None else np.ascontiguousarray(mask.reshape(-1))
@@ -532,78 +532,6 @@ def plan_run(
     run = Run(dataset, udfs, plan, bridges, mask, threads, workers)
     run.corrections, run.cuts, run.to_sink = correction_set, cuts, to_sink
     return run
-
-
-def _resident(
-    dataset: DataSet, allowed: tuple[str, ...] | None, find_workers: FindWorkers | None
-) -> Resident | None:
-    """The frames on a device that functions with CuPy arrays get; None if the run uses no device.
-
-    Raises
-    ------
-    InvalidArgumentError
-        If they are on another device than those that the run may use.
-    """
-    resident = dataset._resident
-    if resident is None or (allowed is not None and CUPY_BACKENDS.isdisjoint(allowed)):
-        return None
-    from framefold.arrays.cuda import placement
-
-    workers = (find_workers or placement.find_workers)([(CUPY,)])
-    if not workers.devices:
-        return None
-    if resident.device not in workers.devices:
-        raise InvalidArgumentError(
-            f"{dataset._name}: its frames are on CUDA device {resident.device}, and this run may "
-            f"use {', '.join(map(str, workers.devices))}; make a context with "
-            f"gpus=[{resident.device}], or bring the frames there with "
-            f"to_device({workers.devices[0]})"
-        )
-    return resident
-
-
-def _assign_formats(
-    udfs: Sequence[UDF],
-    bridges: Sequence[Bridge | None],
-    native: tuple[str, ...],
-    allowed: tuple[str, ...] | None,
-    find_workers: FindWorkers | None,
-    resident: Resident | None,
-) -> Workers | None:
-    """Tell each UDF in Python which array formats it gets; who takes part, if devices do."""
-    in_python = [bridge for bridge in bridges if bridge is not None]
-    on_kernels = [udf for udf, bridge in zip(udfs, bridges, strict=True) if bridge is None]
-    if not in_python and allowed is None:
-        return None
-    from framefold.arrays.formats import asked_for, assign, usable
-
-    wishes = [bridge.asked_for() for bridge in in_python]
-    if allowed is not None:
-        wishes += [asked_for(udf) for udf in on_kernels]
-        wishes = [tuple(f for f in wish if f in allowed) for wish in wishes]
-    workers = None
-    if not CUDA_BACKENDS.isdisjoint(f for wish in wishes for f in wish):
-        from framefold.arrays.cuda import placement
-
-        workers = (find_workers or placement.find_workers)(wishes)
-        if not CUPY_BACKENDS.isdisjoint(f for wish in wishes for f in wish) and resident:
-            workers = placement.Workers(cpus=False, devices=(resident.device,))
-    if allowed is not None:
-        for udf in on_kernels:
-            there = {"why_no_device": workers.why_none} if workers else {}
-            asked = asked_for(udf)
-            on_device = workers is not None and bool(workers.devices)
-            on_device = on_device and CUDA_BACKENDS.issuperset(set(asked) & set(allowed))
-            elsewhere = workers is not None and workers.elsewhere
-            kind = "cuda" if on_device else "cpu"
-            usable(type(udf).__name__, asked, allowed, kind, **there, elsewhere=elsewhere)
-    if not in_python:
-        return None
-    if workers is None:
-        assign(in_python, native, allowed)
-        return None
-    placement.assign(in_python, native, allowed, workers, resident)
-    return workers
 
 
 def checked_udfs(udf: UDF | Iterable[UDF]) -> list[UDF]:

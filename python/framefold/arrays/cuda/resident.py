@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -163,8 +162,7 @@ class ResidentTiles(DeviceTiles):
         in_place: bool,
     ) -> None:
         super().__init__(takers, of_rows=False)
-        # Objects of the user's may keep this for longer than the data set.
-        self._resident = weakref.ref(resident)
+        self._resident = resident
         self._rows = rows
         self._in_place = in_place
 
@@ -180,10 +178,10 @@ class ResidentTiles(DeviceTiles):
         format_, frames, show
             As for :meth:`giver`.
         """
-        resident, worker = self._resident(), current_worker()
-        if resident is None or worker is None:
-            raise EngineError("a resident tile is wanted where there is none")
-        array, scheme = resident.array, run.tiling_scheme
+        worker = current_worker()
+        if worker is None:
+            raise EngineError("a tile for a CUDA device is wanted where there is none")
+        array, scheme = self._resident.array, run.tiling_scheme
         dtype = None if self._in_place else run.bridge.input_dtype
 
         def give(start: int, stop: int, index: int, *_read: Any) -> Any:
