@@ -232,3 +232,33 @@ def test_memory_that_runs_out_in_user_code(ctx, device, data):
     assert "Greedy" in "".join(failure.value.__notes__)
     assert type(failure.value.__cause__).__name__ == "OutOfMemoryError"
     test_the_sparse_example(ctx, device, data, None, DENSE, "dense")
+
+
+@REAL
+def test_frames_that_stay(ctx, device):
+    """64 MiB of them: as the CPU, from one run to the next, and the memory comes back."""
+    frames = np.random.default_rng(4).integers(0, 4000, (8, 64, 256, 256), dtype=np.uint16)
+    dataset = ctx.load("memory", data=frames, num_partitions=5)
+    memory = device.cupy.cuda.runtime.memGetInfo
+    ctx.run_udf(dataset=dataset, udf=SumSigUDF(), backends="cupy")  # what libraries take, they keep
+    free, _ = memory()
+    roi = np.random.default_rng(5).random((8, 64)) < 0.5
+    masks = np.random.default_rng(6).integers(0, 5, (64, 256, 256), dtype=np.uint8)
+    udfs = [ff.SumUDF(), ff.StdDevUDF(), ff.CoMUDF(r=90), ff.MaxUDF()]
+    udfs += [ff.ApplyMasksUDF(lambda: masks), SumSigUDF()]
+    with dataset.to_device() as resident:
+        assert free - memory()[0] >= frames.nbytes
+        for chosen in (None, roi, np.s_[2:4]):
+            found = ctx.run_udf(dataset=resident, udf=udfs, roi=chosen)
+            expected = ctx.run_udf(dataset=dataset, udf=udfs[:-1], roi=chosen)
+            for number, (one, other) in enumerate(zip(found[:-1], expected, strict=True)):
+                for name, buffer in other.items():
+                    exact = number in (0, 3, 4)
+                    rtol, atol = (0, 0) if exact else (1e-5, 1e-4)
+                    ours, theirs = one[name].raw_data, buffer.raw_data
+                    assert ours.dtype == theirs.dtype
+                    np.testing.assert_allclose(ours, theirs, rtol=rtol, atol=atol)
+            sums = frames.sum(axis=(2, 3))[np.s_[:, :] if chosen is None else chosen].reshape(-1)
+            np.testing.assert_allclose(found[-1]["intensity"].raw_data, sums, rtol=1e-5)
+            assert set(found[-1]["ran"].raw_data) == {"cupy cuda"}
+    assert memory()[0] >= free - (8 << 20)

@@ -428,7 +428,7 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         --------
         >>> with ctx.open("scan.mib").to_device() as resident:  # doctest: +SKIP
         ...     for radius in range(5, 50):
-        ...         disk = ff.ApplyMasksUDF(lambda: ff.masks.circular(128, 128, 256, 256, radius))
+        ...         disk = ff.ApplyMasksUDF([lambda: ff.detectors.disk(resident, r=radius)])
         ...         picture = ctx.run_udf(resident, disk)
         """
         # Runs stand above data sets; this is the one door to them from below.
