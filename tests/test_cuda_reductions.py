@@ -56,6 +56,7 @@ UDFS = {
     "centres in a ring": lambda: ff.CoMUDF(cy=3, cx=4.5, r=3.5, ri=1, regression=1),
     "masks of integers": lambda: ff.ApplyMasksUDF(lambda: dense_masks(5, SIG, "int16")),
     "masks": lambda: ff.ApplyMasksUDF(lambda: dense_masks(5, SIG) / 7),
+    "masks of complex numbers": lambda: ff.ApplyMasksUDF(lambda: dense_masks(2, SIG) * (1 - 2j)),
     "sparse masks": lambda: ff.ApplyMasksUDF(lambda: sparse_masks(3, SIG)),
 }
 #: What is computed of integers without rounding, before the end.

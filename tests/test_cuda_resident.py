@@ -15,6 +15,7 @@ from sparse_files import write_raw_csr
 from test_cuda_reductions import DTYPES, NO_COMPLEX, UDFS, check_same, frames_of, is_exact
 
 import framefold as ff
+from framefold.arrays.cuda import placement
 from framefold.corrections import CorrectionSet
 from framefold.exceptions import (
     InvalidArgumentError,
@@ -23,6 +24,13 @@ from framefold.exceptions import (
 from framefold.udf import UDF
 
 ROI = np.random.default_rng(1).random(NAV) < 0.6
+
+
+@pytest.fixture(autouse=True)
+def several_partitions(monkeypatch):
+    """As in runs over more frames than these."""
+    monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", 3)
+    monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", 1)
 
 
 @pytest.fixture
@@ -210,10 +218,26 @@ def test_positions_without_frames(ctx, device, data):
             check_same(found, ctx.run_udf(dataset, UDFS[name](), roi=roi), exact=True)
 
 
-def test_tiles_are_deep(machine):
+def test_partitions_are_few_and_tiles_deep(machine, monkeypatch):
     ctx = ff.Context.make_with("threads")
-    data = np.zeros((1, 5000, 32, 32), dtype=np.uint8)
-    resident = ctx.load("memory", data=data, num_partitions=1).to_device()
+    data = np.zeros((40, 100, 64, 64), dtype=np.uint8)
+    dataset = ctx.load("memory", data=data)
+    resident = dataset.to_device()
+
+    def partitions(udfs, roi=None):
+        return ctx.explain(resident, udfs, roi).split("\n")[2].split()[1]
+
+    for most, least, n in ((16, 4 << 20, 3), (16, 1 << 20, 15), (8, 1 << 20, 8), (8, 1 << 30, 1)):
+        monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", most)
+        monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", least)
+        assert partitions(ff.SumUDF()) == str(n)
+    monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", 1 << 20)
+    assert partitions(ff.SumUDF(), roi=np.s_[:10]) == "3"
+    assert len(list(ctx.run_udf_iter(resident, ff.SumUDF(), roi=np.s_[:10]))) == 3
+    # Those that read the file, and those that get a partition as a whole.
+    for udfs in ([Tiles(), Tiles(("numpy",))], [Partitions(tile_bytes=None)]):
+        assert int(partitions(udfs)) > 50
+    monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", 1)
     shapes = []
 
     class Depth(Tiles):
@@ -221,7 +245,12 @@ def test_tiles_are_deep(machine):
             shapes.append(tile.shape)
 
     ctx.run_udf(resident, Depth(tile_bytes=None))
-    assert shapes == [(5000, 32, 32)]
+    assert shapes == [(2048, 64, 64), (1952, 64, 64)]
+    assert "up to 4000 frames" in ctx.explain(resident, ff.SumUDF())
+    large = ctx.load("memory", data=np.zeros((1, 9, 2000, 1000), dtype=np.uint8)).to_device()
+    assert "up to 4 frames × [2000, 1000]" in ctx.explain(large, Frames(tile_bytes=None))
+    ctx.run_udf(large, Depth(tile_bytes=None))
+    assert sum(np.prod(shape) for shape in shapes[2:]) == 9 * 2000 * 1000
 
 
 # --- What is resident ---------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from cuda_udfs import Tiles, check, check_released
 from test_cuda_reductions import frames_of
+from test_cuda_resident import several_partitions  # noqa: F401 - a fixture
 
 import framefold as ff
 from framefold.exceptions import (

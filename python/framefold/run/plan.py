@@ -516,9 +516,10 @@ def plan_run(
     if workers is not None and workers.devices:
         from framefold.arrays.cuda import placement
 
-        size = placement.TILE_BYTES if resident is None else placement.RESIDENT_TILE_BYTES
         in_python = [bridge for bridge in bridges if bridge is not None]
-        depth = placement.tile_depth(in_python, workers, size)
+        depth = placement.tile_depth(in_python, workers, resident=resident is not None)
+        if resident is not None and cuts is None:
+            cuts = placement.resident_cuts(bridges)
     passed_on = None
     if to_sink is not None:
         of_udfs = zip(udfs, bridges, to_sink, strict=True)

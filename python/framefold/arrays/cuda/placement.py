@@ -30,8 +30,13 @@ INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 #: The size of a tile on a device, and the largest frames that tiles hold several of.
 TILE_BYTES = 16 << 20
 FRAME_BYTES = 1 << 20
-#: The size where nothing has to be brought there.
-RESIDENT_TILE_BYTES = 32 << 20
+#: The size of a tile that is copied from what is resident, and of one that is read in place.
+COPIED_BYTES = 32 << 20
+IN_PLACE_BYTES = 256 << 20
+#: Runs over resident frames have so many partitions at most, of so many bytes at least: each of
+#: them, and each tile, takes the host longer than the device takes to read a few megabytes.
+RESIDENT_PARTITIONS = 16
+RESIDENT_PARTITION_BYTES = 64 << 20
 
 #: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
@@ -215,7 +220,7 @@ def _device_tiles(
 
 
 def tile_depth(
-    bridges: Sequence[Bridge], workers: Workers, tile_bytes: int = TILE_BYTES
+    bridges: Sequence[Bridge], workers: Workers, *, resident: bool = False
 ) -> int | None:
     """How many frames a tile has if all workers have a device; None to leave it to the planner.
 
@@ -223,11 +228,33 @@ def tile_depth(
     """
     shape, dtype = bridges[0].shape, bridges[0].dtype
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
-    if workers.cpus or frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
+    if workers.cpus or any(map(_wants_small_tiles, bridges)):
         return None
+    # Tiles of parts of frames stay as small as they are.
+    whole = all(bridge.method != "tile" for bridge in bridges)
+    if frame_bytes > FRAME_BYTES and not (resident and whole):
+        return None
+    if resident:
+        in_place = all(bridge.is_twin for bridge in bridges)
+        return max(1, (IN_PLACE_BYTES if in_place else COPIED_BYTES) // frame_bytes)
     if all(map(_stays_sparse, bridges)):
         return None  # the planner counts their entries
-    return max(1, tile_bytes // frame_bytes)
+    return max(1, TILE_BYTES // frame_bytes)
+
+
+def resident_cuts(bridges: Sequence[Bridge | None]) -> list[int] | None:
+    """Where partitions of a run over resident frames begin; None to leave it to the planner.
+
+    It is left to the planner where any UDF reads frames of the file, or gets partitions as a whole.
+    """
+    for bridge in bridges:
+        if bridge is None or not bridge.gets_cupy or bridge.method == "partition":
+            return None
+    assert bridges[0] is not None
+    n_frames, sig, dtype = bridges[0].n_selected, bridges[0].shape.sig, bridges[0].dtype
+    n_bytes = n_frames * sig.size * dtype.itemsize
+    n = max(1, min(RESIDENT_PARTITIONS, n_frames, n_bytes // RESIDENT_PARTITION_BYTES))
+    return [n_frames * k // n for k in range(n)]
 
 
 def _stays_sparse(bridge: Bridge) -> bool:

@@ -143,7 +143,8 @@ class DaskDataSet(DataSet):
         return said
 
     def _explain(self) -> str:
-        return f"chunks      {self._described()}\nread in     {self._pieces_described()}\n"
+        chunks = f"chunks      {self._described()}\nread in     {self._pieces_described()}\n"
+        return chunks + super()._explain()
 
     @property
     def _is_rescanned(self) -> bool:
