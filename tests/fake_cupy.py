@@ -11,6 +11,7 @@ into a NumPy array by itself.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import sys
 import threading
@@ -47,6 +48,8 @@ class Machine:
         self.pinned = []
         self.n_kernels_done = 0
         self.freed_pools = []
+        #: The bytes of each transfer to a device, while they are counted.
+        self.transfers = None
 
     @property
     def device(self):
@@ -58,6 +61,12 @@ class Machine:
         if stream is None:
             stream = self.local.stream = Stream()
         return stream
+
+    @contextlib.contextmanager
+    def counting_transfers(self):
+        self.transfers = []
+        yield self.transfers
+        self.transfers = None
 
     def live_bytes(self):
         return sum(memory.size for memory in self.memory)
@@ -235,6 +244,8 @@ class ndarray:
         assert isinstance(host, np.ndarray)
         assert host.flags.c_contiguous
         assert (host.shape, host.dtype) == (self.shape, self.dtype)
+        if machine.transfers is not None:
+            machine.transfers.append(host.nbytes)
         # As on a device, work that is queued keeps no memory alive, or from being used again.
         to = self.np
         (stream or machine.stream).add("copy", lambda: to.__setitem__(..., host))

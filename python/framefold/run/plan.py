@@ -50,6 +50,10 @@ if TYPE_CHECKING:
     FindWorkers = Callable[[Sequence[tuple[str, ...]]], Workers]
 
 
+#: So many threads copy faster than any link.
+MOST_READERS = 16
+
+
 class Run:
     """One run of some UDFs, planned and not begun.
 
@@ -185,7 +189,16 @@ class Run:
 
         if device is None:
             return CpuWorker()
-        return DeviceWorker(device, self.on_cupy)
+        return DeviceWorker(device, self.on_cupy, self._n_readers)
+
+    @property
+    def _n_readers(self) -> int:
+        """How many threads read for each worker with a device.
+
+        All cores read, or half of them if there are workers without a device.
+        """
+        shares = max(1, len(self.devices)) * (2 if self.n_cpus else 1)
+        return max(2, min(available_cores() // shares, MOST_READERS))
 
     @property
     def on_cupy(self) -> bool:

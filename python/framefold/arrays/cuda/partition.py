@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import numpy.typing as npt
 
 from framefold.udf.engine.cut_buffers import DeviceCuts
@@ -61,8 +62,10 @@ class DevicePartition:
 
     def giver(
         self, views: dict[str, Any], frames: bool, slice_shapes: Sequence[tuple[int, ...]]
-    ) -> Callable[..., Any] | None:
-        """What makes tiles of the engine's ones; None to take those as they are.
+    ) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+        """What makes tiles of the engine's ones, and of those in staging memory.
+
+        None to take those of the engine as they are; none of the others come then.
 
         Parameters
         ----------
@@ -76,11 +79,14 @@ class DevicePartition:
         gets, self._views = self._gets, views
         if gets.device_tiles is not None:
             gets.device_tiles.clear()
-            return gets.device_tiles.giver(gets.array_backend, frames, slice_shapes, self._show)
+            dtype = np.dtype(self._run.bridge.input_dtype)
+            return gets.device_tiles.giver(
+                gets.array_backend, frames, dtype, slice_shapes, self._show
+            )
         if gets.sparse_tiles is not None:
             gets.sparse_tiles.clear()
-            return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes)
-        return None
+            return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes), None
+        return None, None
 
     def end(self) -> None:
         """Let go of the current tile, and finish the buffers."""

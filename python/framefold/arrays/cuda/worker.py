@@ -11,6 +11,7 @@ from framefold.common.backend import working_on
 from framefold.exceptions import LimitError
 
 if TYPE_CHECKING:
+    from framefold.arrays.cuda.staging import Staging
     from framefold.arrays.cuda.tiles import DeviceTiles, Held
     from framefold.arrays.cuda.upload import Uploader
 
@@ -50,12 +51,16 @@ class DeviceWorker:
     on_cupy
         Whether any UDF of the run gets arrays of CuPy. If not, all that happens is that
         :func:`framefold.common.backend.get_use_cuda` knows the device.
+    n_readers
+        How many threads of the engine read its tiles.
     """
 
-    def __init__(self, device: int, on_cupy: bool) -> None:
+    def __init__(self, device: int, on_cupy: bool, n_readers: int) -> None:
         self.device = device
         self._on_cupy = on_cupy
         self._compute: Any = None
+        self._n_readers = n_readers
+        self._staging: Staging | None = None
         self._uploaders: dict[DeviceTiles, Uploader] = {}
         #: The tile of the moment, for UDFs that have not taken it yet.
         self.held: dict[DeviceTiles, Held] = {}
@@ -78,6 +83,15 @@ class DeviceWorker:
 
             self._uploaders[tiles] = Uploader(self._compute)
         return self._uploaders[tiles]
+
+    @property
+    def staging(self) -> Staging:
+        """Where the engine puts its tiles, for use while active."""
+        if self._staging is None:
+            from framefold.arrays.cuda.staging import Staging
+
+            self._staging = Staging(self._n_readers)
+        return self._staging
 
     @contextmanager
     def active(self) -> Iterator[None]:
@@ -111,6 +125,7 @@ class DeviceWorker:
                 uploader.close()
             self._compute.synchronize()
         self._uploaders.clear()
+        self._staging = None
         self._compute = None
         _leave()
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from framefold.arrays.cuda.partition import DevicePartition
     from framefold.arrays.cuda.placement import OnDevice
+    from framefold.arrays.cuda.staging import Staging
     from framefold.arrays.sparse_tiles import Give, SparseTiles
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf.engine.preprocessed import MainSideState
@@ -231,6 +232,16 @@ class Bridge:
         if main_side is not None:
             main_side.update_parameters()
 
+    def staging(self) -> Staging | None:
+        """The staging memory of this thread, if it is a worker that gets tiles on a device."""
+        gets = self.on_device
+        if gets is None or gets.device_tiles is None:
+            return None
+        from framefold.arrays.cuda.worker import current_worker
+
+        worker = current_worker()
+        return None if worker is None else worker.staging
+
     @property
     def name(self) -> str:
         """The name of the UDF's class."""
@@ -405,9 +416,11 @@ class PartitionTask:
         self.process = process
         #: What makes tiles of the engine's; None for dense tiles as they are.
         self.give: Give | Callable[..., Any] | None = None
+        #: The same of tiles in the staging memory of a worker with a device.
+        self.give_staged: Callable[..., Any] | None = None
         if self.device is not None:
             views = self.udf.results.__dict__
-            self.give = self.device.giver(views, frames, run.slice_shapes)
+            self.give, self.give_staged = self.device.giver(views, frames, run.slice_shapes)
         elif bridge.tiles is not None:
             bridge.tiles.clear()
             self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)

@@ -1,0 +1,180 @@
+"""What crosses the link to a device, and how the engine's readers and transfers share memory."""
+
+from __future__ import annotations
+
+import threading
+
+import fake_cupy
+import numpy as np
+import pytest
+from cuda_udfs import CUPY, Tiles, check, check_released
+
+import framefold as ff
+from framefold.arrays.cuda.staging import StagedTile
+from framefold.io.corrections import CorrectionSet
+from framefold.udf import UDF
+
+
+class Wanted(UDF):
+    """Tiles in a dtype of its own."""
+
+    def __init__(self, dtype=None, depth=3):
+        super().__init__(dtype=dtype, depth=depth)
+
+    def get_backends(self):
+        return (CUPY,)
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE if self.params.dtype is None else self.params.dtype
+
+    def get_tiling_preferences(self):
+        depth = self.params.depth
+        if depth is None:
+            return {}
+        return {"depth": depth, "total_size": depth * self.meta.dataset_shape.sig.size * 4}
+
+    def get_result_buffers(self):
+        dtype = self.meta.input_dtype
+        return {"tile": self.buffer("nav", self.meta.dataset_shape.sig, dtype, where="device")}
+
+    def process_tile(self, tile):
+        assert tile.dtype == self.meta.input_dtype
+        sig = tuple(
+            slice(o, o + n) for o, n in zip(self.meta.sig_slice.origin, tile.shape[1:], strict=True)
+        )
+        self.results.tile[(slice(None), *sig)] = tile
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+@pytest.fixture(params=["inline", "threads"])
+def ctx(request):
+    return ff.Context.make_with(request.param)
+
+
+def random(dtype, shape, seed=3):
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "ui":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    if dtype.kind == "c":
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    return rng.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("wanted", [None, "float32", "float64", "complex64"])
+@pytest.mark.parametrize("native", ["bool", "uint8", "int16", ">u2", "uint32", "int64", "float16",
+                                    "float32", ">f4", "float64", "complex64"])  # fmt: skip
+def test_the_link_carries_the_dtype_of_the_file(machine, ctx, tmp_path, native, wanted):
+    data = random(np.dtype(native).newbyteorder("="), (5, 7, 6, 9)).astype(native)
+    path = tmp_path / "frames.raw"
+    data.tofile(path)
+    dataset = ctx.load("raw", path, dtype=native, nav_shape=(5, 7), sig_shape=(6, 9))
+    with machine.counting_transfers() as n_bytes:
+        (result,) = ctx.run_udf(dataset, [Wanted(wanted)])
+    common = np.result_type(data.dtype, wanted) if wanted else data.dtype
+    assert result["tile"].dtype == common.newbyteorder("=")
+    np.testing.assert_array_equal(result["tile"].data, data.astype(common))
+    assert sum(n_bytes) == data.nbytes
+
+
+@pytest.mark.parametrize("roi", [False, True])
+def test_a_roi_and_corrections_arrive(machine, ctx, roi):
+    data = random("uint16", (6, 5, 12, 10))
+    rng = np.random.default_rng(8)
+    dark, gain = rng.random((12, 10)), rng.random((12, 10)) + 0.5
+    excluded = [(3, 4), (11, 0)]
+    corrections = CorrectionSet(dark=dark, gain=gain, excluded_pixels=np.array(excluded).T)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    mask = rng.random((6, 5)) < 0.5 if roi else None
+    on_device = ctx.run_udf(dataset, Wanted("float32"), roi=mask, corrections=corrections)
+    picked = np.ones((6, 5), bool) if mask is None else mask
+    expected = ctx.run_udf(dataset, ff.PickUDF(), roi=picked, corrections=corrections)
+    found = on_device["tile"].raw_data
+    np.testing.assert_array_equal(found, expected["intensity"].raw_data.reshape(found.shape))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_large_tiles_are_read_in_pieces(monkeypatch, ctx, early):
+    """Tiles of 3 MiB, of which each piece is read by another thread."""
+    fake_cupy.install(monkeypatch, early=early)
+    data = random("uint16", (17, 13, 128, 96))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    result = ctx.run_udf(dataset, Wanted("float32", depth=None))
+    np.testing.assert_array_equal(result["tile"].data, data.astype("float32"))
+
+
+def test_a_wait_that_is_forgotten_shows(monkeypatch):
+    fake_cupy.install(monkeypatch)
+    data = random("uint16", (17, 13, 16, 12))
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    monkeypatch.setattr(StagedTile, "wait", lambda _: None)
+    result = ctx.run_udf(dataset, Wanted())
+    assert not np.array_equal(result["tile"].data, data)
+
+
+def test_functions_on_the_cpu_are_beside_it(machine, ctx):
+    """What takes NumPy arrays in the same run is no reason for other numbers."""
+    data = random("uint16", (6, 5, 12, 10))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    on_device, native, plain = ctx.run_udf(
+        dataset, [Wanted("float32"), ff.SumUDF(), Tiles(("numpy",))]
+    )
+    np.testing.assert_array_equal(on_device["tile"].data, data)
+    np.testing.assert_array_equal(native["intensity"].data, data.sum(axis=(0, 1)))
+    check(plain, data)
+
+
+def test_a_file_that_became_shorter_ends_the_run(machine, ctx, tmp_path):
+    data = random("uint16", (64, 32, 32))
+    path = tmp_path / "frames.raw"
+    data.tofile(path)
+    dataset = ctx.load("raw", path, dtype="uint16", nav_shape=(64,), sig_shape=(32, 32))
+    ctx.run_udf(dataset, Wanted())
+
+    class Shortens(Wanted):
+        def process_tile(self, tile):
+            with open(path, "r+b") as file:
+                file.truncate(40 * 2048)
+
+    with pytest.raises(ff.exceptions.FramefoldError, match=r"frames\.raw"):
+        ctx.run_udf(dataset, Shortens())
+    check_released(machine)
+
+
+def test_a_run_can_be_ended_while_it_waits_for_a_transfer(machine, ctx):
+    data = random("uint16", (64, 32, 32))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    seen = threading.Event()
+
+    class Fails(Wanted):
+        def process_tile(self, tile):
+            if self.meta.slice.origin[0] > 20:
+                seen.set()
+                raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        ctx.run_udf(dataset, Fails())
+    assert seen.is_set()
+    check_released(machine)
+    assert not [t for t in threading.enumerate() if t.name.startswith("framefold-reads")]
+    result = ctx.run_udf(dataset, Wanted())
+    np.testing.assert_array_equal(result["tile"].data, data)
+
+
+def test_one_partition_after_the_other_uses_the_same_memory(machine):
+    ctx = ff.Context.make_with("inline")
+    data = random("uint16", (64, 32, 32))
+    dataset = ctx.load("memory", data=data, num_partitions=16)
+    ctx.run_udf(dataset, Wanted(depth=2))
+    few = len(machine.pinned)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    ctx.run_udf(dataset, Wanted(depth=2))
+    assert 0 < few <= len(machine.pinned) - few + 2
