@@ -178,3 +178,55 @@ def test_one_partition_after_the_other_uses_the_same_memory(machine):
     dataset = ctx.load("memory", data=data, num_partitions=2)
     ctx.run_udf(dataset, Wanted(depth=2))
     assert 0 < few <= len(machine.pinned) - few + 2
+
+
+class Depths(UDF):
+    """How deep tiles are, and which kind of worker got them."""
+
+    def __init__(self, gate):
+        super().__init__(gate=gate)
+
+    def get_backends(self):
+        return (CUPY, self.BACKEND_NUMPY)
+
+    def get_result_buffers(self):
+        return {
+            "depth": self.buffer("nav", dtype=int),
+            "scheme": self.buffer("nav", dtype=int),
+            "cuda": self.buffer("nav", dtype=bool),
+            "total": self.buffer("nav", dtype="float64", where="device"),
+        }
+
+    def get_task_data(self):
+        self.params.gate.wait(30)  # until each worker has a partition
+        return {}
+
+    def process_tile(self, tile):
+        self.results.depth[:] = len(tile)
+        self.results.scheme[:] = self.meta.tiling_scheme.depth
+        self.results.cuda[:] = self.meta.device_class == "cuda"
+        self.results.total[:] = tile.sum(axis=(1, 2))
+
+
+def test_tiles_suit_the_worker_that_gets_them(machine):
+    data = random("uint16", (600, 64, 64)) % 16
+    ctx = ff.Context.make_with("threads", cpus=1, gpus=1)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    result = ctx.run_udf(dataset, Depths(threading.Barrier(2)))
+    np.testing.assert_array_equal(result["total"].data, data.sum(axis=(1, 2)))
+    cuda = result["cuda"].data
+    assert cuda.sum() == 300
+    assert set(result["depth"].data[cuda]) == {300}
+    assert set(result["scheme"].data[cuda]) == {(32 << 20) // (4 * 64 * 64)}
+    # On the CPU, a megabyte.
+    assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == 64
+
+
+def test_large_frames_stay_whole(machine, ctx):
+    """Frames of 4 MiB: parts of them would be too little for a device."""
+    data = random("uint16", (9, 1024, 1024))
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    result = ctx.run_udf(dataset, Wanted("float32", depth=None))
+    np.testing.assert_array_equal(result["tile"].data, data)
+    run = ctx._plan(dataset, [Wanted("float32", depth=None)], None)[0]
+    assert (run.tile_depth, run.tile_shape) == (8, (1024, 1024))

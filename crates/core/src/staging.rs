@@ -15,6 +15,12 @@ pub trait Staging: Send + Sync {
     /// anywhere.
     fn n_readers(&self) -> usize;
 
+    /// How many frames a tile should have; `None` for as many as planned. Not less than planned, and more
+    /// only of whole frames.
+    fn depth(&self) -> Option<usize> {
+        None
+    }
+
     /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker at the
     /// beginning of each partition, when nothing reads from earlier ones any more.
     ///

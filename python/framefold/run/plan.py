@@ -495,7 +495,13 @@ def plan_run(
     if workers is not None and workers.devices:
         from framefold.arrays.cuda.placement import tile_depth
 
-        depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
+        in_python = [bridge for bridge in bridges if bridge is not None]
+        depth = tile_depth(in_python)
+        if workers.cpus:
+            # Tiles suit the CPU, and workers with a device get several of them at a time.
+            for bridge in in_python:
+                bridge.device_depth = depth
+            depth = None
     passed_on = None
     if to_sink is not None:
         of_udfs = zip(udfs, bridges, to_sink, strict=True)

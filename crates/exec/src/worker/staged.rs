@@ -71,7 +71,7 @@ impl<'p> Stage<'p> {
         band: usize,
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
-        let tiles = Tiles::of(self.plan, partition, band, self.dtype);
+        let tiles = Tiles::of(self.plan, partition, band, self.dtype, self.staging.depth());
         // Made when the first tile was read: what a damaged file claims takes no memory for results.
         let mut accumulators = None;
         let make = || accumulators_of(self.plan, partition, band);
@@ -257,10 +257,18 @@ struct Tiles<'p> {
 }
 
 impl<'p> Tiles<'p> {
-    fn of(plan: &'p Plan, partition: &Partition, band: usize, dtype: DType) -> Self {
+    fn of(
+        plan: &'p Plan,
+        partition: &Partition,
+        band: usize,
+        dtype: DType,
+        wanted_depth: Option<usize>,
+    ) -> Self {
         let frames = partition.frames.clone();
         let one = NonZeroUsize::MIN;
-        let depth = NonZeroUsize::new(plan.tiling.depth().min(frames.len())).unwrap_or(one);
+        let whole = plan.tiling.slices().len() == 1;
+        let deeper = wanted_depth.filter(|_| whole).unwrap_or(1).max(plan.tiling.depth());
+        let depth = NonZeroUsize::new(deeper.min(frames.len())).unwrap_or(one);
         let longest = plan.tiling.slices().iter().map(|slice| slice.len()).max().unwrap_or(1);
         let frame_bytes = longest.saturating_mul(dtype.size()).max(1);
         // What is decoded together is not shared by two readers.

@@ -26,6 +26,7 @@ type Memory = Arc<Mutex<Vec<u8>>>;
 /// The memory of one worker, and what its device has to fetch from it.
 struct Late {
     n_readers: usize,
+    depth: Option<usize>,
     state: Mutex<State>,
     trouble: Option<Trouble>,
 }
@@ -80,6 +81,10 @@ impl Staging for Late {
         self.n_readers
     }
 
+    fn depth(&self) -> Option<usize> {
+        self.depth
+    }
+
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {
         if self.trouble == Some(Trouble::Prepare) {
             return Err(Error::limit("there is no pinned memory"));
@@ -129,11 +134,12 @@ thread_local! {
 struct Fetched {
     inner: Arc<dyn Udf>,
     n_readers: usize,
+    depth: Option<usize>,
     trouble: Option<Trouble>,
 }
 
 fn fetched(inner: impl Udf + 'static, n_readers: usize) -> Arc<dyn Udf> {
-    Arc::new(Fetched { inner: Arc::new(inner), n_readers, trouble: None })
+    Arc::new(Fetched { inner: Arc::new(inner), n_readers, depth: None, trouble: None })
 }
 
 impl Udf for Fetched {
@@ -158,14 +164,13 @@ impl Udf for Fetched {
     }
 
     fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
+        let (n_readers, depth, trouble) = (self.n_readers, self.depth, self.trouble);
         let staging = HERE.with_borrow_mut(|here| {
-            let same =
-                |late: &Arc<Late>| late.n_readers == self.n_readers && late.trouble.is_none();
-            let kept = here.take().filter(|late| same(late) && self.trouble.is_none());
-            let (n_readers, trouble) = (self.n_readers, self.trouble);
-            let late = kept
-                .unwrap_or_else(|| Arc::new(Late { n_readers, state: Mutex::default(), trouble }));
-            here.insert(late).clone()
+            let same = |late: &Arc<Late>| (late.n_readers, late.depth) == (n_readers, depth);
+            let kept = here.take().filter(|late| same(late) && late.trouble.is_none());
+            let state = Mutex::default();
+            let make = || Arc::new(Late { n_readers, depth, state, trouble });
+            here.insert(kept.filter(|_| trouble.is_none()).unwrap_or_else(make)).clone()
         });
         Ok(Some(staging))
     }
@@ -180,7 +185,16 @@ struct FetchedTiles {
     dtype: DType,
     staging: Option<Arc<Late>>,
     /// Of each tile its number on the device, and where it lies.
-    places: Vec<(usize, Range<usize>, Range<usize>, SigSlice, DType)>,
+    places: Vec<Place>,
+}
+
+/// A tile on the device.
+struct Place {
+    number: usize,
+    frames: Range<usize>,
+    in_partition: Range<usize>,
+    sig: SigSlice,
+    dtype: DType,
 }
 
 impl Accumulator for FetchedTiles {
@@ -195,7 +209,8 @@ impl Accumulator for FetchedTiles {
         state.n_queued += 1;
         state.queued.push((number, tile.number.expect("it was read")));
         let TilePosition { frames, in_partition, sig } = position.clone();
-        self.places.push((number, frames, in_partition, sig.clone(), tile.dtype));
+        let (sig, dtype) = (sig.clone(), tile.dtype);
+        self.places.push(Place { number, frames, in_partition, sig, dtype });
         Ok(())
     }
 
@@ -203,7 +218,7 @@ impl Accumulator for FetchedTiles {
         let staging = self.staging.take().expect("there is staging memory");
         let mut state = staging.lock();
         let mut scratch = Scratch::new();
-        for (number, frames, in_partition, sig, dtype) in &self.places {
+        for Place { number, frames, in_partition, sig, dtype } in &self.places {
             let at = state.fetched.iter().position(|(each, _)| each == number);
             let (_, bytes) = state.fetched.swap_remove(at.expect("it was waited for"));
             let (depth, len) = (frames.len(), sig.len());
@@ -237,7 +252,8 @@ fn same_as_without(
     options: &PlanOptions,
     n_readers: usize,
 ) -> Result<()> {
-    let wrap = |inner| Arc::new(Fetched { inner, n_readers, trouble: None }) as Arc<dyn Udf>;
+    let depth = None;
+    let wrap = |inner| Arc::new(Fetched { inner, n_readers, depth, trouble: None }) as Arc<dyn Udf>;
     let real = !dataset.pixel_dtype().is_complex();
     let plain = || reductions(|inner| Arc::new(Dense(inner)), real);
     let reference = run_on(Executor::Inline, dataset, plain(), roi.cloned(), options)?;
@@ -334,6 +350,23 @@ fn tiles_of_many_pieces_are_read_by_several_threads() {
     same_as_without(&dataset, None, &options, 4).unwrap();
     let roi = Roi::try_new((0..9).map(|frame| frame % 3 != 1).collect()).unwrap();
     same_as_without(&dataset, Some(&Arc::new(roi)), &options, 2).unwrap();
+}
+
+#[test]
+fn workers_with_a_device_may_get_deeper_tiles() {
+    let dataset = dataset_of(1300, [64, 64], 0);
+    let options =
+        PlanOptions { num_partitions: Some(3), tile_depth: Some(16), ..PlanOptions::default() };
+    let plain = run_on(Executor::Inline, &dataset, vec![Arc::new(SumSig)], None, &options).unwrap();
+    for depth in [1, 200, 5000] {
+        let inner = Arc::new(SumSig);
+        let udf = Arc::new(Fetched { inner, n_readers: 2, depth: Some(depth), trouble: None });
+        let staged = run_on(Executor::Inline, &dataset, vec![udf], None, &options).unwrap();
+        assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{depth}");
+        let n_tiles = HERE.with_borrow(|here| here.as_ref().unwrap().lock().n_queued);
+        let expected = [433usize, 433, 434].map(|frames| frames.div_ceil(depth.max(16)));
+        assert_eq!(n_tiles, expected.iter().sum::<usize>(), "{depth}");
+    }
 }
 
 /// A source with one frame that cannot be read, or that takes long.
@@ -461,7 +494,7 @@ fn errors_of_the_device_end_the_run() {
         for executor in EXECUTORS {
             let trouble = Some(trouble);
             let inner = Arc::new(SumSig);
-            let udf: Arc<dyn Udf> = Arc::new(Fetched { inner, n_readers: 2, trouble });
+            let udf: Arc<dyn Udf> = Arc::new(Fetched { inner, n_readers: 2, depth: None, trouble });
             let dataset = dataset_of(2000, [64, 64], 0);
             let error = run_on(executor, &dataset, vec![udf], None, &deep()).unwrap_err();
             assert!(error.message().contains(message), "{error}");
@@ -528,7 +561,12 @@ impl Udf for OnDevice {
     }
 
     fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
-        Ok(Some(Arc::new(Late { n_readers: 0, state: Mutex::default(), trouble: None })))
+        Ok(Some(Arc::new(Late {
+            n_readers: 0,
+            depth: None,
+            state: Mutex::default(),
+            trouble: None,
+        })))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {

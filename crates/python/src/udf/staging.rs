@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 pub(super) struct PyStaging {
     staging: Py<PyAny>,
     n_readers: usize,
+    depth: Option<usize>,
     tiles: Mutex<Vec<Arc<TileMemory>>>,
 }
 
@@ -23,7 +24,8 @@ struct TileMemory(PyBuffer<u8>);
 impl PyStaging {
     pub(super) fn try_new(py: Python<'_>, staging: Py<PyAny>) -> PyResult<Self> {
         let n_readers = staging.getattr(py, intern!(py, "n_readers"))?.extract(py)?;
-        Ok(PyStaging { staging, n_readers, tiles: Mutex::default() })
+        let depth = staging.getattr(py, intern!(py, "depth"))?.extract(py)?;
+        Ok(PyStaging { staging, n_readers, depth, tiles: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<TileMemory>>> {
@@ -35,6 +37,10 @@ impl PyStaging {
 impl Staging for PyStaging {
     fn n_readers(&self) -> usize {
         self.n_readers
+    }
+
+    fn depth(&self) -> Option<usize> {
+        self.depth
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {

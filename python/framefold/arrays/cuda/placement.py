@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 
-#: The size of a tile on a device, and the largest frames that tiles hold several of.
-TILE_BYTES = 16 << 20
-FRAME_BYTES = 1 << 20
+#: The size of a tile on a device, in the dtype of the UDF, but not less than four bytes a pixel.
+TILE_BYTES = 32 << 20
 
 #: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
@@ -182,14 +181,14 @@ def assign(
         )
 
 
-def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
-    """How many frames a tile has if all workers have a device; None to leave it to the planner.
+def tile_depth(bridges: Sequence[Bridge]) -> int | None:
+    """How many whole frames a tile has on a device; None to leave it to the planner.
 
     Each tile costs the same time to hand over, and nothing has to fit the cache of a core.
     """
     shape, dtype = bridges[0].shape, bridges[0].dtype
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
-    if workers.cpus or frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
+    if frame_bytes > TILE_BYTES or any(map(_wants_small_tiles, bridges)):
         return None
     if all(map(_stays_sparse, bridges)):
         return None  # the planner counts their entries

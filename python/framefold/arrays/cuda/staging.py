@@ -27,6 +27,8 @@ class Staging:
 
     def __init__(self, n_readers: int) -> None:
         self.n_readers = n_readers
+        #: How many whole frames a tile has; None for as many as planned.
+        self.depth: int | None = None
         self._tiles: list[StagedTile] = []
         self._len_bytes = 0
 

@@ -114,6 +114,8 @@ class Bridge:
         self.tiles: SparseTiles | None = None
         #: What it gets on workers with a CUDA device, if any take part.
         self.on_device: OnDevice | None = None
+        #: How many whole frames a tile has there, if others than planned.
+        self.device_depth: int | None = None
         #: What merges, once there is one.
         self.main_side: weakref.ref[MergeTask] | None = None
         #: Its state on the main side after ``preprocess``, if each merge is a separate task.
@@ -240,7 +242,10 @@ class Bridge:
         from framefold.arrays.cuda.worker import current_worker
 
         worker = current_worker()
-        return None if worker is None else worker.staging
+        if worker is None:
+            return None
+        worker.staging.depth = self.device_depth
+        return worker.staging
 
     @property
     def name(self) -> str:
@@ -334,12 +339,18 @@ class RunDescription:
         self.n_partitions = n_partitions
         self.tile_shape = tile_shape
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
-        #: What partitions know of the run, by the array format that they get.
-        self._metas: dict[str, UDFMeta] = {}
+        #: What partitions know of the run, by the array format that they get, and whether on a
+        #: device.
+        self._metas: dict[tuple[str, bool], UDFMeta] = {}
         self.slice_shapes: list[tuple[int, ...]] = []
         if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
+        #: The same for workers with a device.
+        self.device_scheme = self.tiling_scheme
+        if bridge.device_depth is not None and len(self.slice_shapes) == 1:
+            deeper = max(depth, bridge.device_depth)
+            self.device_scheme = TilingScheme(tile_shape, bridge.shape, deeper)
         self.compiled = compiled.Code()
 
     @property
@@ -355,12 +366,21 @@ class RunDescription:
         """Raise what a compiled ``merge`` raised."""
         compiled.merge_failed(address)
 
-    def meta(self, array_backend: str, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
+    def meta(
+        self,
+        array_backend: str,
+        start: int,
+        stop: int,
+        cursor: TileCursor,
+        *,
+        on_device: bool = False,
+    ) -> UDFMeta:
         """What the worker for the selected frames ``start`` to ``stop`` knows."""
-        meta = self._metas.get(array_backend)
+        meta = self._metas.get((array_backend, on_device))
         if meta is None:
-            meta = self.bridge.meta(tiling_scheme=self.tiling_scheme, array_backend=array_backend)
-            self._metas[array_backend] = meta
+            scheme = self.device_scheme if on_device else self.tiling_scheme
+            meta = self.bridge.meta(tiling_scheme=scheme, array_backend=array_backend)
+            self._metas[array_backend, on_device] = meta
         return meta._for_partition(start, stop, cursor)
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
@@ -389,7 +409,8 @@ class PartitionTask:
         version = bridge.versions.at(start)
         kinds = version.aux
         aux = bridge.aux_for(start, stop, version.aux)
-        meta = run.meta(format_, start, stop, self.cursor)
+        on_device = self.device is not None
+        meta = run.meta(format_, start, stop, self.cursor, on_device=on_device)
         self.udf = bridge.copy_with(meta, aux, version.udf)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
