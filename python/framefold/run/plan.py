@@ -50,10 +50,6 @@ if TYPE_CHECKING:
     FindWorkers = Callable[[Sequence[tuple[str, ...]]], Workers]
 
 
-#: So many threads copy faster than any link.
-MOST_READERS = 16
-
-
 class Run:
     """One run of some UDFs, planned and not begun.
 
@@ -185,20 +181,13 @@ class Run:
 
     def place(self, device: int | None) -> DeviceWorker | CpuWorker:
         """Where a worker with that device works, or one without, if devices take part."""
+        from framefold.arrays.cuda.placement import n_readers
         from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
 
         if device is None:
             return CpuWorker()
-        return DeviceWorker(device, self.on_cupy, self._n_readers)
-
-    @property
-    def _n_readers(self) -> int:
-        """How many threads read for each worker with a device.
-
-        All cores read, or half of them if there are workers without a device.
-        """
-        shares = max(1, len(self.devices)) * (2 if self.n_cpus else 1)
-        return max(2, min(available_cores() // shares, MOST_READERS))
+        n = n_readers(available_cores(), len(self.devices), beside_cpus=self.n_cpus > 0)
+        return DeviceWorker(device, self.on_cupy, n)
 
     @property
     def on_cupy(self) -> bool:
@@ -495,13 +484,7 @@ def plan_run(
     if workers is not None and workers.devices:
         from framefold.arrays.cuda.placement import tile_depth
 
-        in_python = [bridge for bridge in bridges if bridge is not None]
-        depth = tile_depth(in_python)
-        if workers.cpus:
-            # Tiles suit the CPU, and workers with a device get several of them at a time.
-            for bridge in in_python:
-                bridge.device_depth = depth
-            depth = None
+        depth = tile_depth([bridge for bridge in bridges if bridge is not None], workers)
     passed_on = None
     if to_sink is not None:
         of_udfs = zip(udfs, bridges, to_sink, strict=True)

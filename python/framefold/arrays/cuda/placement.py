@@ -29,6 +29,9 @@ INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 #: The size of a tile on a device, in the dtype of the UDF, but not less than four bytes a pixel.
 TILE_BYTES = 32 << 20
 
+#: So many threads copy faster than any link.
+MOST_READERS = 16
+
 #: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
 
@@ -181,11 +184,30 @@ def assign(
         )
 
 
-def tile_depth(bridges: Sequence[Bridge]) -> int | None:
-    """How many whole frames a tile has on a device; None to leave it to the planner.
+def n_readers(n_cores: int, n_devices: int, *, beside_cpus: bool) -> int:
+    """How many threads read the tiles of each worker with a device.
 
-    Each tile costs the same time to hand over, and nothing has to fit the cache of a core.
+    All cores read, or half of them if there are workers without a device.
     """
+    shares = max(1, n_devices) * (2 if beside_cpus else 1)
+    return max(2, min(n_cores // shares, MOST_READERS))
+
+
+def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
+    """How many whole frames the tiles of a run have; None to leave it to the planner.
+
+    On devices each tile costs the same time to hand over, and nothing has to fit the cache of a core.
+    Beside the CPU, whose tiles are the planner's, UDFs get several of them at a time there.
+    """
+    depth = _depth_on_devices(bridges)
+    if not workers.cpus:
+        return depth
+    for bridge in bridges:
+        bridge.device_depth = depth
+    return None
+
+
+def _depth_on_devices(bridges: Sequence[Bridge]) -> int | None:
     shape, dtype = bridges[0].shape, bridges[0].dtype
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
     if frame_bytes > TILE_BYTES or any(map(_wants_small_tiles, bridges)):
