@@ -196,8 +196,8 @@ def n_readers(n_cores: int, n_devices: int, *, beside_cpus: bool) -> int:
 def tile_depth(bridges: Sequence[Bridge], workers: Workers) -> int | None:
     """How many whole frames the tiles of a run have; None to leave it to the planner.
 
-    On devices each tile costs the same time to hand over, and nothing has to fit the cache of a core.
-    Beside the CPU, whose tiles are the planner's, UDFs get several of them at a time there.
+    On devices each tile costs the same time to hand over, and nothing has to fit the cache of a
+    core. Beside the CPU, whose tiles are the planner's, UDFs get several of them at a time there.
     """
     depth = _depth_on_devices(bridges)
     if not workers.cpus:
