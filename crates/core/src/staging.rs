@@ -21,6 +21,12 @@ pub trait Staging: Send + Sync {
         None
     }
 
+    /// Whether the device applies the corrections of the data set, where tiles are whole frames: these are
+    /// put there as they are read then.
+    fn corrects(&self) -> bool {
+        false
+    }
+
     /// Makes room for `n_tiles` tiles of `len_bytes` bytes. Called on the thread of the worker at the
     /// beginning of each partition, when nothing reads from earlier ones any more.
     ///
@@ -50,6 +56,8 @@ pub struct StagedTile {
     /// The dtype of its pixels: that of the data set, or of corrected pixels. Another one that the UDF
     /// wants is made on the device.
     pub dtype: DType,
+    /// Whether its pixels are to be corrected on the device.
+    pub is_raw: bool,
 }
 
 impl StagedTile {

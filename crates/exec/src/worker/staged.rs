@@ -6,6 +6,7 @@
 
 mod ring;
 
+use super::stages::Stages;
 use super::tiles::TileMaker;
 use super::{Accumulators, accumulators_of, chunks};
 use crate::Plan;
@@ -32,6 +33,8 @@ pub(super) struct Stage<'p> {
     staging: Arc<dyn Staging>,
     /// Of the pixels that are put there.
     dtype: DType,
+    /// Whether the device corrects them.
+    is_raw: bool,
 }
 
 impl<'p> Stage<'p> {
@@ -53,15 +56,16 @@ impl<'p> Stage<'p> {
         if staging.n_readers() > 0 && (source.contends() || source.may_wait()) {
             return Ok(None);
         }
+        let corrects = plan.dataset.corrections().is_some();
+        let whole = plan.tiling.slices().len() == 1;
+        let is_raw = corrects && whole && staging.corrects();
         let wanted = plan.udfs.iter().map(|planned| planned.input_dtype);
-        let dtype = match plan.dataset.corrections() {
-            None => source.info().dtype.dtype,
-            Some(_) => match same(wanted) {
-                Some(dtype) => dtype,
-                None => return Ok(None),
-            },
+        let dtype = match same(wanted) {
+            _ if is_raw || !corrects => source.info().dtype.dtype,
+            Some(dtype) => dtype,
+            None => return Ok(None),
         };
-        Ok(Some(Stage { plan, staging, dtype }))
+        Ok(Some(Stage { plan, staging, dtype, is_raw }))
     }
 
     /// Processes a partition.
@@ -168,7 +172,12 @@ impl<'p> Stage<'p> {
     /// What a reader does: part after part, until there are none left, or the partition has ended.
     fn read_pieces(&self, tiles: &Tiles<'p>, ring: &Ring) -> Result<()> {
         let mut reader = self.plan.source().reader()?;
-        let mut maker = TileMaker::of(self.plan, &[(ArrayFormat::Dense, self.dtype)])?;
+        let stages = if self.is_raw {
+            Stages::without_corrections(self.plan)
+        } else {
+            Stages::of(self.plan)
+        };
+        let mut maker = TileMaker::of(self.plan, stages, &[(ArrayFormat::Dense, self.dtype)])?;
         let mut numbers = Vec::new();
         loop {
             let number = ring.next_piece();
@@ -204,7 +213,7 @@ impl<'p> Stage<'p> {
         accumulators: &mut Accumulators,
     ) -> Result<()> {
         let position = tiles.position(tile);
-        let staged = StagedTile { number: place, dtype: self.dtype };
+        let staged = StagedTile { number: place, dtype: self.dtype, is_raw: self.is_raw };
         for (accumulator, planned) in accumulators.iter_mut().zip(&self.plan.udfs) {
             let processed = accumulator.process_staged(&position, staged);
             processed.map_err(|error| error.with_udf(planned.udf.name()))?;

@@ -59,13 +59,16 @@ impl<'p> TileMaker<'p> {
     /// Of all formats and dtypes that UDFs of the plan want.
     pub(super) fn try_new(plan: &'p Plan) -> Result<Self> {
         let wanted: Vec<_> = plan.udfs.iter().map(|udf| (udf.format, udf.input_dtype)).collect();
-        TileMaker::of(plan, &wanted)
+        TileMaker::of(plan, Stages::of(plan), &wanted)
     }
 
     /// Of these formats and dtypes.
-    pub(super) fn of(plan: &'p Plan, wanted: &[(ArrayFormat, DType)]) -> Result<Self> {
+    pub(super) fn of(
+        plan: &'p Plan,
+        stages: Stages<'p>,
+        wanted: &[(ArrayFormat, DType)],
+    ) -> Result<Self> {
         let native = plan.dataset.source().info().dtype.dtype;
-        let stages = Stages::of(plan);
         let (mut dense, mut csr) = (Vec::<Staged<'_>>::new(), Vec::<ConvertedCsr<'_>>::new());
         for &(format, dtype) in wanted {
             if dtype == native && stages.are_none() {

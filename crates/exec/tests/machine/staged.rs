@@ -4,10 +4,11 @@
 use crate::corrections::{Wanted, corrections, wanted};
 use crate::differential::{EXECUTORS, bits, options, run_on};
 use framefold_core::{
-    Accumulator, BufferDecl, DType, DataSource, Dataset, DenseTile, Error, ErrorKind, FrameIndices,
-    FrameReader, JobMeta, Merger, NativeArray, Partial, Partition, Requirements, Result, Roi,
-    RunMeta, Scratch, SigSlice, SourceInfo, StagedTile, Staging, StagingBuffer, Tile, TileFrames,
-    TilePosition, Udf, convert_tile,
+    Accumulator, BufferDecl, CorrectedSlice, CorrectionPlanes, Corrections, DType, DataSource,
+    Dataset, DenseTile, Error, ErrorKind, FrameIndices, FrameReader, JobMeta, Merger, NativeArray,
+    Partial, Partition, Requirements, Result, Roi, RunMeta, Scratch, SigSlice, SourceInfo,
+    StagedTile, Staging, StagingBuffer, Tile, TileFrames, TilePosition, Udf, convert_tile,
+    correct_tile,
 };
 use framefold_exec::{Cancel, Executor, Plan, PlanOptions, RunOptions, Silent, run};
 use framefold_kernels::{Max, StdDev, Sum, SumSig};
@@ -25,9 +26,16 @@ type Memory = Arc<Mutex<Vec<u8>>>;
 
 /// The memory of one worker, and what its device has to fetch from it.
 struct Late {
+    kind: Kind,
+    state: Mutex<State>,
+}
+
+/// What a worker with a device is like.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Kind {
     n_readers: usize,
     depth: Option<usize>,
-    state: Mutex<State>,
+    corrects: bool,
     trouble: Option<Trouble>,
 }
 
@@ -78,15 +86,19 @@ impl Drop for Part {
 
 impl Staging for Late {
     fn n_readers(&self) -> usize {
-        self.n_readers
+        self.kind.n_readers
     }
 
     fn depth(&self) -> Option<usize> {
-        self.depth
+        self.kind.depth
+    }
+
+    fn corrects(&self) -> bool {
+        self.kind.corrects
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {
-        if self.trouble == Some(Trouble::Prepare) {
+        if self.kind.trouble == Some(Trouble::Prepare) {
             return Err(Error::limit("there is no pinned memory"));
         }
         let mut state = self.lock();
@@ -112,7 +124,7 @@ impl Staging for Late {
     fn wait(&self, tile: usize) -> Result<()> {
         let mut state = self.lock();
         state.n_waits += 1;
-        if self.trouble == Some(Trouble::Wait(state.n_waits)) {
+        if self.kind.trouble == Some(Trouble::Wait(state.n_waits)) {
             state.queued.clear();
             return Err(Error::invalid("the device is lost"));
         }
@@ -133,13 +145,19 @@ thread_local! {
 /// A native reduction that gets its tiles from the device.
 struct Fetched {
     inner: Arc<dyn Udf>,
-    n_readers: usize,
-    depth: Option<usize>,
-    trouble: Option<Trouble>,
+    kind: Kind,
+    /// What the device applies.
+    corrections: Option<Arc<Corrections>>,
+}
+
+impl Fetched {
+    fn new(inner: Arc<dyn Udf>, kind: Kind) -> Arc<dyn Udf> {
+        Arc::new(Fetched { inner, kind, corrections: None })
+    }
 }
 
 fn fetched(inner: impl Udf + 'static, n_readers: usize) -> Arc<dyn Udf> {
-    Arc::new(Fetched { inner: Arc::new(inner), n_readers, depth: None, trouble: None })
+    Fetched::new(Arc::new(inner), Kind { n_readers, ..Kind::default() })
 }
 
 impl Udf for Fetched {
@@ -160,17 +178,16 @@ impl Udf for Fetched {
         let inner = self.inner.accumulator(run, partition)?;
         let staging = HERE.with_borrow(Clone::clone);
         let dtype = run.job.input_dtype;
-        Ok(Box::new(FetchedTiles { inner, dtype, staging, places: Vec::new() }))
+        let (corrections, places) = (self.corrections.clone(), Vec::new());
+        Ok(Box::new(FetchedTiles { inner, dtype, staging, corrections, places }))
     }
 
     fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
-        let (n_readers, depth, trouble) = (self.n_readers, self.depth, self.trouble);
+        let kind = self.kind;
         let staging = HERE.with_borrow_mut(|here| {
-            let same = |late: &Arc<Late>| (late.n_readers, late.depth) == (n_readers, depth);
-            let kept = here.take().filter(|late| same(late) && late.trouble.is_none());
-            let state = Mutex::default();
-            let make = || Arc::new(Late { n_readers, depth, state, trouble });
-            here.insert(kept.filter(|_| trouble.is_none()).unwrap_or_else(make)).clone()
+            let kept = here.take().filter(|late| late.kind == kind && kind.trouble.is_none());
+            let make = || Arc::new(Late { kind, state: Mutex::default() });
+            here.insert(kept.unwrap_or_else(make)).clone()
         });
         Ok(Some(staging))
     }
@@ -184,6 +201,7 @@ struct FetchedTiles {
     inner: Box<dyn Accumulator>,
     dtype: DType,
     staging: Option<Arc<Late>>,
+    corrections: Option<Arc<Corrections>>,
     /// Of each tile its number on the device, and where it lies.
     places: Vec<Place>,
 }
@@ -195,6 +213,7 @@ struct Place {
     in_partition: Range<usize>,
     sig: SigSlice,
     dtype: DType,
+    is_raw: bool,
 }
 
 impl Accumulator for FetchedTiles {
@@ -209,8 +228,8 @@ impl Accumulator for FetchedTiles {
         state.n_queued += 1;
         state.queued.push((number, tile.number.expect("it was read")));
         let TilePosition { frames, in_partition, sig } = position.clone();
-        let (sig, dtype) = (sig.clone(), tile.dtype);
-        self.places.push(Place { number, frames, in_partition, sig, dtype });
+        let (sig, dtype, is_raw) = (sig.clone(), tile.dtype, tile.is_raw);
+        self.places.push(Place { number, frames, in_partition, sig, dtype, is_raw });
         Ok(())
     }
 
@@ -218,7 +237,7 @@ impl Accumulator for FetchedTiles {
         let staging = self.staging.take().expect("there is staging memory");
         let mut state = staging.lock();
         let mut scratch = Scratch::new();
-        for Place { number, frames, in_partition, sig, dtype } in &self.places {
+        for Place { number, frames, in_partition, sig, dtype, is_raw } in &self.places {
             let at = state.fetched.iter().position(|(each, _)| each == number);
             let (_, bytes) = state.fetched.swap_remove(at.expect("it was waited for"));
             let (depth, len) = (frames.len(), sig.len());
@@ -227,7 +246,15 @@ impl Accumulator for FetchedTiles {
             let size = depth * len * dtype.size();
             aligned.prepare(size)?.copy_from_slice(&bytes[..size]);
             let view = TileFrames::from_bytes(*dtype, &aligned.bytes()[..size], depth, len, len)?;
-            let data = convert_tile(&DenseTile::borrowed(view), self.dtype, &mut scratch)?;
+            let data = match &self.corrections {
+                Some(corrections) if *is_raw => {
+                    let slice =
+                        CorrectedSlice::try_new(corrections, sig, &vec![1; sig.shape().len()])?;
+                    let planes = CorrectionPlanes::try_new(corrections, self.dtype)?;
+                    correct_tile(&DenseTile::borrowed(view), &slice, &planes, &mut scratch)?
+                }
+                _ => convert_tile(&DenseTile::borrowed(view), self.dtype, &mut scratch)?,
+            };
             let (frames, in_partition) = (frames.clone(), in_partition.clone());
             let position = TilePosition { frames, in_partition, sig };
             self.inner.process(&Tile { position, data })?;
@@ -250,10 +277,14 @@ fn same_as_without(
     dataset: &Dataset,
     roi: Option<&Arc<Roi>>,
     options: &PlanOptions,
-    n_readers: usize,
+    (n_readers, corrects): (usize, bool),
 ) -> Result<()> {
-    let depth = None;
-    let wrap = |inner| Arc::new(Fetched { inner, n_readers, depth, trouble: None }) as Arc<dyn Udf>;
+    let corrections = dataset.corrections().cloned();
+    let kind = Kind { n_readers, corrects, ..Kind::default() };
+    let wrap = |inner| {
+        let corrections = corrections.clone();
+        Arc::new(Fetched { inner, kind, corrections }) as Arc<dyn Udf>
+    };
     let real = !dataset.pixel_dtype().is_complex();
     let plain = || reductions(|inner| Arc::new(Dense(inner)), real);
     let reference = run_on(Executor::Inline, dataset, plain(), roi.cloned(), options)?;
@@ -296,7 +327,8 @@ proptest! {
     #[test]
     fn staged_tiles_give_the_same_bits(case in cases(), n_readers in 1usize..5) {
         let run = |case: &Case| {
-            same_as_without(&case.dataset()?, case.roi()?.as_ref(), &options(case), n_readers)
+            let roi = case.roi()?;
+            same_as_without(&case.dataset()?, roi.as_ref(), &options(case), (n_readers, false))
         };
         if let Err(error) = run(&case) {
             return Err(TestCaseError::fail(error.to_string()));
@@ -304,13 +336,16 @@ proptest! {
     }
 
     #[test]
-    fn staged_tiles_are_corrected(case in cases(), wanted in wanted(), n_readers in 1usize..5) {
+    fn staged_tiles_are_corrected(
+        case in cases(), wanted in wanted(), n_readers in 1usize..5, on_device in any::<bool>(),
+    ) {
         let run = |case: &Case, wanted: &Wanted| {
             let dataset = case.dataset()?;
             let planes = wanted.options(dataset.shape().frame_len());
             let sig = dataset.shape().sig().to_vec();
             let dataset = dataset.with_corrections(corrections(&sig, &planes)?)?;
-            same_as_without(&dataset, case.roi()?.as_ref(), &options(case), n_readers)
+            let roi = case.roi()?;
+            same_as_without(&dataset, roi.as_ref(), &options(case), (n_readers, on_device))
         };
         if let Err(error) = run(&case, &wanted) {
             return Err(TestCaseError::fail(error.to_string()));
@@ -335,7 +370,7 @@ fn tiles_of_many_pieces_are_read_by_several_threads() {
         let num_partitions = Some(num_partitions);
         let options = PlanOptions { num_partitions, tile_depth, ..PlanOptions::default() };
         for n_readers in [1, 3, 8] {
-            same_as_without(&dataset, None, &options, n_readers).unwrap();
+            same_as_without(&dataset, None, &options, (n_readers, false)).unwrap();
         }
     }
     // Slices of frames, of which the last ones are smaller.
@@ -347,9 +382,9 @@ fn tiles_of_many_pieces_are_read_by_several_threads() {
         num_partitions: Some(1),
         ..PlanOptions::default()
     };
-    same_as_without(&dataset, None, &options, 4).unwrap();
+    same_as_without(&dataset, None, &options, (4, false)).unwrap();
     let roi = Roi::try_new((0..9).map(|frame| frame % 3 != 1).collect()).unwrap();
-    same_as_without(&dataset, Some(&Arc::new(roi)), &options, 2).unwrap();
+    same_as_without(&dataset, Some(&Arc::new(roi)), &options, (2, false)).unwrap();
 }
 
 #[test]
@@ -359,8 +394,8 @@ fn workers_with_a_device_may_get_deeper_tiles() {
         PlanOptions { num_partitions: Some(3), tile_depth: Some(16), ..PlanOptions::default() };
     let plain = run_on(Executor::Inline, &dataset, vec![Arc::new(SumSig)], None, &options).unwrap();
     for depth in [1, 200, 5000] {
-        let inner = Arc::new(SumSig);
-        let udf = Arc::new(Fetched { inner, n_readers: 2, depth: Some(depth), trouble: None });
+        let kind = Kind { n_readers: 2, depth: Some(depth), ..Kind::default() };
+        let udf = Fetched::new(Arc::new(SumSig), kind);
         let staged = run_on(Executor::Inline, &dataset, vec![udf], None, &options).unwrap();
         assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{depth}");
         let n_tiles = HERE.with_borrow(|here| here.as_ref().unwrap().lock().n_queued);
@@ -492,9 +527,8 @@ fn errors_of_the_device_end_the_run() {
     ];
     for (trouble, message) in expected {
         for executor in EXECUTORS {
-            let trouble = Some(trouble);
-            let inner = Arc::new(SumSig);
-            let udf: Arc<dyn Udf> = Arc::new(Fetched { inner, n_readers: 2, depth: None, trouble });
+            let kind = Kind { n_readers: 2, trouble: Some(trouble), ..Kind::default() };
+            let udf = Fetched::new(Arc::new(SumSig), kind);
             let dataset = dataset_of(2000, [64, 64], 0);
             let error = run_on(executor, &dataset, vec![udf], None, &deep()).unwrap_err();
             assert!(error.message().contains(message), "{error}");
@@ -561,12 +595,7 @@ impl Udf for OnDevice {
     }
 
     fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
-        Ok(Some(Arc::new(Late {
-            n_readers: 0,
-            depth: None,
-            state: Mutex::default(),
-            trouble: None,
-        })))
+        Ok(Some(Arc::new(Late { kind: Kind::default(), state: Mutex::default() })))
     }
 
     fn merger(&self, run: &RunMeta) -> Result<Box<dyn Merger>> {
@@ -585,7 +614,7 @@ impl Accumulator for Counts {
     }
 
     fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
-        assert_eq!(tile, StagedTile { number: None, dtype: DType::U16 });
+        assert_eq!(tile, StagedTile { number: None, dtype: DType::U16, is_raw: false });
         self.n_frames.fetch_add(position.frames.len(), Ordering::SeqCst);
         Ok(())
     }

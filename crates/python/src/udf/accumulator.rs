@@ -267,7 +267,8 @@ impl Task {
         tile: StagedTile,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (frames, index) = (&position.frames, position.sig.index());
-        let arguments = (frames.start, frames.end, index, tile.number, tile.dtype.name());
+        let place = (frames.start, frames.end, index);
+        let arguments = (place, tile.number, tile.dtype.name(), tile.is_raw);
         self.give_staged.bind(py).call1(arguments)
     }
 

@@ -14,6 +14,7 @@ pub(super) struct PyStaging {
     staging: Py<PyAny>,
     n_readers: usize,
     depth: Option<usize>,
+    corrects: bool,
     tiles: Mutex<Vec<Arc<TileMemory>>>,
 }
 
@@ -25,7 +26,8 @@ impl PyStaging {
     pub(super) fn try_new(py: Python<'_>, staging: Py<PyAny>) -> PyResult<Self> {
         let n_readers = staging.getattr(py, intern!(py, "n_readers"))?.extract(py)?;
         let depth = staging.getattr(py, intern!(py, "depth"))?.extract(py)?;
-        Ok(PyStaging { staging, n_readers, depth, tiles: Mutex::default() })
+        let corrects = staging.getattr(py, intern!(py, "corrects"))?.extract(py)?;
+        Ok(PyStaging { staging, n_readers, depth, corrects, tiles: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<TileMemory>>> {
@@ -41,6 +43,10 @@ impl Staging for PyStaging {
 
     fn depth(&self) -> Option<usize> {
         self.depth
+    }
+
+    fn corrects(&self) -> bool {
+        self.corrects
     }
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {

@@ -29,6 +29,8 @@ class Staging:
         self.n_readers = n_readers
         #: How many whole frames a tile has; None for as many as planned.
         self.depth: int | None = None
+        #: Whether tiles of whole frames are put there without corrections, for the device to apply.
+        self.corrects = False
         self._tiles: list[StagedTile] = []
         self._len_bytes = 0
 

@@ -89,7 +89,10 @@ class DeviceTiles:
             upload = partial(self._uploaded, sig_shapes[index], arrays)
             return shown(self._tile(key, upload), start, stop, index)
 
-        def give_staged(start: int, stop: int, index: int, number: int | None, stored: str) -> Any:
+        def give_staged(
+            place: tuple[int, int, int], number: int | None, stored: str, is_raw: bool
+        ) -> Any:
+            start, stop, index = place
             key, shape = (start, stop, index, dtype.char), (stop - start, *sig_shapes[index])
             upload = partial(self._staged, shape, number, np.dtype(stored), dtype)
             return shown(self._tile(key, upload), start, stop, index)
