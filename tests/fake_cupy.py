@@ -7,17 +7,22 @@ stream is told to wait. So a wait that is missing gives wrong numbers in one of 
 
 Memory begins as garbage. Arrays of one device cannot be used on another, and none of them turns
 into a NumPy array by itself.
+
+``machine.fail`` makes what is to come fail as it does with CuPy: work that was queued fails when
+somebody waits for it. After an error that is sticky, all that is asked of the device fails.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import sys
 import threading
 import types
 import weakref
 from collections import deque
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,11 +35,53 @@ class OutOfMemoryError(MemoryError):
 
 OutOfMemoryError.__module__ = "cupy.cuda.memory"
 
+#: What is asked for, by what is done later.
+CALLS = {"kernel": "launch", "copy": "set"}
+
+#: Some errors of CUDA's runtime: number, name, and what CUDA says of them.
+ERRORS = {
+    1: ("cudaErrorInvalidValue", "invalid argument"),
+    2: ("cudaErrorMemoryAllocation", "out of memory"),
+    46: ("cudaErrorDevicesUnavailable", "CUDA-capable device(s) is/are busy or unavailable"),
+    100: ("cudaErrorNoDevice", "no CUDA-capable device is detected"),
+    101: ("cudaErrorInvalidDevice", "invalid device ordinal"),
+    214: ("cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"),
+    700: ("cudaErrorIllegalAddress", "an illegal memory access was encountered"),
+    710: ("cudaErrorAssert", "device-side assert triggered"),
+    719: ("cudaErrorLaunchFailure", "unspecified launch failure"),
+}
+
+
+class CUDARuntimeError(RuntimeError):
+    """As CuPy's."""
+
+    def __init__(self, status):
+        self.status = status
+        super().__init__(": ".join(ERRORS[status]))
+
+    def __reduce__(self):
+        return type(self), (self.status,)
+
+
+CUDARuntimeError.__module__ = "cupy_backends.cuda.api.runtime"
+
+
+@dataclass
+class Fault:
+    """What is to fail: so many more of its kind succeed before."""
+
+    kind: str
+    status: int
+    n_before: int
+    sticky: bool
+    device: int
+
 
 class Machine:
     """The devices, and what happened to them."""
 
-    def __init__(self, early=False, limit=None):
+    def __init__(self, early=False, limit=None, n_devices=8):
+        self.n_devices = n_devices
         self.early = early
         self.limit = limit
         self.lock = threading.RLock()
@@ -42,6 +89,9 @@ class Machine:
         #: What was asked for, in order: ("copy", stream), ("kernel", stream), ("wait", …), …
         self.log = []
         self.memory = weakref.WeakSet()
+        self.streams = weakref.WeakSet()
+        #: Streams and events that were destroyed when their device was broken.
+        self.n_destroyed_broken = 0
         #: Addresses stay what they are, also where nobody refers to them any more.
         self.addresses = []
         #: Weak references to all pinned memory.
@@ -50,6 +100,11 @@ class Machine:
         self.freed_pools = []
         #: The bytes of each transfer to a device, while they are counted.
         self.transfers = None
+        self.faults = []
+        #: The error of devices that are broken.
+        self.broken = {}
+        #: How often something was asked of a broken device, other than whether it works.
+        self.n_refused = 0
 
     @property
     def device(self):
@@ -71,8 +126,52 @@ class Machine:
     def live_bytes(self):
         return sum(memory.size for memory in self.memory)
 
+    def fail(self, kind, status=700, n_before=0, *, sticky=True, device=0):
+        """Have something fail, or the device ``"now"``.
 
-machine = Machine()
+        A ``"kernel"`` or ``"copy"`` fails when it is done, and such errors are sticky. An
+        ``"alloc"``, a ``"pinned"`` allocation, a ``"launch"`` of a kernel and a ``"set"``, which
+        begins a copy, fail when they are asked for.
+        """
+        assert sticky or kind not in CALLS, "errors of what is queued are sticky"
+        if kind == "now":
+            self.broken[device] = status
+        else:
+            self.faults.append(Fault(kind, status, n_before, sticky, device))
+
+    def meets(self, kind, device):
+        """Raise if that is to fail."""
+        for fault in list(self.faults):
+            if (fault.kind, fault.device) != (kind, device):
+                continue
+            if fault.n_before:
+                fault.n_before -= 1
+                continue
+            self.faults.remove(fault)
+            if fault.sticky:
+                self.broken[device] = fault.status
+            raise CUDARuntimeError(fault.status)
+
+    def check(self, device=None):
+        """Raise if the current device is broken, as all calls of CUDA do then."""
+        device = self.device if device is None else device
+        if device in self.broken:
+            self.n_refused += 1
+            raise CUDARuntimeError(self.broken[device])
+
+
+def visible_devices():
+    """How many devices a process sees that looks now."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return 8 if visible is None else len([entry for entry in visible.split(",") if entry])
+
+
+machine = Machine(n_devices=visible_devices())
+
+
+def destroyed(device):
+    """A stream or an event: with CuPy, a message to standard error where the device is broken."""
+    machine.n_destroyed_broken += device in machine.broken
 
 
 class Device:
@@ -82,11 +181,16 @@ class Device:
 
     def __enter__(self):
         self._before.append(machine.device)
+        if self.id >= machine.n_devices:
+            self._before.pop()
+            raise CUDARuntimeError(101 if machine.n_devices else 100)
         machine.local.device = self.id
         return self
 
     def __exit__(self, *_):
-        machine.local.device = self._before.pop()
+        before, device = self._before.pop(), machine.device
+        machine.local.device = before
+        machine.check(device)
 
 
 class Marker:
@@ -95,15 +199,21 @@ class Marker:
 
     def force(self):
         while not self.done:
+            machine.check(self.stream.device)
             self.stream.step()
 
 
 class Event:
     def __init__(self, block=False, disable_timing=False):
-        self.marker = None
+        machine.check()
+        self.marker, self.device = None, machine.device
+
+    def __del__(self):
+        destroyed(self.device)
 
     def record(self, stream=None):
         with machine.lock:
+            machine.check()
             stream = stream or machine.stream
             self.marker = marker = Marker(stream)
             stream.add("record", lambda: setattr(marker, "done", True))
@@ -111,18 +221,27 @@ class Event:
     def synchronize(self):
         with machine.lock:
             machine.log.append(("host waits", id(self)))
+            machine.check()
             if self.marker is not None:
                 self.marker.force()
 
 
 class Stream:
     def __init__(self, null=False, non_blocking=False):
+        machine.check()
         self.ops = deque()
         self.device = machine.device
         self._before = []
+        machine.streams.add(self)
+
+    def __del__(self):
+        destroyed(getattr(self, "device", 0))
 
     def add(self, kind, work):
         with machine.lock:
+            machine.check()
+            if kind in CALLS:
+                machine.meets(CALLS[kind], self.device)
             machine.log.append((kind, id(self)))
             self.ops.append((kind, work))
             if machine.early and all(kind != "kernel" for kind, _ in self.ops):
@@ -130,7 +249,13 @@ class Stream:
 
     def step(self):
         kind, work = self.ops.popleft()
-        work()
+        try:
+            machine.check(self.device)
+            machine.meets(kind, self.device)
+            work()
+        except CUDARuntimeError:
+            self.ops.clear()  # nothing that comes after it is done
+            raise
         machine.n_kernels_done += kind == "kernel"
 
     def run(self):
@@ -149,6 +274,7 @@ class Stream:
     def synchronize(self):
         with machine.lock:
             machine.log.append(("host waits", id(self)))
+            machine.check()
             self.run()
 
     def __enter__(self):
@@ -164,6 +290,8 @@ class Stream:
 class Memory:
     def __init__(self, size):
         with machine.lock:
+            machine.check()
+            machine.meets("alloc", machine.device)
             if machine.limit is not None and machine.live_bytes() + size > machine.limit:
                 raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
             self.buffer = np.full(size, GARBAGE, dtype=np.uint8)
@@ -193,6 +321,8 @@ def alloc(size):
 
 
 def alloc_pinned_memory(size):
+    machine.check()
+    machine.meets("pinned", machine.device)
     pinned = PinnedMemory(size)
     machine.pinned.append(weakref.ref(pinned))
     return pinned
@@ -349,11 +479,28 @@ def asarray(array, dtype=None):
     return there
 
 
+def device_synchronize():
+    with machine.lock:
+        broken = machine.broken.get(machine.device)
+        if broken is not None:
+            raise CUDARuntimeError(broken)
+        for stream in list(machine.streams):
+            if stream.device == machine.device:
+                stream.run()
+
+
+def mem_get_info():
+    machine.check()
+    total = 1 << 20 if machine.limit is None else machine.limit
+    return total - machine.live_bytes(), total
+
+
 class Pool:
     def __init__(self, name):
         self.name = name
 
     def free_all_blocks(self):
+        machine.check()
         machine.freed_pools.append((self.name, machine.device))
 
 
@@ -436,9 +583,12 @@ for _class in (csr_matrix, csc_matrix, coo_matrix):
 def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     """Put the stand-in where CuPy would be, with so many devices; returns the machine."""
     global machine
-    machine = Machine(early, limit)
+    machine = Machine(early, limit, n_devices)
+    import framefold.arrays.cuda.errors as errors
     import framefold.utils.devices as devices
 
+    monkeypatch.setattr(devices, "lost", {})
+    monkeypatch.setattr(errors, "_told", set())
     monkeypatch.setattr(devices, "cuda_ids", lambda: list(range(n_devices)))
     monkeypatch.setattr(devices, "why_no_device", lambda: "" if n_devices else "none in this test")
     if not with_cupy:
@@ -476,4 +626,16 @@ def modules():
     sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix = csr_matrix, csc_matrix, coo_matrix
     cupyx, scipy = types.ModuleType("cupyx"), types.ModuleType("cupyx.scipy")
     cupyx.scipy, scipy.sparse = scipy, sparse
-    return {module.__name__: module for module in (cupy, cupy.cuda, cupyx, scipy, sparse)}
+    cupy.cuda.runtime = types.ModuleType("cupy.cuda.runtime")
+    cupy.cuda.runtime.deviceSynchronize = device_synchronize
+    cupy.cuda.runtime.memGetInfo = mem_get_info
+    cupy.cuda.runtime.CUDARuntimeError = CUDARuntimeError
+    cupy.cuda.memory = types.ModuleType("cupy.cuda.memory")
+    cupy.cuda.memory.OutOfMemoryError = OutOfMemoryError
+    backends = [types.ModuleType("cupy_backends")]
+    for name in ("cuda", "api", "runtime"):
+        backends.append(types.ModuleType(f"{backends[-1].__name__}.{name}"))
+        setattr(backends[-2], name, backends[-1])
+    backends[-1].CUDARuntimeError = CUDARuntimeError
+    made = cupy, cupy.cuda, cupy.cuda.runtime, cupy.cuda.memory, cupyx, scipy, sparse, *backends
+    return {module.__name__: module for module in made}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from framefold.arrays import formats
@@ -72,13 +72,24 @@ class OnDevice(NamedTuple):
 
 
 def find_workers(
-    wishes: Sequence[Formats], gpus: Gpus = None, devices_only: bool = False
+    wishes: Sequence[Formats],
+    gpus: Gpus = None,
+    devices_only: bool = False,
+    lost: Mapping[int, str] | None = None,
 ) -> Workers:
     """Who takes part in a run of UDFs that take these formats.
 
     Looks for devices only if a UDF takes a CUDA format. A UDF that takes nothing else keeps
     workers without a device out of the run, and so do ``devices_only`` and
     :func:`framefold.common.backend.set_use_cuda`.
+
+    Devices in ``lost``, those of this process if it is None, do not take part. If none is left,
+    UDFs that also take other formats run on the CPU.
+
+    Raises
+    ------
+    DeviceError
+        If a UDF takes formats of CUDA only, and all devices are lost.
     """
     takes = {format_ for wish in wishes for format_ in wish} & CUDA_BACKENDS
     if not takes:
@@ -94,11 +105,14 @@ def find_workers(
     if takes <= CUPY_BACKENDS and gpus is None and not system.cupy_installed():
         return Workers(why_none=f"CuPy is not installed; {INSTALL}")
     found = system.cuda_ids()
-    devices = picked(found, gpus)
-    if not devices:
+    there = picked(found, gpus)
+    if not there:
         return Workers(why_none=system.why_no_device() or "there is no CUDA device")
     if takes <= CUPY_BACKENDS and not system.has_cupy():
         return Workers(why_none=f"CuPy cannot be imported; {INSTALL}")
+    devices = _left(there, system.lost if lost is None else lost, needs_devices(wishes))
+    if not devices:
+        return Workers(why_none="all CUDA devices were lost earlier")
     return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
 
 
@@ -135,6 +149,20 @@ def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
                 f"there is no CUDA device {device}; there are: {there}; choose among them"
             )
     return gpus
+
+
+def _left(devices: tuple[int, ...], lost: Mapping[int, str], are_needed: bool) -> tuple[int, ...]:
+    """The devices without those that are lost; a warning tells of these, or an error."""
+    missing = {device: lost[device] for device in devices if device in lost}
+    if not missing:
+        return devices
+    from framefold.arrays.cuda import errors
+
+    left = tuple(device for device in devices if device not in missing)
+    if are_needed and not left:
+        raise errors.lost_earlier(*next(iter(missing.items())))
+    errors.tell_lost(missing)
+    return left
 
 
 def assign(

@@ -54,10 +54,9 @@ class Staging:
         """Wait until no transfer reads from a tile any more."""
         self._tiles[number].wait()
 
-    def close(self) -> None:
-        """Release the memory, from which nothing reads any more."""
-        self._tiles.clear()
-        self._len_bytes = 0
+    def leave_behind(self) -> list[Any]:
+        """The events, to be kept where the device is lost: CUDA would complain of their end."""
+        return [tile.transferred for tile in self._tiles]
 
 
 class StagedTile:
@@ -69,8 +68,8 @@ class StagedTile:
         pinned = cupy.cuda.alloc_pinned_memory(len_bytes)
         #: Its bytes; they keep the memory.
         self.host: Array = np.frombuffer(pinned, dtype=np.uint8, count=len_bytes)
-        # A thread that waits for it sleeps, rather than keep a core busy that could read.
-        self._transferred = cupy.cuda.Event(block=True, disable_timing=True)
+        #: The latest transfer. A thread that waits for it sleeps, rather than keep a core busy that could read.
+        self.transferred = cupy.cuda.Event(block=True, disable_timing=True)
         self._is_queued = False
 
     def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -79,11 +78,11 @@ class StagedTile:
 
     def queued(self, stream: Any) -> None:
         """Note that a transfer was queued on ``stream``."""
-        self._transferred.record(stream)
+        self.transferred.record(stream)
         self._is_queued = True
 
     def wait(self) -> None:
         """Wait for all transfers that were queued."""
         if self._is_queued:
-            self._transferred.synchronize()
+            self.transferred.synchronize()
             self._is_queued = False

@@ -48,6 +48,8 @@ class Uploader:
         self._copy = cupy.cuda.Stream()
         self._slots = [_Slot(cupy), _Slot(cupy)]
         self._turn = 0
+        #: The size of the largest tile on the device.
+        self.len_bytes = 0
 
     def upload(self, pieces: Sequence[Piece]) -> list[Any]:
         """The pieces as contiguous CuPy arrays, for use on the stream ``compute``.
@@ -85,6 +87,7 @@ class Uploader:
         starts = [0]
         for array, dtype in pieces:
             starts.append(starts[-1] + -(-array.size * dtype.itemsize // ALIGNMENT) * ALIGNMENT)
+        self.len_bytes = max(self.len_bytes, starts[-1])
         slot = self._slots[self._turn]
         slot.prepare_device(starts[-1], self._compute, self._copy)
         return slot, starts
@@ -108,6 +111,11 @@ class Uploader:
             self._copy.synchronize()
         finally:
             self._slots.clear()
+
+    def leave_behind(self) -> list[Any]:
+        """Release memory without asking the device; gives the stream and the events."""
+        slots, self._slots = self._slots, []
+        return [self._copy, *(event for slot in slots for event in slot.events)]
 
 
 class _Lease:
@@ -135,6 +143,11 @@ class _Slot:
         #: Whatever was computed with it.
         self.done = cupy.cuda.Event(disable_timing=True)
         self.in_use = False
+
+    @property
+    def events(self) -> list[Any]:
+        """All of them."""
+        return [self._ready, self.copied, self.done]
 
     def prepare_host(self, n_bytes: int) -> None:
         """Pinned memory that no transfer reads from any more."""
