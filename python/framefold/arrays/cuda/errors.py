@@ -7,6 +7,7 @@ differs between versions: the device is asked whether it still works.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,9 +16,10 @@ from framefold.exceptions import DeviceError, FramefoldError, LimitError
 from framefold.utils import devices as system
 from framefold.warnings import LostDeviceWarning
 
-#: What becomes of a device that was lost; other processes than the user's own say so themselves.
+#: What becomes of a device after it was lost, in the process that the user started.
 afterwards = (
-    "later runs in this process go on without the device; restart the process to use it again"
+    "it is lost for this process, whose later runs go on without it; restart the process to use it "
+    "again"
 )
 
 #: Packages whose errors tell of the device. Others are a UDF's own, whatever the device does.
@@ -37,6 +39,15 @@ def why_unusable(device: int) -> str | None:
         if said is None:
             return None
     return said
+
+
+def why_useless(device: int) -> str | None:
+    """The same for a process that is to work on the device, with what hides devices from it."""
+    reason = system.lost.get(device) or why_unusable(device)
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if reason is None or visible is None:
+        return reason
+    return f"{reason}, with CUDA_VISIBLE_DEVICES={visible!r}"
 
 
 def clear(error: Exception, device: int, tile_bytes: int) -> Exception:
@@ -63,13 +74,13 @@ def clear(error: Exception, device: int, tile_bytes: int) -> Exception:
         return error
     if not _of_cuda(error):
         lose(device, reason)
-        error.add_note(f"CUDA device {device} was lost in this run: {reason}; {afterwards}")
+        error.add_note(f"CUDA device {device} failed in this run, too: {reason}; {afterwards}")
         return error
     # What was said first: later answers may be about what follows from it.
     reason = lose(device, _said(error))
     failed = DeviceError(
-        f"CUDA device {device} failed and is lost: {reason}. Repeat the run on the CPU with "
-        f"backends='numpy', where mistakes of a function show as Python's exceptions; {afterwards}"
+        f"CUDA device {device} failed: {reason}. Repeat the run on the CPU with backends='numpy', "
+        f"where mistakes of a function show as Python's exceptions; as for the device, {afterwards}"
     )
     failed.device = device
     return _with_notes(failed, error)
@@ -80,11 +91,11 @@ def lose(device: int, reason: str) -> str:
     return system.lost.setdefault(device, reason)
 
 
-def lost_earlier(device: int, reason: str) -> DeviceError:
-    """For a run that needs a device which was lost before."""
+def is_lost(device: int, reason: str) -> DeviceError:
+    """For a run that needs a device which is lost."""
     error = DeviceError(
-        f"CUDA device {device} was lost earlier: {reason}. Run on the CPU with a function that "
-        f"takes 'numpy', or restart the process to use the device again"
+        f"CUDA device {device} is lost: {reason}. Run on the CPU with a function that takes "
+        f"'numpy', or restart the process to use the device again"
     )
     error.device = device
     return error
@@ -96,8 +107,8 @@ def tell_lost(lost: Mapping[int, str]) -> None:
         if (device, reason) not in _told:
             _told.add((device, reason))
             tell(
-                f"CUDA device {device} was lost earlier: {reason}. Runs go on with the CPU and the "
-                f"devices that are left; restart the process to use it again",
+                f"CUDA device {device} is lost: {reason}. Runs go on with the CPU and the devices "
+                f"that are left; restart the process to use it again",
                 LostDeviceWarning,
             )
 

@@ -112,7 +112,7 @@ def find_workers(
         return Workers(why_none=f"CuPy cannot be imported; {INSTALL}")
     devices = _left(there, system.lost if lost is None else lost, needs_devices(wishes))
     if not devices:
-        return Workers(why_none="all CUDA devices were lost earlier")
+        return Workers(why_none="all CUDA devices are lost")
     return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
 
 
@@ -160,7 +160,7 @@ def _left(devices: tuple[int, ...], lost: Mapping[int, str], are_needed: bool) -
 
     left = tuple(device for device in devices if device not in missing)
     if are_needed and not left:
-        raise errors.lost_earlier(*next(iter(missing.items())))
+        raise errors.is_lost(*next(iter(missing.items())))
     errors.tell_lost(missing)
     return left
 

@@ -167,7 +167,7 @@ class DeviceWorker:
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
         if (reason := system.lost.get(self.device)) is not None:
-            raise errors.lost_earlier(self.device, reason)
+            raise errors.is_lost(self.device, reason)
         try:
             yield
         except Exception as error:
