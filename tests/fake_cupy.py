@@ -19,6 +19,7 @@ import ctypes
 import os
 import sys
 import threading
+import time
 import types
 import weakref
 from collections import deque
@@ -100,6 +101,8 @@ class Machine:
         self.freed_pools = []
         #: The bytes of each transfer to a device, while they are counted.
         self.transfers = None
+        #: How long it takes, by what is done.
+        self.seconds = {}
         self.faults = []
         #: The error of devices that are broken.
         self.broken = {}
@@ -135,9 +138,17 @@ class Machine:
         """
         assert sticky or kind not in CALLS, "errors of what is queued are sticky"
         if kind == "now":
-            self.broken[device] = status
+            self.breaks(device, status)
         else:
             self.faults.append(Fault(kind, status, n_before, sticky, device))
+
+    def breaks(self, device, status):
+        """Nothing that was queued on the device is done any more."""
+        with self.lock:
+            self.broken[device] = status
+            for stream in list(self.streams):
+                if stream.device == device:
+                    stream.ops.clear()
 
     def meets(self, kind, device):
         """Raise if that is to fail."""
@@ -149,7 +160,7 @@ class Machine:
                 continue
             self.faults.remove(fault)
             if fault.sticky:
-                self.broken[device] = fault.status
+                self.breaks(device, fault.status)
             raise CUDARuntimeError(fault.status)
 
     def check(self, device=None):
@@ -248,14 +259,12 @@ class Stream:
                 self.run()
 
     def step(self):
-        kind, work = self.ops.popleft()
-        try:
-            machine.check(self.device)
-            machine.meets(kind, self.device)
-            work()
-        except CUDARuntimeError:
-            self.ops.clear()  # nothing that comes after it is done
-            raise
+        machine.check(self.device)
+        kind, work = self.ops[0]
+        machine.meets(kind, self.device)
+        time.sleep(machine.seconds.get(kind, 0))
+        work()
+        self.ops.popleft()  # not before: Ctrl-C may come here, and others wait for it
         machine.n_kernels_done += kind == "kernel"
 
     def run(self):
