@@ -12,6 +12,7 @@ import warnings
 import fake_cupy
 import pytest
 from cuda_udfs import CUPY, NAV, SIG, Tiles, check, check_released, ran
+from fake_cuda_errors import ERRORS
 from sparse_files import counts
 
 import framefold as ff
@@ -59,7 +60,7 @@ def test_an_error_that_breaks_the_device_is_one_clear_error(ctx, machine, datase
     machine.fail(kind, status, n_before=1)
     with pytest.raises(DeviceError, match="CUDA device 0 failed: cuda") as failure:
         ctx.run_udf(dataset, Tiles())
-    name, said = fake_cupy.ERRORS[status]
+    name, said = ERRORS[status]
     assert f"{name}: {said}" in str(failure.value)
     assert "backends='numpy'" in str(failure.value)
     assert "restart the process" in str(failure.value)

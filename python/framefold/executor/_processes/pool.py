@@ -213,6 +213,11 @@ class Pool:
                     self._remove(worker)
             self._check_gone(job)
 
+        for worker in list(self._workers):
+            if worker.device in self.lost and worker.ready and not worker.jobs:
+                worker.kill()  # it gets nothing to do any more
+                self._remove(worker)
+
     def _check_gone(self, job: Job) -> None:
         if job.has_ended and not any(job.number in worker.jobs for worker in self._workers):
             if job in self._jobs:
