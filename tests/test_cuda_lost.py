@@ -16,6 +16,7 @@ from fake_cuda_errors import ERRORS
 from sparse_files import counts
 
 import framefold as ff
+from framefold.arrays.cuda import worker
 from framefold.exceptions import DeviceError, LimitError
 from framefold.utils import devices
 from framefold.warnings import LostDeviceWarning
@@ -156,6 +157,7 @@ def test_all_devices_are_lost_one_after_the_other(monkeypatch, data):
 
 def test_nothing_is_asked_of_a_lost_device(ctx, machine, dataset):
     """Freed memory goes back to CuPy; what CUDA would complain about is kept."""
+    before = len(worker._left_behind)
     machine.fail("kernel", n_before=7)
     with pytest.raises(DeviceError) as failure:
         ctx.run_udf(dataset, Tiles())
@@ -166,6 +168,10 @@ def test_nothing_is_asked_of_a_lost_device(ctx, machine, dataset):
     assert not any(pinned() for pinned in machine.pinned)
     assert machine.n_destroyed_broken == 0
     assert machine.freed_pools == []
+    left = worker._left_behind[before:]
+    n_streams = sum(isinstance(each, fake_cupy.Stream) for each in left)
+    # Those for transfers and for computing, and the events of two slots.
+    assert (n_streams, len(left)) == (2, 8)
 
 
 def test_a_device_that_breaks_where_nothing_is_asked_of_it_any_more(ctx, machine, dataset):
@@ -175,6 +181,18 @@ def test_a_device_that_breaks_where_nothing_is_asked_of_it_any_more(ctx, machine
     machine.fail("now", 719)
     steps.close()
     assert devices.lost == {0: "cudaErrorLaunchFailure: unspecified launch failure"}
+
+
+def test_a_run_that_goes_on_while_another_one_loses_the_device(machine, data):
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    steps = ctx.run_udf_iter(dataset, Tiles())
+    next(steps)
+    machine.fail("kernel")
+    with pytest.raises(DeviceError, match="CUDA device 0 failed: cuda"):
+        ctx.run_udf(dataset, Tiles())
+    with pytest.raises(DeviceError, match="CUDA device 0 is lost: cuda"):
+        next(steps)
 
 
 def test_an_error_of_user_code_on_a_broken_device_comes_back_as_itself(ctx, machine, dataset):

@@ -26,7 +26,6 @@ from framefold.executor._processes.slots import Slots
 from framefold.executor._wire import failures, pickles, runs
 from framefold.executor.base import Place
 from framefold.run.plan import Run
-from framefold.utils import devices
 
 #: How long user code may take to end when the main process is gone, in seconds.
 LAST_CHANCE = 1.0
@@ -212,7 +211,11 @@ class Server:
 
     def _end_without_device(self) -> None:
         """End the process if it has lost its device: another one may be able to use it."""
-        if self._device in devices.lost and not self._jobs:
+        if self._device is None or self._jobs:
+            return
+        from framefold.utils import devices
+
+        if self._device in devices.lost:
             flush()
             os._exit(0)  # CUDA would only complain
 
