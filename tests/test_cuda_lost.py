@@ -180,6 +180,10 @@ def test_a_device_that_breaks_where_nothing_is_asked_of_it_any_more(ctx, machine
     next(steps)
     machine.fail("now", 719)
     steps.close()
+    del steps
+    gc.collect()
+    assert machine.live_bytes() == 0
+    assert machine.n_destroyed_broken == 0
     assert devices.lost == {0: "cudaErrorLaunchFailure: unspecified launch failure"}
 
 

@@ -135,7 +135,7 @@ def _out_of_memory_message(error: Exception, device: int, tile_bytes: int) -> st
     except Exception:
         pass  # it cannot be asked
     if tile_bytes:
-        there.append(f"tiles take {_size(tile_bytes)} there, two at a time")
+        there.append(f"tiles take {_size(tile_bytes)} there")
     details = f" ({'; '.join(there)})" if there else ""
     return (
         f"{what} ran out{details}: {error}; process smaller tiles (get_tiling_preferences), let go "

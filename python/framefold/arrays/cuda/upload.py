@@ -107,10 +107,8 @@ class Uploader:
 
     def close(self) -> None:
         """Wait for transfers, and release the memory that nobody else holds."""
-        try:
-            self._copy.synchronize()
-        finally:
-            self._slots.clear()
+        self._copy.synchronize()
+        self._slots.clear()
 
     def leave_behind(self) -> list[Any]:
         """Release memory without asking the device; gives the stream and the events."""
