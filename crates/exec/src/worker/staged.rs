@@ -112,7 +112,8 @@ impl<'p> Stage<'p> {
             let _stops = ring.stops_readers();
             self.start(scope, n_readers, tiles, &ring)?;
             let begin = |tile: usize| {
-                let parts = self.staging.parts(ring.place_of(tile), &tiles.lens(tile)?)?;
+                let parts = self.staging.parts(ring.place_of(tile), &tiles.lens(tile)?);
+                let parts = parts.map_err(|error| self.of_all(error))?;
                 ring.begin(tile, parts);
                 Ok(())
             };
@@ -122,7 +123,7 @@ impl<'p> Stage<'p> {
                 ring.wait_for(tile, tiles.n_parts(tile), tick)?;
                 pass_on(tile, Some(ring.place_of(tile)))?;
                 if let Some(earlier) = tile.checked_sub(IN_FLIGHT) {
-                    self.staging.wait(ring.place_of(earlier))?;
+                    self.wait(ring.place_of(earlier))?;
                     if earlier + n_places < tiles.len() {
                         begin(earlier + n_places)?;
                     }
@@ -131,7 +132,7 @@ impl<'p> Stage<'p> {
             ring.wait_for_readers(tick)
         });
         // The next partition writes to the same memory; and after a failure, some may be on its way.
-        let ended = (0..n_places).try_for_each(|place| self.staging.wait(place));
+        let ended = (0..n_places).try_for_each(|place| self.wait(place));
         read.and(ended)
     }
 
@@ -143,8 +144,18 @@ impl<'p> Stage<'p> {
         let ahead = (2 * n_readers).div_ceil(n_parts);
         let fit = (MOST_BYTES / tile_bytes.max(1)).max(IN_FLIGHT + 2);
         let n_places = (IN_FLIGHT + 1 + ahead).min(fit).min(tiles.len());
-        self.staging.prepare(n_places, tile_bytes)?;
+        self.staging.prepare(n_places, tile_bytes).map_err(|error| self.of_all(error))?;
         Ok(n_places)
+    }
+
+    fn wait(&self, place: usize) -> Result<()> {
+        self.staging.wait(place).map_err(|error| self.of_all(error))
+    }
+
+    /// An error of what all UDFs share.
+    fn of_all(&self, error: Error) -> Error {
+        let names: Vec<_> = self.plan.udfs.iter().map(|planned| planned.udf.name()).collect();
+        error.with_udf(names.join(", "))
     }
 
     fn start<'s>(
