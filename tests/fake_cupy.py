@@ -351,12 +351,17 @@ class ndarray:
         return self.np.copy()
 
     def __getitem__(self, key):
+        assert not any(isinstance(k, ndarray) for k in (key if isinstance(key, tuple) else [key]))
         return self._view(self.np[key])
 
     def __setitem__(self, key, value):
         assert not (isinstance(value, np.ndarray) and value.ndim), "a NumPy array"
         if isinstance(key, ndarray):
             _queue(lambda to, at, what: to.__setitem__(at, what), self, key, value)
+            return
+        if isinstance(key, tuple) and isinstance(key[-1], ndarray):
+            lead = key[:-1]
+            _queue(lambda to, at, what: to.__setitem__((*lead, at), what), self, key[-1], value)
             return
         if isinstance(value, ndarray) and value.np is self.np[key]:
             return
@@ -366,6 +371,10 @@ class ndarray:
         shape = shape[0] if len(shape) == 1 else shape
         assert self.np.flags.c_contiguous
         return self._view(self.np.reshape(shape))
+
+    def view(self, dtype):
+        assert self.np.flags.c_contiguous
+        return self._view(self.np.view(dtype))
 
     def astype(self, dtype):
         return compute(lambda a: a.astype(dtype), self)
@@ -382,6 +391,18 @@ class ndarray:
 
     def __iadd__(self, other):
         _queue(lambda a, b: np.add(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __isub__(self, other):
+        _queue(lambda a, b: np.subtract(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __imul__(self, other):
+        _queue(lambda a, b: np.multiply(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __itruediv__(self, other):
+        _queue(lambda a, b: np.divide(a, b, out=a, casting="same_kind"), self, other)
         return self
 
     def __add__(self, other):
@@ -433,6 +454,10 @@ def arange(stop, dtype=None):
 
 def searchsorted(sorted_, values, side="left"):
     return compute(lambda a, b: np.searchsorted(a, b, side), sorted_, values)
+
+
+def take(array, places, axis=None):
+    return compute(lambda a, at: np.take(a, at, axis=axis), array, places)
 
 
 def asarray(array, dtype=None):
@@ -509,6 +534,10 @@ class _Sparse:
     def reshape(self, *shape):
         return type(self)(self.matrix.reshape(*shape))
 
+    def view(self, dtype):
+        assert self.np.flags.c_contiguous
+        return self._view(self.np.view(dtype))
+
     def astype(self, dtype):
         return type(self)(self.matrix.astype(dtype))
 
@@ -520,6 +549,7 @@ class _Sparse:
         return asarray(np.asarray(self.matrix.sum(axis=axis)))
 
     def __getitem__(self, key):
+        assert not any(isinstance(k, ndarray) for k in (key if isinstance(key, tuple) else [key]))
         return type(self)(self.matrix[key])
 
     def __array__(self, *_args, **_kwargs):
@@ -580,7 +610,7 @@ def modules():
     for name in ("Device", "Stream", "Event", "alloc", "alloc_pinned_memory", "UnownedMemory",
                  "MemoryPointer"):  # fmt: skip
         setattr(cupy.cuda, name, globals()[name])
-    for name in ("ndarray", "zeros", "asarray", "arange", "searchsorted"):
+    for name in ("ndarray", "zeros", "asarray", "arange", "searchsorted", "take"):
         setattr(cupy, name, globals()[name])
     pools = Pool("device"), Pool("pinned")
     cupy.get_default_memory_pool = lambda: pools[0]

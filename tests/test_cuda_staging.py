@@ -31,7 +31,7 @@ class Wanted(UDF):
         depth = self.params.depth
         if depth is None:
             return {}
-        return {"depth": depth, "total_size": depth * self.meta.dataset_shape.sig.size * 4}
+        return {"depth": depth, "total_size": depth * self.meta.dataset_shape.sig.size * 16}
 
     def get_result_buffers(self):
         dtype = self.meta.input_dtype
@@ -43,6 +43,11 @@ class Wanted(UDF):
             slice(o, o + n) for o, n in zip(self.meta.sig_slice.origin, tile.shape[1:], strict=True)
         )
         self.results.tile[(slice(None), *sig)] = tile
+
+
+class OnCpu(Wanted):
+    def get_backends(self):
+        return (self.BACKEND_NUMPY,)
 
 
 @pytest.fixture
@@ -84,20 +89,38 @@ def test_the_link_carries_the_dtype_of_the_file(machine, ctx, tmp_path, native, 
     assert sum(n_bytes) == data.nbytes
 
 
+@pytest.mark.parametrize("wanted", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("native", ["uint16", "float32", "complex64"])
 @pytest.mark.parametrize("roi", [False, True])
-def test_a_roi_and_corrections_arrive(machine, ctx, roi):
-    data = random("uint16", (6, 5, 12, 10))
+def test_a_roi_and_corrections_arrive(machine, ctx, roi, native, wanted):
+    data = random(native, (6, 5, 12, 10))
     rng = np.random.default_rng(8)
     dark, gain = rng.random((12, 10)), rng.random((12, 10)) + 0.5
-    excluded = [(3, 4), (11, 0)]
-    corrections = CorrectionSet(dark=dark, gain=gain, excluded_pixels=np.array(excluded).T)
+    # One alone, one in a corner, two beside each other, and one among others that has none.
+    excluded = rng.random((12, 10)) < 0.1
+    excluded[0, 0] = excluded[5, 5] = excluded[5, 6] = True
+    excluded[8:11, 3:6] = True
+    dark[excluded] = np.nan
+    corrections = CorrectionSet(dark, gain, excluded_pixels=excluded, allow_empty=True)
     dataset = ctx.load("memory", data=data, num_partitions=2)
     mask = rng.random((6, 5)) < 0.5 if roi else None
-    on_device = ctx.run_udf(dataset, Wanted("float32"), roi=mask, corrections=corrections)
-    picked = np.ones((6, 5), bool) if mask is None else mask
-    expected = ctx.run_udf(dataset, ff.PickUDF(), roi=picked, corrections=corrections)
-    found = on_device["tile"].raw_data
-    np.testing.assert_array_equal(found, expected["intensity"].raw_data.reshape(found.shape))
+    with machine.counting_transfers() as n_bytes:
+        (found,) = ctx.run_udf(dataset, [Wanted(wanted)], roi=mask, corrections=corrections)
+    expected = ctx.run_udf(dataset, OnCpu(wanted), roi=mask, corrections=corrections)
+    assert found["tile"].dtype == expected["tile"].dtype == np.result_type(native, wanted)
+    np.testing.assert_array_equal(found["tile"].raw_data, expected["tile"].raw_data)
+    # Pixels cross the link as they are in the file.
+    assert sum(n_bytes) == data[slice(None) if mask is None else mask].nbytes
+
+
+def test_parts_of_frames_are_corrected_before(machine, ctx):
+    data = random("uint16", (6, 5, 64, 32))
+    excluded = np.random.default_rng(4).random((64, 32)) < 0.1
+    corrections = CorrectionSet(gain=np.full((64, 32), 1.5), excluded_pixels=excluded)
+    dataset = ctx.load("memory", data=data, tileshape=(7, 16, 32), num_partitions=2)
+    found = ctx.run_udf(dataset, Wanted("float32"), corrections=corrections)
+    expected = ctx.run_udf(dataset, OnCpu("float32"), corrections=corrections)
+    np.testing.assert_array_equal(found["tile"].data, expected["tile"].data)
 
 
 @pytest.mark.parametrize("early", [False, True])

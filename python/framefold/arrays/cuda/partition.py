@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import numpy.typing as npt
 
 from framefold.udf.engine.cut_buffers import DeviceCuts
@@ -79,9 +78,14 @@ class DevicePartition:
         gets, self._views = self._gets, views
         if gets.device_tiles is not None:
             gets.device_tiles.clear()
-            dtype = np.dtype(self._run.bridge.input_dtype)
+            bridge = self._run.bridge
             return gets.device_tiles.giver(
-                gets.array_backend, frames, dtype, slice_shapes, self._show
+                gets.array_backend,
+                frames,
+                bridge.input_dtype,
+                slice_shapes,
+                bridge.corrections,
+                self._show,
             )
         if gets.sparse_tiles is not None:
             gets.sparse_tiles.clear()

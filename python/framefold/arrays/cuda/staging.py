@@ -68,7 +68,7 @@ class StagedTile:
         pinned = cupy.cuda.alloc_pinned_memory(len_bytes)
         #: Its bytes; they keep the memory.
         self.host: Array = np.frombuffer(pinned, dtype=np.uint8, count=len_bytes)
-        #: The latest transfer. A thread that waits for it sleeps, rather than keep a core busy that could read.
+        #: The latest transfer. A thread that waits for it sleeps, and another one can read.
         self.transferred = cupy.cuda.Event(block=True, disable_timing=True)
         self._is_queued = False
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.arrays.sparse_tiles import max_depth
 from framefold.arrays.tile_formats import SMALL, Rows
@@ -19,6 +20,8 @@ from framefold.exceptions import EngineError, LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from framefold.io.corrections.corrset import CorrectionSet
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int, int, str]
@@ -66,6 +69,7 @@ class DeviceTiles:
         frames: bool,
         dtype: np.dtype[Any],
         sig_shapes: Sequence[tuple[int, ...]],
+        corrections: CorrectionSet | None,
         show: Callable[[int, int, int], None],
     ) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What the engine calls with the place of each tile and its arrays, or its staging memory.
@@ -80,6 +84,8 @@ class DeviceTiles:
             Of the pixels that the UDF gets.
         sig_shapes
             The shape of each signal slice.
+        corrections
+            What the device applies to tiles that come without.
         show
             Called before each tile or frame, with the range of its frames and its slice.
         """
@@ -94,7 +100,8 @@ class DeviceTiles:
         ) -> Any:
             start, stop, index = place
             key, shape = (start, stop, index, dtype.char), (stop - start, *sig_shapes[index])
-            upload = partial(self._staged, shape, number, np.dtype(stored), dtype)
+            raw = corrections if is_raw else None
+            upload = partial(self._staged, shape, number, np.dtype(stored), dtype, raw)
             return shown(self._tile(key, upload), start, stop, index)
 
         def shown(tile: DeviceTile, start: int, stop: int, index: int) -> Any:
@@ -124,6 +131,7 @@ class DeviceTiles:
         number: int | None,
         stored: np.dtype[Any],
         dtype: np.dtype[Any],
+        corrections: CorrectionSet | None,
         worker: DeviceWorker,
     ) -> DeviceTile:
         """A tile that the engine has read; on its way it has the dtype that it has in the file."""
@@ -131,7 +139,10 @@ class DeviceTiles:
             raise EngineError("a tile was not read that is on no device")
         tile = worker.staging.tile(number)
         there = worker.uploader(self).upload_staged(tile, shape, stored)
-        if stored != dtype:
+        if corrections is not None:
+            make = partial(DeviceCorrections, corrections, shape[1:], dtype)
+            there = worker.keep((self, "corrections", dtype), make).apply(there)
+        elif stored != dtype:
             there = there.astype(dtype)
         return DeviceTile(shape[1:], shape[0], dense=there)
 

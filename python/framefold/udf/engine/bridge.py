@@ -245,6 +245,7 @@ class Bridge:
         if worker is None:
             return None
         worker.staging.depth = self.device_depth
+        worker.staging.corrects = self.corrections is not None
         return worker.staging
 
     @property
