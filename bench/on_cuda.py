@@ -1,14 +1,15 @@
 """Measures functions on a CUDA device, and which share of what bounds them they reach.
 
-Two bounds, measured first: the *link*, as pinned memory is copied to the device; and the
-*arithmetic*, as the function's own work on tiles that are on the device already. A run cannot be
-faster than the slower of the two, and with perfect overlap is as fast as that.
+Three bounds, measured first: the *link*, as pinned memory is copied to the device; the
+*arithmetic*, as the function's own work on tiles that are on the device already; and the *reading*,
+as all cores copy the file from the page cache to memory. A run cannot be faster than the slowest of
+them, and with perfect overlap is as fast as that. Over resident data only the arithmetic counts.
 
-Cases: products with 64 masks, by tile; a Fourier transform of each frame, many at a time. Results
-are compared with NumPy's before any time is taken. The table shows medians::
+Results are compared with those of the CPU before any time is taken. The table shows medians::
 
-    python bench/on_cuda.py                # about a minute
-    python bench/on_cuda.py --frames 4096  # less data
+    python bench/on_cuda.py                    # some minutes
+    python bench/on_cuda.py --gigabytes 0.5    # less data
+    python bench/on_cuda.py --only masks       # cases whose name has that in it
 
 Without a device, or without CuPy, it says so and ends.
 """
@@ -17,53 +18,120 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import tempfile
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 import framefold as ff
+from framefold.run.plan import available_cores
 from framefold.utils.devices import cuda_ids, has_cupy, why_no_device
 
 Array = npt.NDArray[Any]
-SIG = (128, 128)
-N_MASKS = 64
-TILE_BYTES = 16 << 20
+SIG = (256, 256)
+TILE_BYTES = 32 << 20
+GIGABYTE = 1e9
 
 
-class Masks(ff.UDF):
-    """Products with masks."""
+class OnDevice(ff.UDF):
+    """A function that runs on devices; on the CPU to compare with."""
+
+    def __init__(self, backends: tuple[str, ...] = (ff.UDF.BACKEND_CUPY,)) -> None:
+        super().__init__(backends=backends)
 
     def get_backends(self) -> tuple[str, ...]:
-        return (self.BACKEND_CUPY,)
+        return self.params.backends
 
-    def get_task_data(self) -> dict[str, Any]:
-        return {"masks": self.xp.asarray(self.params.masks)}
+
+class Nothing(OnDevice):
+    """Looks at no pixel."""
 
     def get_result_buffers(self) -> dict[str, Any]:
-        return {"result": self.buffer("nav", (N_MASKS,), where="device")}
+        return {"n_frames": self.buffer("single", dtype="int64")}
 
     def process_tile(self, tile: Any) -> None:
-        assert tuple(tile.shape[1:]) == SIG
-        self.results.result[:] = self.work(self.xp, tile, self.task_data.masks)
+        self.results.n_frames[:] += len(tile)
+
+    def merge(self, dest: Any, src: Any) -> None:
+        dest.n_frames[:] += src.n_frames
+
+
+class Total(OnDevice):
+    """The sum of all frames, of the user's own making."""
+
+    def get_result_buffers(self) -> dict[str, Any]:
+        return {"total": self.buffer("sig", dtype="float32", where="device")}
+
+    def process_tile(self, tile: Any) -> None:
+        self.results.total[:] += self.work(self.xp, tile)
+
+    def merge(self, dest: Any, src: Any) -> None:
+        dest.total[:] += src.total
 
     @staticmethod
-    def work(xp: Any, tile: Any, masks: Any) -> Any:
-        return tile.reshape((len(tile), -1)) @ masks
+    def work(xp: Any, tile: Any) -> Any:
+        return tile.sum(axis=0)
 
 
-class Spectrum(Masks):
-    """The power of the frame's spectrum at 64 frequencies."""
+class Spectrum(OnDevice):
+    """The power of each frame's spectrum at 64 frequencies, many frames at a time."""
+
+    def get_result_buffers(self) -> dict[str, Any]:
+        return {"power": self.buffer("nav", (64,), dtype="float32", where="device")}
+
+    def process_frames(self, frames: Any) -> None:
+        self.results.power[:] = self.work(self.xp, frames)
+
+    def merge(self, dest: Any, src: Any) -> None:
+        dest.power[:] = src.power
 
     @staticmethod
-    def work(xp: Any, tile: Any, masks: Any) -> Any:
-        spectra = xp.fft.fft2(tile)
-        return (xp.abs(spectra[:, 0, :N_MASKS]) ** 2).astype(np.float32)
+    def work(xp: Any, frames: Any) -> Any:
+        return (xp.abs(xp.fft.rfft2(frames)[:, 0, :64]) ** 2).astype(np.float32)
 
 
-CASES = {"mask x64": Masks, "fft": Spectrum}
+class Case(NamedTuple):
+    """What is measured."""
+
+    name: str
+    goal: str
+    udf: Callable[[], Any]
+    #: The work on one tile in the dtype of the UDF, without bringing it there; None for no work.
+    work: Callable[[Any, Any], Any] | None
+    resident: bool = False
+    #: Instead of the file of plain pixels.
+    compressed: bool = False
+
+
+def cases(masks: Callable[[int], Array]) -> Iterator[Case]:
+    """Those of the table, in order."""
+
+    def products(n: int) -> Callable[[Any, Any], Any]:
+        def work(xp: Any, tile: Any) -> Any:
+            return tile.reshape((len(tile), -1)) @ xp.asarray(masks(n).reshape((n, -1)).T)
+
+        return work
+
+    def apply(n: int) -> Callable[[], Any]:
+        return lambda: ff.ApplyMasksUDF(
+            mask_factories=lambda: masks(n), mask_count=n, mask_dtype=np.float32,
+            backends=("cupy",),
+        )  # fmt: skip
+
+    yield Case("no-op, by tile", "0.8 of the link", Nothing, None)
+    yield Case("sum, by tile", "0.8 of the link", Total, Total.work)
+    yield Case("rfft2, by stack", "0.8 of the bound", Spectrum, Spectrum.work)
+    for n in (64, 512):
+        yield Case(f"masks x{n}", "0.8 of the link", apply(n), products(n))
+    yield Case("bslz4 HDF5, sum", "0.5 of the link", Total, Total.work, compressed=True)
+    yield Case("resident sum", "1000 GB/s", ff.SumUDF, Total.work, resident=True)
+    yield Case("resident masks x64", "200 GB/s", apply(64), products(64), resident=True)
 
 
 def median_time(work: Callable[[], object], runs: int) -> float:
@@ -91,24 +159,139 @@ def link_speed(cupy: Any, runs: int) -> float:
     return 16 * TILE_BYTES / median_time(copies, runs)
 
 
-def arithmetic_time(cupy: Any, udf: type[Masks], masks: Array, n_frames: int, runs: int) -> float:
-    """Seconds for the work on all frames, without moving them."""
-    depth = TILE_BYTES // (4 * SIG[0] * SIG[1])
-    tile, there = cupy.ones((depth, *SIG), dtype=np.float32), cupy.asarray(masks)
+def reading_speed(path: Path, runs: int) -> float:
+    """Bytes per second at which all cores copy a file from the page cache."""
+    mapped = np.memmap(path, dtype=np.uint8, mode="r")
+    target = np.empty(len(mapped), dtype=np.uint8)
+    piece = 1 << 20
+    starts = range(0, len(mapped), piece)
 
-    def work() -> None:
-        for _ in range(-(-n_frames // depth)):
-            udf.work(cupy, tile, there)
-        cupy.cuda.Device().synchronize()
+    def copy(start: int) -> None:
+        target[start : start + piece] = mapped[start : start + piece]
 
-    return median_time(work, runs)
+    with ThreadPoolExecutor(available_cores()) as pool:
+        return len(mapped) / median_time(lambda: list(pool.map(copy, starts)), runs)
+
+
+def arithmetic_time(cupy: Any, case: Case, n_frames: int, runs: int) -> float:
+    """Seconds for the work on all frames, without moving or converting them."""
+    if case.work is None:
+        return 0.0
+    depth = min(n_frames, max(1, TILE_BYTES // (4 * SIG[0] * SIG[1])))
+    tile = cupy.ones((depth, *SIG), dtype=np.float32)
+    stream = cupy.cuda.Stream()
+    work = case.work
+
+    def repeat() -> None:
+        with stream:
+            for _ in range(-(-n_frames // depth)):
+                work(cupy, tile)
+            stream.synchronize()
+
+    return median_time(repeat, runs)
+
+
+def write_files(folder: Path, n_frames: int) -> tuple[Path, Path | None]:
+    """Frames of counts as plain pixels, and as HDF5 with bitshuffle and LZ4 where h5py can."""
+    rng = np.random.default_rng(5)
+    some = rng.poisson(0.7, (min(n_frames, 256), *SIG)).astype(np.uint16)
+    plain = folder / "frames.raw"
+    with plain.open("wb") as file:
+        for start in range(0, n_frames, len(some)):
+            np.roll(some, start, axis=2)[: n_frames - start].tofile(file)
+    if not find_spec("hdf5plugin"):
+        return plain, None
+    import h5py
+    import hdf5plugin
+
+    compressed = folder / "frames.h5"
+    frames = np.memmap(plain, dtype=np.uint16, mode="r", shape=(n_frames, *SIG))
+    with h5py.File(compressed, "w") as h5:
+        data = h5.create_dataset(
+            "frames", frames.shape, frames.dtype, chunks=(1, *SIG), **hdf5plugin.Bitshuffle()
+        )
+        for start in range(0, n_frames, 256):
+            data[start : start + 256] = frames[start : start + 256]
+    return plain, compressed
+
+
+def check(found: Any, expected: Any, case: str) -> None:
+    """Results on the device and those of the CPU are the same to rounding."""
+    for name, buffer in expected.items():
+        there = found[name].raw_data
+        np.testing.assert_allclose(there, buffer.raw_data, rtol=1e-3, atol=1e-2, err_msg=case)
+
+
+def on_cpu(plain: Path, case: Case, n_frames: int) -> Any:
+    """What NumPy makes of the first frames."""
+    frames = np.fromfile(plain, np.uint16, count=n_frames * SIG[0] * SIG[1])
+    ctx, udf = ff.Context.make_with("inline"), case.udf()
+    dataset = ctx.load("memory", data=frames.reshape((-1, *SIG)), sig_dims=2)
+    if isinstance(udf, OnDevice):
+        return ctx.run_udf(dataset, type(udf)(backends=(udf.BACKEND_NUMPY,)))
+    return ctx.run_udf(dataset, udf, backends="numpy")
+
+
+def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
+    """The table, line by line."""
+    import cupy
+
+    n_frames = max(2, int(options.gigabytes * GIGABYTE) // (2 * SIG[0] * SIG[1]))
+    plain, compressed = write_files(folder, n_frames)
+    n_bytes = n_frames * SIG[0] * SIG[1] * 2
+    rng = np.random.default_rng(6)
+    all_masks = rng.random((512, *SIG), dtype=np.float32)
+    link, reading = link_speed(cupy, options.runs), reading_speed(plain, options.runs)
+    name = cupy.cuda.runtime.getDeviceProperties(0)["name"]
+    yield (
+        f"{name.decode()}, {available_cores()} cores; link {link / GIGABYTE:.1f} GB/s, "
+        f"reading {reading / GIGABYTE:.1f} GB/s; {n_frames} frames of {SIG}, uint16, "
+        f"{n_bytes / GIGABYTE:.1f} GB"
+    )
+    yield "| case | goal | workers | time | GB/s | of the link | arithmetic alone | of the bound |"
+    yield "|---|---|--:|--:|--:|--:|--:|--:|"
+    nav = (n_frames,)
+    for case in cases(lambda n: all_masks[:n]):
+        if options.only and options.only not in case.name:
+            continue
+        if case.compressed and compressed is None:
+            yield f"| {case.name} | {case.goal} | pip install hdf5plugin h5py |"
+            continue
+        arithmetic = arithmetic_time(cupy, case, n_frames, options.runs)
+        bound = arithmetic if case.resident else max(arithmetic, n_bytes / min(link, reading))
+        for n_workers in (1,) if case.resident else (1, 2):
+            ctx = ff.Context.make_with("threads", cpus=0, gpus=[0] * n_workers)
+            if case.compressed:
+                dataset = ctx.load("hdf5", compressed, ds_path="frames")
+            else:
+                dataset = ctx.load("raw", plain, dtype="uint16", nav_shape=nav, sig_shape=SIG)
+            if case.resident:
+                dataset = dataset.to_device()
+            first = np.arange(n_frames) < 64
+            expected = on_cpu(plain, case, int(first.sum()))
+            check(ctx.run_udf(dataset, case.udf(), roi=first), expected, case.name)
+
+            def run(ctx: Any = ctx, dataset: Any = dataset, udf: Any = case.udf) -> None:
+                ctx.run_udf(dataset, udf())
+
+            seconds = median_time(run, options.runs)
+            speed = n_bytes / seconds
+            share = f"{bound / seconds:.0%}" if bound else "-"
+            yield (
+                f"| {case.name} | {case.goal} | {n_workers} | {seconds * 1e3:.0f} ms "
+                f"| {speed / GIGABYTE:.1f} | {speed / link:.0%} | {arithmetic * 1e3:.0f} ms "
+                f"| {share} |"
+            )
+            if case.resident:
+                dataset.close()
 
 
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(description="Measures functions on a CUDA device.")
-    parser.add_argument("--frames", type=int, default=32768, help="frames of 128 x 128 float32")
+    parser.add_argument("--gigabytes", type=float, default=4.0, help="size of the file")
     parser.add_argument("--runs", type=int, default=5, help="how often each case runs")
+    parser.add_argument("--only", default="", help="cases whose name has this in it")
     options = parser.parse_args()
     if not cuda_ids():
         print(f"no CUDA device: {why_no_device()}")
@@ -116,39 +299,9 @@ def main() -> None:
     if not has_cupy():
         print("CuPy cannot be imported; install the package for your version of CUDA")
         return
-    import cupy
-
-    name = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    rng = np.random.default_rng(5)
-    data = rng.random((options.frames, *SIG), dtype=np.float32)
-    masks = rng.random((SIG[0] * SIG[1], N_MASKS), dtype=np.float32)
-    link = link_speed(cupy, options.runs)
-    print(
-        f"{name}; link {link / 1e9:.1f} GB/s; {options.frames} frames, {data.nbytes / 1e9:.1f} GB"
-    )
-    print("| case | threads | time | GB/s | link alone | arithmetic alone | share of the bound |")
-    print("|---|--:|--:|--:|--:|--:|--:|")
-    for case, udf in CASES.items():
-        arithmetic = arithmetic_time(cupy, udf, masks, options.frames, options.runs)
-        bound = max(arithmetic, data.nbytes / link)
-        for n_threads in (1, 2, 4):
-            ctx = ff.Context.make_with("threads", cpus=0, gpus=[0] * n_threads)
-            dataset = ctx.load("memory", data=data, sig_dims=2)
-            result = ctx.run_udf(dataset=dataset, udf=udf(masks=masks))["result"].data
-            check = slice(0, None, max(1, options.frames // 64))
-            expected = udf.work(np, data[check].astype(np.float64), masks)
-            np.testing.assert_allclose(result[check], expected, rtol=1e-3)
-
-            def run(ctx: Any = ctx, dataset: Any = dataset, udf: type[Masks] = udf) -> None:
-                ctx.run_udf(dataset=dataset, udf=udf(masks=masks))
-
-            seconds = median_time(run, options.runs)
-            speed = data.nbytes / seconds / 1e9
-            print(
-                f"| {case} | {n_threads} | {seconds * 1e3:.0f} ms | {speed:.1f} "
-                f"| {data.nbytes / link * 1e3:.0f} ms | {arithmetic * 1e3:.0f} ms "
-                f"| {bound / seconds:.0%} |"
-            )
+    with tempfile.TemporaryDirectory(prefix="framefold-bench-") as folder:
+        for line in measure(options, Path(folder)):
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,33 +7,38 @@ stream is told to wait. So a wait that is missing gives wrong numbers in one of 
 
 Memory begins as garbage. Arrays of one device cannot be used on another, and none of them turns
 into a NumPy array by itself.
+
+``machine.fail`` makes what is to come fail as it does with CuPy: work that was queued fails when
+somebody waits for it. After an error that is sticky, all that is asked of the device fails.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import os
 import sys
 import threading
+import time
 import types
 import weakref
 from collections import deque
 
 import numpy as np
+from fake_cuda_errors import CUDARuntimeError, Fault, OutOfMemoryError
 
 GARBAGE = 0x55
 
 
-class OutOfMemoryError(MemoryError):
-    """As CuPy's."""
-
-
-OutOfMemoryError.__module__ = "cupy.cuda.memory"
+#: What is asked for, by what is done later.
+CALLS = {"kernel": "launch", "copy": "set"}
 
 
 class Machine:
     """The devices, and what happened to them."""
 
-    def __init__(self, early=False, limit=None):
+    def __init__(self, early=False, limit=None, n_devices=8):
+        self.n_devices = n_devices
         self.early = early
         self.limit = limit
         self.lock = threading.RLock()
@@ -42,12 +47,23 @@ class Machine:
         self.log = []
         self.memory = weakref.WeakSet()
         self.streams = weakref.WeakSet()
+        #: Streams and events that were destroyed when their device was broken.
+        self.n_destroyed_broken = 0
         #: Addresses stay what they are, also where nobody refers to them any more.
         self.addresses = []
         #: Weak references to all pinned memory.
         self.pinned = []
         self.n_kernels_done = 0
         self.freed_pools = []
+        #: The bytes of each transfer to a device, while they are counted.
+        self.transfers = None
+        #: How long it takes, by what is done.
+        self.seconds = {}
+        self.faults = []
+        #: The error of devices that are broken.
+        self.broken = {}
+        #: How often something was asked of a broken device, other than whether it works.
+        self.n_refused = 0
 
     @property
     def device(self):
@@ -60,11 +76,69 @@ class Machine:
             stream = self.local.stream = Stream()
         return stream
 
+    @contextlib.contextmanager
+    def counting_transfers(self):
+        self.transfers = []
+        yield self.transfers
+        self.transfers = None
+
     def live_bytes(self):
         return sum(memory.size for memory in self.memory)
 
+    def fail(self, kind, status=700, n_before=0, *, sticky=True, device=0):
+        """Have something fail, or the device ``"now"``.
 
-machine = Machine()
+        A ``"kernel"`` or ``"copy"`` fails when it is done, and such errors are sticky. An
+        ``"alloc"``, a ``"pinned"`` allocation, a ``"launch"`` of a kernel and a ``"set"``, which
+        begins a copy, fail when they are asked for.
+        """
+        assert sticky or kind not in CALLS, "errors of what is queued are sticky"
+        if kind == "now":
+            self.breaks(device, status)
+        else:
+            self.faults.append(Fault(kind, status, n_before, sticky, device))
+
+    def breaks(self, device, status):
+        """Nothing that was queued on the device is done any more."""
+        with self.lock:
+            self.broken[device] = status
+            for stream in list(self.streams):
+                if stream.device == device:
+                    stream.ops.clear()
+
+    def meets(self, kind, device):
+        """Raise if that is to fail."""
+        for fault in list(self.faults):
+            if (fault.kind, fault.device) != (kind, device):
+                continue
+            if fault.n_before:
+                fault.n_before -= 1
+                continue
+            self.faults.remove(fault)
+            if fault.sticky:
+                self.breaks(device, fault.status)
+            raise CUDARuntimeError(fault.status)
+
+    def check(self, device=None):
+        """Raise if the current device is broken, as all calls of CUDA do then."""
+        device = self.device if device is None else device
+        if device in self.broken:
+            self.n_refused += 1
+            raise CUDARuntimeError(self.broken[device])
+
+
+def visible_devices():
+    """How many devices a process sees that looks now."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return 8 if visible is None else len([entry for entry in visible.split(",") if entry])
+
+
+machine = Machine(n_devices=visible_devices())
+
+
+def destroyed(device):
+    """A stream or an event: with CuPy, a message to standard error where the device is broken."""
+    machine.n_destroyed_broken += device in machine.broken
 
 
 class Device:
@@ -74,17 +148,16 @@ class Device:
 
     def __enter__(self):
         self._before.append(machine.device)
+        if self.id >= machine.n_devices:
+            self._before.pop()
+            raise CUDARuntimeError(101 if machine.n_devices else 100)
         machine.local.device = self.id
         return self
 
     def __exit__(self, *_):
-        machine.local.device = self._before.pop()
-
-
-def memGetInfo():
-    """Free and all memory of the device, in bytes."""
-    total = (1 << 30) if machine.limit is None else machine.limit
-    return total - machine.live_bytes(), total
+        before, device = self._before.pop(), machine.device
+        machine.local.device = before
+        machine.check(device)
 
 
 class Marker:
@@ -93,15 +166,21 @@ class Marker:
 
     def force(self):
         while not self.done:
+            machine.check(self.stream.device)
             self.stream.step()
 
 
 class Event:
     def __init__(self, block=False, disable_timing=False):
-        self.marker = None
+        machine.check()
+        self.marker, self.device = None, machine.device
+
+    def __del__(self):
+        destroyed(self.device)
 
     def record(self, stream=None):
         with machine.lock:
+            machine.check()
             stream = stream or machine.stream
             self.marker = marker = Marker(stream)
             stream.add("record", lambda: setattr(marker, "done", True))
@@ -109,28 +188,41 @@ class Event:
     def synchronize(self):
         with machine.lock:
             machine.log.append(("host waits", id(self)))
+            machine.check()
             if self.marker is not None:
                 self.marker.force()
 
 
 class Stream:
     def __init__(self, null=False, non_blocking=False):
+        machine.check()
         self.ops = deque()
         self.device = machine.device
         machine.streams.add(self)
         self._before = []
+        machine.streams.add(self)
+
+    def __del__(self):
+        destroyed(getattr(self, "device", 0))
 
     def add(self, kind, work):
         with machine.lock:
+            machine.check()
+            if kind in CALLS:
+                machine.meets(CALLS[kind], self.device)
             machine.log.append((kind, id(self)))
             self.ops.append((kind, work))
             if machine.early and all(kind != "kernel" for kind, _ in self.ops):
                 self.run()
 
     def step(self):
-        kind, work = self.ops.popleft()
+        machine.check(self.device)
+        kind, work = self.ops[0]
+        machine.meets(kind, self.device)
+        time.sleep(machine.seconds.get(kind, 0))
         with np.errstate(all="ignore"):  # devices do not warn
             work()
+        self.ops.popleft()  # not before: Ctrl-C may come here, and others wait for it
         machine.n_kernels_done += kind == "kernel"
 
     def run(self):
@@ -149,6 +241,7 @@ class Stream:
     def synchronize(self):
         with machine.lock:
             machine.log.append(("host waits", id(self)))
+            machine.check()
             self.run()
 
     def __enter__(self):
@@ -164,6 +257,8 @@ class Stream:
 class Memory:
     def __init__(self, size):
         with machine.lock:
+            machine.check()
+            machine.meets("alloc", machine.device)
             if machine.limit is not None and machine.live_bytes() + size > machine.limit:
                 raise OutOfMemoryError(f"Out of memory allocating {size:,} bytes")
             self.buffer = np.full(size, GARBAGE, dtype=np.uint8)
@@ -202,6 +297,8 @@ def alloc(size):
 
 
 def alloc_pinned_memory(size):
+    machine.check()
+    machine.meets("pinned", machine.device)
     pinned = PinnedMemory(size)
     machine.pinned.append(weakref.ref(pinned))
     return pinned
@@ -253,6 +350,8 @@ class ndarray:
         assert isinstance(host, np.ndarray)
         assert host.flags.c_contiguous
         assert (host.shape, host.dtype) == (self.shape, self.dtype)
+        if machine.transfers is not None:
+            machine.transfers.append(host.nbytes)
         # As on a device, work that is queued keeps no memory alive, or from being used again.
         to = self.np
         (stream or machine.stream).add("copy", lambda: to.__setitem__(..., host))
@@ -263,12 +362,17 @@ class ndarray:
         return self.np.copy()
 
     def __getitem__(self, key):
+        assert not any(isinstance(k, ndarray) for k in (key if isinstance(key, tuple) else [key]))
         return self._view(self.np[key])
 
     def __setitem__(self, key, value):
         assert not (isinstance(value, np.ndarray) and value.ndim), "a NumPy array"
         if isinstance(key, ndarray):
             _queue(lambda to, at, what: to.__setitem__(at, what), self, key, value)
+            return
+        if isinstance(key, tuple) and isinstance(key[-1], ndarray):
+            lead = key[:-1]
+            _queue(lambda to, at, what: to.__setitem__((*lead, at), what), self, key[-1], value)
             return
         if isinstance(value, ndarray) and value.np is self.np[key]:
             return
@@ -278,6 +382,10 @@ class ndarray:
         shape = shape[0] if len(shape) == 1 else shape
         assert self.np.flags.c_contiguous
         return self._view(self.np.reshape(shape))
+
+    def view(self, dtype):
+        assert self.np.flags.c_contiguous
+        return self._view(self.np.view(dtype))
 
     def astype(self, dtype):
         return compute(lambda a: a.astype(dtype), self)
@@ -312,6 +420,18 @@ class ndarray:
 
     def __iadd__(self, other):
         _queue(lambda a, b: np.add(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __isub__(self, other):
+        _queue(lambda a, b: np.subtract(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __imul__(self, other):
+        _queue(lambda a, b: np.multiply(a, b, out=a, casting="same_kind"), self, other)
+        return self
+
+    def __itruediv__(self, other):
+        _queue(lambda a, b: np.divide(a, b, out=a, casting="same_kind"), self, other)
         return self
 
     def __add__(self, other):
@@ -397,11 +517,28 @@ def asarray(array, dtype=None):
     return there
 
 
+def device_synchronize():
+    with machine.lock:
+        broken = machine.broken.get(machine.device)
+        if broken is not None:
+            raise CUDARuntimeError(broken)
+        for stream in list(machine.streams):
+            if stream.device == machine.device:
+                stream.run()
+
+
+def mem_get_info():
+    machine.check()
+    total = 1 << 30 if machine.limit is None else machine.limit
+    return total - machine.live_bytes(), total
+
+
 class Pool:
     def __init__(self, name):
         self.name = name
 
     def free_all_blocks(self):
+        machine.check()
         machine.freed_pools.append((self.name, machine.device))
 
 
@@ -445,6 +582,10 @@ class _Sparse:
     def reshape(self, *shape):
         return type(self)(self.matrix.reshape(*shape))
 
+    def view(self, dtype):
+        assert self.np.flags.c_contiguous
+        return self._view(self.np.view(dtype))
+
     def astype(self, dtype):
         return type(self)(self.matrix.astype(dtype))
 
@@ -456,6 +597,7 @@ class _Sparse:
         return asarray(np.asarray(self.matrix.sum(axis=axis)))
 
     def __getitem__(self, key):
+        assert not any(isinstance(k, ndarray) for k in (key if isinstance(key, tuple) else [key]))
         return type(self)(self.matrix[key])
 
     def __array__(self, *_args, **_kwargs):
@@ -484,9 +626,12 @@ for _class in (csr_matrix, csc_matrix, coo_matrix):
 def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     """Put the stand-in where CuPy would be, with so many devices; returns the machine."""
     global machine
-    machine = Machine(early, limit)
+    machine = Machine(early, limit, n_devices)
+    import framefold.arrays.cuda.errors as errors
     import framefold.utils.devices as devices
 
+    monkeypatch.setattr(devices, "lost", {})
+    monkeypatch.setattr(errors, "_told", set())
     monkeypatch.setattr(devices, "cuda_ids", lambda: list(range(n_devices)))
     monkeypatch.setattr(devices, "why_no_device", lambda: "" if n_devices else "none in this test")
     if not with_cupy:
@@ -515,7 +660,6 @@ def modules():
         setattr(cupy.cuda, name, globals()[name])
     cupy.cuda.Memory = MemoryOfDriver
     cupy.cuda.get_current_stream = lambda: machine.stream
-    cupy.cuda.runtime = types.SimpleNamespace(memGetInfo=memGetInfo)
     for name in ("ndarray", "zeros", "asarray", "ascontiguousarray", "arange", "searchsorted",
                  "maximum", "log1p", "take"):  # fmt: skip
         setattr(cupy, name, globals()[name])
@@ -528,4 +672,16 @@ def modules():
     sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix = csr_matrix, csc_matrix, coo_matrix
     cupyx, scipy = types.ModuleType("cupyx"), types.ModuleType("cupyx.scipy")
     cupyx.scipy, scipy.sparse = scipy, sparse
-    return {module.__name__: module for module in (cupy, cupy.cuda, cupyx, scipy, sparse)}
+    cupy.cuda.runtime = types.ModuleType("cupy.cuda.runtime")
+    cupy.cuda.runtime.deviceSynchronize = device_synchronize
+    cupy.cuda.runtime.memGetInfo = mem_get_info
+    cupy.cuda.runtime.CUDARuntimeError = CUDARuntimeError
+    cupy.cuda.memory = types.ModuleType("cupy.cuda.memory")
+    cupy.cuda.memory.OutOfMemoryError = OutOfMemoryError
+    backends = [types.ModuleType("cupy_backends")]
+    for name in ("cuda", "api", "runtime"):
+        backends.append(types.ModuleType(f"{backends[-1].__name__}.{name}"))
+        setattr(backends[-2], name, backends[-1])
+    backends[-1].CUDARuntimeError = CUDARuntimeError
+    made = cupy, cupy.cuda, cupy.cuda.runtime, cupy.cuda.memory, cupyx, scipy, sparse, *backends
+    return {module.__name__: module for module in made}

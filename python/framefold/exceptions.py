@@ -58,6 +58,18 @@ class LimitError(FramefoldError, MemoryError):
         return type(self), self.args, self.__dict__
 
 
+class DeviceError(FramefoldError, RuntimeError):
+    """A CUDA device failed, or was lost earlier: use the CPU.
+
+    Attributes
+    ----------
+    device : int or None
+        The number of the device.
+    """
+
+    device: int | None = None
+
+
 class FileAccessError(FramefoldError, OSError):
     """The operating system refused."""
 

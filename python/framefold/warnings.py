@@ -7,6 +7,10 @@ class ThreadsInsteadWarning(RuntimeWarning):
     """A run would be faster in worker processes, but something keeps it in this process."""
 
 
+class LostDeviceWarning(RuntimeWarning):
+    """A CUDA device was lost, and runs go on with the CPU and the other devices."""
+
+
 class NotCompiledWarning(RuntimeWarning):
     """A function that is to be compiled runs in the interpreter, as Numba is not installed."""
 

@@ -2,8 +2,9 @@
 
 use crate::{
     Array, BufferDecl, CsrTile, DType, FinalRows, JobMeta, NativeArray, Partition, Result, RunMeta,
-    SourceInfo, Tile, TilePosition,
+    SourceInfo, StagedTile, Staging, Tile, TilePosition,
 };
+use std::sync::Arc;
 
 /// How much of the data a UDF wants to see in one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -211,6 +212,16 @@ pub trait Udf: Send + Sync {
     /// As [`Udf::buffers`]; the run ends.
     fn accumulator(&self, run: &RunMeta, partition: &Partition) -> Result<Box<dyn Accumulator>>;
 
+    /// The staging memory from which the worker of this thread takes dense tiles; `None` if it takes
+    /// them as they are read. Called by the run machine before [`Udf::accumulator`], on the same
+    /// thread.
+    ///
+    /// # Errors
+    /// As [`Udf::buffers`]; the run ends.
+    fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
+        Ok(None)
+    }
+
     /// The keeper of the merged result. Called once per run, on the main side, after planning
     /// and before the first partition.
     ///
@@ -241,6 +252,16 @@ pub trait Accumulator {
         Err(crate::Error::bug(format!(
             "a sparse tile of {depth} frames at {origin:?} came to a UDF that takes dense ones"
         )))
+    }
+
+    /// As [`Accumulator::process`], for a tile in the memory of [`Udf::staging`]. May be called instead
+    /// of it if there is any; the tile is written again after [`Staging::wait`].
+    ///
+    /// # Errors
+    /// Ends the run; the accumulator is dropped.
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
+        let _ = position;
+        Err(tile.unexpected())
     }
 
     /// Gives the partial result. Called once, last, on the same thread.

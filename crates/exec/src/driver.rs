@@ -108,7 +108,7 @@ struct NoScope;
 impl WorkerScope for NoScope {}
 
 /// How long the observer is left alone at most.
-const POLL: Duration = Duration::from_millis(40);
+pub(crate) const POLL: Duration = Duration::from_millis(40);
 
 /// Runs a plan to its end.
 ///

@@ -1,5 +1,6 @@
 //! One worker: reads, tiles, converts, and feeds the accumulators.
 
+mod staged;
 mod stages;
 mod tiles;
 
@@ -77,7 +78,7 @@ impl<'p> Worker<'p> {
         let (cut, band) = self.plan.partition(index)?;
         let cut = Partition { index: cut.index, frames: piece.frames.clone() };
         let partials = if piece.absent {
-            accumulators_of(self.plan, &cut, band).and_then(|all| self.finished(all))
+            accumulators_of(self.plan, &cut, band).and_then(|all| finished(self.plan, all))
         } else {
             self.repeated(&cut, band, tick)
         };
@@ -103,15 +104,6 @@ impl<'p> Worker<'p> {
         processed
     }
 
-    fn finished(&self, accumulators: Accumulators) -> Result<Vec<Partial>> {
-        let mut partials = Vec::with_capacity(accumulators.len());
-        for (accumulator, planned) in accumulators.into_iter().zip(&self.plan.udfs) {
-            let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
-            partials.push(partial);
-        }
-        Ok(partials)
-    }
-
     fn process(
         &mut self,
         partition: &Partition,
@@ -119,6 +111,9 @@ impl<'p> Worker<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
     ) -> Result<Vec<Partial>> {
         let plan = self.plan;
+        if let Some(stage) = staged::Stage::of(plan)? {
+            return stage.process(partition, band, tick);
+        }
         // Made when the first tile was read: what a damaged file claims takes no memory for results.
         let mut accumulators = None;
         let make = || accumulators_of(plan, partition, band);
@@ -138,7 +133,7 @@ impl<'p> Worker<'p> {
         }
         // Before the result is used: were all bytes really there?
         self.reader.verify()?;
-        self.finished(accumulators.map_or_else(make, Ok)?)
+        finished(plan, accumulators.map_or_else(make, Ok)?)
     }
 
     /// Reads the slice of that number, in the tiling of the whole frame, and passes it on.
@@ -181,6 +176,15 @@ fn accumulators_of(plan: &Plan, partition: &Partition, band: usize) -> Result<Ac
         accumulators.push(accumulator.map_err(|error| error.with_udf(planned.udf.name()))?);
     }
     Ok(accumulators)
+}
+
+fn finished(plan: &Plan, accumulators: Accumulators) -> Result<Vec<Partial>> {
+    let mut partials = Vec::with_capacity(accumulators.len());
+    for (accumulator, planned) in accumulators.into_iter().zip(&plan.udfs) {
+        let partial = accumulator.finish().map_err(|e| e.with_udf(planned.udf.name()))?;
+        partials.push(partial);
+    }
+    Ok(partials)
 }
 
 fn chunks(range: Range<usize>, depth: usize) -> impl Iterator<Item = Range<usize>> {

@@ -72,11 +72,13 @@ impl PyPlan {
             }
             None => None,
         };
+        let whole = tile_depth.map(|depth| (depth, dataset.inner().shape().sig()));
+        let tile = dataset.tile_shape().or(whole);
         let options = PlanOptions {
             num_partitions: num_partitions.or(dataset.num_partitions()),
             cuts: cuts.map(sorted),
-            tile_depth: dataset.tile_shape().map(|(depth, _)| depth).or(tile_depth),
-            tile_shape: dataset.tile_shape().map(|(_, sig)| sig.to_vec()),
+            tile_depth: tile.map(|(depth, _)| depth),
+            tile_shape: tile.map(|(_, sig)| sig.to_vec()),
             to_sink: to_sink.unwrap_or_default(),
         };
         let made = watched(&cancel, || Plan::try_new(dataset.inner(), planned, roi, &options));

@@ -12,6 +12,7 @@ mod cursor;
 mod merger;
 mod pixels;
 mod rows;
+mod staging;
 
 pub(crate) use attached::{KnownThread, hold_gil, release_held_gil, stash_held_gil};
 pub(crate) use compiled::{CompiledCode, CompiledFrames};
@@ -27,13 +28,15 @@ use attached::Attached;
 use compiled::{CompiledRun, DirectMerge};
 use framefold::core::{
     Accumulator, ArrayFormat, BufferDecl, BufferDtype, BufferKind, BufferUse, DType, Foreign,
-    InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, StoredDType, Udf,
+    InputDType, JobMeta, Merger, Partition, Requirements, RunMeta, SourceInfo, Staging,
+    StoredDType, Udf,
 };
 use framefold::{Cancel, Error, Result};
 use merger::{PyMerger, RowsMerger};
 use numpy::PyArrayDescr;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
+use staging::PyStaging;
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -54,6 +57,8 @@ pub(crate) struct PyUdf {
     writes: Arc<AtomicBool>,
     /// Whether what processes the data is compiled.
     compiled: AtomicBool,
+    /// Whether workers with a device get its tiles there.
+    on_device: AtomicBool,
     compiled_run: OnceLock<CompiledRun>,
     decls: Mutex<Arc<[BufferDecl]>>,
 }
@@ -72,6 +77,7 @@ impl PyUdf {
             short: Arc::default(),
             writes: Arc::default(),
             compiled: AtomicBool::new(false),
+            on_device: AtomicBool::new(false),
             compiled_run: OnceLock::new(),
             decls: Mutex::new(Arc::from([])),
         }
@@ -108,6 +114,8 @@ impl Udf for PyUdf {
             let wishes = self.bridge.call_method1(py, "requirements", (native,))?;
             let compiled = self.bridge.getattr(py, "is_compiled")?.extract::<bool>(py)?;
             self.compiled.store(compiled, Ordering::Relaxed);
+            let on_device = !self.bridge.getattr(py, "on_device")?.is_none(py);
+            self.on_device.store(on_device, Ordering::Relaxed);
             let by_rows = self.bridge.getattr(py, "by_rows")?.extract::<bool>(py)?;
             PyResult::Ok((wishes.extract::<Wishes>(py)?, by_rows))
         });
@@ -151,7 +159,9 @@ impl Udf for PyUdf {
         if self.compiled.load(Ordering::Relaxed) {
             return self.compiled_accumulator(meta, partition);
         }
-        let attached = Attached::begin(self.short.clone(), meta.may_wait, |py| {
+        // A worker with a device waits for those that read its tiles.
+        let may_wait = meta.may_wait || self.on_device.load(Ordering::Relaxed);
+        let attached = Attached::begin(self.short.clone(), may_wait, |py| {
             let run = self.run(py, meta)?;
             self.descr(py, meta)
                 .and_then(|descr| {
@@ -160,6 +170,19 @@ impl Udf for PyUdf {
                 .map_err(|exception| from_python(exception, "preparing the partition"))
         });
         Ok(Box::new(PyAccumulator::new(attached?)))
+    }
+
+    fn staging(&self) -> Result<Option<Arc<dyn Staging>>> {
+        if !self.on_device.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let staging = attached(|py| {
+            let staging = self.bridge.call_method0(py, "staging")?;
+            let found = (!staging.is_none(py)).then(|| PyStaging::try_new(py, staging));
+            found.transpose()
+        });
+        let staging = staging.map_err(|exception| from_python(exception, "preparing a device"))?;
+        Ok(staging.map(|staging| Arc::new(staging) as Arc<dyn Staging>))
     }
 
     fn merger(&self, meta: &RunMeta) -> Result<Box<dyn Merger>> {

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Literal
 
 from framefold.exceptions import InvalidArgumentError
+from framefold.utils import devices as system
 
 __all__ = ["get_device_class", "get_use_cpu", "get_use_cuda", "set_use_cpu", "set_use_cuda"]
 
@@ -25,7 +26,7 @@ _worker = threading.local()
 
 
 def get_use_cuda() -> int | None:
-    """The number of the CUDA device to use; None for the CPU.
+    """The number of the CUDA device to use; None for the CPU, also if this process lost the device.
 
     Raises
     ------
@@ -35,7 +36,8 @@ def get_use_cuda() -> int | None:
     if hasattr(_worker, "device"):
         device: int | None = _worker.device
         return device
-    return _configured()[0]
+    asked_for = _configured()[0]
+    return None if asked_for in system.lost else asked_for
 
 
 def get_use_cpu() -> int | None:

@@ -7,6 +7,7 @@ time to be imported, is left out where it is not needed.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -105,21 +106,26 @@ def _keeps(function: Any) -> bool:
 
 def about_numba() -> str:
     """What machine code depends on beside the code: Python, Numba, LLVM, and the processor."""
-    import llvmlite.binding as llvm
-
     stamps = []
     for name in ("numba", "llvmlite", "numpy"):
         spec = find_spec(name)
         origin = spec.origin if spec is not None else None
         stamps.append((origin, os.stat(origin).st_mtime_ns if origin else 0))
-    cpu = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
     # Not how many threads Numba itself may start, which differs on workers.
     numba = sorted(
         (name, value)
         for name, value in os.environ.items()
         if name.startswith("NUMBA_") and name != "NUMBA_NUM_THREADS"
     )
-    return repr((sys.version, sys.platform, stamps, cpu, numba))
+    return repr((sys.version, sys.platform, stamps, _processor(), numba))
+
+
+@functools.cache
+def _processor() -> tuple[str, str]:
+    """Its name and what it can do; to ask LLVM for that at each run takes long."""
+    import llvmlite.binding as llvm
+
+    return llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
 
 
 def folder() -> Path | None:

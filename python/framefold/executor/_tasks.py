@@ -71,6 +71,8 @@ class Tasks:
         self.not_planned = False
         #: Whether a worker has planned the run.
         self.is_planned = False
+        #: CUDA devices that workers cannot use, and why: the run goes on without them.
+        self.lost: dict[int, str] = {}
 
     def take(self, n: int) -> list[int]:
         """The next ``n`` partitions to process, or fewer if there are fewer for now.
@@ -179,6 +181,13 @@ class TaskCrew:
         """Raise if the run was cancelled."""
         if self._run.plan.cancelled:
             raise UDFRunCancelled("the run was cancelled")
+
+    def tell_lost(self) -> None:
+        """Warn of CUDA devices that workers cannot use, where the run goes on without them."""
+        if self._tasks.lost:
+            from framefold.arrays.cuda.errors import tell_lost
+
+            tell_lost(self._tasks.lost.copy())
 
     def stop(self, reason: str) -> None:
         """Stop the run, from any thread: the thread that merges ends it, and says why."""

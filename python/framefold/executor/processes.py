@@ -6,7 +6,7 @@ import os
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
@@ -14,6 +14,7 @@ from framefold.executor.base import Crew, JobExecutor, cannot_be_pickled, check_
 from framefold.run.plan import available_cores
 
 if TYPE_CHECKING:
+    from framefold.arrays.cuda.placement import Workers
     from framefold.executor._processes.pool import Pool
     from framefold.run.plan import Run
 
@@ -104,6 +105,14 @@ class ProcessJobExecutor(JobExecutor):
             "use PipelinedExecutor(early_setup=function), which calls it in each before its first "
             "run, or get_task_data of a UDF"
         )
+
+    def find_workers(self, wishes: Sequence[tuple[str, ...]]) -> Workers:
+        """Who takes part in a run of UDFs that take these formats, some of them of CUDA."""
+        from framefold.arrays.cuda.placement import find_workers
+
+        # Workers use devices; what this process has lost, another one may be able to use.
+        lost = {} if self._pool is None else dict(self._pool.lost)
+        return find_workers(wishes, self.gpus, self.gpus_only, lost)
 
     def close(self) -> None:
         """End all runs and worker processes; returns when they are gone."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS
+from framefold.common.udf import CUDA_BACKENDS, CUPY, CUPY_BACKENDS, NUMPY
 from framefold.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -36,7 +36,8 @@ def resident_of(
         return None
     from framefold.arrays.cuda import placement
 
-    workers = (find_workers or placement.find_workers)([(CUPY,)])
+    # A device that is lost is no error for those that can do without.
+    workers = (find_workers or placement.find_workers)([(CUPY, NUMPY)])
     if not workers.devices:
         return None
     if resident.device not in workers.devices:

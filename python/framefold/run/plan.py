@@ -180,11 +180,13 @@ class Run:
 
     def place(self, device: int | None) -> DeviceWorker | CpuWorker:
         """Where a worker with that device works, or one without, if devices take part."""
+        from framefold.arrays.cuda.placement import n_readers
         from framefold.arrays.cuda.worker import CpuWorker, DeviceWorker
 
         if device is None:
             return CpuWorker()
-        return DeviceWorker(device, self.on_cupy)
+        n = n_readers(available_cores(), len(self.devices), beside_cpus=self.n_cpus > 0)
+        return DeviceWorker(device, self.on_cupy, n)
 
     @property
     def on_cupy(self) -> bool:

@@ -14,6 +14,9 @@ from typing import Any
 
 __all__ = ["detect", "has_cupy"]
 
+#: The devices that this process cannot use any more, and why.
+lost: dict[int, str] = {}
+
 _DRIVERS = {"win32": "nvcuda.dll", "linux": "libcuda.so.1"}
 
 
@@ -25,9 +28,11 @@ def detect() -> dict[str, Any]:
     dict
         ``'cpus'``: the numbers of the CPUs that the process may use; ``'cudas'``: those of its
         CUDA devices, as CUDA numbers them (see ``CUDA_VISIBLE_DEVICES``), empty if there is no
-        driver; ``'has_cupy'``: :func:`has_cupy`.
+        driver; ``'has_cupy'``: :func:`has_cupy`. Devices that this process has lost to an error
+        of CUDA are left out: it cannot use them any more.
     """
-    return {"cpus": _cpus(), "cudas": cuda_ids(), "has_cupy": has_cupy()}
+    cudas = [device for device in cuda_ids() if device not in lost]
+    return {"cpus": _cpus(), "cudas": cudas, "has_cupy": has_cupy()}
 
 
 def has_cupy() -> bool:
@@ -47,7 +52,7 @@ def cupy_installed() -> bool:
 
 
 def cuda_ids() -> list[int]:
-    """The numbers of the CUDA devices, in order."""
+    """The numbers of the CUDA devices, in order, with those that were lost."""
     return list(range(_asked_driver()[0]))
 
 

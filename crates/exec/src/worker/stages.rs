@@ -28,6 +28,11 @@ impl<'p> Stages<'p> {
         }
     }
 
+    /// Those of a worker whose tiles are corrected elsewhere.
+    pub(super) fn without_corrections(plan: &'p Plan) -> Self {
+        Stages { slices: plan.tiling.slices(), corrections: None, corrected: &[] }
+    }
+
     /// Whether tiles are passed on as they are read, but for their dtype. Other stages work on
     /// dense tiles alone.
     pub(super) fn are_none(&self) -> bool {

@@ -56,12 +56,21 @@ fn missing(format: &str, dtype: DType) -> Error {
 }
 
 impl<'p> TileMaker<'p> {
+    /// Of all formats and dtypes that UDFs of the plan want.
     pub(super) fn try_new(plan: &'p Plan) -> Result<Self> {
+        let wanted: Vec<_> = plan.udfs.iter().map(|udf| (udf.format, udf.input_dtype)).collect();
+        TileMaker::of(plan, Stages::of(plan), &wanted)
+    }
+
+    /// Of these formats and dtypes.
+    pub(super) fn of(
+        plan: &'p Plan,
+        stages: Stages<'p>,
+        wanted: &[(ArrayFormat, DType)],
+    ) -> Result<Self> {
         let native = plan.dataset.source().info().dtype.dtype;
-        let stages = Stages::of(plan);
         let (mut dense, mut csr) = (Vec::<Staged<'_>>::new(), Vec::<ConvertedCsr<'_>>::new());
-        for planned in &plan.udfs {
-            let (format, dtype) = (planned.format, planned.input_dtype);
+        for &(format, dtype) in wanted {
             if dtype == native && stages.are_none() {
                 continue;
             }
@@ -78,7 +87,7 @@ impl<'p> TileMaker<'p> {
                 dense.push(stages.to(dtype)?);
             }
         }
-        let wants = |format| plan.udfs.iter().any(|planned| planned.format == format);
+        let wants = |format| wanted.iter().any(|&(each, _)| each == format);
         let wants_csr = wants(ArrayFormat::Csr);
         let sparse_source = plan.dataset.source().format() == ArrayFormat::Csr;
         Ok(TileMaker {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Which planes there are, and how many pixels are excluded.
 #[derive(Clone, Debug)]
-struct Wanted {
+pub(crate) struct Wanted {
     dark: bool,
     gain: bool,
     /// Of 8 pixels.
@@ -24,14 +24,14 @@ struct Wanted {
     seed: u64,
 }
 
-fn wanted() -> impl Strategy<Value = Wanted> {
+pub(crate) fn wanted() -> impl Strategy<Value = Wanted> {
     (any::<bool>(), any::<bool>(), 0usize..9, 1usize..5, any::<u64>()).prop_map(
         |(dark, gain, excluded, cluster, seed)| Wanted { dark, gain, excluded, cluster, seed },
     )
 }
 
 impl Wanted {
-    fn options(&self, frame_len: usize) -> CorrectionOptions {
+    pub(crate) fn options(&self, frame_len: usize) -> CorrectionOptions {
         let mut random = Random::new(self.seed);
         let mut excluded = Vec::with_capacity(frame_len);
         while excluded.len() < frame_len {
@@ -48,7 +48,10 @@ impl Wanted {
     }
 }
 
-fn corrections(sig: &[usize], options: &CorrectionOptions) -> Result<Option<Arc<Corrections>>> {
+pub(crate) fn corrections(
+    sig: &[usize],
+    options: &CorrectionOptions,
+) -> Result<Option<Arc<Corrections>>> {
     let plane = |values: &Option<Vec<f64>>| {
         values.as_ref().map(|values| NativeArray::try_new(sig, values.clone())).transpose()
     };

@@ -19,6 +19,8 @@ mod rows;
 #[cfg(test)]
 mod simulation;
 #[cfg(test)]
+mod staged;
+#[cfg(test)]
 mod stages;
 #[cfg(test)]
 mod tiling;

@@ -10,7 +10,8 @@ use crate::errors::{OrRaise, from_python, is_about_read_only};
 use crate::moving_view::MovingView;
 use crate::words::{Processing, Word};
 use framefold::core::{
-    Accumulator, Array, BufferKind, CsrTile, Partial, Partition, Scratch, Tile, TilePosition,
+    Accumulator, Array, BufferKind, CsrTile, Partial, Partition, Scratch, StagedTile, Tile,
+    TilePosition,
 };
 use framefold::{Cancel, Error, Result};
 use numpy::PyArrayDescr;
@@ -75,6 +76,16 @@ impl Accumulator for PyAccumulator {
         })
     }
 
+    fn process_staged(&mut self, position: &TilePosition<'_>, tile: StagedTile) -> Result<()> {
+        let task = &mut self.task;
+        self.attached.with(|py| {
+            let given = task
+                .given_of_staged(py, position, tile)
+                .map_err(|exception| from_python(exception, "bringing a tile to the device"))?;
+            task.process_given(py, position, given)
+        })
+    }
+
     fn finish(self: Box<Self>) -> Result<Partial> {
         let PyAccumulator { task, attached } = *self;
         let finished = attached.end(|py| {
@@ -108,6 +119,8 @@ pub(super) struct Task {
     process: Py<PyAny>,
     /// Makes what the UDF gets of tiles; `None` in Python if it gets dense ones as they are.
     give: Py<PyAny>,
+    /// The same of tiles in the staging memory of a worker with a device.
+    give_staged: Py<PyAny>,
     method: Processing,
     bindings: Vec<Binding>,
     cursor: Py<TileCursor>,
@@ -147,6 +160,7 @@ impl Task {
         Ok(Task {
             process: task.getattr(intern!(py, "process"))?.unbind(),
             give: task.getattr(intern!(py, "give"))?.unbind(),
+            give_staged: task.getattr(intern!(py, "give_staged"))?.unbind(),
             cursor: task.getattr(intern!(py, "cursor"))?.cast_into::<TileCursor>()?.unbind(),
             task: task.unbind(),
             method,
@@ -243,6 +257,19 @@ impl Task {
         let (starts, columns, values) = Rows::new(py, tile)?.arrays(self.descr.bind(py))?;
         let (frames, index) = (&position.frames, position.sig.index());
         self.give.bind(py).call1((frames.start, frames.end, index, starts, columns, values))
+    }
+
+    /// The same of a tile in staging memory.
+    fn given_of_staged<'py>(
+        &self,
+        py: Python<'py>,
+        position: &TilePosition<'_>,
+        tile: StagedTile,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (frames, index) = (&position.frames, position.sig.index());
+        let place = (frames.start, frames.end, index);
+        let arguments = (place, tile.number, tile.dtype.name(), tile.is_raw);
+        self.give_staged.bind(py).call1(arguments)
     }
 
     fn process_given(

@@ -62,8 +62,10 @@ class DevicePartition:
 
     def giver(
         self, views: dict[str, Any], frames: bool, slice_shapes: Sequence[tuple[int, ...]]
-    ) -> Callable[..., Any] | None:
-        """What makes tiles of the engine's ones; None to take those as they are.
+    ) -> tuple[Callable[..., Any] | None, Callable[..., Any] | None]:
+        """What makes tiles of the engine's ones, and of those in staging memory.
+
+        None to take those of the engine as they are; none of the others come then.
 
         Parameters
         ----------
@@ -79,11 +81,19 @@ class DevicePartition:
             gets.device_tiles.clear()
             if isinstance(gets.device_tiles, ResidentTiles):
                 return gets.device_tiles.giver_of(self._run, gets.array_backend, frames, self._show)
-            return gets.device_tiles.giver(gets.array_backend, frames, slice_shapes, self._show)
+            bridge = self._run.bridge
+            return gets.device_tiles.giver(
+                gets.array_backend,
+                frames,
+                bridge.input_dtype,
+                slice_shapes,
+                bridge.corrections,
+                self._show,
+            )
         if gets.sparse_tiles is not None:
             gets.sparse_tiles.clear()
-            return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes)
-        return None
+            return gets.sparse_tiles.giver(gets.array_backend, frames, slice_shapes), None
+        return None, None
 
     def end(self) -> None:
         """Let go of the current tile, and finish the buffers."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from framefold.arrays import formats
@@ -27,16 +27,17 @@ if TYPE_CHECKING:
 
 INSTALL = "install the package for your version of CUDA, such as cupy-cuda12x"
 
-#: The size of a tile on a device, and the largest frames that tiles hold several of.
-TILE_BYTES = 16 << 20
-FRAME_BYTES = 1 << 20
-#: The size of a tile that is copied from what is resident, and of one that is read in place.
-COPIED_BYTES = 32 << 20
+#: The size of a tile on a device, in the dtype of the UDF, but not less than four bytes a pixel.
+TILE_BYTES = 32 << 20
+#: The same of one that is resident, and read in place.
 IN_PLACE_BYTES = 256 << 20
 #: Runs over resident frames have so many partitions at most, of so many bytes at least: each of
 #: them, and each tile, takes the host longer than the device takes to read a few megabytes.
 RESIDENT_PARTITIONS = 16
 RESIDENT_PARTITION_BYTES = 64 << 20
+
+#: So many threads copy faster than any link.
+MOST_READERS = 16
 
 #: The option of an executor: so many devices, these devices, or None for all there are.
 Gpus = int | tuple[int, ...] | None
@@ -78,13 +79,24 @@ class OnDevice(NamedTuple):
 
 
 def find_workers(
-    wishes: Sequence[Formats], gpus: Gpus = None, devices_only: bool = False
+    wishes: Sequence[Formats],
+    gpus: Gpus = None,
+    devices_only: bool = False,
+    lost: Mapping[int, str] | None = None,
 ) -> Workers:
     """Who takes part in a run of UDFs that take these formats.
 
     Looks for devices only if a UDF takes a CUDA format. A UDF that takes nothing else keeps
     workers without a device out of the run, and so do ``devices_only`` and
     :func:`framefold.common.backend.set_use_cuda`.
+
+    Devices in ``lost``, those of this process if it is None, do not take part. If none is left,
+    UDFs that also take other formats run on the CPU.
+
+    Raises
+    ------
+    DeviceError
+        If a UDF takes formats of CUDA only, and all devices are lost.
     """
     takes = {format_ for wish in wishes for format_ in wish} & CUDA_BACKENDS
     if not takes:
@@ -100,11 +112,14 @@ def find_workers(
     if takes <= CUPY_BACKENDS and gpus is None and not system.cupy_installed():
         return Workers(why_none=f"CuPy is not installed; {INSTALL}")
     found = system.cuda_ids()
-    devices = picked(found, gpus)
-    if not devices:
+    there = picked(found, gpus)
+    if not there:
         return Workers(why_none=system.why_no_device() or "there is no CUDA device")
     if takes <= CUPY_BACKENDS and not system.has_cupy():
         return Workers(why_none=f"CuPy cannot be imported; {INSTALL}")
+    devices = _left(there, system.lost if lost is None else lost, needs_devices(wishes))
+    if not devices:
+        return Workers(why_none="all CUDA devices are lost")
     return Workers(not (needs_devices(wishes) or chosen or devices_only), devices)
 
 
@@ -141,6 +156,20 @@ def picked(found: list[int], gpus: Gpus) -> tuple[int, ...]:
                 f"there is no CUDA device {device}; there are: {there}; choose among them"
             )
     return gpus
+
+
+def _left(devices: tuple[int, ...], lost: Mapping[int, str], are_needed: bool) -> tuple[int, ...]:
+    """The devices without those that are lost; a warning tells of these, or an error."""
+    missing = {device: lost[device] for device in devices if device in lost}
+    if not missing:
+        return devices
+    from framefold.arrays.cuda import errors
+
+    left = tuple(device for device in devices if device not in missing)
+    if are_needed and not left:
+        raise errors.is_lost(*next(iter(missing.items())))
+    errors.tell_lost(missing)
+    return left
 
 
 def assign(
@@ -219,27 +248,40 @@ def _device_tiles(
     ]
 
 
+def n_readers(n_cores: int, n_devices: int, *, beside_cpus: bool) -> int:
+    """How many threads read the tiles of each worker with a device.
+
+    All cores read, or half of them if there are workers without a device.
+    """
+    shares = max(1, n_devices) * (2 if beside_cpus else 1)
+    return max(2, min(n_cores // shares, MOST_READERS))
+
+
 def tile_depth(
     bridges: Sequence[Bridge], workers: Workers, *, resident: bool = False
 ) -> int | None:
-    """How many frames a tile has if all workers have a device; None to leave it to the planner.
+    """How many whole frames the tiles of a run have; None to leave it to the planner.
 
-    Each tile costs the same time to hand over, and nothing has to fit the cache of a core.
+    On devices each tile costs the same time to hand over, and nothing has to fit the cache of a
+    core. Beside the CPU, whose tiles are the planner's, UDFs get several of them at a time there.
     """
+    in_place = resident and all(bridge.is_twin for bridge in bridges)
+    depth = _depth_on_devices(bridges, IN_PLACE_BYTES if in_place else TILE_BYTES)
+    if not workers.cpus:
+        return depth
+    for bridge in bridges:
+        bridge.device_depth = depth
+    return None
+
+
+def _depth_on_devices(bridges: Sequence[Bridge], tile_bytes: int) -> int | None:
     shape, dtype = bridges[0].shape, bridges[0].dtype
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
-    if workers.cpus or any(map(_wants_small_tiles, bridges)):
+    if frame_bytes > tile_bytes or any(map(_wants_small_tiles, bridges)):
         return None
-    # Tiles of parts of frames stay as small as they are.
-    whole = all(bridge.method != "tile" for bridge in bridges)
-    if frame_bytes > FRAME_BYTES and not (resident and whole):
-        return None
-    if resident:
-        in_place = all(bridge.is_twin for bridge in bridges)
-        return max(1, (IN_PLACE_BYTES if in_place else COPIED_BYTES) // frame_bytes)
     if all(map(_stays_sparse, bridges)):
         return None  # the planner counts their entries
-    return max(1, TILE_BYTES // frame_bytes)
+    return max(1, tile_bytes // frame_bytes)
 
 
 def resident_cuts(bridges: Sequence[Bridge | None]) -> list[int] | None:

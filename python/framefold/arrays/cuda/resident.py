@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.errors import out_of_memory
 from framefold.arrays.cuda.tiles import DeviceTile, DeviceTiles, Key
-from framefold.arrays.cuda.worker import DeviceWorker, _out_of_memory, current_worker
+from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.exceptions import EngineError, InvalidArgumentError, LimitError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class Resident:
             try:
                 memory = cupy.cuda.Memory(max(1, self.n_bytes))
             except Exception as error:
-                if not _out_of_memory(error):
+                if not out_of_memory(error):
                     raise
                 raise self._too_large(free, str(error)) from error
             pointer = cupy.cuda.MemoryPointer(memory, 0)
@@ -154,6 +155,8 @@ class ResidentTiles(DeviceTiles):
         all functions.
     """
 
+    is_staged = False
+
     def __init__(
         self,
         takers: Sequence[tuple[str, bool]],
@@ -168,8 +171,10 @@ class ResidentTiles(DeviceTiles):
 
     def giver_of(
         self, run: RunDescription, format_: str, frames: bool, show: Callable[[int, int, int], None]
-    ) -> Callable[..., Any]:
+    ) -> tuple[Callable[..., Any], None]:
         """What the engine calls with the position of each tile; whatever it has read is not used.
+
+        Nothing is staged for them.
 
         Parameters
         ----------
@@ -181,7 +186,7 @@ class ResidentTiles(DeviceTiles):
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")
-        array, scheme = self._resident.array, run.tiling_scheme
+        array, scheme = self._resident.array, run.device_scheme
         dtype = None if self._in_place else run.bridge.input_dtype
 
         def give(start: int, stop: int, index: int, *_read: Any) -> Any:
@@ -200,7 +205,7 @@ class ResidentTiles(DeviceTiles):
             show(start, stop, index)
             return tile.whole(format_)
 
-        return give
+        return give, None
 
     def _frames(
         self,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.arrays.sparse_tiles import max_depth
 from framefold.arrays.tile_formats import SMALL, Rows
@@ -18,6 +20,8 @@ from framefold.exceptions import EngineError, LimitError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from framefold.io.corrections.corrset import CorrectionSet
 
 Array = npt.NDArray[Any]
 Key = tuple[int, int, int, str]
@@ -38,6 +42,9 @@ class DeviceTiles:
     A tile that is brought to a device belongs to the worker there, which hands it to one UDF
     after the other, and is let go with the last.
     """
+
+    #: Whether the engine reads tiles of them into staging memory.
+    is_staged = True
 
     def __init__(self, takers: Sequence[tuple[str, bool]], of_rows: bool) -> None:
         self._n_takers = len(takers)
@@ -63,10 +70,12 @@ class DeviceTiles:
         self,
         format_: str,
         frames: bool,
+        dtype: np.dtype[Any],
         sig_shapes: Sequence[tuple[int, ...]],
+        corrections: CorrectionSet | None,
         show: Callable[[int, int, int], None],
-    ) -> Callable[..., Any]:
-        """What the engine calls with the position and the arrays of each tile.
+    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """What the engine calls with the place of each tile and its arrays, or its staging memory.
 
         Parameters
         ----------
@@ -74,37 +83,74 @@ class DeviceTiles:
             The format to give, one of CuPy's.
         frames
             Whether to give an iterator over the frames of the tile, or the tile.
+        dtype
+            Of the pixels that the UDF gets.
         sig_shapes
             The shape of each signal slice.
+        corrections
+            What the device applies to tiles that come without.
         show
             Called before each tile or frame, with the range of its frames and its slice.
         """
 
         def give(start: int, stop: int, index: int, *arrays: Array) -> Any:
             key = (start, stop, index, arrays[-1].dtype.char)
-            tile = self._tile(key, sig_shapes[index], arrays)
+            upload = partial(self._uploaded, sig_shapes[index], arrays)
+            return shown(self._tile(key, upload), start, stop, index)
+
+        def give_staged(
+            place: tuple[int, int, int], number: int | None, stored: str, is_raw: bool
+        ) -> Any:
+            start, stop, index = place
+            key, shape = (start, stop, index, dtype.char), (stop - start, *sig_shapes[index])
+            raw = corrections if is_raw else None
+            upload = partial(self._staged, shape, number, np.dtype(stored), dtype, raw)
+            return shown(self._tile(key, upload), start, stop, index)
+
+        def shown(tile: DeviceTile, start: int, stop: int, index: int) -> Any:
             if frames:
                 shared = self._n_sharing[format_, True] > 1
                 return tile.frames(format_, shared, start, index, show)
             show(start, stop, index)
             return tile.whole(format_)
 
-        return give
+        return give, give_staged
 
-    def _tile(self, key: Key, sig: tuple[int, ...], arrays: Sequence[Array]) -> DeviceTile:
+    def _tile(self, key: Key, upload: Callable[[DeviceWorker], DeviceTile]) -> DeviceTile:
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")
         held = worker.held.pop(self, None)
         if held is None or held[0] != key:
-            held = key, self._uploaded(worker, sig, arrays), self._n_takers
+            held = key, upload(worker), self._n_takers
         _, tile, n_left = held
         if n_left > 1:
             worker.held[self] = key, tile, n_left - 1
         return tile
 
+    def _staged(
+        self,
+        shape: tuple[int, ...],
+        number: int | None,
+        stored: np.dtype[Any],
+        dtype: np.dtype[Any],
+        corrections: CorrectionSet | None,
+        worker: DeviceWorker,
+    ) -> DeviceTile:
+        """A tile that the engine has read; on its way it has the dtype that it has in the file."""
+        if number is None:
+            raise EngineError("a tile was not read that is on no device")
+        tile = worker.staging.tile(number)
+        there = worker.uploader(self).upload_staged(tile, shape, stored)
+        if corrections is not None:
+            make = partial(DeviceCorrections, corrections, shape[1:], dtype)
+            there = worker.keep((self, "corrections", dtype), make).apply(there)
+        elif stored != dtype:
+            there = there.astype(dtype)
+        return DeviceTile(shape[1:], shape[0], dense=there)
+
     def _uploaded(
-        self, worker: DeviceWorker, sig: tuple[int, ...], arrays: Sequence[Array]
+        self, sig: tuple[int, ...], arrays: Sequence[Array], worker: DeviceWorker
     ) -> DeviceTile:
         if not self._of_rows:
             (array,) = worker.uploader(self).upload([(arrays[0], arrays[0].dtype)])

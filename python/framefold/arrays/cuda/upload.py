@@ -1,10 +1,11 @@
 """Brings tiles to the device while the host reads and the device computes.
 
-Two slots take turns. Each is a piece of pinned memory on the host and one of the same size on
-the device. The host copies a tile into the pinned memory, queues its transfer on one stream, and
-lets the other stream, on which user code computes, wait for it. Nothing else waits, other than
+Two slots take turns, each with memory on the device. A tile lies in pinned memory on the host: the
+engine has read it there (see :mod:`framefold.arrays.cuda.staging`), or it is copied into that of
+the slot. Its transfer is queued on one stream, and the other stream, on which user code computes,
+waits for it. Nothing else waits, other than
 
-- the host, before it writes to pinned memory, for the transfer of two tiles ago;
+- the host, before it writes to pinned memory, for the transfer of some tiles ago;
 - a transfer, before it writes to memory of the device, for what was computed with the tile that
   was there, two tiles ago.
 """
@@ -14,10 +15,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from framefold.arrays.cuda.staging import StagedTile
 
 Array = npt.NDArray[Any]
 #: An array, and the dtype that it is to have on the device.
@@ -44,6 +48,8 @@ class Uploader:
         self._copy = cupy.cuda.Stream()
         self._slots = [_Slot(cupy), _Slot(cupy)]
         self._turn = 0
+        #: The size of the largest tile on the device.
+        self.len_bytes = 0
 
     def upload(self, pieces: Sequence[Piece]) -> list[Any]:
         """The pieces as contiguous CuPy arrays, for use on the stream ``compute``.
@@ -51,26 +57,48 @@ class Uploader:
         They stay as they are for as long as anybody holds on to one of them, or to a view. The
         host may write over its arrays at once.
         """
+        slot, starts = self._next_slot(pieces)
+        slot.prepare_host(starts[-1])
+        staged = []
+        for (array, dtype), start in zip(pieces, starts, strict=False):
+            there = slot.staged(start, array.shape, dtype)
+            np.copyto(there, array, casting="unsafe")
+            staged.append(there)
+        return self._transfer(slot, staged, starts)
+
+    def upload_staged(self, tile: StagedTile, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+        """What the engine has written to ``tile``, as :meth:`upload`.
+
+        The host may write over it when :meth:`StagedTile.wait` returns.
+        """
+        staged = tile.array(shape, dtype)
+        slot, starts = self._next_slot([(staged, dtype)])
+        (there,) = self._transfer(slot, [staged], starts)
+        tile.queued(self._copy)
+        return there
+
+    def _next_slot(self, pieces: Sequence[Piece]) -> tuple[_Slot, list[int]]:
+        """The slot whose turn it is; where each of the pieces begins in it, and where all end."""
         previous = self._slots[self._turn]
         if previous.in_use:
             # All that was queued so far: it includes whatever computes with the previous tile.
             previous.done.record(self._compute)
         self._turn = 1 - self._turn
-        slot = self._slots[self._turn]
-
-        starts, n_bytes = [], 0
+        starts = [0]
         for array, dtype in pieces:
-            starts.append(n_bytes)
-            n_bytes += -(-array.size * dtype.itemsize // ALIGNMENT) * ALIGNMENT
-        slot.prepare_host(n_bytes)
-        slot.prepare_device(n_bytes, self._compute, self._copy)
+            starts.append(starts[-1] + -(-array.size * dtype.itemsize // ALIGNMENT) * ALIGNMENT)
+        self.len_bytes = max(self.len_bytes, starts[-1])
+        slot = self._slots[self._turn]
+        slot.prepare_device(starts[-1], self._compute, self._copy)
+        return slot, starts
+
+    def _transfer(self, slot: _Slot, staged: Sequence[Array], starts: Sequence[int]) -> list[Any]:
+        """Queue the transfer of arrays in pinned memory; the arrays on the device."""
         lease, arrays = slot.lend(), []
-        for (array, dtype), start in zip(pieces, starts, strict=True):
-            staged = slot.staged(start, array.shape, dtype)
-            np.copyto(staged, array, casting="unsafe")
-            there = slot.array(lease, start, array.shape, dtype)
+        for array, start in zip(staged, starts, strict=False):
+            there = slot.array(lease, start, array.shape, array.dtype)
             if array.size:
-                there.set(staged, stream=self._copy)
+                there.set(array, stream=self._copy)
             arrays.append(there)
         slot.copied.record(self._copy)
         slot.in_use = True
@@ -79,10 +107,13 @@ class Uploader:
 
     def close(self) -> None:
         """Wait for transfers, and release the memory that nobody else holds."""
-        try:
-            self._copy.synchronize()
-        finally:
-            self._slots.clear()
+        self._copy.synchronize()
+        self._slots.clear()
+
+    def leave_behind(self) -> list[Any]:
+        """Release memory without asking the device; gives the stream and the events."""
+        slots, self._slots = self._slots, []
+        return [self._copy, *(event for slot in slots for event in slot.events)]
 
 
 class _Lease:
@@ -110,6 +141,11 @@ class _Slot:
         #: Whatever was computed with it.
         self.done = cupy.cuda.Event(disable_timing=True)
         self.in_use = False
+
+    @property
+    def events(self) -> list[Any]:
+        """All of them."""
+        return [self._ready, self.copied, self.done]
 
     def prepare_host(self, n_bytes: int) -> None:
         """Pinned memory that no transfer reads from any more."""

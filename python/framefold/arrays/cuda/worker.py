@@ -7,10 +7,12 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from framefold.arrays.cuda import errors
 from framefold.common.backend import working_on
-from framefold.exceptions import LimitError
+from framefold.utils import devices as system
 
 if TYPE_CHECKING:
+    from framefold.arrays.cuda.staging import Staging
     from framefold.arrays.cuda.tiles import DeviceTiles, Held
     from framefold.arrays.cuda.upload import Uploader
 
@@ -20,6 +22,8 @@ _here = threading.local()
 _lock = threading.Lock()
 _n_open = 0
 _used: set[int] = set()
+#: Streams and events of devices that are lost, which CUDA refuses to destroy.
+_left_behind: list[Any] = []
 
 
 def current_worker() -> DeviceWorker | None:
@@ -50,12 +54,16 @@ class DeviceWorker:
     on_cupy
         Whether any UDF of the run gets arrays of CuPy. If not, all that happens is that
         :func:`framefold.common.backend.get_use_cuda` knows the device.
+    n_readers
+        How many threads of the engine read its tiles.
     """
 
-    def __init__(self, device: int, on_cupy: bool) -> None:
+    def __init__(self, device: int, on_cupy: bool, n_readers: int) -> None:
         self.device = device
         self._on_cupy = on_cupy
         self._compute: Any = None
+        self._n_readers = n_readers
+        self._staging: Staging | None = None
         self._uploaders: dict[DeviceTiles, Uploader] = {}
         #: The tile of the moment, for UDFs that have not taken it yet.
         self.held: dict[DeviceTiles, Held] = {}
@@ -79,6 +87,15 @@ class DeviceWorker:
             self._uploaders[tiles] = Uploader(self._compute)
         return self._uploaders[tiles]
 
+    @property
+    def staging(self) -> Staging:
+        """Where the engine puts its tiles, for use while active."""
+        if self._staging is None:
+            from framefold.arrays.cuda.staging import Staging
+
+            self._staging = Staging(self._n_readers)
+        return self._staging
+
     @contextmanager
     def active(self) -> Iterator[None]:
         """Let this thread be the worker: its device and its stream are the current ones.
@@ -87,13 +104,16 @@ class DeviceWorker:
         ------
         LimitError
             If memory of the device runs out, in framefold or in user code.
+        DeviceError
+            If CUDA fails in a way that this process cannot use the device any more, or has done so
+            before.
         """
         with ExitStack() as stack:
             stack.enter_context(working_on(self.device))
             stack.enter_context(_as_worker(self))
             if self._on_cupy:
                 stack.enter_context(self._clear_errors())
-                stack.enter_context(_cupy().cuda.Device(self.device))
+                stack.enter_context(_on(self.device))
                 if self._compute is None:
                     self._open()
                 stack.enter_context(self._compute)
@@ -105,14 +125,35 @@ class DeviceWorker:
         self._kept.clear()
         if self._compute is None:
             return
-        # What went wrong on the device was raised before, or none of its results was used.
-        with suppress(Exception), _cupy().cuda.Device(self.device):
-            for uploader in self._uploaders.values():
-                uploader.close()
-            self._compute.synchronize()
-        self._uploaders.clear()
-        self._compute = None
-        _leave()
+        try:
+            self._release()
+        finally:
+            self._uploaders.clear()
+            self._staging = None
+            self._compute = None
+            _leave()
+
+    def _release(self) -> None:
+        """Wait for the device, unless it is lost, and let go of memory."""
+        if self.device not in system.lost:
+            # What went wrong on the device was raised before, or none of its results was used.
+            try:
+                with _on(self.device):
+                    for uploader in self._uploaders.values():
+                        uploader.close()
+                    self._compute.synchronize()
+                return
+            except Exception:
+                reason = errors.why_unusable(self.device)
+                if reason is None:
+                    return
+                errors.lose(self.device, reason)
+        # Streams and events are kept: destroyed, they would only make CUDA complain.
+        _left_behind.append(self._compute)
+        for uploader in self._uploaders.values():
+            _left_behind.extend(uploader.leave_behind())
+        if self._staging is not None:
+            _left_behind.extend(self._staging.leave_behind())
 
     def _open(self) -> None:
         global _n_open
@@ -125,19 +166,30 @@ class DeviceWorker:
 
     @contextmanager
     def _clear_errors(self) -> Iterator[None]:
+        if (reason := system.lost.get(self.device)) is not None:
+            raise errors.is_lost(self.device, reason)
         try:
             yield
         except Exception as error:
-            if not _out_of_memory(error):
+            sizes = (uploader.len_bytes for uploader in self._uploaders.values())
+            clear = errors.clear(error, self.device, max(sizes, default=0))
+            if clear is error:
                 raise
-            clear = LimitError(
-                f"memory of CUDA device {self.device} ran out: {error}; process smaller tiles "
-                f"(get_tiling_preferences), let go of arrays sooner, or restrict the run to the "
-                f"CPU with backends='numpy'"
-            )
-            for note in getattr(error, "__notes__", ()):
-                clear.add_note(note)
             raise clear from error
+
+
+@contextmanager
+def _on(device: int) -> Iterator[None]:
+    """Let the device be the current one; an error within is the one that is raised."""
+    entered = _cupy().cuda.Device(device)
+    entered.__enter__()
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # a device that is lost refuses that, too
+            entered.__exit__(None, None, None)
+        raise
+    entered.__exit__(None, None, None)
 
 
 def _leave() -> None:
@@ -148,11 +200,15 @@ def _leave() -> None:
         if _n_open:
             return
         cupy = _cupy()
-        for device in sorted(_used):
-            with suppress(Exception), cupy.cuda.Device(device):
+        # What a device that is lost had goes with the process: CUDA refuses to free it. Memory of
+        # the host can be freed where any device works.
+        usable = sorted(_used - system.lost.keys())
+        for device in usable:
+            with suppress(Exception), _on(device):
                 cupy.get_default_memory_pool().free_all_blocks()
-        with suppress(Exception):
-            cupy.get_default_pinned_memory_pool().free_all_blocks()
+        for device in usable[:1]:
+            with suppress(Exception), _on(device):
+                cupy.get_default_pinned_memory_pool().free_all_blocks()
         _used.clear()
 
 
@@ -164,13 +220,6 @@ def _as_worker(worker: DeviceWorker | None) -> Iterator[None]:
         yield
     finally:
         _here.worker = before
-
-
-def _out_of_memory(error: Exception) -> bool:
-    package = type(error).__module__.partition(".")[0]
-    return package in ("cupy", "cupy_backends") and (
-        type(error).__name__ == "OutOfMemoryError" or "cudaErrorMemoryAllocation" in str(error)
-    )
 
 
 def _cupy() -> Any:

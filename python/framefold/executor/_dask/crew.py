@@ -76,6 +76,7 @@ class DaskCrew(TaskCrew):
             if self.executor._closed:
                 raise UDFRunCancelled("the executor was closed during the run") from None
             raise
+        self.tell_lost()
         return _engine.Partial(index, pickle.loads(data, buffers=large))
 
     def merged(self, count: int) -> None:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from framefold.arrays.cuda.placement import Workers, needs_devices
-from framefold.common.backend import get_use_cuda
+from framefold.common.backend import _configured
 from framefold.utils.devices import has_cupy
 
 if TYPE_CHECKING:
@@ -67,9 +67,11 @@ def find_workers(
 class Places:
     """Where the threads of this worker process partitions of a run in which devices take part."""
 
-    def __init__(self, run: Run, device: int | None) -> None:
+    def __init__(self, run: Run, device: int | None, lost: tuple[int, str] | None) -> None:
         self._run = run
         self._device = device
+        #: The device that this worker was to use and cannot, and why.
+        self.lost = lost
         self._free: list[DeviceWorker | CpuWorker] = []
 
     @contextmanager
@@ -99,7 +101,7 @@ def places(run: Run, owner: object) -> Places | None:
     Raises
     ------
     MissingDeviceError
-        If the run is for devices alone, and this worker has none.
+        If the run is for devices alone, and this worker has none that it can use.
     """
     workers = run.workers
     if workers is None or not workers.devices:
@@ -107,9 +109,17 @@ def places(run: Run, owner: object) -> Places | None:
     device, why_none = _device(), f"it has no CUDA device (no resource {CUDA})"
     if device is not None and run.on_cupy and not has_cupy():
         device, why_none = None, "CuPy cannot be imported there"
+    lost = None
+    if device is not None and run.on_cupy:
+        from framefold.arrays.cuda import errors
+
+        errors.afterwards = "its Dask worker goes on without it; restart that to use it again"
+        if (useless := errors.why_useless(device)) is not None:
+            lost, why_none = (device, useless), f"it cannot use CUDA device {device}: {useless}"
+            device = None
     if device is None and not workers.cpus:
         raise MissingDeviceError(why_none)
-    made = Places(run, device)
+    made = Places(run, device, lost)
     weakref.finalize(owner, made.close).atexit = False  # the process's memory goes with it
     return made
 
@@ -128,4 +138,4 @@ def _device() -> int | None:
         return None
     if not worker.state.total_resources.get(CUDA):
         return None
-    return get_use_cuda() or 0
+    return _configured()[0] or 0  # also if it is lost

@@ -384,6 +384,9 @@ class Feed:
         if answer.refusal is not None:
             self._exclude(worker, answer.refusal)
             return
+        if answer.lost is not None:
+            device, reason = answer.lost
+            self._tasks.lost[device] = f"{worker.title} found {reason}"
         if answer.other_plan is not None:
             difference = answer.other_plan
             other = failures.planned_differently(worker.title, self._names, difference)

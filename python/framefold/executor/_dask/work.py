@@ -65,6 +65,8 @@ class Answer:
         Whether large arrays are in the buffer, instead of in the results.
     used
         How many bytes of the buffer.
+    lost
+        The CUDA device that the worker was to use and cannot, and why.
     """
 
     results: list[Result] = field(default_factory=list)
@@ -73,6 +75,7 @@ class Answer:
     other_plan: str | None = None
     shares: bool = False
     used: int = 0
+    lost: tuple[int, str] | None = None
 
 
 #: The runs on this worker, which are added on any thread.
@@ -156,6 +159,7 @@ class ShippedRun:
             if answer is None:
                 answer, writer = Answer(), self._opened(buffer)
                 answer.shares = writer is not None
+                answer.lost = None if self._places is None else self._places.lost
                 self._process(indices, budget, answer, writer)
             return answer
         finally:

@@ -62,7 +62,9 @@ class ProcessCrew(TaskCrew):
         if self._job is None:
             self.start()
         index = self._tasks.schedule.n_merged
-        return self.partial(index, self._tasks.collect(index, self.check))
+        result = self._tasks.collect(index, self.check)
+        self.tell_lost()
+        return self.partial(index, result)
 
     def merged(self, count: int) -> None:
         """Take notice that all partitions before ``count`` are merged."""

@@ -70,6 +70,8 @@ class Pool:
         self._closed = False
         #: Those that were submitted, or have ended, since the thread looked.
         self._changed: list[Job] = []
+        #: CUDA devices that workers cannot use, and why: none are started for them any more.
+        self.lost: dict[int, str] = {}
         # Of the thread alone:
         #: Those under way, or that a worker is still busy with; first the one whose turn it is.
         self._jobs: list[Job] = []
@@ -211,6 +213,11 @@ class Pool:
                     self._remove(worker)
             self._check_gone(job)
 
+        for worker in list(self._workers):
+            if worker.device in self.lost and worker.ready and not worker.jobs:
+                worker.kill()  # it gets nothing to do any more
+                self._remove(worker)
+
     def _check_gone(self, job: Job) -> None:
         if job.has_ended and not any(job.number in worker.jobs for worker in self._workers):
             if job in self._jobs:
@@ -335,6 +342,8 @@ class Pool:
                     worker.done()
                 error = failures.unpack(packed)
                 worker.jobs[number].job.tasks.fail(index, error, planning=index is None)
+            case ("useless", _, reason):
+                self._go_on_without(worker, reason)
             case ("stopped", number) if number in worker.jobs:
                 job = worker.jobs[number].job
                 worker.stopped(number)
@@ -353,6 +362,28 @@ class Pool:
             else:
                 given.append((index, (data, memory, places), len_bytes, seconds))
         tasks.give(given)
+
+    def _go_on_without(self, worker: Worker, reason: str) -> None:
+        """Have others process the partitions of a worker that cannot use its device."""
+        from framefold.arrays.cuda.errors import is_lost
+
+        device = worker.device
+        assert device is not None
+        self.lost[device] = reason = f"a worker process found {reason}"
+        for job in self._jobs:
+            if job.has_ended or device not in job.devices:
+                continue
+            job.devices = tuple(other for other in job.devices if other != device)
+            job.tasks.n_workers = job.n_workers
+            if job.n_workers:
+                job.tasks.lost[device] = reason
+            else:
+                job.tasks.fail(None, is_lost(device, reason), planning=True)
+        for job, index in worker.queue:
+            job.tasks.schedule.put_back(index)
+        worker.queue.clear()
+        worker.kill()
+        self._remove(worker)
 
     def _next_deadline(self) -> float | None:
         deadlines = [d for worker in self._workers for d in self._deadlines(worker)]

@@ -151,6 +151,7 @@ class Server:
                     self._update(number, pickled, descriptors)
                 case ("drop", number):
                     self._drop(number)
+                    self._end_without_device()
                 case ("end",):
                     return
 
@@ -182,10 +183,14 @@ class Server:
         try:
             run = runs.plan(pickles.load_shared(pickled, descriptors))
             fingerprint = runs.fingerprint(run)
+            useless = self._why_useless(run)
         except BaseException as exception:
             note = "raised while framefold prepared a run in a worker process"
             failures.add_note(exception, note)
             self._channel.send(("failed", number, None, failures.pack(exception)))
+            return
+        if useless is not None:
+            self._channel.send(("useless", number, useless))
             return
         with self._lock:
             if number not in self._dropped:
@@ -194,6 +199,25 @@ class Server:
                     self._channel, number, run, collects, bool(descriptors), place
                 )
         self._channel.send(("planned", number, fingerprint))
+
+    def _why_useless(self, run: Run) -> str | None:
+        """Why this worker cannot use its device for a run; None if it can."""
+        if self._device is None or not (run.devices and run.on_cupy):
+            return None
+        from framefold.arrays.cuda import errors
+
+        errors.afterwards = "its worker process ends, and the next run starts another"
+        return errors.why_useless(self._device)
+
+    def _end_without_device(self) -> None:
+        """End the process if it has lost its device: another one may be able to use it."""
+        if self._device is None or self._jobs:
+            return
+        from framefold.utils import devices
+
+        if self._device in devices.lost:
+            flush()
+            os._exit(0)  # CUDA would only complain
 
     def _process(self, number: int, first: Any) -> None:
         """Process the partitions of one job for as long as there are no other messages."""

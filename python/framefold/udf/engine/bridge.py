@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 
     from framefold.arrays.cuda.partition import DevicePartition
     from framefold.arrays.cuda.placement import OnDevice
+    from framefold.arrays.cuda.staging import Staging
     from framefold.arrays.sparse_tiles import Give, SparseTiles
     from framefold.io.corrections.corrset import CorrectionSet
     from framefold.udf.engine.preprocessed import MainSideState
@@ -115,6 +116,8 @@ class Bridge:
         self.on_device: OnDevice | None = None
         #: Whether it does the work of a native kernel, with that one's results.
         self.is_twin = False
+        #: How many whole frames a tile has there, if others than planned.
+        self.device_depth: int | None = None
         #: What merges, once there is one.
         self.main_side: weakref.ref[MergeTask] | None = None
         #: Its state on the main side after ``preprocess``, if each merge is a separate task.
@@ -233,6 +236,20 @@ class Bridge:
         if main_side is not None:
             main_side.update_parameters()
 
+    def staging(self) -> Staging | None:
+        """The staging memory of this thread, if it is a worker that gets tiles on a device."""
+        gets = self.on_device
+        if gets is None or gets.device_tiles is None or not gets.device_tiles.is_staged:
+            return None
+        from framefold.arrays.cuda.worker import current_worker
+
+        worker = current_worker()
+        if worker is None:
+            return None
+        worker.staging.depth = self.device_depth
+        worker.staging.corrects = self.corrections is not None
+        return worker.staging
+
     @property
     def gets_cupy(self) -> bool:
         """Whether it gets arrays of CuPy on devices."""
@@ -330,12 +347,18 @@ class RunDescription:
         self.n_partitions = n_partitions
         self.tile_shape = tile_shape
         self.tiling_scheme = TilingScheme(tile_shape, bridge.shape, depth)
-        #: What partitions know of the run, by the array format that they get.
-        self._metas: dict[str, UDFMeta] = {}
+        #: What partitions know of the run, by the array format that they get, and whether on a
+        #: device.
+        self._metas: dict[tuple[str, bool], UDFMeta] = {}
         self.slice_shapes: list[tuple[int, ...]] = []
         if bridge.tiles is not None or bridge.on_device is not None:
             scheme = self.tiling_scheme
             self.slice_shapes = [tuple(scheme[i].shape) for i in range(len(scheme))]
+        #: The same for workers with a device.
+        self.device_scheme = self.tiling_scheme
+        if bridge.device_depth is not None and len(self.slice_shapes) == 1:
+            deeper = max(depth, bridge.device_depth)
+            self.device_scheme = TilingScheme(tile_shape, bridge.shape, deeper)
         self.compiled = compiled.Code()
 
     @property
@@ -351,12 +374,21 @@ class RunDescription:
         """Raise what a compiled ``merge`` raised."""
         compiled.merge_failed(address)
 
-    def meta(self, array_backend: str, start: int, stop: int, cursor: TileCursor) -> UDFMeta:
+    def meta(
+        self,
+        array_backend: str,
+        start: int,
+        stop: int,
+        cursor: TileCursor,
+        *,
+        on_device: bool = False,
+    ) -> UDFMeta:
         """What the worker for the selected frames ``start`` to ``stop`` knows."""
-        meta = self._metas.get(array_backend)
+        meta = self._metas.get((array_backend, on_device))
         if meta is None:
-            meta = self.bridge.meta(tiling_scheme=self.tiling_scheme, array_backend=array_backend)
-            self._metas[array_backend] = meta
+            scheme = self.device_scheme if on_device else self.tiling_scheme
+            meta = self.bridge.meta(tiling_scheme=scheme, array_backend=array_backend)
+            self._metas[array_backend, on_device] = meta
         return meta._for_partition(start, stop, cursor)
 
     def partition(self, index: int, start: int, stop: int) -> PartitionTask:
@@ -385,7 +417,8 @@ class PartitionTask:
         version = bridge.versions.at(start)
         kinds = version.aux
         aux = bridge.aux_for(start, stop, version.aux)
-        meta = run.meta(format_, start, stop, self.cursor)
+        on_device = self.device is not None
+        meta = run.meta(format_, start, stop, self.cursor, on_device=on_device)
         self.udf = bridge.copy_with(meta, aux, version.udf)
         self.buffers = declared_buffers(self.udf)
         self.arrays = allocate(self.buffers, bridge.shape, stop - start)
@@ -412,9 +445,11 @@ class PartitionTask:
         self.process = process
         #: What makes tiles of the engine's; None for dense tiles as they are.
         self.give: Give | Callable[..., Any] | None = None
+        #: The same of tiles in the staging memory of a worker with a device.
+        self.give_staged: Callable[..., Any] | None = None
         if self.device is not None:
             views = self.udf.results.__dict__
-            self.give = self.device.giver(views, frames, run.slice_shapes)
+            self.give, self.give_staged = self.device.giver(views, frames, run.slice_shapes)
         elif bridge.tiles is not None:
             bridge.tiles.clear()
             self.give = bridge.tiles.giver(format_, frames, run.slice_shapes)

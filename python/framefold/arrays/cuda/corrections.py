@@ -1,0 +1,79 @@
+"""Corrections of whole frames on a device, as the engine makes them on the host."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from framefold.io.corrections.detector import RepairDescriptor
+
+if TYPE_CHECKING:
+    from framefold.io.corrections.corrset import CorrectionSet
+
+
+class DeviceCorrections:
+    """Dark frame, gain map and repairs in the memory of the current device.
+
+    Pixels are converted first and corrected in the dtype of the UDF; means of neighbours are taken
+    in double precision, in the order of the engine.
+
+    Parameters
+    ----------
+    corrections
+        What is corrected.
+    sig
+        The shape of a frame.
+    dtype
+        That of corrected pixels: floats or complex numbers.
+    """
+
+    def __init__(
+        self, corrections: CorrectionSet, sig: tuple[int, ...], dtype: np.dtype[Any]
+    ) -> None:
+        import cupy
+
+        checked = corrections.for_shape(sig)
+        dark, gain = checked.dark, checked.gain
+        self._dtype = dtype
+        self._dark = None if dark is None else cupy.asarray(dark.astype(dtype))
+        self._gain = None
+        if gain is not None:
+            real = np.empty(0, dtype).real.dtype
+            self._gain = cupy.asarray(gain.astype(dtype if gain.dtype.kind == "c" else real))
+        excluded = np.unravel_index(np.asarray(checked.excluded, dtype=np.intp), sig)
+        repairs = RepairDescriptor(sig, excluded, allow_empty=True)
+        # Cells with many neighbours first: the n-th neighbour is then that of the first cells.
+        order = np.argsort(-repairs.repair_counts, kind="stable")
+        counts = repairs.repair_counts[order]
+        order, counts = order[counts > 0], counts[counts > 0]
+        self._counts = counts
+        self._cells = cupy.asarray(repairs.exclude_flat[order])
+        self._divisors = cupy.asarray(counts.astype(np.float64)[:, np.newaxis])
+        self._neighbours = [
+            cupy.asarray(repairs.repair_flat[order[counts > n], n])
+            for n in range(int(counts.max(initial=0)))
+        ]
+
+    def apply(self, frames: Any) -> Any:
+        """Corrected copies of frames as they are in the file, shape ``(depth, *sig)``."""
+        import cupy
+
+        corrected = frames.astype(self._dtype)
+        if self._dark is not None:
+            corrected -= self._dark
+        if self._gain is not None:
+            corrected *= self._gain
+        if not self._neighbours:
+            return corrected
+        flat = corrected.reshape((len(corrected), -1))
+        wide = np.complex128 if self._dtype.kind == "c" else np.float64
+        sums = cupy.zeros((len(flat), len(self._counts)), dtype=wide)
+        for places in self._neighbours:
+            part = sums[:, : places.size]
+            part += cupy.take(flat, places, axis=1)
+        # Real and imaginary parts each by itself, as the engine divides them.
+        parts = sums.view(np.float64).reshape((len(flat), len(self._counts), -1))
+        parts /= self._divisors
+        flat[:, self._cells] = sums.astype(self._dtype)
+        return corrected

@@ -1,0 +1,88 @@
+"""Pinned memory into which threads of the engine read tiles, and from which they reach the device.
+
+The engine fills one tile after the other, ahead of their use, and gives each to the worker when it
+is complete. The worker queues its transfer. Before the engine writes to a tile again, it waits for
+that transfer, which was queued some tiles ago.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+class Staging:
+    """The pinned memory of one worker; made, used and closed while its device is current.
+
+    Parameters
+    ----------
+    n_readers
+        How many threads of the engine read; 0 if all frames are on the device.
+    """
+
+    def __init__(self, n_readers: int) -> None:
+        self.n_readers = n_readers
+        #: How many whole frames a tile has; None for as many as planned.
+        self.depth: int | None = None
+        #: Whether tiles of whole frames are put there without corrections, for the device to apply.
+        self.corrects = False
+        self._tiles: list[StagedTile] = []
+        self._len_bytes = 0
+
+    def prepare(self, n_tiles: int, len_bytes: int) -> list[Array]:
+        """Bytes of ``n_tiles`` tiles, each at least as long, for the engine to write.
+
+        No transfer reads from earlier ones any more.
+        """
+        if len_bytes > self._len_bytes:
+            self._tiles.clear()
+            self._len_bytes = len_bytes
+        while len(self._tiles) < n_tiles:
+            self._tiles.append(StagedTile(self._len_bytes))
+        return [tile.host for tile in self._tiles[:n_tiles]]
+
+    def tile(self, number: int) -> StagedTile:
+        """A tile that the engine has written."""
+        return self._tiles[number]
+
+    def wait(self, number: int) -> None:
+        """Wait until no transfer reads from a tile any more."""
+        self._tiles[number].wait()
+
+    def leave_behind(self) -> list[Any]:
+        """The events, to be kept where the device is lost: CUDA would complain of their end."""
+        return [tile.transferred for tile in self._tiles]
+
+
+class StagedTile:
+    """Pinned memory for one tile."""
+
+    def __init__(self, len_bytes: int) -> None:
+        import cupy
+
+        pinned = cupy.cuda.alloc_pinned_memory(len_bytes)
+        #: Its bytes; they keep the memory.
+        self.host: Array = np.frombuffer(pinned, dtype=np.uint8, count=len_bytes)
+        #: The latest transfer. A thread that waits for it sleeps, and another one can read.
+        self.transferred = cupy.cuda.Event(block=True, disable_timing=True)
+        self._is_queued = False
+
+    def array(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """What the engine has written, as an array."""
+        return self.host[: prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
+
+    def queued(self, stream: Any) -> None:
+        """Note that a transfer was queued on ``stream``."""
+        self.transferred.record(stream)
+        self._is_queued = True
+
+    def wait(self) -> None:
+        """Wait for all transfers that were queued."""
+        if self._is_queued:
+            self.transferred.synchronize()
+            self._is_queued = False

@@ -1,0 +1,255 @@
+"""What crosses the link to a device, and how the engine's readers and transfers share memory."""
+
+from __future__ import annotations
+
+import threading
+
+import fake_cupy
+import numpy as np
+import pytest
+from cuda_udfs import CUPY, Tiles, check, check_released
+
+import framefold as ff
+from framefold.arrays.cuda.staging import StagedTile
+from framefold.io.corrections import CorrectionSet
+from framefold.udf import UDF
+
+
+class Wanted(UDF):
+    """Tiles in a dtype of its own."""
+
+    def __init__(self, dtype=None, depth=3):
+        super().__init__(dtype=dtype, depth=depth)
+
+    def get_backends(self):
+        return (CUPY,)
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE if self.params.dtype is None else self.params.dtype
+
+    def get_tiling_preferences(self):
+        depth = self.params.depth
+        if depth is None:
+            return {}
+        return {"depth": depth, "total_size": depth * self.meta.dataset_shape.sig.size * 16}
+
+    def get_result_buffers(self):
+        dtype = self.meta.input_dtype
+        return {"tile": self.buffer("nav", self.meta.dataset_shape.sig, dtype, where="device")}
+
+    def process_tile(self, tile):
+        assert tile.dtype == self.meta.input_dtype
+        sig = tuple(
+            slice(o, o + n) for o, n in zip(self.meta.sig_slice.origin, tile.shape[1:], strict=True)
+        )
+        self.results.tile[(slice(None), *sig)] = tile
+
+
+class OnCpu(Wanted):
+    def get_backends(self):
+        return (self.BACKEND_NUMPY,)
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    return fake_cupy.install(monkeypatch)
+
+
+@pytest.fixture(params=["inline", "threads"])
+def ctx(request):
+    return ff.Context.make_with(request.param)
+
+
+def random(dtype, shape, seed=3):
+    rng = np.random.default_rng(seed)
+    dtype = np.dtype(dtype)
+    if dtype.kind == "b":
+        return rng.random(shape) < 0.5
+    if dtype.kind in "ui":
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max, shape, dtype=dtype, endpoint=True)
+    if dtype.kind == "c":
+        return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    return rng.normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("wanted", [None, "float32", "float64", "complex64"])
+@pytest.mark.parametrize("native", ["bool", "uint8", "int16", ">u2", "uint32", "int64", "float16",
+                                    "float32", ">f4", "float64", "complex64"])  # fmt: skip
+def test_the_link_carries_the_dtype_of_the_file(machine, ctx, tmp_path, native, wanted):
+    data = random(np.dtype(native).newbyteorder("="), (5, 7, 6, 9)).astype(native)
+    path = tmp_path / "frames.raw"
+    data.tofile(path)
+    dataset = ctx.load("raw", path, dtype=native, nav_shape=(5, 7), sig_shape=(6, 9))
+    with machine.counting_transfers() as n_bytes:
+        (result,) = ctx.run_udf(dataset, [Wanted(wanted)])
+    common = np.result_type(data.dtype, wanted) if wanted else data.dtype
+    assert result["tile"].dtype == common.newbyteorder("=")
+    np.testing.assert_array_equal(result["tile"].data, data.astype(common))
+    assert sum(n_bytes) == data.nbytes
+
+
+@pytest.mark.parametrize("wanted", ["float32", "float64", "complex64"])
+@pytest.mark.parametrize("native", ["uint16", "float32", "complex64"])
+@pytest.mark.parametrize("roi", [False, True])
+def test_a_roi_and_corrections_arrive(machine, ctx, roi, native, wanted):
+    data = random(native, (6, 5, 12, 10))
+    rng = np.random.default_rng(8)
+    dark, gain = rng.random((12, 10)), rng.random((12, 10)) + 0.5
+    # One alone, one in a corner, two beside each other, and one among others that has none.
+    excluded = rng.random((12, 10)) < 0.1
+    excluded[0, 0] = excluded[5, 5] = excluded[5, 6] = True
+    excluded[8:11, 3:6] = True
+    dark[excluded] = np.nan
+    corrections = CorrectionSet(dark, gain, excluded_pixels=excluded, allow_empty=True)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    mask = rng.random((6, 5)) < 0.5 if roi else None
+    with machine.counting_transfers() as n_bytes:
+        (found,) = ctx.run_udf(dataset, [Wanted(wanted)], roi=mask, corrections=corrections)
+    expected = ctx.run_udf(dataset, OnCpu(wanted), roi=mask, corrections=corrections)
+    assert found["tile"].dtype == expected["tile"].dtype == np.result_type(native, wanted)
+    np.testing.assert_array_equal(found["tile"].raw_data, expected["tile"].raw_data)
+    # Pixels cross the link as they are in the file.
+    assert sum(n_bytes) == data[slice(None) if mask is None else mask].nbytes
+
+
+def test_parts_of_frames_are_corrected_before(machine, ctx):
+    data = random("uint16", (6, 5, 64, 32))
+    excluded = np.random.default_rng(4).random((64, 32)) < 0.1
+    corrections = CorrectionSet(gain=np.full((64, 32), 1.5), excluded_pixels=excluded)
+    dataset = ctx.load("memory", data=data, tileshape=(7, 16, 32), num_partitions=2)
+    found = ctx.run_udf(dataset, Wanted("float32"), corrections=corrections)
+    expected = ctx.run_udf(dataset, OnCpu("float32"), corrections=corrections)
+    np.testing.assert_array_equal(found["tile"].data, expected["tile"].data)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_large_tiles_are_read_in_pieces(monkeypatch, ctx, early):
+    """Tiles of 3 MiB, of which each piece is read by another thread."""
+    fake_cupy.install(monkeypatch, early=early)
+    data = random("uint16", (17, 13, 128, 96))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    result = ctx.run_udf(dataset, Wanted("float32", depth=None))
+    np.testing.assert_array_equal(result["tile"].data, data.astype("float32"))
+
+
+def test_a_wait_that_is_forgotten_shows(monkeypatch):
+    fake_cupy.install(monkeypatch)
+    data = random("uint16", (17, 13, 16, 12))
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    monkeypatch.setattr(StagedTile, "wait", lambda _: None)
+    result = ctx.run_udf(dataset, Wanted())
+    assert not np.array_equal(result["tile"].data, data)
+
+
+def test_functions_on_the_cpu_are_beside_it(machine, ctx):
+    """What takes NumPy arrays in the same run is no reason for other numbers."""
+    data = random("uint16", (6, 5, 12, 10))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    on_device, native, plain = ctx.run_udf(
+        dataset, [Wanted("float32"), ff.SumUDF(), Tiles(("numpy",))]
+    )
+    np.testing.assert_array_equal(on_device["tile"].data, data)
+    np.testing.assert_array_equal(native["intensity"].data, data.sum(axis=(0, 1)))
+    check(plain, data)
+
+
+def test_a_file_that_became_shorter_ends_the_run(machine, ctx, tmp_path):
+    data = random("uint16", (64, 32, 32))
+    path = tmp_path / "frames.raw"
+    data.tofile(path)
+    dataset = ctx.load("raw", path, dtype="uint16", nav_shape=(64,), sig_shape=(32, 32))
+    ctx.run_udf(dataset, Wanted())
+
+    class Shortens(Wanted):
+        def process_tile(self, tile):
+            with open(path, "r+b") as file:
+                file.truncate(40 * 2048)
+
+    with pytest.raises(ff.exceptions.FramefoldError, match=r"frames\.raw"):
+        ctx.run_udf(dataset, Shortens())
+    check_released(machine)
+
+
+def test_a_run_can_be_ended_while_it_waits_for_a_transfer(machine, ctx):
+    data = random("uint16", (64, 32, 32))
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    seen = threading.Event()
+
+    class Fails(Wanted):
+        def process_tile(self, tile):
+            if self.meta.slice.origin[0] > 20:
+                seen.set()
+                raise KeyError("enough")
+
+    with pytest.raises(KeyError, match="enough"):
+        ctx.run_udf(dataset, Fails())
+    assert seen.is_set()
+    check_released(machine)
+    assert not [t for t in threading.enumerate() if t.name.startswith("framefold-reads")]
+    result = ctx.run_udf(dataset, Wanted())
+    np.testing.assert_array_equal(result["tile"].data, data)
+
+
+def test_one_partition_after_the_other_uses_the_same_memory(machine):
+    ctx = ff.Context.make_with("inline")
+    data = random("uint16", (64, 32, 32))
+    dataset = ctx.load("memory", data=data, num_partitions=16)
+    ctx.run_udf(dataset, Wanted(depth=2))
+    few = len(machine.pinned)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    ctx.run_udf(dataset, Wanted(depth=2))
+    assert 0 < few <= len(machine.pinned) - few + 2
+
+
+class Depths(UDF):
+    """How deep tiles are, and which kind of worker got them."""
+
+    def __init__(self, gate):
+        super().__init__(gate=gate)
+
+    def get_backends(self):
+        return (CUPY, self.BACKEND_NUMPY)
+
+    def get_result_buffers(self):
+        return {
+            "depth": self.buffer("nav", dtype=int),
+            "scheme": self.buffer("nav", dtype=int),
+            "cuda": self.buffer("nav", dtype=bool),
+            "total": self.buffer("nav", dtype="float64", where="device"),
+        }
+
+    def get_task_data(self):
+        self.params.gate.wait(30)  # until each worker has a partition
+        return {}
+
+    def process_tile(self, tile):
+        self.results.depth[:] = len(tile)
+        self.results.scheme[:] = self.meta.tiling_scheme.depth
+        self.results.cuda[:] = self.meta.device_class == "cuda"
+        self.results.total[:] = tile.sum(axis=(1, 2))
+
+
+def test_tiles_suit_the_worker_that_gets_them(machine):
+    data = random("uint16", (600, 64, 64)) % 16
+    ctx = ff.Context.make_with("threads", cpus=1, gpus=1)
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    result = ctx.run_udf(dataset, Depths(threading.Barrier(2)))
+    np.testing.assert_array_equal(result["total"].data, data.sum(axis=(1, 2)))
+    cuda = result["cuda"].data
+    assert cuda.sum() == 300
+    assert set(result["depth"].data[cuda]) == {300}
+    assert set(result["scheme"].data[cuda]) == {(32 << 20) // (4 * 64 * 64)}
+    # On the CPU, a megabyte.
+    assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == 64
+
+
+def test_large_frames_stay_whole(machine, ctx):
+    """Frames of 4 MiB: parts of them would be too little for a device."""
+    data = random("uint16", (9, 1024, 1024))
+    dataset = ctx.load("memory", data=data, num_partitions=1)
+    result = ctx.run_udf(dataset, Wanted("float32", depth=None))
+    np.testing.assert_array_equal(result["tile"].data, data)
+    run = ctx._plan(dataset, [Wanted("float32", depth=None)], None)[0]
+    assert (run.tile_depth, run.tile_shape) == (8, (1024, 1024))
