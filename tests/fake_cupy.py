@@ -1,5 +1,7 @@
 """A stand-in for CuPy that shows who forgets to wait.
 
+Long because: it is one library, and worker processes import it as one module.
+
 Arrays are NumPy's underneath. What is queued on a stream is not done before somebody waits for
 it: copies read the host's memory as late as they may, and what is computed is computed when its
 result is asked for. With ``machine.early``, transfers happen at once instead, unless their
