@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,16 +114,18 @@ def cases(masks: Callable[[int], Array]) -> Iterator[Case]:
     """Those of the table, in order."""
 
     def products(n: int) -> Callable[[Any, Any], Any]:
-        def work(xp: Any, tile: Any) -> Any:
-            return tile.reshape((len(tile), -1)) @ xp.asarray(masks(n).reshape((n, -1)).T)
+        @cache
+        def there() -> Any:
+            import cupy
 
-        return work
+            return cupy.asarray(masks(n).reshape((n, -1)).T)
+
+        return lambda _, tile: tile.reshape((len(tile), -1)) @ there()
 
     def apply(n: int) -> Callable[[], Any]:
         return lambda: ff.ApplyMasksUDF(
-            mask_factories=lambda: masks(n), mask_count=n, mask_dtype=np.float32,
-            backends=("cupy",),
-        )  # fmt: skip
+            mask_factories=lambda: masks(n), mask_count=n, mask_dtype=np.float32
+        )
 
     yield Case("no-op, by tile", "0.8 of the link", Nothing, None)
     yield Case("sum, by tile", "0.8 of the link", Total, Total.work)
@@ -269,10 +272,11 @@ def measure(options: argparse.Namespace, folder: Path) -> Iterator[str]:
                 dataset = dataset.to_device()
             first = np.arange(n_frames) < 64
             expected = on_cpu(plain, case, int(first.sum()))
-            check(ctx.run_udf(dataset, case.udf(), roi=first), expected, case.name)
+            on_device = partial(ctx.run_udf, backends="cupy")
+            check(on_device(dataset, case.udf(), roi=first), expected, case.name)
 
-            def run(ctx: Any = ctx, dataset: Any = dataset, udf: Any = case.udf) -> None:
-                ctx.run_udf(dataset, udf())
+            def run(on_device: Any = on_device, dataset: Any = dataset, case: Case = case) -> None:
+                on_device(dataset, case.udf())
 
             seconds = median_time(run, options.runs)
             speed = n_bytes / seconds

@@ -451,6 +451,9 @@ class ndarray:
     def __and__(self, other):
         return compute(np.bitwise_and, self, other)
 
+    def __pow__(self, other):
+        return compute(np.power, self, other)
+
     __radd__, __rmul__ = __add__, __mul__
 
     def __matmul__(self, other):
@@ -668,7 +671,12 @@ def modules():
     pools = Pool("device"), Pool("pinned")
     cupy.get_default_memory_pool = lambda: pools[0]
     cupy.get_default_pinned_memory_pool = lambda: pools[1]
-    cupy.fft = types.SimpleNamespace(fft2=lambda a: compute(np.fft.fft2, a))
+    ffts = {name: getattr(np.fft, name) for name in ("fft2", "rfft2")}
+    cupy.fft = types.SimpleNamespace(
+        **{name: lambda a, f=f: compute(f, a) for name, f in ffts.items()}
+    )
+    cupy.empty = ndarray
+    cupy.ones = lambda shape, dtype=float: asarray(np.ones(shape, dtype))
     cupy.abs = lambda a: compute(np.abs, a)
     sparse = types.ModuleType("cupyx.scipy.sparse")
     sparse.csr_matrix, sparse.csc_matrix, sparse.coo_matrix = csr_matrix, csc_matrix, coo_matrix
@@ -677,6 +685,7 @@ def modules():
     cupy.cuda.runtime = types.ModuleType("cupy.cuda.runtime")
     cupy.cuda.runtime.deviceSynchronize = device_synchronize
     cupy.cuda.runtime.memGetInfo = mem_get_info
+    cupy.cuda.runtime.getDeviceProperties = lambda _device: {"name": b"a stand-in"}
     cupy.cuda.runtime.CUDARuntimeError = CUDARuntimeError
     cupy.cuda.memory = types.ModuleType("cupy.cuda.memory")
     cupy.cuda.memory.OutOfMemoryError = OutOfMemoryError

@@ -459,3 +459,20 @@ def test_copies_and_pickles_hold_no_frames(ctx, machine, dataset, data):
     for other in (pickle.loads(pickle.dumps(resident)), copy.copy(resident)):
         assert other.resident is None
         np.testing.assert_array_equal(other[2, 2], data[2, 2])
+
+
+def test_nothing_is_read_of_frames_that_are_resident(ctx, machine, data, tmp_path):
+    """The file is emptied while it is open: whatever is read of it is an error."""
+    path = tmp_path / "frames.raw"
+    data.tofile(path)
+    dataset = ctx.load("raw", path, dtype=data.dtype, nav_shape=NAV, sig_shape=SIG)
+    with dataset.to_device() as resident:
+        with open(path, "r+b") as file:
+            file.truncate(0)
+        for roi in (None, np.random.default_rng(2).random(NAV) < 0.5):
+            frames = data.reshape((-1, *SIG)) if roi is None else data[roi]
+            udfs = [Tiles(), ff.SumUDF(), ff.SumSigUDF()]
+            own, total, each = ctx.run_udf(resident, udfs, roi=roi)
+            np.testing.assert_array_equal(own["each"].raw_data, frames.sum(axis=(1, 2)))
+            np.testing.assert_array_equal(total["intensity"].data, frames.sum(axis=0))
+            np.testing.assert_array_equal(each["intensity"].raw_data, frames.sum(axis=(1, 2)))

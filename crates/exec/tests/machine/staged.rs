@@ -1,5 +1,7 @@
 //! Tiles that are read ahead into staging memory, from where a simulated device fetches them as late as it
 //! may: the same bits as without, and order in failure.
+//!
+//! Long because: the simulated device and the flaky source serve all of these tests.
 
 use crate::corrections::{Wanted, corrections, wanted};
 use crate::differential::{EXECUTORS, bits, options, run_on};

@@ -155,7 +155,7 @@ class ResidentTiles(DeviceTiles):
         all functions.
     """
 
-    is_staged = False
+    are_resident = True
 
     def __init__(
         self,
@@ -171,10 +171,11 @@ class ResidentTiles(DeviceTiles):
 
     def giver_of(
         self, run: RunDescription, format_: str, frames: bool, show: Callable[[int, int, int], None]
-    ) -> tuple[Callable[..., Any], None]:
-        """What the engine calls with the position of each tile; whatever it has read is not used.
+    ) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """What the engine calls with the place of each tile.
 
-        Nothing is staged for them.
+        The first one beside functions that take NumPy arrays, with what was read for them, which
+        is not used; the other one where nothing is read.
 
         Parameters
         ----------
@@ -205,7 +206,10 @@ class ResidentTiles(DeviceTiles):
             show(start, stop, index)
             return tile.whole(format_)
 
-        return give, None
+        def give_unread(place: tuple[int, int, int], *_unread: Any) -> Any:
+            return give(*place)
+
+        return give, give_unread
 
     def _frames(
         self,

@@ -59,6 +59,10 @@ class Staging:
         return [tile.transferred for tile in self._tiles]
 
 
+#: For frames that are on the device before the run.
+NOTHING_TO_READ = Staging(0)
+
+
 class StagedTile:
     """Pinned memory for one tile."""
 

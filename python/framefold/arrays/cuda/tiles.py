@@ -43,8 +43,8 @@ class DeviceTiles:
     after the other, and is let go with the last.
     """
 
-    #: Whether the engine reads tiles of them into staging memory.
-    is_staged = True
+    #: Whether the frames are on the device before the run.
+    are_resident = False
 
     def __init__(self, takers: Sequence[tuple[str, bool]], of_rows: bool) -> None:
         self._n_takers = len(takers)

@@ -239,13 +239,16 @@ class Bridge:
     def staging(self) -> Staging | None:
         """The staging memory of this thread, if it is a worker that gets tiles on a device."""
         gets = self.on_device
-        if gets is None or gets.device_tiles is None or not gets.device_tiles.is_staged:
+        if gets is None or gets.device_tiles is None:
             return None
+        from framefold.arrays.cuda.staging import NOTHING_TO_READ
         from framefold.arrays.cuda.worker import current_worker
 
         worker = current_worker()
         if worker is None:
             return None
+        if gets.device_tiles.are_resident:
+            return NOTHING_TO_READ
         worker.staging.depth = self.device_depth
         worker.staging.corrects = self.corrections is not None
         return worker.staging
