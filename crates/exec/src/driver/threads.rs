@@ -149,7 +149,6 @@ impl Drop for ThreadCrew {
     }
 }
 
-/// What workers and the merging thread share.
 /// Merges partitions that follow each other. How many are merged now, and whether to go on.
 fn merge_all(
     host: &mut dyn Host,
@@ -167,6 +166,7 @@ fn merge_all(
     Ok(merged)
 }
 
+/// What workers and the merging thread share.
 struct Shared {
     plan: Arc<Plan>,
     state: Mutex<State>,
