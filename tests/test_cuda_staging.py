@@ -7,7 +7,7 @@ import threading
 import fake_cupy
 import numpy as np
 import pytest
-from cuda_udfs import CUPY, Tiles, check, check_released
+from cuda_udfs import CUPY, Partitions, Tiles, check, check_released
 
 import framefold as ff
 from framefold.arrays.cuda.staging import StagedTile
@@ -253,3 +253,18 @@ def test_large_frames_stay_whole(machine, ctx):
     np.testing.assert_array_equal(result["tile"].data, data)
     run = ctx._plan(dataset, [Wanted("float32", depth=None)], None)[0]
     assert (run.tile_depth, run.tile_shape) == (8, (1024, 1024))
+
+
+@pytest.mark.parametrize("method", ["tile", "partition"])
+def test_partitions_are_few_on_devices_alone(machine, method):
+    data = random("uint16", (600, 64, 64))
+    ctx = ff.Context.make_with("threads", cpus=1, gpus=1)
+
+    def n_partitions(formats, **options):
+        dataset = ctx.load("memory", data=data, sig_dims=2, **options)
+        udf = (Tiles if method == "tile" else Partitions)(formats)
+        return ctx._plan(dataset, [udf], None)[0].n_partitions
+
+    assert n_partitions((CUPY,)) == (8 if method == "tile" else 64)
+    assert n_partitions((CUPY, "numpy")) > 8
+    assert n_partitions((CUPY,), num_partitions=3) == 3

@@ -34,11 +34,11 @@ impl PyPlan {
     /// Plans `udfs` (native ones, or `(name, bridge)` pairs) over `dataset`.
     #[new]
     ///
-    /// `tile_depth` is that of tiles of whole frames; the planner's own choice without it. `cuts`
+    /// `large_partitions`: each costs a worker the same time, whatever its size. `tile_depth` is that of tiles of whole frames; the planner's own choice without it. `cuts`
     /// are the numbers of selected frames at which partitions begin. `to_sink` has for each UDF the
     /// names of `nav` buffers whose rows go to a sink, as far as they can; None for all.
     #[pyo3(signature = (
-        dataset, udfs, roi=None, num_partitions=None, tile_depth=None, cuts=None, to_sink=None
+        dataset, udfs, roi=None, large_partitions=false, tile_depth=None, cuts=None, to_sink=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "Python names most of them")]
     fn new(
@@ -46,7 +46,7 @@ impl PyPlan {
         dataset: &PyDataset,
         udfs: &Bound<'_, PyList>,
         roi: Option<PyReadonlyArray1<'_, bool>>,
-        num_partitions: Option<usize>,
+        large_partitions: bool,
         tile_depth: Option<usize>,
         cuts: Option<Vec<usize>>,
         to_sink: Option<Vec<Option<Vec<String>>>>,
@@ -75,7 +75,8 @@ impl PyPlan {
         let whole = tile_depth.map(|depth| (depth, dataset.inner().shape().sig()));
         let tile = dataset.tile_shape().or(whole);
         let options = PlanOptions {
-            num_partitions: num_partitions.or(dataset.num_partitions()),
+            num_partitions: dataset.num_partitions(),
+            large_partitions,
             cuts: cuts.map(sorted),
             tile_depth: tile.map(|(depth, _)| depth),
             tile_shape: tile.map(|(_, sig)| sig.to_vec()),

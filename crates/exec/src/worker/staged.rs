@@ -22,6 +22,8 @@ use std::thread::Scope;
 
 /// What a reader decodes at a time.
 const PIECE_BYTES: usize = 1 << 20;
+/// So many pieces each reader has at least.
+const PIECES_EACH: usize = 4;
 /// Tiles that transfers may read from, or are queued, while others are filled.
 const IN_FLIGHT: usize = 2;
 /// There are no more tiles than fit this, unless fewer could not be filled ahead.
@@ -104,7 +106,8 @@ impl<'p> Stage<'p> {
         tick: &mut dyn FnMut() -> Result<()>,
         pass_on: &mut dyn FnMut(usize, Option<usize>) -> Result<()>,
     ) -> Result<()> {
-        let n_readers = self.staging.n_readers().min(tiles.n_pieces());
+        // To start one takes as long as to read some hundred kilobytes.
+        let n_readers = self.staging.n_readers().min(tiles.n_pieces().div_ceil(PIECES_EACH));
         let n_places = self.prepare(tiles, n_readers)?;
         let ring = Ring::new(n_places);
         let read = std::thread::scope(|scope| {
