@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import os
 import signal
+import tempfile
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -72,7 +74,13 @@ def pytest_collection() -> Generator[None, Any, Any]:
         gc.enable()
 
 
-def pytest_configure() -> None:
+def pytest_configure(config: pytest.Config) -> None:
+    # Compiled functions are kept for all processes of this run, and not among the user's own.
+    # Workers of xdist have the environment of the process that starts them.
+    if not hasattr(config, "workerinput"):
+        cache = tempfile.TemporaryDirectory(prefix="framefold-tests-")
+        os.environ["FRAMEFOLD_CACHE_DIR"] = cache.name
+        config.add_cleanup(cache.cleanup)
     # Where interrupts are ignored, as in jobs of a shell, tests could not send them to themselves.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
