@@ -153,13 +153,13 @@ struct Fetched {
 }
 
 impl Fetched {
-    fn new(inner: Arc<dyn Udf>, kind: Kind) -> Arc<dyn Udf> {
+    fn of(inner: Arc<dyn Udf>, kind: Kind) -> Arc<dyn Udf> {
         Arc::new(Fetched { inner, kind, corrections: None })
     }
 }
 
 fn fetched(inner: impl Udf + 'static, n_readers: usize) -> Arc<dyn Udf> {
-    Fetched::new(Arc::new(inner), Kind { n_readers, ..Kind::default() })
+    Fetched::of(Arc::new(inner), Kind { n_readers, ..Kind::default() })
 }
 
 impl Udf for Fetched {
@@ -397,7 +397,7 @@ fn workers_with_a_device_may_get_deeper_tiles() {
     let plain = run_on(Executor::Inline, &dataset, vec![Arc::new(SumSig)], None, &options).unwrap();
     for depth in [1, 200, 5000] {
         let kind = Kind { n_readers: 2, depth: Some(depth), ..Kind::default() };
-        let udf = Fetched::new(Arc::new(SumSig), kind);
+        let udf = Fetched::of(Arc::new(SumSig), kind);
         let staged = run_on(Executor::Inline, &dataset, vec![udf], None, &options).unwrap();
         assert_eq!(bits(&staged).unwrap(), bits(&plain).unwrap(), "{depth}");
         let n_tiles = HERE.with_borrow(|here| here.as_ref().unwrap().lock().n_queued);
@@ -530,7 +530,7 @@ fn errors_of_the_device_end_the_run() {
     for (trouble, message) in expected {
         for executor in EXECUTORS {
             let kind = Kind { n_readers: 2, trouble: Some(trouble), ..Kind::default() };
-            let udf = Fetched::new(Arc::new(SumSig), kind);
+            let udf = Fetched::of(Arc::new(SumSig), kind);
             let dataset = dataset_of(2000, [64, 64], 0);
             let error = run_on(executor, &dataset, vec![udf], None, &deep()).unwrap_err();
             assert!(error.message().contains(message), "{error}");
