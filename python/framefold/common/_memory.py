@@ -15,6 +15,8 @@ from framefold.exceptions import LimitError
 #: Elements that are written between two looks at whether to stop.
 PIECE = 1 << 24
 MOST = 2**64 - 1
+#: Bytes that nobody has to ask for.
+SMALL = 1 << 16
 
 
 def check(shape: Sequence[int], dtype: npt.DTypeLike = np.float64) -> None:
@@ -36,7 +38,10 @@ def zeros(shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
     LimitError
         If there is no memory for it.
     """
-    check(shape, dtype)
+    dtype = np.dtype(dtype)
+    # The check takes longer than to make a small array.
+    if prod(map(int, shape)) * dtype.itemsize > SMALL:
+        check(shape, dtype)
     try:
         return np.zeros(tuple(shape), dtype=dtype)
     except (MemoryError, ValueError) as error:

@@ -102,9 +102,12 @@ def processing_method(udf: UDF, known: str | None = None) -> str:
     known
         The method of another copy, with which the functions of the class were checked.
     """
+    own = not _CALLED.isdisjoint(vars(udf))
+    if known is not None and not own and type(udf).get_method is UDF.get_method:
+        return known
     name, chosen = type(udf).__name__, udf.get_method()
     method = str(getattr(chosen, "value", chosen))
-    if method == known and _CALLED.isdisjoint(vars(udf)):
+    if method == known and not own:
         return method
     if method not in PROCESS_METHODS:
         raise UDFError(
