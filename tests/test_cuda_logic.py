@@ -179,3 +179,39 @@ def test_two_slots_are_enough_unless_tiles_are_kept(monkeypatch, data):
         n_tiles = result["n_tiles"].data[0]
         n_kept = len({array.data.ptr for _, array in keep or ()})
         assert n_kept == (n_tiles if many else 0)
+
+
+class Neighbours(Tiles):
+    """Compares each tile with the one before, which it lets go of then."""
+
+    def get_preferred_input_dtype(self):
+        return self.USE_NATIVE_DTYPE  # nothing is converted: it gets the memory that is used again
+
+    def get_task_data(self):
+        return {"before": []}
+
+    def process_tile(self, tile):
+        before = self.task_data.before
+        before.append(tile)
+        other = before.pop(0) if len(before) > 1 else tile
+        super().process_tile(tile * 2 - other)
+
+    def postprocess(self):
+        self.results.total[:] += self.task_data.before.pop().sum(axis=0)
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_what_was_kept_for_one_tile_more(monkeypatch, early):
+    """Its memory is written again after what was computed with it last."""
+    data = counts((40, *SIG), "uint16").astype("int64")
+    fake_cupy.install(monkeypatch, early=early)
+    ctx = ff.Context.make_with("inline")
+    dataset = ctx.load("memory", data=data, num_partitions=2)
+    udf = Neighbours(tile_bytes=4 * 8 * data[0].size)
+    result = ctx.run_udf(dataset, udf)
+    assert result["n_tiles"].data[0] == 10
+    before = data.reshape(2, 5, 4, *SIG)[:, [0, 0, 1, 2, 3]].reshape(data.shape)
+    each = (2 * data - before).sum(axis=(1, 2))
+    np.testing.assert_array_equal(result["each"].data, each)
+    last = data.reshape(2, 5, 4, *SIG)[:, -1].sum(axis=(0, 1))
+    np.testing.assert_array_equal(result["total"].data, (2 * data - before).sum(axis=0) + last)

@@ -81,8 +81,7 @@ class Uploader:
         """The slot whose turn it is; where each of the pieces begins in it, and where all end."""
         previous = self._slots[self._turn]
         if previous.in_use:
-            # All that was queued so far: it includes whatever computes with the previous tile.
-            previous.done.record(self._compute)
+            previous.note_done(self._compute)
         self._turn = 1 - self._turn
         starts = [0]
         for array, dtype in pieces:
@@ -140,6 +139,7 @@ class _Slot:
         self.copied = cupy.cuda.Event(disable_timing=True)
         #: Whatever was computed with it.
         self.done = cupy.cuda.Event(disable_timing=True)
+        self._was_kept = False
         self.in_use = False
 
     @property
@@ -155,10 +155,23 @@ class _Slot:
             self._pinned = self._cupy.cuda.alloc_pinned_memory(n_bytes)
             self._host = np.frombuffer(self._pinned, dtype=np.uint8, count=n_bytes)
 
+    @property
+    def _is_kept(self) -> bool:
+        return self._lease is not None and self._lease() is not None
+
+    def note_done(self, compute: Any) -> None:
+        """Note that all that was queued so far includes whatever computes with the tile.
+
+        Who keeps the tile may compute with it later, too.
+        """
+        self.done.record(compute)
+        self._was_kept = self._is_kept
+
     def prepare_device(self, n_bytes: int, compute: Any, copy: Any) -> None:
         """Memory that transfers to come may write to."""
-        kept = self._lease is not None and self._lease() is not None
-        if self._size >= n_bytes and not kept:
+        if self._size >= n_bytes and not self._is_kept:
+            if self._was_kept:
+                self.note_done(compute)
             copy.wait_event(self.done)
             return
         # From CuPy's pool, which hands memory out in the order of this stream: what was computed
