@@ -215,3 +215,36 @@ def test_what_was_kept_for_one_tile_more(monkeypatch, early):
     np.testing.assert_array_equal(result["each"].data, each)
     last = data.reshape(2, 5, 4, *SIG)[:, -1].sum(axis=(0, 1))
     np.testing.assert_array_equal(result["total"].data, (2 * data - before).sum(axis=0) + last)
+
+
+class Erases(Tiles):
+    """Writes into what it gets, after it has looked."""
+
+    def process_tile(self, tile):
+        super().process_tile(tile)
+        tile[:] = 0
+
+
+class ErasesFrames(Frames):
+    def process_frame(self, frame):
+        super().process_frame(frame)
+        frame[:] = 0
+
+
+@pytest.mark.parametrize("resident", [False, True])
+@pytest.mark.parametrize("native", ["dense", "sparse"])
+def test_functions_may_write_into_their_tiles(ctx, machine, data, tmp_path, native, resident):
+    """Those that get the tile after them see what was read."""
+    if native == "sparse" and resident:
+        pytest.skip("sparse data cannot stay on a device")
+    if native == "dense":
+        dataset = ctx.load("memory", data=data, num_partitions=3)
+    else:
+        path = write_raw_csr(tmp_path, data.reshape(-1, *SIG), NAV)
+        dataset = ctx.load("raw_csr", path, num_partitions=3)
+    dataset = dataset.to_device() if resident else dataset
+    udfs = [Erases(), ErasesFrames(), Tiles(), Erases(), Frames(), Tiles()]
+    for result in ctx.run_udf(dataset, udfs):
+        check(result, data)
+    for result in ctx.run_udf(dataset, udfs):
+        check(result, data)

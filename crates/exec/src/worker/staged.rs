@@ -199,19 +199,23 @@ impl<'p> Stage<'p> {
                 break;
             }
             let piece = tiles.piece(number);
-            let Some(mut memory) = ring.take(piece) else { break };
-            let read = interrupt::watched(ring.going_on(), || {
-                guarded(|| {
+            // Whatever happens, the worker hears of the piece, and does not wait for it in vain.
+            let read = guarded(|| {
+                let Some(mut memory) = ring.take(piece)? else { return Ok(false) };
+                interrupt::watched(ring.going_on(), || {
                     let frames = self.plan.source_frames(tiles.frames_of(piece), &mut numbers)?;
                     let made = maker.make(reader.as_mut(), frames, tiles.slice_of(piece.tile))?;
                     copy_frames(made.dense(self.dtype)?.frames(), memory.bytes_mut())
-                })
+                })?;
+                Ok(true)
             });
-            drop(memory);
-            let failed = read.is_err();
-            ring.written(piece.tile, read);
-            if failed {
-                break;
+            match read {
+                Ok(true) => ring.written(piece.tile),
+                Ok(false) => break,
+                Err(error) => {
+                    ring.note(piece.tile, error);
+                    break;
+                }
             }
         }
         // Before anything of it is used: were all bytes really there?
@@ -290,13 +294,18 @@ impl<'p> Tiles<'p> {
         let frames = partition.frames.clone();
         let one = NonZeroUsize::MIN;
         let whole = plan.tiling.slices().len() == 1;
+        // What is decoded together is not shared by two readers, or by two tiles.
+        let together = plan.source().frames_together().max(plan.source().info().preferred_depth);
         let deeper = wanted_depth.filter(|_| whole).unwrap_or(1).max(plan.tiling.depth());
+        let deeper = match deeper - deeper % together.max(1) {
+            aligned if aligned > 0 && deeper < frames.len() => aligned,
+            _ => deeper,
+        };
         let depth = NonZeroUsize::new(deeper.min(frames.len())).unwrap_or(one);
         let longest = plan.tiling.slices().iter().map(|slice| slice.len()).max().unwrap_or(1);
         let frame_bytes = longest.saturating_mul(dtype.size()).max(1);
-        // What is decoded together is not shared by two readers.
-        let together = plan.source().frames_together().max(plan.source().info().preferred_depth);
-        let fit = (PIECE_BYTES / frame_bytes).max(1).next_multiple_of(together.max(1));
+        let fit = (PIECE_BYTES / frame_bytes).max(1).checked_next_multiple_of(together.max(1));
+        let fit = fit.unwrap_or(usize::MAX);
         let piece_depth = NonZeroUsize::new(fit).unwrap_or(one).min(depth);
         Tiles { plan, band, frames, dtype, depth, piece_depth }
     }

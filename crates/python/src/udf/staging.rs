@@ -51,12 +51,17 @@ impl Staging for PyStaging {
 
     fn prepare(&self, n_tiles: usize, len_bytes: usize) -> Result<()> {
         let made = attached(|py| {
+            if self.lock().iter().any(|tile| Arc::strong_count(tile) > 1) {
+                return Ok(None);
+            }
             self.lock().clear();
             let arrays = self.staging.call_method1(py, "prepare", (n_tiles, len_bytes))?;
             let buffers = arrays.bind(py).try_iter()?.map(|array| PyBuffer::<u8>::get(&array?));
-            buffers.map(|buffer| Ok(Arc::new(TileMemory(buffer?)))).collect::<PyResult<Vec<_>>>()
+            let made = buffers.map(|buffer| Ok(Arc::new(TileMemory(buffer?))));
+            made.collect::<PyResult<Vec<_>>>().map(Some)
         });
         let made = made.map_err(|error| from_python(error, "making staging memory"))?;
+        let made = made.ok_or_else(|| Error::bug("parts of an earlier partition are in use"))?;
         let fits = |tile: &Arc<TileMemory>| {
             let TileMemory(buffer) = tile.as_ref();
             let len = buffer.len_bytes();
@@ -110,8 +115,9 @@ impl StagingBuffer for Part {
     fn bytes_mut(&mut self) -> &mut [u8] {
         let start = self.memory.0.buf_ptr().cast::<u8>();
         // SAFETY: `parts` checked that the buffer is as long, and its memory stays for as long as it
-        // is held. No other part has these bytes, and nothing else reads them while a part exists:
-        // see `TileMemory`.
+        // is held. No other part has these bytes: of one `PyStaging`, which makes others only when
+        // these are gone, and which is the only one that a worker uses at a time. Nothing else reads
+        // them while a part exists: see `TileMemory`.
         unsafe { std::slice::from_raw_parts_mut(start.add(self.start), self.len) }
     }
 }

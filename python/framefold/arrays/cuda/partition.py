@@ -88,6 +88,7 @@ class DevicePartition:
                 bridge.input_dtype,
                 slice_shapes,
                 bridge.corrections,
+                bridge.is_twin,
                 self._show,
             )
         if gets.sparse_tiles is not None:

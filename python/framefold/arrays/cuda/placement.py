@@ -36,6 +36,9 @@ IN_PLACE_BYTES = 256 << 20
 RESIDENT_PARTITIONS = 16
 RESIDENT_PARTITION_BYTES = 64 << 20
 
+#: The largest frame that comes as a whole where parts would do, in the same measure.
+FRAME_BYTES = 256 << 20
+
 #: So many threads copy faster than any link.
 MOST_READERS = 16
 
@@ -277,7 +280,7 @@ def tile_depth(
 def _depth_on_devices(bridges: Sequence[Bridge], tile_bytes: int) -> int | None:
     shape, dtype = bridges[0].shape, bridges[0].dtype
     frame_bytes = shape.sig.size * max(dtype.itemsize, 4)
-    if frame_bytes > tile_bytes or any(map(_wants_small_tiles, bridges)):
+    if frame_bytes > FRAME_BYTES or any(map(_wants_small_tiles, bridges)):
         return None
     if all(map(_stays_sparse, bridges)):
         return None  # the planner counts their entries

@@ -201,6 +201,7 @@ class ResidentTiles(DeviceTiles):
             _, tile, n_left = held
             if n_left > 1:
                 worker.held[self] = key, tile, n_left - 1
+                tile = tile if self._in_place else tile.own(format_)
             if frames:
                 return tile.frames(format_, self._n_sharing[format_, True] > 1, start, index, show)
             show(start, stop, index)

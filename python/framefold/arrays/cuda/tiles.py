@@ -73,6 +73,7 @@ class DeviceTiles:
         dtype: np.dtype[Any],
         sig_shapes: Sequence[tuple[int, ...]],
         corrections: CorrectionSet | None,
+        only_reads: bool,
         show: Callable[[int, int, int], None],
     ) -> tuple[Callable[..., Any], Callable[..., Any]]:
         """What the engine calls with the place of each tile and its arrays, or its staging memory.
@@ -89,6 +90,8 @@ class DeviceTiles:
             The shape of each signal slice.
         corrections
             What the device applies to tiles that come without.
+        only_reads
+            Whether the UDF is known to change no tile. Others get dense tiles of their own.
         show
             Called before each tile or frame, with the range of its frames and its slice.
         """
@@ -96,7 +99,7 @@ class DeviceTiles:
         def give(start: int, stop: int, index: int, *arrays: Array) -> Any:
             key = (start, stop, index, arrays[-1].dtype.char)
             upload = partial(self._uploaded, sig_shapes[index], arrays)
-            return shown(self._tile(key, upload), start, stop, index)
+            return shown(*self._tile(key, upload), start, stop, index)
 
         def give_staged(
             place: tuple[int, int, int], number: int | None, stored: str, is_raw: bool
@@ -105,9 +108,11 @@ class DeviceTiles:
             key, shape = (start, stop, index, dtype.char), (stop - start, *sig_shapes[index])
             raw = corrections if is_raw else None
             upload = partial(self._staged, shape, number, np.dtype(stored), dtype, raw)
-            return shown(self._tile(key, upload), start, stop, index)
+            return shown(*self._tile(key, upload), start, stop, index)
 
-        def shown(tile: DeviceTile, start: int, stop: int, index: int) -> Any:
+        def shown(tile: DeviceTile, is_last: bool, start: int, stop: int, index: int) -> Any:
+            if not (is_last or only_reads):
+                tile = tile.own(format_)
             if frames:
                 shared = self._n_sharing[format_, True] > 1
                 return tile.frames(format_, shared, start, index, show)
@@ -116,7 +121,10 @@ class DeviceTiles:
 
         return give, give_staged
 
-    def _tile(self, key: Key, upload: Callable[[DeviceWorker], DeviceTile]) -> DeviceTile:
+    def _tile(
+        self, key: Key, upload: Callable[[DeviceWorker], DeviceTile]
+    ) -> tuple[DeviceTile, bool]:
+        """The tile, and whether nobody else is to get it."""
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")
@@ -126,7 +134,7 @@ class DeviceTiles:
         _, tile, n_left = held
         if n_left > 1:
             worker.held[self] = key, tile, n_left - 1
-        return tile
+        return tile, n_left == 1
 
     def _staged(
         self,
@@ -191,6 +199,12 @@ class DeviceTile:
         self._csr: Any = None
         self._made: dict[str, Any] = {}
         self._made_frames: dict[str, list[Any]] = {}
+
+    def own(self, format_: str) -> DeviceTile:
+        """The tile for a function that may write into it, while others are to get this one."""
+        if format_ != CUPY:
+            return self
+        return DeviceTile(self._sig, self._depth, dense=self.whole(CUPY).copy())
 
     def whole(self, format_: str) -> Any:
         """``(depth, *sig)``, or ``(depth, cells)`` in formats of two axes."""

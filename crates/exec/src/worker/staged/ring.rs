@@ -94,28 +94,31 @@ impl Ring {
     }
 
     /// The part of a tile, to be written, when there is a place for it; `None` if the partition has ended.
-    pub(super) fn take(&self, Piece { tile, part }: Piece) -> Option<Box<dyn StagingBuffer>> {
+    pub(super) fn take(&self, piece: Piece) -> Result<Option<Box<dyn StagingBuffer>>> {
+        let Piece { tile, part } = piece;
         let mut state = self.lock();
         while !self.stopped.load(Ordering::Relaxed) {
             if tile < state.n_begun {
                 let place = self.place_of(tile);
-                return state.places[place].get_mut(part).and_then(Option::take);
+                let memory = state.places[place].get_mut(part).and_then(Option::take);
+                return match memory {
+                    Some(memory) => Ok(Some(memory)),
+                    None => Err(Error::bug(format!("tile {tile} has no part {part} to be read"))),
+                };
             }
             state = self.free.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        None
+        Ok(None)
     }
 
-    /// Notes that a part is written, or why not.
-    pub(super) fn written(&self, tile: usize, read: Result<()>) {
-        match read {
-            Ok(()) => self.lock().n_written[self.place_of(tile)] += 1,
-            Err(error) => return self.note(tile, error),
-        }
+    /// Notes that a part of a tile is written.
+    pub(super) fn written(&self, tile: usize) {
+        self.lock().n_written[self.place_of(tile)] += 1;
         self.filled.notify_all();
     }
 
-    fn note(&self, tile: usize, error: Error) {
+    /// Notes why a tile will not be complete.
+    pub(super) fn note(&self, tile: usize, error: Error) {
         let mut state = self.lock();
         if state.error.as_ref().is_none_or(|(first, _)| tile < *first) {
             state.error = Some((tile, error));
