@@ -16,6 +16,7 @@ class Process:
 
     process = staticmethod(lambda tile: None)
     give = None
+    give_staged = None
 
     def __init__(self, method, kind):
         self.method = method
@@ -40,6 +41,7 @@ class Bridge:
         self.made = processing, bound
 
     is_compiled = False
+    on_device = None
 
     def requirements(self, native):
         return self.wishes
