@@ -182,7 +182,7 @@ def test_two_slots_are_enough_unless_tiles_are_kept(monkeypatch, data):
 
 
 class Neighbours(Tiles):
-    """Compares each tile with the one before, which it lets go of then."""
+    """Compares each tile with the one before, which it drops then."""
 
     def get_preferred_input_dtype(self):
         return self.USE_NATIVE_DTYPE  # nothing is converted: it gets the memory that is used again

@@ -15,7 +15,7 @@ from framefold.exceptions import LimitError
 #: Elements that are written between two looks at whether to stop.
 PIECE = 1 << 24
 MOST = 2**64 - 1
-#: Bytes that nobody has to ask for.
+#: Arrays of up to so many bytes are made without a look at what memory is left.
 SMALL = 1 << 16
 
 

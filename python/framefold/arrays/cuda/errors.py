@@ -24,7 +24,7 @@ afterwards = (
 
 #: Packages whose errors tell of the device. Others are a UDF's own, whatever the device does.
 _OF_CUDA = frozenset({"cupy", "cupy_backends", "cupyx", "numba"})
-#: The devices whose loss was told, and why they were lost.
+#: The devices of whose loss there was a warning, and why they were lost.
 _told: set[tuple[int, str]] = set()
 
 

@@ -124,7 +124,7 @@ class DeviceTiles:
     def _tile(
         self, key: Key, upload: Callable[[DeviceWorker], DeviceTile]
     ) -> tuple[DeviceTile, bool]:
-        """The tile, and whether nobody else is to get it."""
+        """The tile, and whether this is the last UDF that gets it."""
         worker = current_worker()
         if worker is None:
             raise EngineError("a tile for a CUDA device is wanted where there is none")

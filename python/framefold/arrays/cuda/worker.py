@@ -134,7 +134,7 @@ class DeviceWorker:
             _leave()
 
     def _release(self) -> None:
-        """Wait for the device, unless it is lost, and let go of memory."""
+        """Wait for the device, unless it is lost, and release memory."""
         if self.device not in system.lost:
             # What went wrong on the device was raised before, or none of its results was used.
             try:
