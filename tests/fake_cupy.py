@@ -389,7 +389,9 @@ class ndarray:
         assert self.np.flags.c_contiguous
         return self._view(self.np.view(dtype))
 
-    def astype(self, dtype):
+    def astype(self, dtype, copy=True):
+        if not copy and self.dtype == dtype:
+            return self
         return compute(lambda a: a.astype(dtype), self)
 
     def copy(self):
@@ -407,7 +409,14 @@ class ndarray:
 
     def var(self, axis=None, dtype=None):
         assert self.dtype.kind != "c", "not tried with CuPy"
-        return compute(lambda a: a.var(axis=axis, dtype=dtype), self)
+
+        def var(a):
+            # As CuPy: with a dtype, the mean is rounded to that of the numbers.
+            mean = a.mean(axis=axis, keepdims=True)
+            mean = mean if dtype is None else mean.astype(a.dtype)
+            return ((a - mean) ** 2).mean(axis=axis, dtype=dtype)
+
+        return compute(var, self)
 
     def conj(self):
         return self if self.dtype.kind != "c" else compute(np.conj, self)

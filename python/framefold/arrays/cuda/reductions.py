@@ -280,13 +280,21 @@ def _add_deviations(udf: OnCupy, frames: Any) -> None:
     present = udf.task_data.counts["present"]
     total = frames.sum(axis=0, dtype=udf.wide).astype(results.total.dtype)
     parts = (frames.real, frames.imag) if udf.dtype.kind == "c" else (frames,)
-    squares = sum(part.var(axis=0, dtype=np.float64) for part in parts) * float(n)
+    squares = sum(_doubled(part).var(axis=0) for part in parts) * float(n)
     if present:
         squares = squares + _between(results.total, present, total, n)
     results.squares[:] += squares
     results.total[:] += total
     results.n[:] += n
     udf.task_data.counts["present"] = present + n
+
+
+def _doubled(part: Any) -> Any:
+    """Numbers whose mean and deviations CuPy computes in double precision.
+
+    It does so for whole numbers as they are. With a ``dtype``, ``var`` would round their mean.
+    """
+    return part if part.dtype.kind in "biu" else part.astype(np.float64, copy=False)
 
 
 def _between(one: Any, n_one: int, other: Any, n_other: int) -> Any:
