@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import gc
+import importlib
 import os
 import signal
 import sys
@@ -291,3 +292,21 @@ def test_what_fails_after_another_worker_did_it_does_not_count():
     tasks.fail(1, ZeroDivisionError())
     assert tasks.collect(1, lambda: None) == "one"
     assert tasks.take(1) == [2]
+
+
+def test_packages_in_a_folder_of_their_own_are_no_code_of_the_user(tmp_path, monkeypatch):
+    """As ``pip install --target`` puts them: workers import them, as they import NumPy."""
+    from framefold.common._user_code import is_of_user
+
+    for folder in ("packages/of_packages", "packages/of_packages/inner", "scripts/of_user"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "__init__.py").touch()
+    (tmp_path / "packages" / "single_module.py").touch()
+    (tmp_path / "packages" / "of_packages-1.0.dist-info").mkdir()
+    for folder in ("packages", "scripts"):
+        monkeypatch.syspath_prepend(tmp_path / folder)
+    for name in ("of_packages", "of_packages.inner", "single_module"):
+        importlib.import_module(name)
+        assert not is_of_user(name)
+    importlib.import_module("of_user")
+    assert is_of_user("of_user")

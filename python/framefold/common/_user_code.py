@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from functools import cache, lru_cache, partial
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from types import CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -231,4 +231,16 @@ def _lies_outside(name: str) -> bool:
     # Packages may be installed for one user, and systems have other folders for them.
     folders = PurePath(file).parts
     in_library = "site-packages" in folders or "dist-packages" in folders
-    return not (in_library or file.startswith(_LIBRARIES))
+    return not (in_library or file.startswith(_LIBRARIES) or _is_installed(name, file))
+
+
+def _is_installed(name: str, file: str) -> bool:
+    """Whether a file lies in a folder that packages were installed in, as by ``pip --target``."""
+    in_package = PurePath(file).name.startswith("__init__.")
+    folder = Path(file).parents[name.count(".") + in_package]
+    return _has_packages(folder)
+
+
+@cache
+def _has_packages(folder: Path) -> bool:
+    return next(folder.glob("*.dist-info"), None) is not None
