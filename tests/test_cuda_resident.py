@@ -16,7 +16,6 @@ from test_cuda_reductions import DTYPES, NO_COMPLEX, UDFS, check_same, frames_of
 
 import framefold as ff
 from framefold.arrays.cuda import placement
-from framefold.corrections import CorrectionSet
 from framefold.exceptions import (
     InvalidArgumentError,
     UnsupportedError,
@@ -326,37 +325,6 @@ def test_what_changes_frames_comes_before(ctx, machine, dataset, data):
     named.close()
     with pytest.raises(InvalidArgumentError, match=r"given back by close\(\)"):
         ctx.run_udf(resident, ff.SumUDF())
-
-
-def test_corrections(ctx, machine, dataset, data, tmp_path):
-    dark = np.full(SIG, 3.0)
-    corrections = CorrectionSet(dark=dark)
-    resident = dataset.to_device()
-    with pytest.raises(UnsupportedError, match=r"not corrected there.*pipe\(corrections\)"):
-        ctx.run_udf(resident, ff.SumUDF(), corrections=corrections)
-    # None at all are none; on the CPU, they are applied.
-    expected = data.sum(axis=(0, 1))
-    none = ctx.run_udf(resident, ff.SumUDF(), corrections=CorrectionSet())
-    np.testing.assert_array_equal(none["intensity"].data, expected)
-    found = ctx.run_udf(resident, ff.SumUDF(), corrections=corrections, backends="numpy")
-    np.testing.assert_allclose(found["intensity"].data, expected - 90, rtol=1e-6)
-    piped = dataset.pipe(corrections).to_device()
-    found = ctx.run_udf(piped, ff.SumUDF())
-    np.testing.assert_allclose(found["intensity"].data, expected - 90, rtol=1e-6)
-
-
-def test_corrections_of_the_data_set(ctx, machine, dataset, data, monkeypatch):
-    dark = CorrectionSet(dark=np.full(SIG, 3.0))
-    own = copy.copy(dataset)
-    own._set_engine(own._engine.with_corrections(dark.for_shape(SIG)))
-    resident = own.to_device()
-    assert resident.dtype == np.float32
-    for udf in (ff.SumUDF(), ff.MaxUDF(), ff.PickUDF()):
-        found, expected = ctx.run_udf(resident, udf), ctx.run_udf(own, udf)
-        check_same(found, expected, exact=False)
-    np.testing.assert_allclose(resident[1, 1], data[1, 1] - 3.0)
-    with pytest.raises(UnsupportedError, match="not corrected there"):
-        ctx.run_udf(resident, ff.SumUDF(), corrections=dark)
 
 
 def test_sparse_data_are_refused(ctx, machine, data, tmp_path):

@@ -463,10 +463,11 @@ def plan_run(
     allowed = _restriction(backends)
     resident = resident_of(dataset, allowed, find_workers)
     if resident is None:
-        dataset = dataset._plain()
         dataset._check_files()
     mask = roi_mask(roi, tuple(dataset.shape.nav))
     correction_set, frames = dataset._corrected(corrections, mask)
+    if resident is None:
+        dataset = dataset._plain()
     planned: list[Any] = []
     bridges: list[Bridge | None] = []
     # Frames that are brought to devices are reduced there, too.
@@ -481,12 +482,6 @@ def plan_run(
     # Corrected pixels are dense, whatever they were before, and no integers.
     corrects = correction_set is not None and correction_set.have_corrections()
     pixels = np.result_type(dataset.dtype, np.float32) if corrects else dataset.dtype
-    if corrects and resident is not None:
-        raise UnsupportedError(
-            f"{dataset._name}: its frames are on CUDA device {resident.device}, and are not "
-            f"corrected there; make corrections a stage of the data set that it was made from, "
-            f"dataset.pipe(corrections).to_device(), or pass backends='numpy'"
-        )
     if resident is None and pixels.kind in "iu" and pixels.itemsize == 8 and None in natives:
         # Functions in Python share a dtype, and the one that others wish for may not hold all.
         on_devices = False
@@ -500,7 +495,8 @@ def plan_run(
             from framefold.udf.engine.bridge import Bridge
 
             of = each if twin is None else twin
-            bridge = Bridge(of, dataset.shape, dataset.dtype, mask, correction_set)
+            applied = correction_set if corrects else None
+            bridge = Bridge(of, dataset.shape, dataset.dtype, mask, applied)
             bridge.is_twin = twin is not None
             bridges.append(bridge)
             planned.append((type(each).__name__, bridge))

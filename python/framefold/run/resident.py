@@ -38,13 +38,14 @@ def load(dataset: DataSet, device: int | None, roi: Any, budget: int | None, pro
             f"{source._name}: its frames are sparse, and resident frames are dense arrays; write a "
             f"dense copy with Context.export_dataset, and open that, or run without to_device()"
         )
+    are_corrected = dataset.resident is not None and dataset.resident.are_corrected
     if source.get_correction_data().have_corrections():
         # What corrections make of frames is resident, so that there are none left to apply.
-        source = source.pipe(CorrectionSet())
+        source, are_corrected = source.pipe(CorrectionSet()), True
     mask = roi_mask(roi, tuple(source.shape.nav))
     n_frames = source.shape.nav.size if mask is None else int(np.count_nonzero(mask))
     shape = n_frames, *source.shape.sig
-    resident = Resident(source._name, device, shape, source.dtype, mask, budget)
+    resident = Resident(source._name, device, shape, source.dtype, mask, budget, are_corrected)
     try:
         workers = Workers(cpus=False, devices=(device,))
         run = plan_run(source, _Keeping(resident), mask, None, None, None, lambda _: workers)

@@ -1,4 +1,4 @@
-"""Corrections of whole frames on a device, as the engine makes them on the host."""
+"""Corrections of frames on a device, as the engine makes them on the host."""
 
 from __future__ import annotations
 
@@ -26,23 +26,44 @@ class DeviceCorrections:
         The shape of a frame.
     dtype
         That of corrected pixels: floats or complex numbers.
+    part
+        Which pixels of frames are wanted; None for all.
     """
 
     def __init__(
-        self, corrections: CorrectionSet, sig: tuple[int, ...], dtype: np.dtype[Any]
+        self,
+        corrections: CorrectionSet,
+        sig: tuple[int, ...],
+        dtype: np.dtype[Any],
+        part: tuple[slice, ...] | None = None,
     ) -> None:
         import cupy
 
         checked = corrections.for_shape(sig)
-        dark, gain = checked.dark, checked.gain
+        part = tuple(slice(0, n) for n in sig) if part is None else part
+        #: The pixels that :meth:`apply` gets: those of the part, and all that touch them.
+        self.around = tuple(
+            slice(max(0, wanted.start - 1), min(n, wanted.stop + 1))
+            for wanted, n in zip(part, sig, strict=True)
+        )
+        self._wanted = (
+            slice(None),
+            *(
+                slice(wanted.start - near.start, wanted.stop - near.start)
+                for wanted, near in zip(part, self.around, strict=True)
+            ),
+        )
         self._dtype = dtype
-        self._dark = None if dark is None else cupy.asarray(dark.astype(dtype))
-        self._gain = None
-        if gain is not None:
-            real = np.empty(0, dtype).real.dtype
+        self._dark = self._gain = None
+        if checked.dark is not None:
+            self._dark = cupy.asarray(checked.dark[self.around].astype(dtype))
+        if checked.gain is not None:
+            gain, real = checked.gain[self.around], np.empty(0, dtype).real.dtype
             self._gain = cupy.asarray(gain.astype(dtype if gain.dtype.kind == "c" else real))
-        excluded = np.unravel_index(np.asarray(checked.excluded, dtype=np.intp), sig)
-        repairs = RepairDescriptor(sig, excluded, allow_empty=True)
+        excluded = np.zeros(sig, dtype=bool)
+        excluded.flat[np.asarray(checked.excluded, dtype=np.intp)] = True
+        excluded = excluded[self.around]
+        repairs = RepairDescriptor(excluded.shape, excluded, allow_empty=True)
         # Cells with many neighbours first: the n-th neighbour is then that of the first cells.
         order = np.argsort(-repairs.repair_counts, kind="stable")
         counts = repairs.repair_counts[order]
@@ -56,7 +77,7 @@ class DeviceCorrections:
         ]
 
     def apply(self, frames: Any) -> Any:
-        """Corrected copies of frames as they are in the file, shape ``(depth, *sig)``."""
+        """Corrected copies of frames without gaps, in their own dtype; only the part of them."""
         import cupy
 
         corrected = frames.astype(self._dtype)
@@ -64,8 +85,14 @@ class DeviceCorrections:
             corrected -= self._dark
         if self._gain is not None:
             corrected *= self._gain
-        if not self._neighbours:
-            return corrected
+        if self._neighbours:
+            self._repair(corrected)
+        return cupy.ascontiguousarray(corrected[self._wanted])
+
+    def _repair(self, corrected: Any) -> None:
+        """Replace excluded pixels by the means of their neighbours."""
+        import cupy
+
         flat = corrected.reshape((len(corrected), -1))
         wide = np.complex128 if self._dtype.kind == "c" else np.float64
         sums = cupy.zeros((len(flat), len(self._counts)), dtype=wide)
@@ -76,4 +103,3 @@ class DeviceCorrections:
         parts = sums.view(np.float64).reshape((len(flat), len(self._counts), -1))
         parts /= self._divisors
         flat[:, self._cells] = sums.astype(self._dtype)
-        return corrected

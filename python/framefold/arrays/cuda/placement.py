@@ -222,9 +222,8 @@ def _device_tiles(
     resident: Resident | None,
 ) -> list[DeviceTiles | None]:
     """What makes tiles of CuPy's formats, one for all UDFs that can share them."""
-    # Kernels' work never writes to tiles, and gets those that are resident as they are.
     kinds = [
-        (how, resident is not None and bridge.is_twin)
+        (how, resident is not None and _reads_in_place(bridge))
         for bridge, how in zip(bridges, layouts, strict=True)
     ]
     tiles: dict[tuple[str, bool], DeviceTiles] = {}
@@ -268,13 +267,18 @@ def tile_depth(
     On devices each tile costs the same time to hand over, and nothing has to fit the cache of a
     core. Beside the CPU, whose tiles are the planner's, UDFs get several of them at a time there.
     """
-    in_place = resident and all(bridge.is_twin for bridge in bridges)
+    in_place = resident and all(map(_reads_in_place, bridges))
     depth = _depth_on_devices(bridges, IN_PLACE_BYTES if in_place else TILE_BYTES)
     if not workers.cpus:
         return depth
     for bridge in bridges:
         bridge.device_depth = depth
     return None
+
+
+def _reads_in_place(bridge: Bridge) -> bool:
+    """Whether it gets resident frames as they are: what does a kernel's work never writes."""
+    return bridge.is_twin and bridge.corrections is None
 
 
 def _depth_on_devices(bridges: Sequence[Bridge], tile_bytes: int) -> int | None:

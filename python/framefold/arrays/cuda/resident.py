@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.errors import out_of_memory
 from framefold.arrays.cuda.tiles import DeviceTile, DeviceTiles, Key
-from framefold.arrays.cuda.worker import DeviceWorker, current_worker
-from framefold.exceptions import EngineError, InvalidArgumentError, LimitError
+from framefold.arrays.cuda.worker import DeviceWorker
+from framefold.exceptions import InvalidArgumentError, LimitError
 
 if TYPE_CHECKING:
     from framefold.udf.engine.bridge import RunDescription
@@ -38,6 +40,8 @@ class Resident:
         Which positions of the scan they are of, a boolean array of its shape; None for all.
     budget
         The most bytes that they may take; a share of what is free if None.
+    are_corrected
+        Whether corrections of the data set itself were applied to them.
 
     Raises
     ------
@@ -58,10 +62,12 @@ class Resident:
         dtype: np.dtype[Any],
         roi: npt.NDArray[np.bool_] | None,
         budget: int | None = None,
+        are_corrected: bool = False,
     ) -> None:
         import cupy
 
         self.device = device
+        self.are_corrected = are_corrected
         self.roi = roi
         self.n_bytes = prod(shape) * dtype.itemsize
         self._name = name
@@ -152,7 +158,7 @@ class ResidentTiles(DeviceTiles):
     in_place
         Whether functions read the frames themselves, in the dtype that they have, where they lie
         in order; only for those that never write. Others get copies in their own dtype, one for
-        all functions.
+        all functions, with the corrections of the run.
     """
 
     are_resident = True
@@ -184,24 +190,27 @@ class ResidentTiles(DeviceTiles):
         format_, frames, show
             As for :meth:`giver`.
         """
-        worker = current_worker()
-        if worker is None:
-            raise EngineError("a tile for a CUDA device is wanted where there is none")
-        array, scheme = self._resident.array, run.device_scheme
+        array, scheme, only_reads = self._resident.array, run.device_scheme, run.bridge.is_twin
         dtype = None if self._in_place else run.bridge.input_dtype
 
-        def give(start: int, stop: int, index: int, *_read: Any) -> Any:
+        def make(start: int, stop: int, index: int, worker: DeviceWorker) -> DeviceTile:
             part = scheme[index]
-            key: Key = start, stop, index, "" if dtype is None else dtype.char
-            held = worker.held.pop(self, None)
-            if held is None or held[0] != key:
-                box = tuple(slice(o, o + n) for o, n in zip(part.origin, part.shape, strict=True))
+            box = tuple(slice(o, o + n) for o, n in zip(part.origin, part.shape, strict=True))
+            if run.bridge.corrections is None or dtype is None:
                 made = self._frames(worker, array, start, stop, box, dtype)
-                held = key, DeviceTile(tuple(part.shape), stop - start, dense=made), self._n_takers
-            _, tile, n_left = held
-            if n_left > 1:
-                worker.held[self] = key, tile, n_left - 1
-                tile = tile if self._in_place else tile.own(format_)
+            else:
+                of = run.bridge.corrections, array.shape[1:], dtype, box
+                kept = self, "corrections", dtype, index
+                corrections = worker.keep(kept, lambda: DeviceCorrections(*of))
+                raw = self._frames(worker, array, start, stop, corrections.around, None)
+                made = corrections.apply(raw)
+            return DeviceTile(tuple(part.shape), stop - start, dense=made)
+
+        def give(start: int, stop: int, index: int, *_read: Any) -> Any:
+            key: Key = start, stop, index, "" if dtype is None else dtype.char
+            tile, is_last = self._tile(key, partial(make, start, stop, index))
+            if not (is_last or only_reads):
+                tile = tile.own(format_)
             if frames:
                 return tile.frames(format_, self._n_sharing[format_, True] > 1, start, index, show)
             show(start, stop, index)

@@ -704,7 +704,15 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
         ------
         InvalidArgumentError
             If they do not fit the data set, or are no :class:`CorrectionSet`.
+        UnsupportedError
+            If they would take the place of others that are in frames on a device already.
         """
+        if corrections is not None and self._resident and self._resident.are_corrected:
+            raise UnsupportedError(
+                f"{self._name}: its frames on CUDA device {self._resident.device} have the "
+                f"corrections of the data set, of which corrections=… would take the place; leave "
+                f"corrections out, or run over the data set that this one was made from"
+            )
         frames = self._frames_of(roi)
         if frames is not self._engine:
             frames = _change(frames, self._changes)
