@@ -384,7 +384,8 @@ x: 16 × 1.2 mrad, from -9.6 mrad)
 
         All frames are read once, now. Runs over the new data set give UDFs that take CuPy arrays
         their tiles from there: nothing is read or sent again. framefold's own reductions run there,
-        too. Data sets do not change: this one stays as it is.
+        too. Data sets do not change: this one stays as it is. Corrections of a run are applied to
+        its tiles, unless this data set has its own, which are in the frames on the device then.
 
         Where a run does not use the device, as functions that take NumPy arrays alone, with
         ``backends="numpy"``, or on an executor with ``gpus=0``, it reads what this data set reads.
