@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from cuda_udfs import check_released
 
+from framefold.arrays.cuda.staging import drop_spare
 from framefold.utils.devices import cuda_ids, cupy_installed, why_no_device
 
 
@@ -42,6 +43,7 @@ class Real:
 
     def check_released(self):
         """Look whether runs that have ended hold any memory."""
+        drop_spare()
         gc.collect()
         assert self.cupy.get_default_memory_pool().used_bytes() == 0
         assert self.cupy.get_default_pinned_memory_pool().n_free_blocks() == 0

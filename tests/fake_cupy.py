@@ -642,10 +642,12 @@ def install(monkeypatch, n_devices=1, early=False, limit=None, with_cupy=True):
     global machine
     machine = Machine(early, limit, n_devices)
     import framefold.arrays.cuda.errors as errors
+    import framefold.arrays.cuda.staging as staging
     import framefold.utils.devices as devices
 
     monkeypatch.setattr(devices, "lost", {})
     monkeypatch.setattr(errors, "_told", set())
+    monkeypatch.setattr(staging, "_spare", {})
     monkeypatch.setattr(devices, "cuda_ids", lambda: list(range(n_devices)))
     monkeypatch.setattr(devices, "why_no_device", lambda: "" if n_devices else "none in this test")
     if not with_cupy:

@@ -16,7 +16,7 @@ import time
 import fake_cupy
 import numpy as np
 import pytest
-from cuda_udfs import CUPY, NAV, SIG, Tiles, check, check_released
+from cuda_udfs import CUPY, NAV, SIG, Tiles, check, check_released, check_spare
 from sparse_files import counts
 
 import framefold as ff
@@ -118,7 +118,7 @@ def test_a_run_that_is_left_on_a_device_that_breaks(ctx, machine, many):
     del ended, steps
     gc.collect()
     assert machine.live_bytes() == 0
-    assert not any(pinned() for pinned in machine.pinned)
+    check_spare(machine)
     assert machine.n_destroyed_broken == 0
 
 

@@ -11,7 +11,7 @@ import warnings
 
 import fake_cupy
 import pytest
-from cuda_udfs import CUPY, NAV, SIG, Tiles, check, check_released, ran
+from cuda_udfs import CUPY, NAV, SIG, Tiles, check, check_released, check_spare, ran
 from fake_cuda_errors import ERRORS
 from sparse_files import counts
 
@@ -165,7 +165,7 @@ def test_nothing_is_asked_of_a_lost_device(ctx, machine, dataset):
     del failure
     gc.collect()
     assert machine.live_bytes() == 0
-    assert not any(pinned() for pinned in machine.pinned)
+    check_spare(machine)
     assert machine.n_destroyed_broken == 0
     assert machine.freed_pools == []
     left = worker._left_behind[before:]

@@ -30,6 +30,7 @@ def several_partitions(monkeypatch):
     """As in runs over more frames than these."""
     monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", 3)
     monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", 1)
+    monkeypatch.setattr(placement, "REDUCED_PARTITION_BYTES", 1)
 
 
 @pytest.fixture
@@ -226,11 +227,17 @@ def test_partitions_are_few_and_tiles_deep(machine, monkeypatch):
     def partitions(udfs, roi=None):
         return ctx.explain(resident, udfs, roi).split("\n")[2].split()[1]
 
-    for most, least, n in ((16, 4 << 20, 3), (16, 1 << 20, 15), (8, 1 << 20, 8), (8, 1 << 30, 1)):
-        monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", most)
-        monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", least)
-        assert partitions(ff.SumUDF()) == str(n)
-    monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", 1 << 20)
+    for name, udf in (("RESIDENT", Tiles(tile_bytes=None)), ("REDUCED", ff.SumUDF())):
+        for most, least, n in (
+            (16, 4 << 20, 3),
+            (16, 1 << 20, 15),
+            (8, 1 << 20, 8),
+            (8, 1 << 30, 1),
+        ):
+            monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", most)
+            monkeypatch.setattr(placement, f"{name}_PARTITION_BYTES", least)
+            assert partitions(udf) == str(n)
+    monkeypatch.setattr(placement, "REDUCED_PARTITION_BYTES", 1 << 20)
     assert partitions(ff.SumUDF(), roi=np.s_[:10]) == "3"
     assert len(list(ctx.run_udf_iter(resident, ff.SumUDF(), roi=np.s_[:10]))) == 3
     # Those that read the file, and those that get a partition as a whole.

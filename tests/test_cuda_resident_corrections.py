@@ -41,6 +41,7 @@ def several_partitions(monkeypatch):
     """As in runs over more frames than these."""
     monkeypatch.setattr(placement, "RESIDENT_PARTITIONS", 3)
     monkeypatch.setattr(placement, "RESIDENT_PARTITION_BYTES", 1)
+    monkeypatch.setattr(placement, "REDUCED_PARTITION_BYTES", 1)
 
 
 @pytest.fixture

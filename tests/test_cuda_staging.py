@@ -10,6 +10,7 @@ import pytest
 from cuda_udfs import CUPY, Partitions, Tiles, check, check_released
 
 import framefold as ff
+from framefold.arrays.cuda import staging
 from framefold.arrays.cuda.staging import StagedTile
 from framefold.io.corrections import CorrectionSet
 from framefold.udf import UDF
@@ -191,15 +192,40 @@ def test_a_run_can_be_ended_while_it_waits_for_a_transfer(machine, ctx):
     np.testing.assert_array_equal(result["tile"].data, data)
 
 
-def test_one_partition_after_the_other_uses_the_same_memory(machine):
+def test_partitions_and_runs_one_after_the_other_use_the_same_memory(machine):
     ctx = ff.Context.make_with("inline")
     data = random("uint16", (64, 32, 32))
     dataset = ctx.load("memory", data=data, num_partitions=16)
     ctx.run_udf(dataset, Wanted(depth=2))
     few = len(machine.pinned)
-    dataset = ctx.load("memory", data=data, num_partitions=2)
-    ctx.run_udf(dataset, Wanted(depth=2))
-    assert 0 < few <= len(machine.pinned) - few + 2
+    for n_partitions in (2, 16):
+        dataset = ctx.load("memory", data=data, num_partitions=n_partitions)
+        result = ctx.run_udf(dataset, Wanted(depth=2))
+        np.testing.assert_array_equal(result["tile"].data, data)
+    assert 0 < few <= len(machine.pinned) <= few + 2
+
+
+def test_pinned_memory_stays_for_the_next_run_until_the_context_is_closed(monkeypatch, machine):
+    data = random("uint16", (64, 32, 32))
+
+    def pinned():
+        return [memory() for memory in machine.pinned if memory()]
+
+    with ff.Context.make_with("threads", cpus=0, gpus=[0, 0]) as ctx:
+        dataset = ctx.load("memory", data=data, num_partitions=8)
+        ctx.run_udf(dataset, Wanted(depth=2))
+        first = {id(memory) for memory in pinned()}
+        assert first
+        ctx.run_udf(dataset, Wanted(depth=2))
+        assert {id(memory) for memory in pinned()} & first
+        # What is too short for a run goes, and no more stays than may.
+        ctx.run_udf(dataset, Wanted(depth=8))
+        assert min(map(len, pinned())) >= 8 * 2048
+        monkeypatch.setattr(staging, "MOST_SPARE", 20 * 2048)
+        ctx.run_udf(dataset, Wanted(depth=8))
+        ctx.run_udf(dataset, Wanted(depth=9))
+        assert 0 < sum(map(len, pinned())) <= 20 * 2048
+    assert pinned() == []
 
 
 class Depths(UDF):
@@ -264,6 +290,6 @@ def test_partitions_are_few_on_devices_alone(machine, method):
         udf = (Tiles if method == "tile" else Partitions)(formats)
         return ctx._plan(dataset, [udf], None)[0].n_partitions
 
-    assert n_partitions((CUPY,)) == (8 if method == "tile" else 64)
+    assert n_partitions((CUPY,)) == (4 if method == "tile" else 64)
     assert n_partitions((CUPY, "numpy")) > 8
     assert n_partitions((CUPY,), num_partitions=3) == 3

@@ -65,6 +65,7 @@ class AutoJobExecutor(ConcurrentJobExecutor):
 
     def close(self) -> None:
         """End worker processes, and runs that use them."""
+        super().close()
         self._processes.close()
 
     def crew(self, run: Run) -> Crew | None:

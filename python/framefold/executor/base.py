@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from numbers import Integral
@@ -147,7 +148,10 @@ class JobExecutor:
         return [WorkerInfo("main", platform.node(), n_threads, {})]
 
     def close(self) -> None:
-        """Release what the executor holds: nothing, for those that start threads per run."""
+        """Release what the executor holds, and the pinned memory that stays for later runs."""
+        staging = sys.modules.get("framefold.arrays.cuda.staging")
+        if staging is not None:
+            staging.drop_spare()
 
     def __enter__(self) -> JobExecutor:
         return self

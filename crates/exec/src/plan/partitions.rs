@@ -23,9 +23,9 @@ const FEWEST: u64 = 64;
 const FEWEST_WITH_LARGE_BUFFERS: u64 = 16;
 const SMALLEST_BYTES: u64 = 4 << 20;
 const LARGEST_BYTES: u64 = 64 << 20;
-/// What large partitions hold, and how many of them there are at least: they may be for several workers.
-const LARGE_BYTES: u64 = 512 << 20;
-const FEWEST_LARGE: u64 = 8;
+/// What large partitions hold, and how many of them there are at least for each worker.
+const LARGE_BYTES: u64 = 2 << 30;
+const FEWEST_LARGE: u64 = 4;
 /// A band of all frames of a partition is at least that large.
 const SMALLEST_BAND_BYTES: u64 = 1 << 20;
 /// The least that partitions hold of sparse data that no user code looks at: kernels are done with
@@ -93,17 +93,17 @@ pub(super) fn choose(
                     && !requirements.iter().any(|r| r.contends),
             };
             let whole = requirements.iter().any(|r| r.method == Method::Partition);
-            let large = options.large_partitions && !whole;
+            let large = options.large_for.filter(|_| !whole);
             // What the source reads at least may be all rows of a frame.
             let has_bands = info.base_shape.first() < info.sig_shape.first();
             let by_bands = matches!(frame, FrameSize::Dense(_))
                 && has_bands
                 && options.tile_shape.is_none()
                 && cellwise(jobs, requirements);
-            match work.banded().filter(|_| by_bands && !large) {
-                Some(banded) => banded,
-                None if large => work.large(),
-                None => work.plain(whole),
+            match (large, work.banded().filter(|_| by_bands)) {
+                (Some(n_workers), _) => work.large(n_workers),
+                (None, Some(banded)) => banded,
+                (None, None) => work.plain(whole),
             }
         }
     };
@@ -206,8 +206,9 @@ impl Work {
     }
 
     /// Few large ones.
-    fn large(&self) -> Count {
-        let runs = (self.total() / LARGE_BYTES).max(FEWEST_LARGE);
+    fn large(&self, n_workers: usize) -> Count {
+        let fewest = FEWEST_LARGE.saturating_mul(saturating_u64(n_workers).max(1));
+        let runs = (self.total() / LARGE_BYTES).max(fewest);
         let why = format!("up to {}, as each takes a device the same time", bytes(LARGE_BYTES));
         Count { runs, bands: 1, why }
     }

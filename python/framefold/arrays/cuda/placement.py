@@ -32,9 +32,10 @@ TILE_BYTES = 32 << 20
 #: The same of one that is resident, and read in place.
 IN_PLACE_BYTES = 256 << 20
 #: Runs over resident frames have so many partitions at most, of so many bytes at least: each of
-#: them, and each tile, takes the host longer than the device takes to read a few megabytes.
+#: them takes the host about a millisecond. Reductions read gigabytes in that time.
 RESIDENT_PARTITIONS = 16
 RESIDENT_PARTITION_BYTES = 64 << 20
+REDUCED_PARTITION_BYTES = 4 << 30
 
 #: The largest frame that comes as a whole where parts would do, in the same measure.
 FRAME_BYTES = 256 << 20
@@ -302,7 +303,9 @@ def resident_cuts(bridges: Sequence[Bridge | None]) -> list[int] | None:
     assert bridges[0] is not None
     n_frames, sig, dtype = bridges[0].n_selected, bridges[0].shape.sig, bridges[0].dtype
     n_bytes = n_frames * sig.size * dtype.itemsize
-    n = max(1, min(RESIDENT_PARTITIONS, n_frames, n_bytes // RESIDENT_PARTITION_BYTES))
+    reduces = all(bridge is not None and bridge.is_twin for bridge in bridges)
+    least = REDUCED_PARTITION_BYTES if reduces else RESIDENT_PARTITION_BYTES
+    n = max(1, min(RESIDENT_PARTITIONS, n_frames, n_bytes // least))
     return [n_frames * k // n for k in range(n)]
 
 

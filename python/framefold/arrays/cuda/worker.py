@@ -93,7 +93,7 @@ class DeviceWorker:
         if self._staging is None:
             from framefold.arrays.cuda.staging import Staging
 
-            self._staging = Staging(self._n_readers)
+            self._staging = Staging(self._n_readers, self.device)
         return self._staging
 
     @contextmanager
@@ -142,6 +142,8 @@ class DeviceWorker:
                     for uploader in self._uploaders.values():
                         uploader.close()
                     self._compute.synchronize()
+                    if self._staging is not None:
+                        self._staging.close()
                 return
             except Exception:
                 reason = errors.why_unusable(self.device)
