@@ -364,7 +364,10 @@ class ndarray:
         return self.np.copy()
 
     def __getitem__(self, key):
-        assert not any(isinstance(k, ndarray) for k in (key if isinstance(key, tuple) else [key]))
+        keys = key if isinstance(key, tuple) else (key,)
+        assert not any(isinstance(k, ndarray) for k in keys)
+        if any(isinstance(k, np.ndarray) for k in keys):
+            return compute(lambda a: a[key], self)
         return self._view(self.np[key])
 
     def __setitem__(self, key, value):
@@ -460,6 +463,9 @@ class ndarray:
     def __and__(self, other):
         return compute(np.bitwise_and, self, other)
 
+    def __neg__(self):
+        return compute(np.negative, self)
+
     def __pow__(self, other):
         return compute(np.power, self, other)
 
@@ -516,6 +522,26 @@ def log1p(array):
 
 def take(array, places, axis=None):
     return compute(lambda a, at: np.take(a, at, axis=axis), array, places)
+
+
+def conj(array):
+    return compute(np.conj, array)
+
+
+def flip(array, axis=None):
+    return array._view(np.flip(array.np, axis))
+
+
+def roll(array, shift, axis=None):
+    return compute(lambda a: np.roll(a, shift, axis), array)
+
+
+def einsum(subscripts, *operands):
+    return compute(lambda *given: np.einsum(subscripts, *given), *operands)
+
+
+def array(array, dtype=None):
+    return array.copy() if isinstance(array, ndarray) else asarray(array, dtype)
 
 
 def ascontiguousarray(array):
@@ -580,6 +606,7 @@ class _Sparse:
 
     shape = property(lambda self: self.matrix.shape)
     dtype = property(lambda self: self.matrix.dtype)
+    nnz = property(lambda self: self.matrix.nnz)
 
     def toarray(self):
         return asarray(self.matrix.toarray())
@@ -605,7 +632,11 @@ class _Sparse:
 
     def __matmul__(self, other):
         assert isinstance(other, ndarray), "another array than CuPy's"
-        return compute(lambda dense: self.matrix @ dense, other)
+        # In Fortran's order, as cuSPARSE gives products.
+        return compute(lambda dense: (self.matrix @ dense).T, other).T
+
+    def dot(self, other):
+        return self @ other
 
     def sum(self, axis=None, dtype=None, out=None):
         return asarray(np.asarray(self.matrix.sum(axis=axis)))
@@ -677,7 +708,8 @@ def modules():
     cupy.cuda.Memory = MemoryOfDriver
     cupy.cuda.get_current_stream = lambda: machine.stream
     for name in ("ndarray", "zeros", "asarray", "ascontiguousarray", "arange", "searchsorted",
-                 "maximum", "log1p", "take"):  # fmt: skip
+                 "maximum", "log1p", "take", "conj", "flip", "roll", "einsum",
+                 "array"):  # fmt: skip
         setattr(cupy, name, globals()[name])
     pools = Pool("device"), Pool("pinned")
     cupy.get_default_memory_pool = lambda: pools[0]

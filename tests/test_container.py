@@ -176,5 +176,7 @@ def test_misuse():
         MaskContainer(one_mask).get(whole)
     with pytest.raises(InvalidArgumentError, match="found int"):
         MaskContainer([one_mask]).get(0)
-    with pytest.raises(UnsupportedError, match="'cupy'"):
-        MaskContainer([one_mask]).get(whole, backend="cupy")
+    with pytest.raises(UnsupportedError, match=r"'cupyx'.*cupy, "):
+        MaskContainer([one_mask]).get(whole, backend="cupyx")
+    with pytest.raises(UnsupportedError, match=r"CuPy has no.*'sparse.pydata'.*scipy.sparse.csr"):
+        MaskContainer([one_mask]).get(whole, sparse_backend="sparse.pydata", backend="cupy")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from cuda_masks import CUPYX, dense_masks, products, sparse_masks
 from cuda_udfs import NAV, SIG
 from sparse_files import counts, write_raw_csr
 
+from framefold.common import Shape, Slice
+from framefold.common.container import MaskContainer
+from framefold.udf import UDF
 from framefold.udf.masks import ApplyMasksUDF
 
 
@@ -88,3 +94,64 @@ def test_masks_are_brought_to_a_worker_once(ctx, machine, data):
     udf = Masks(lambda: dense_masks(3, SIG), backends=("cupy",))
     ctx.run_udf(dataset=dataset, udf=udf)
     assert len(asked) == 1
+
+
+# --- Parts of masks for functions of one's own ------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [False, "scipy.sparse.csr", "scipy.sparse.csc"])
+@pytest.mark.parametrize("transpose", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "int16"])
+def test_parts_of_a_container(device, form, transpose, dtype):
+    masks = sparse_masks(5, SIG, dtype)
+    container = MaskContainer(lambda: masks, use_sparse=form, backend="cupy")
+    part = Slice((1, 0), Shape((2, SIG[1]), sig_dims=2))
+    found = container.get(part, transpose=transpose)
+    assert type(found).__module__.partition(".")[0] == ("cupyx" if form else "cupy")
+    if form:
+        assert type(found).__name__ == f"{form[-3:]}_matrix"
+        found = found.toarray()
+    expected = container.get(part, transpose=transpose, backend="numpy", sparse_backend=False)
+    np.testing.assert_array_equal(found.get(), expected)
+    assert isinstance(expected, np.ndarray)
+
+
+class OwnProducts(UDF):
+    """Products with masks that were made beforehand, or anew for each partition."""
+
+    def __init__(self, container, seen):
+        super().__init__(container=container, seen=seen)
+
+    def get_backends(self):
+        return (self.BACKEND_CUPY,)
+
+    def get_result_buffers(self):
+        return {"intensity": self.buffer("nav", extra_shape=(5,), where="device")}
+
+    def get_task_data(self):
+        made = MaskContainer(lambda: sparse_masks(5, SIG, "float32"), use_sparse=True)
+        return {"masks": self.params.container or made}
+
+    def get_tiling_preferences(self):
+        return {"depth": 2, "total_size": 80}
+
+    def process_tile(self, tile):
+        part = self.task_data.masks.get(self.meta.slice, transpose=False, backend="cupy")
+        self.params.seen.append((self.meta.slice.origin[1:], weakref.ref(part)))
+        self.results.intensity[:] += part.dot(tile.reshape((len(tile), -1)).T).T
+
+
+@pytest.mark.parametrize("beforehand", [True, False])
+def test_parts_are_brought_once(ctx, device, data, beforehand):
+    masks, seen = sparse_masks(5, SIG, "float32"), []
+    container = MaskContainer(lambda: masks, use_sparse=True) if beforehand else None
+    dataset = ctx.load("memory", data=data, num_partitions=3)
+    result = ctx.run_udf(dataset=dataset, udf=OwnProducts(container, seen))["intensity"].data
+    np.testing.assert_allclose(result, products(data, masks), rtol=device.rtol)
+    places = {place for place, _ in seen}
+    assert len(places) > 1
+    assert len({id(part) for _, part in seen}) == len(places) * (1 if beforehand else 3)
+    gc.collect()
+    assert all(part() is None for _, part in seen)
+    if not device.is_real:
+        device.check_released()

@@ -179,3 +179,29 @@ def test_threads_give_the_bits_of_inline(frames: Any) -> None:
             udf = SSB_UDF(**cases.phase_scan().parameters)
             found.append(ctx.run_udf(dataset=dataset, udf=udf)["fourier"].data)
     np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("beforehand", [False, True])
+def test_on_a_device(device: Any, frames: Any, beforehand: bool) -> None:
+    from libertem.common.container import MaskContainer
+    from ptychography40.reconstruction.ssb import SSB_UDF
+
+    container = None
+    if beforehand:
+        masks = trotters(np.float32)
+        container = MaskContainer(
+            mask_factories=lambda: masks, use_sparse="scipy.sparse.csr", count=len(masks)
+        )
+    udf = SSB_UDF(**cases.phase_scan().parameters, mask_container=container)
+    with ff.Context.make_with("threads", cpus=0, gpus=[0]) as ctx:
+        dataset = ctx.load("memory", data=frames, sig_dims=2, num_partitions=3)
+        found = ctx.run_udf(dataset=dataset, udf=udf)
+        assert "cupy" in ctx.explain(dataset=dataset, udf=udf)
+    expected = direct(frames, trotters().todense())
+    scale = np.abs(expected).max()
+    np.testing.assert_allclose(found["fourier"].data, expected, atol=1e-6 * scale)
+    phase = cases.expected("ssb phase")["ssb phase"]
+    np.testing.assert_allclose(found["phase"].data, phase, atol=1e-5)
+    del udf, found, container
+    if not device.is_real:  # where libraries may hold some for later products
+        device.check_released()

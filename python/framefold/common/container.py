@@ -14,7 +14,7 @@ import numpy.typing as npt
 from framefold.common.optional import require
 from framefold.common.slice import Slice
 from framefold.common.sparse import is_sparse, to_csr, to_dense
-from framefold.common.udf import CPU_BACKENDS, CUDA
+from framefold.common.udf import CPU_BACKENDS, CUDA, CUPY_BACKENDS
 from framefold.exceptions import InvalidArgumentError, UnsupportedError
 
 MaskFactory = Callable[[], Any]
@@ -56,8 +56,9 @@ class MaskContainer:
         The number of masks, if it is known: ``len`` need not compute them then. Checked when
         they are computed.
     backend
-        The array format of the tiles that the parts are for. All formats on the CPU get the
-        same parts.
+        The array format of the tiles that the parts are for, unless another one is asked for. All
+        formats on the CPU get the same parts. Those of CuPy get arrays and ``cupyx`` matrices on
+        the current device: a worker brings each part there once in a run.
     default_sparse
         The format for ``use_sparse=True``.
 
@@ -91,6 +92,7 @@ class MaskContainer:
         self._lock = threading.RLock()
         self._parts: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
         self._stack: _Stack | None = None
+        self._computed: Any = None
         self.validate_mask_functions()
         self._check_backend(backend)
 
@@ -121,13 +123,15 @@ class MaskContainer:
 
         Returns
         -------
-        numpy.ndarray or sparse matrix
-            Kept and shared: NumPy arrays are read-only.
+        numpy.ndarray, cupy.ndarray or sparse matrix
+            Kept and shared: NumPy arrays are read-only, and others are not to be changed.
 
         Raises
         ------
         InvalidArgumentError
             If the slice does not lie within the masks.
+        UnsupportedError
+            If CuPy does not have that sparse format.
         """
         part = getattr(key, "tile_slice", key)
         if not isinstance(part, Slice):
@@ -147,15 +151,9 @@ class MaskContainer:
     ) -> Any:
         """As :meth:`get`, for a slice of the signal axes."""
         self._check_backend(backend)
-        if sparse_backend is None:
-            form: str | bool = self.use_sparse
-        else:
-            form = self._default_sparse if sparse_backend is True else sparse_backend
-        if isinstance(form, str) and form not in SPARSE_FORMATS:
-            raise InvalidArgumentError(
-                f"sparse_backend is {form!r}, expected a bool or one of "
-                f"{', '.join(map(repr, SPARSE_FORMATS))}"
-            )
+        if (self.backend if backend is None else backend) in CUPY_BACKENDS:
+            return self._on_device(sig_slice, dtype, sparse_backend, transpose)
+        form = self._form(sparse_backend)
         target = self.dtype if dtype is None else np.dtype(dtype)
         cache_key = (sig_slice.origin, tuple(sig_slice.shape), target, form, transpose)
         with self._lock:
@@ -224,8 +222,10 @@ class MaskContainer:
         stack = self._masks()
         if stack.dense is not None:
             return stack.dense.reshape((stack.count, *stack.sig))
-        sparse = require("sparse", "MaskContainer", "stacks of sparse masks")
-        return sparse.COO.from_scipy_sparse(stack.columns).reshape((stack.count, *stack.sig))
+        with self._lock:
+            if self._computed is None:
+                self._computed = _as_coo(stack)
+            return self._computed
 
     def compressed_rows(self) -> Any:
         """All masks as a ``scipy.sparse.csr_matrix``, shape ``(n_masks, pixels)``.
@@ -288,6 +288,37 @@ class MaskContainer:
                 self._stack = stack
             return self._stack
 
+    def _form(self, sparse_backend: str | bool | None) -> str | bool:
+        """The format that is asked for."""
+        if sparse_backend is None:
+            return self.use_sparse
+        form = self._default_sparse if sparse_backend is True else sparse_backend
+        if isinstance(form, str) and form not in SPARSE_FORMATS:
+            raise InvalidArgumentError(
+                f"sparse_backend is {form!r}, expected a bool or one of "
+                f"{', '.join(map(repr, SPARSE_FORMATS))}"
+            )
+        return form
+
+    def _on_device(
+        self,
+        sig_slice: Slice,
+        dtype: npt.DTypeLike | None,
+        sparse_backend: str | bool | None,
+        transpose: bool,
+    ) -> Any:
+        form = self._form(sparse_backend)
+        if isinstance(form, str) and form.startswith("sparse.pydata"):
+            raise UnsupportedError(
+                f"CuPy has no arrays of format {form!r}; use 'scipy.sparse.csr' or "
+                f"'scipy.sparse.csc' for masks on a device"
+            )
+        require("cupy", "MaskContainer", "masks on a device")
+        from framefold.arrays.cuda.products import masks_on_device
+
+        target = self.dtype if dtype is None else np.dtype(dtype)
+        return masks_on_device(self, sig_slice, target, form, transpose)
+
     def _part(
         self, sig_slice: Slice, dtype: np.dtype[Any], form: str | bool, transpose: bool
     ) -> Any:
@@ -311,10 +342,11 @@ class MaskContainer:
         return _formatted(columns.T if transpose else columns, dtype, form)
 
     def _check_backend(self, backend: str | None) -> None:
-        if backend is not None and backend not in CPU_BACKENDS and backend != CUDA:
+        known = CPU_BACKENDS | CUPY_BACKENDS | {CUDA}
+        if backend is not None and backend not in known:
             raise UnsupportedError(
                 f"masks cannot be made for tiles of format {backend!r}, "
-                f"expected one of {', '.join(sorted(CPU_BACKENDS))}"
+                f"expected one of {', '.join(sorted(known))}"
             )
 
 
@@ -366,6 +398,21 @@ def _compute(
         return _Stack(sig, matrix.shape[0], None, matrix.astype(target))
     dense = np.concatenate([to_dense(row) for row in rows]).astype(target, copy=False)
     return _Stack(sig, len(dense), dense.reshape((len(dense), *sig)), None)
+
+
+def _as_coo(stack: _Stack) -> Any:
+    """Sparse masks as a ``sparse.COO``, shape ``(n_masks, *sig)``."""
+    sparse = require("sparse", "MaskContainer", "stacks of sparse masks")
+    rows = to_csr(stack.columns)
+    rows.sort_indices()
+    mask = np.repeat(np.arange(stack.count), np.diff(rows.indptr))
+    return sparse.COO(
+        np.stack([mask, *np.unravel_index(rows.indices, stack.sig)]),
+        rows.data,
+        shape=(stack.count, *stack.sig),
+        has_duplicates=False,
+        sorted=True,
+    )
 
 
 def _formatted(matrix: Any, dtype: np.dtype[Any], form: str | bool) -> Any:

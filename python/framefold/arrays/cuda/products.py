@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from framefold.arrays.cuda.tiles import sparse_dtype
 from framefold.arrays.cuda.worker import current_worker
+from framefold.common.udf import NUMPY
 
 if TYPE_CHECKING:
     from framefold.common.container import MaskContainer
@@ -33,12 +36,12 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
     is_sparse = hasattr(frames, "tocsr")
     cupyx_knows = dtype.kind in "fc"
     if not is_sparse and not (masks.use_sparse and cupyx_knows):
-        return _as(frames, dtype) @ _part(masks, sig_slice, dtype, sparse=False)
+        return _as(frames, dtype) @ masks_on_device(masks, sig_slice, dtype, False)
     inner = dtype if cupyx_knows else np.dtype(np.float64)
     if not is_sparse:
-        rows = _part(masks, sig_slice, inner, sparse=True)
+        rows = masks_on_device(masks, sig_slice, inner, "scipy.sparse.csr", transpose=False)
         return (rows @ _as(frames, inner).T).T
-    columns = _part(masks, sig_slice, inner, sparse=False)
+    columns = masks_on_device(masks, sig_slice, inner, False)
     return _as(_as(frames.tocsr(), inner) @ columns, dtype)
 
 
@@ -46,25 +49,42 @@ def _as(array: Any, dtype: np.dtype[Any]) -> Any:
     return array if array.dtype == dtype else array.astype(dtype)
 
 
-def _part(masks: MaskContainer, sig_slice: Slice, dtype: np.dtype[Any], sparse: bool) -> Any:
-    """A part of the masks on the device: rows of a CSR matrix, or dense columns.
+def masks_on_device(
+    masks: MaskContainer,
+    sig_slice: Slice,
+    dtype: np.dtype[Any],
+    form: str | bool,
+    transpose: bool = True,
+) -> Any:
+    """A part of the masks on the current device.
 
-    It is brought there once for each worker, and let go of at the end of the run.
+    It is brought there once for each worker, and let go of when the run ends, or the masks go.
+
+    Parameters
+    ----------
+    masks, sig_slice, dtype, transpose
+        As for :meth:`MaskContainer.get_for_sig_slice`.
+    form
+        False for ``cupy.ndarray``; ``'scipy.sparse.csc'`` for ``cupyx.scipy.sparse.csc_matrix``;
+        another one of SciPy's formats for ``csr_matrix``. What these hold has a fraction.
     """
-    import cupy
 
     def bring() -> Any:
-        if not sparse:
-            return cupy.asarray(
-                masks.get_for_sig_slice(sig_slice, dtype=dtype, sparse_backend=False)
-            )
-        from cupyx.scipy.sparse import csr_matrix
+        import cupy
 
-        form = "scipy.sparse.csr"
-        rows = masks.get_for_sig_slice(sig_slice, dtype=dtype, sparse_backend=form, transpose=False)
-        return csr_matrix(rows)
+        if form is False:
+            part = masks.get_for_sig_slice(sig_slice, dtype, False, transpose, NUMPY)
+            return cupy.asarray(part)
+        from cupyx.scipy import sparse
+
+        part = masks.get_for_sig_slice(sig_slice, sparse_dtype(dtype), form, transpose, NUMPY)
+        return (sparse.csc_matrix if form == "scipy.sparse.csc" else sparse.csr_matrix)(part)
 
     worker = current_worker()
     if worker is None:
         return bring()
-    return worker.keep((masks, sig_slice.origin, tuple(sig_slice.shape), dtype, sparse), bring)
+    parts = worker.keep("parts of masks", WeakKeyDictionary).setdefault(masks, {})
+    key = (sig_slice.origin, tuple(sig_slice.shape), dtype, form, transpose)
+    if key not in parts:
+        parts[key] = bring()
+    return parts[key]
