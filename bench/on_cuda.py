@@ -5,7 +5,8 @@ Three bounds, measured first: the *link*, as pinned memory is copied to the devi
 as all cores copy the file from the page cache to memory. A run cannot be faster than the slowest of
 them, and with perfect overlap is as fast as that. Over resident data only the arithmetic counts.
 
-Results are compared with those of the CPU before any time is taken. The table shows medians::
+Results are compared with those of the CPU before any time is taken. The table shows medians. A
+second one compares a published package with all cores of the CPU::
 
     python bench/on_cuda.py                    # some minutes
     python bench/on_cuda.py --gigabytes 0.5    # less data
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import side_band
 
 import framefold as ff
 from framefold.run.plan import available_cores
@@ -306,6 +308,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="framefold-bench-") as folder:
         for line in measure(options, Path(folder)):
             print(line, flush=True)
+    if options.only in side_band.NAME:
+        print()
+        with tempfile.TemporaryDirectory(prefix="framefold-bench-") as folder:
+            for line in side_band.measure(Path(folder), options.runs):
+                print(line, flush=True)
 
 
 if __name__ == "__main__":
