@@ -199,9 +199,9 @@ def test_on_a_device(device: Any, frames: Any, beforehand: bool) -> None:
         assert "cupy" in ctx.explain(dataset=dataset, udf=udf)
     expected = direct(frames, trotters().todense())
     scale = np.abs(expected).max()
-    np.testing.assert_allclose(found["fourier"].data, expected, atol=1e-6 * scale)
+    np.testing.assert_allclose(found["fourier"].data, expected, atol=1e-5 * scale)
     phase = cases.expected("ssb phase")["ssb phase"]
-    np.testing.assert_allclose(found["phase"].data, phase, atol=1e-5)
+    np.testing.assert_allclose(found["phase"].data, phase, atol=3e-5)
     del udf, found, container
     if not device.is_real:  # where libraries may hold some for later products
         device.check_released()
