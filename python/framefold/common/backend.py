@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 from framefold.exceptions import InvalidArgumentError
 from framefold.utils import devices as system
@@ -76,15 +76,26 @@ def environment_of(device: int) -> dict[str, str]:
 
 
 @contextmanager
-def working_on(device: int | None) -> Iterator[None]:
-    """Tell this thread that it works on a CUDA device, or on the CPU."""
+def working_on(
+    device: int | None, keep: Callable[[Hashable, Callable[[], Any]], Any] | None = None
+) -> Iterator[None]:
+    """Tell this thread that it works on a device, and what keeps things there, or on the CPU."""
     before = _worker.__dict__.copy()
-    _worker.device = device
+    _worker.device, _worker.keep = device, keep
     try:
         yield
     finally:
         _worker.__dict__.clear()
         _worker.__dict__.update(before)
+
+
+def kept_by_worker(key: Hashable, make: Callable[[], Any]) -> Any:
+    """What ``make`` returned when this worker first asked for it in the run.
+
+    Made anew on threads that are no worker with a device.
+    """
+    keep = getattr(_worker, "keep", None)
+    return make() if keep is None else keep(key, make)
 
 
 def _configured() -> tuple[int | None, int | None]:

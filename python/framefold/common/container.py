@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from framefold.common.device_masks import masks_on_device
 from framefold.common.optional import require
 from framefold.common.slice import Slice
 from framefold.common.sparse import is_sparse, to_csr, to_dense
@@ -314,8 +315,6 @@ class MaskContainer:
                 f"'scipy.sparse.csc' for masks on a device"
             )
         require("cupy", "MaskContainer", "masks on a device")
-        from framefold.arrays.cuda.products import masks_on_device
-
         target = self.dtype if dtype is None else np.dtype(dtype)
         return masks_on_device(self, sig_slice, target, form, transpose)
 

@@ -96,3 +96,8 @@ def _family(array: Any) -> str | None:
         if package == "cupy" and hasattr(array, "get"):
             return "cupy"
     return None
+
+
+def cupyx_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype that values have in ``cupyx.scipy.sparse``, which has no whole numbers."""
+    return dtype if dtype.char in "fdFD" else np.result_type(dtype, np.float32)

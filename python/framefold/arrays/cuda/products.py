@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from framefold.arrays.cuda.tiles import sparse_dtype
-from framefold.arrays.cuda.worker import current_worker
-from framefold.common.udf import NUMPY
+from framefold.common.device_masks import masks_on_device
 
 if TYPE_CHECKING:
     from framefold.common.container import MaskContainer
@@ -47,44 +44,3 @@ def mask_products(frames: Any, masks: MaskContainer, sig_slice: Slice, dtype: np
 
 def _as(array: Any, dtype: np.dtype[Any]) -> Any:
     return array if array.dtype == dtype else array.astype(dtype)
-
-
-def masks_on_device(
-    masks: MaskContainer,
-    sig_slice: Slice,
-    dtype: np.dtype[Any],
-    form: str | bool,
-    transpose: bool = True,
-) -> Any:
-    """A part of the masks on the current device.
-
-    It is brought there once for each worker, and let go of when the run ends, or the masks go.
-
-    Parameters
-    ----------
-    masks, sig_slice, dtype, transpose
-        As for :meth:`MaskContainer.get_for_sig_slice`.
-    form
-        False for ``cupy.ndarray``; ``'scipy.sparse.csc'`` for ``cupyx.scipy.sparse.csc_matrix``;
-        another one of SciPy's formats for ``csr_matrix``. What these hold has a fraction.
-    """
-
-    def bring() -> Any:
-        import cupy
-
-        if form is False:
-            part = masks.get_for_sig_slice(sig_slice, dtype, False, transpose, NUMPY)
-            return cupy.asarray(part)
-        from cupyx.scipy import sparse
-
-        part = masks.get_for_sig_slice(sig_slice, sparse_dtype(dtype), form, transpose, NUMPY)
-        return (sparse.csc_matrix if form == "scipy.sparse.csc" else sparse.csr_matrix)(part)
-
-    worker = current_worker()
-    if worker is None:
-        return bring()
-    parts = worker.keep("parts of masks", WeakKeyDictionary).setdefault(masks, {})
-    key = (sig_slice.origin, tuple(sig_slice.shape), dtype, form, transpose)
-    if key not in parts:
-        parts[key] = bring()
-    return parts[key]

@@ -15,6 +15,7 @@ from framefold.arrays.cuda.corrections import DeviceCorrections
 from framefold.arrays.cuda.worker import DeviceWorker, current_worker
 from framefold.arrays.sparse_tiles import max_depth
 from framefold.arrays.tile_formats import SMALL, Rows
+from framefold.common.sparse import cupyx_dtype
 from framefold.common.udf import CUPY, CUPY_SCIPY_COO, CUPY_SCIPY_CSC
 from framefold.exceptions import EngineError, LimitError
 
@@ -255,23 +256,18 @@ class DeviceTile:
     def _rows(self) -> Any:
         if self._csr is None and self._entries is not None:
             values, columns, starts = self._entries
-            wide = sparse_dtype(values.dtype)
+            wide = cupyx_dtype(values.dtype)
             values = values if values.dtype == wide else values.astype(wide)
             shape = self._depth, prod(self._sig)
             self._csr = _sparse().csr_matrix((values, columns, starts), shape=shape)
         elif self._csr is None:
             flat = self._dense.reshape((self._depth, prod(self._sig)))
-            self._csr = _sparse().csr_matrix(flat.astype(sparse_dtype(flat.dtype)))
+            self._csr = _sparse().csr_matrix(flat.astype(cupyx_dtype(flat.dtype)))
         return self._csr
 
 
 #: The position of a tile, the tile, and how many UDFs have yet to take it.
 Held = tuple[Key, DeviceTile, int]
-
-
-def sparse_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype that values have in ``cupyx.scipy.sparse``, which has no whole numbers."""
-    return dtype if dtype.char in "fdFD" else np.result_type(dtype, np.float32)
 
 
 def _of_rows(csr: Any, format_: str) -> Any:

@@ -109,7 +109,7 @@ class DeviceWorker:
             before.
         """
         with ExitStack() as stack:
-            stack.enter_context(working_on(self.device))
+            stack.enter_context(working_on(self.device, self.keep))
             stack.enter_context(_as_worker(self))
             if self._on_cupy:
                 stack.enter_context(self._clear_errors())
